@@ -9,13 +9,8 @@ from typing import Any, TypeAlias
 
 from ..ir.program import Function, Op, Value
 from ..ir.types import GlobalLayout, PtrType, TileType
-from ..isa import views
-from ..isa.effects import aliased, placed, traits_of
-from ..isa.issue import loc_of
-from . import lattices
-from .addresses import Bytes, window_of
-from .constant_folding import fold_op
-from .dataflow import Forward
+from ..isa import effects, issue, views
+from . import addresses, constant_folding, dataflow, lattices
 
 #: The number that an operation yields when others are known, None where it is not.
 Fold: TypeAlias = Callable[[Op, Mapping[str, Any]], Any]
@@ -31,7 +26,7 @@ class Entered:
     """
 
     numbers: tuple[tuple[str, Any], ...] = ()
-    bytes: tuple[tuple[str, Bytes], ...] = ()
+    bytes: tuple[tuple[str, addresses.Bytes], ...] = ()
     prefix: str = ""
 
 
@@ -51,7 +46,7 @@ class FunctionFacts:
         """What is known of the operands of one of the function's operations."""
         return self._by_operation.get(id(op), lattices.NOTHING)
 
-    def bytes_of(self, op: Op, value: Value) -> Bytes | None:
+    def bytes_of(self, op: Op, value: Value) -> addresses.Bytes | None:
         """The bytes of a tile that an operation names; a handle of unknown origin has bytes of its own."""
         return self.of(op).bytes.get(value.name) or _own_bytes(value, self.entered.prefix)
 
@@ -67,7 +62,7 @@ class FunctionFacts:
 
 
 def solve(
-    function: Function, operands: Operands, entered: Entered = ANYWHERE, fold: Fold = fold_op
+    function: Function, operands: Operands, entered: Entered = ANYWHERE, fold: Fold = constant_folding.fold_op
 ) -> FunctionFacts:
     """The facts of a function.
 
@@ -86,16 +81,16 @@ def solve(
     return FunctionFacts(function, entered, problem.solution)
 
 
-def _own_bytes(value: Value, prefix: str) -> Bytes | None:
-    loc = loc_of(value.type)
-    return None if loc is None else Bytes(prefix + value.name, loc)
+def _own_bytes(value: Value, prefix: str) -> addresses.Bytes | None:
+    loc = issue.loc_of(value.type)
+    return None if loc is None else addresses.Bytes(prefix + value.name, loc)
 
 
-def _with_bytes(fact: lattices.Fact | None, where: Bytes | None) -> lattices.TileFact:
+def _with_bytes(fact: lattices.Fact | None, where: addresses.Bytes | None) -> lattices.TileFact:
     return lattices.TileFact(fact.valid if isinstance(fact, lattices.TileFact) else None, where)
 
 
-class _Problem(Forward[lattices.Facts]):
+class _Problem(dataflow.Forward[lattices.Facts]):
     """The dataflow problem of one function; ``solution`` has the facts of every operation's operands."""
 
     def __init__(self, prefix: str, operands: Operands, fold: Fold) -> None:
@@ -114,7 +109,7 @@ class _Problem(Forward[lattices.Facts]):
         number = self.fold(op, known.numbers)
         if number is not None:
             state[op.results[0].name] = number
-        traits = traits_of(op)
+        traits = effects.traits_of(op)
         if traits.placement is not None:
             self._place(op, known, state)
         if traits.resizes is not None and len(op.ins) == 3:
@@ -147,7 +142,7 @@ class _Problem(Forward[lattices.Facts]):
         """Whether the bounds of a loop are known and apart."""
         return executes(op, self.solution[id(op)])
 
-    def _bytes(self, value: Value, state: lattices.Facts) -> Bytes | None:
+    def _bytes(self, value: Value, state: lattices.Facts) -> addresses.Bytes | None:
         fact = state[value.name]
         known = fact.bytes if isinstance(fact, lattices.TileFact) else None
         return known or _own_bytes(value, self.prefix)
@@ -155,13 +150,13 @@ class _Problem(Forward[lattices.Facts]):
     # -- operations ----------------------------------------------------------------------------------
 
     def _place(self, op: Op, known: lattices.OperandFacts, state: lattices.Facts) -> None:
-        handle, address = placed(op) or (None, None)
-        placement = traits_of(op).placement
+        handle, address = effects.placed(op) or (None, None)
+        placement = effects.traits_of(op).placement
         if handle is None or placement is None or not isinstance(handle.type, TileType):
             return
         t, start = handle.type, known.number(address)
         extent = None if start is None else (start, start + t.bytes)
-        where = Bytes(self.prefix + handle.name, t.loc, extent, order=self._order(op))
+        where = addresses.Bytes(self.prefix + handle.name, t.loc, extent, order=self._order(op))
         if not placement.allocates:
             state[handle.name] = _with_bytes(state[handle.name], where)
             return
@@ -186,14 +181,14 @@ class _Problem(Forward[lattices.Facts]):
         return self._placements.setdefault(id(op), len(self._placements) + 1)
 
     def _alias(self, op: Op, known: lattices.OperandFacts, state: lattices.Facts) -> None:
-        alias, pair = traits_of(op).alias, aliased(op)
+        alias, pair = effects.traits_of(op).alias, effects.aliased(op)
         if alias is None or pair is None:
             return
         made, source = pair
         if alias.memory == "tile":
             whole = self._bytes(source, state)
             if whole is not None and alias.part == "window":
-                whole = window_of(op, made, source, whole, known.numbers)
+                whole = addresses.window_of(op, made, source, whole, known.numbers)
             state[made.name] = _with_bytes(state[made.name], whole)
         elif op.name == views.MAKE_TENSOR_VIEW:
             layout = op.attrs.get("layout")

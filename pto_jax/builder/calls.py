@@ -13,13 +13,10 @@ from ..ir.program import AttrValue, Form, Symbol
 from ..ir.types import ScalarType, Type
 from ..isa.bind import accepts
 from ..profiles import PROFILES
-from ..text.format_items import AttrItem, OperandItem
-from ..text.formats import TWO_SPELLINGS, find_format
-from .argument_types import as_type, member
-from .arith import as_scalar, is_number
+from ..text import format_items, formats
+from . import argument_types, arith, synchronise
 from .body import Node, current
 from .places import Place, fail, here
-from .synchronise import Event, wait
 from .values import Handle, Indexed
 
 
@@ -108,15 +105,15 @@ class _Call:
         groups = self.indices(form, bound) or self.parts(form, bound)
         ins = [v for n in form for v in self.values(n, bound)]
         outs = [self.value(n, bound) for n in destinations] if not self.makes_results else []
-        index = [as_scalar(o, INDEX, "offsets", self.name) for o in self.offsets or ()]
+        index = [arith.as_scalar(o, INDEX, "offsets", self.name) for o in self.offsets or ()]
         for handle in (*ins, *outs, *index):
             body.use(handle, self.name)
-        wait(self.wait, self.place)
+        synchronise.wait(self.wait, self.place)
         node = Node(self.name, (*ins, *index), outs, [], self.attributes, [], groups)
         node.form, node.span = self.form(grouped=bool(groups)), self.place.span
         body.emit(node)
         if not self.makes_results:
-            return Event(node, body, body.stack[-1], self.place)
+            return synchronise.Event(node, body, body.stack[-1], self.place)
         count = len(destinations)
         for i, t in enumerate(self.result_types(destinations)):
             node.results.append(body.define(t, self.place.target(i, count)))
@@ -132,7 +129,7 @@ class _Call:
     def form(self, *, grouped: bool) -> Form:
         if self.makes_results:
             return "ssa"
-        fmt = find_format(self.name) if self.name in TWO_SPELLINGS else None
+        fmt = formats.find_format(self.name) if self.name in formats.TWO_SPELLINGS else None
         return "custom" if fmt is not None and fmt.grouped == grouped else "dps"
 
     # -- operands ------------------------------------------------------------------------------------
@@ -177,7 +174,7 @@ class _Call:
             return accepts(operand, given.type)
         if isinstance(given, Indexed):
             return operand.kind == "gm" and bool(self.instruction.assembly.indexed)
-        return operand.kind in ("scalar", "index") and is_number(given)
+        return operand.kind in ("scalar", "index") and arith.is_number(given)
 
     def values(self, name: str, bound: Mapping[str, Any]) -> list[Handle]:
         """The handles of one source: several for a list."""
@@ -197,7 +194,7 @@ class _Call:
             return argument
         if isinstance(argument, Indexed):
             return argument.view
-        return as_scalar(argument, self.number_type(name, bound), name, self.name)
+        return arith.as_scalar(argument, self.number_type(name, bound), name, self.name)
 
     def number_type(self, name: str, bound: Mapping[str, Any]) -> DType:
         """The element type of an operand that is given as a Python number."""
@@ -249,15 +246,15 @@ KINDS = {
 @cache
 def _lists(name: str) -> frozenset[str]:
     """The operands of an instruction that its syntax writes as lists."""
-    fmt = find_format(name)
+    fmt = formats.find_format(name)
     items = fmt.items if fmt is not None else ()
-    return frozenset(i.name for i in items if isinstance(i, OperandItem) and i.many)
+    return frozenset(i.name for i in items if isinstance(i, format_items.OperandItem) and i.many)
 
 
 def _in_place(instruction: isa.Instruction) -> dict[str, AttrValue]:
     """Defaults of the attributes that the syntax has places for: texts cannot leave them out."""
-    fmt = find_format(instruction.name)
-    places = [i.name for i in fmt.items if isinstance(i, AttrItem)] if fmt is not None else []
+    fmt = formats.find_format(instruction.name)
+    places = [i.name for i in fmt.items if isinstance(i, format_items.AttrItem)] if fmt is not None else []
     return {a.name: a.default for a in instruction.attributes if a.name in places}
 
 
@@ -265,7 +262,7 @@ def _types(given: Any) -> tuple[Type, ...]:
     if given is None:
         return ()
     listed = given if isinstance(given, list | tuple) else (given,)
-    return tuple(as_type(t) for t in listed)
+    return tuple(argument_types.as_type(t) for t in listed)
 
 
 def renamed(place: Place, named: Any) -> Place:
@@ -311,7 +308,7 @@ def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValu
     what = f"{name}: {attribute.name}"
     wanted = attribute.type
     if issubclass(wanted, IntEnum):
-        return member(wanted, given, what)
+        return argument_types.member(wanted, given, what)
     if issubclass(wanted, Symbol):
         return symbol(given, what)
     if wanted is tuple and isinstance(given, list | tuple):

@@ -21,12 +21,9 @@ from ..text.format_items import (
     TypeItem,
 )
 from ..text.formats import OPERAND_TYPES, PREDICATES, Format
-from .argument_types import as_type, either, member
-from .arith import as_scalar, is_number
+from . import argument_types, arith, places, synchronise
 from .body import Node, current
 from .calls import KINDS, attributes_of, described, document, python_name, renamed, shown_type
-from .places import Place, fail, here
-from .synchronise import Event, wait
 from .values import Handle
 
 _IMPLIED = {"i64": types.ScalarType(I64), "i1": types.ScalarType(I1), "index": types.ScalarType(INDEX)}
@@ -36,7 +33,7 @@ def custom_function(fmt: Format, instruction: isa.Instruction | None) -> Callabl
     """The function that builds the operation of a syntax entry."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return Call(fmt, instruction, here(), kwargs).build(args)
+        return Call(fmt, instruction, places.here(), kwargs).build(args)
 
     if instruction is not None:
         document(call, instruction, f"{python_name(fmt.name)}({', '.join(_slots(fmt))})")
@@ -68,7 +65,7 @@ class Call:
     """One call of an operation with its own syntax."""
 
     def __init__(
-        self, fmt: Format, instruction: isa.Instruction | None, place: Place, kwargs: dict[str, Any]
+        self, fmt: Format, instruction: isa.Instruction | None, place: places.Place, kwargs: dict[str, Any]
     ) -> None:
         self.fmt = fmt
         self.instruction = instruction
@@ -92,7 +89,7 @@ class Call:
         t = self.result(operands, attributes)
         for handle in ins:
             body.use(handle, self.name)
-        wait(self.wait, self.place)
+        synchronise.wait(self.wait, self.place)
         node = Node(self.name, ins, (), [], attributes, [], tuple(groups) if self.fmt.grouped else ())
         node.span = self.place.span
         body.emit(node)
@@ -103,7 +100,7 @@ class Call:
             node.results.append(body.define(t, self.place.target()))
             return node.results[0]
         on_a_pipe = self.instruction is not None and self.instruction.pipe != types.Pipe.S
-        return Event(node, body, body.stack[-1], self.place) if on_a_pipe else None
+        return synchronise.Event(node, body, body.stack[-1], self.place) if on_a_pipe else None
 
     # -- what was given ------------------------------------------------------------------------------
 
@@ -152,7 +149,7 @@ class Call:
             return True
         if isinstance(value, Handle):
             return accepts(declared, value.type)
-        return declared.kind in ("scalar", "index") and is_number(value)
+        return declared.kind in ("scalar", "index") and arith.is_number(value)
 
     def numbered(self, aliases: Mapping[str, str]) -> set[str]:
         """Places of an attribute or an operand that the call names as the operand: numbers are constants."""
@@ -185,7 +182,7 @@ class Call:
         """Raise BuildError with what the call has and what the operation takes."""
         attributes = [a.name for a in self.instruction.attributes] if self.instruction is not None else []
         listed = [*self.slots, *(f"{a}=" for a in attributes if a not in self.slots)]
-        fail(
+        places.fail(
             f"{found}; allowed: {python_name(self.name)}({', '.join(listed)}), and wait, type, named",
             self.place.span,
             instruction=self.name,
@@ -199,15 +196,15 @@ class Call:
         what = f"{self.name}: {item.name}"
         match item.kind:
             case "pipe":
-                return member(types.Pipe, value, what)
+                return argument_types.member(types.Pipe, value, what)
             case "sync_op":
-                return member(types.PipeEventType, value, what)
+                return argument_types.member(types.PipeEventType, value, what)
             case "token":
-                return either(types.PipeEventType, types.Pipe, given=value, what=what)
+                return argument_types.either(types.PipeEventType, types.Pipe, given=value, what=what)
             case "word":
                 allowed = PREDICATES[self.name]
                 if value not in allowed:
-                    fail(f"{what}: found {value!r}; allowed: {', '.join(allowed)}", self.place.span)
+                    places.fail(f"{what}: found {value!r}; allowed: {', '.join(allowed)}", self.place.span)
                 return str(value)
         declared = self.instruction.attribute(item.name) if self.instruction is not None else None
         if declared is not None and self.instruction is not None:
@@ -232,7 +229,7 @@ class Call:
             if not isinstance(entry, Handle):
                 if declared is not None and declared.kind not in ("scalar", "index"):
                     self.refuse(name, entry, declared.kind)
-                handle = as_scalar(entry, self.number_type(name, entry, given), name, self.name)
+                handle = arith.as_scalar(entry, self.number_type(name, entry, given), name, self.name)
             if declared is not None and not accepts(declared, handle.type):
                 self.refuse(name, handle, declared.kind)
             handles.append(handle)
@@ -240,7 +237,7 @@ class Call:
 
     def refuse(self, name: str, given: object, kind: str) -> NoReturn:
         """Raise BuildError for a value that an operand does not take; ``kind`` is that of its declaration."""
-        fail(
+        places.fail(
             f"found {described(given)}; allowed: {KINDS.get(kind, kind)}",
             self.place.span,
             instruction=self.name,
@@ -262,7 +259,7 @@ class Call:
             if same and partner is not None and isinstance(partner.type, types.ScalarType):
                 return partner.type.dtype
             if same and "^" in other and self.type is not None:
-                t = as_type(self.type)
+                t = argument_types.as_type(self.type)
                 return t.dtype if isinstance(t, types.ScalarType) else INDEX
         if OPERAND_TYPES.get(name) == types.ScalarType(INDEX):
             return INDEX
@@ -292,7 +289,7 @@ class Call:
                 self.wrong("found type=, and the operation has no result")
             return None
         if self.type is not None:
-            return as_type(self.type)
+            return argument_types.as_type(self.type)
         optional = self.instruction is not None and any(
             o.optional for o in self.instruction.destinations if o.name == "result"
         )

@@ -19,12 +19,8 @@ import jax
 from ..errors import ArgumentError
 from ..examples import EXAMPLES
 from ..files import write_text
-from . import bench_plot
-from .bench_compile import compile_curve, compile_loops, compile_time
-from .bench_examples import shipped_example, shipped_examples
-from .bench_kernels import add_relu_convert, call_overhead, exact_over_fast, map_cost, tile_cost
+from . import bench_compile, bench_examples, bench_kernels, bench_plot, bench_table
 from .bench_run import Figure, Run
-from .bench_table import Table, default_table
 
 
 def lockstep(run: Run) -> None:
@@ -67,15 +63,15 @@ def campaign(run: Run) -> None:
 
 
 CASES: dict[str, Callable[[Run], None]] = {
-    "add_relu_convert": add_relu_convert,
-    "exact_over_fast": exact_over_fast,
-    "tile_cost": tile_cost,
-    "call_overhead": call_overhead,
-    "map_cost": map_cost,
-    "compile_time": compile_time,
-    "compile_curve": compile_curve,
-    "compile_loops": compile_loops,
-    "examples": shipped_examples,
+    "add_relu_convert": bench_kernels.add_relu_convert,
+    "exact_over_fast": bench_kernels.exact_over_fast,
+    "tile_cost": bench_kernels.tile_cost,
+    "call_overhead": bench_kernels.call_overhead,
+    "map_cost": bench_kernels.map_cost,
+    "compile_time": bench_compile.compile_time,
+    "compile_curve": bench_compile.compile_curve,
+    "compile_loops": bench_compile.compile_loops,
+    "examples": bench_examples.shipped_examples,
     "lockstep": lockstep,
     "campaign": campaign,
 }
@@ -97,13 +93,13 @@ def main(
 
     With ``check`` it is 1 where a ratio is worse than that of the table; ``update`` writes the ratios to it.
     """
-    singles = {f"{EXAMPLE}{n}": partial(shipped_example, name=n) for n in EXAMPLES}
+    singles = {f"{EXAMPLE}{n}": partial(bench_examples.shipped_example, name=n) for n in EXAMPLES}
     unknown = [n for n in names if n not in CASES and n not in singles]
     if unknown:
         known_names = f"{', '.join(CASES)}, {EXAMPLE}NAME"
         raise ArgumentError(f"no benchmark {', '.join(unknown)}; known: {known_names}")
-    path = table or default_table()
-    known = Table.read(path) if check else None
+    path = table or bench_table.default_table()
+    known = bench_table.Table.read(path) if check else None
     if plot is not None:
         bench_plot.require(plot)
     device = jax.devices()[0]
@@ -121,14 +117,14 @@ def main(
     if plot is not None:
         bench_plot.draw(plot, run.figures, f"{device.device_kind}, jax {jax.__version__}")
     if update:
-        Table.of(run.figures, device.platform, device.device_kind).written_over(path)
+        bench_table.Table.of(run.figures, device.platform, device.device_kind).written_over(path)
     regressions = known.regressions(run.figures) if known is not None else []
     for line in regressions:
         print(f"regression: {line}", file=sys.stderr)
     return 1 if regressions else 0
 
 
-def _measure(case: Callable[[Run], None], run: Run, known: Table | None) -> None:
+def _measure(case: Callable[[Run], None], run: Run, known: bench_table.Table | None) -> None:
     """Add a case's figures; where ratios are worse than the table's, the better ones of two runs."""
     before = len(run.figures)
     case(run)

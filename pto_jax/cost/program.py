@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from .. import isa
-from ..analysis.entries import select_entry
+from .. import api, errors, isa, profiles
+from ..analysis import entries, parts, provenance
 from ..analysis.facts import Entered, FunctionFacts, solve
 from ..analysis.lattices import OperandFacts
-from ..analysis.parts import with_entry
-from ..analysis.provenance import called
 from ..analysis.resolve import ResolvedProgram, resolve
-from ..api import resolve_profile
-from ..errors import ArgumentError
 from ..ir.program import Function, Op, Program, Region, Value
 from ..ir.types import Loc, TileType
-from ..isa.effects import traits_of
-from ..isa.issue import pipe_of
-from ..isa.structure import structural_traits
-from ..profiles import Profile
+from ..isa import effects, issue, structure
 from .cce_stub import CONTROL
 from .instruction import figure_of, model_called
 from .report import CostLine, CostReport
@@ -31,7 +24,7 @@ _PLACES = {loc: loc.name.capitalize() for loc in Loc}
 
 def cost(
     program: Program,
-    profile: str | Profile | None = None,
+    profile: str | profiles.Profile | None = None,
     model: str = "doc_formula",
     *,
     entry: str | None = None,
@@ -50,13 +43,13 @@ def cost(
     (2575, 'doc_formula')
     """
     chosen = model_called(model)
-    selected = resolve_profile(program, profile)
-    program = with_entry(program)
-    function = select_entry(program, entry)
+    selected = api.resolve_profile(program, profile)
+    program = parts.with_entry(program)
+    function = entries.select_entry(program, entry)
     unknown = sorted(set(arguments or ()) - {value.name for value in function.args})
     if unknown:
         names = ", ".join(value.name for value in function.args) or "none"
-        raise ArgumentError(f"@{function.name} has no argument {', '.join(unknown)}; it has: {names}")
+        raise errors.ArgumentError(f"@{function.name} has no argument {', '.join(unknown)}; it has: {names}")
     walk = _Walk(resolve(program, selected), chosen, selected)
     lines = walk.function(function, Entered(tuple((arguments or {}).items())), 1, ())
     return CostReport(chosen.name, selected.name, tuple(lines), tuple(walk.notes))
@@ -71,7 +64,7 @@ class _Frame:
 
 
 class _Walk:
-    def __init__(self, resolved: ResolvedProgram, model: Model, profile: Profile) -> None:
+    def __init__(self, resolved: ResolvedProgram, model: Model, profile: profiles.Profile) -> None:
         self.resolved = resolved
         self.model = model
         self.profile = profile
@@ -95,7 +88,7 @@ class _Walk:
         return lines
 
     def op(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
-        traits = traits_of(op)
+        traits = effects.traits_of(op)
         match traits.regions.runs if traits.regions is not None else None:
             case "for":
                 return self.loop(op, frame, times, above)
@@ -136,7 +129,7 @@ class _Walk:
         return lines
 
     def call(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
-        function = called(self.resolved.program, op)
+        function = provenance.called(self.resolved.program, op)
         if function is None:
             return []
         return self.function(function, frame.facts.entering(op, function), times, above)
@@ -147,11 +140,11 @@ class _Walk:
         control = declared is not None and (
             declared.cls == "sync_config" or declared.traits.alias is not None
         )
-        if structural_traits(op.name) is not None or op.name.startswith("memref."):
+        if structure.structural_traits(op.name) is not None or op.name.startswith("memref."):
             return []
         if control and (self.model.name != "cce_stub" or not _is_control(op)):
             return []
-        pipe, notes = pipe_of(op), tuple[str, ...]()
+        pipe, notes = issue.pipe_of(op), tuple[str, ...]()
         if declared is None:
             figure = no_data(self.model.name, f"{op.name} is not declared")
         elif control:
@@ -197,7 +190,7 @@ def _noted(line: CostLine, note: str) -> CostLine:
 
 def _is_control(op: Op) -> bool:
     """Whether an operation is a control call; tools turn events and waits for operations into such calls."""
-    order = traits_of(op).order
+    order = effects.traits_of(op).order
     return order is not None and order.through not in ("event", "operation")
 
 

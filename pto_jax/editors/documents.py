@@ -8,17 +8,12 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, cast
 
-from .. import isa
-from ..api import parse, verify
-from ..errors import ArgumentError, Diagnostic, ParseError, PtoError, Span
-from ..ir.languages import LANGUAGES, Language
+from .. import api, errors, isa, profiles
+from ..ir import languages, types
 from ..ir.program import Program, Value
-from ..ir.types import TileType, Type
 from ..isa.rules.advice import spelled
 from ..manual import example, manual, topics
-from ..profiles import PROFILE_NAMES, ProfileName
-from ..text.attributes import BY_MNEMONIC, ENUMERATIONS
-from ..text.type_text import print_type
+from ..text import attributes, type_text
 from ..verifier.functions import LEVELS
 from .highlighting import Category, category, constants, operations, pieces
 from .names import Name, Names
@@ -28,11 +23,11 @@ from .names import Name, Names
 class Settings:
     """How texts are verified, as the options of ``pto-jax verify`` say it; None: as the program says."""
 
-    profile: ProfileName | None = None
+    profile: profiles.ProfileName | None = None
     level: int | None = None
     portable: bool = False
     auto_sync: bool = False
-    language: Language | None = None
+    language: languages.Language | None = None
 
     def changed(self, given: Mapping[str, object]) -> Settings:
         """The settings with those that an editor sends; ArgumentError for what is none.
@@ -43,20 +38,20 @@ class Settings:
         names = [f.name for f in fields(self)]
         for name, value in given.items():
             if name not in names:
-                raise ArgumentError(f"unknown setting {name!r}; allowed: {', '.join(names)}")
+                raise errors.ArgumentError(f"unknown setting {name!r}; allowed: {', '.join(names)}")
             allowed = _ALLOWED[name]
             if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
                 words = ", ".join("null" if a is None else str(a).lower() for a in allowed)
-                raise ArgumentError(f"setting {name} is {value!r}; allowed: {words}")
+                raise errors.ArgumentError(f"setting {name} is {value!r}; allowed: {words}")
         return replace(self, **cast("dict[str, Any]", given))
 
 
 _ALLOWED: Mapping[str, tuple[object, ...]] = {
-    "profile": (None, *PROFILE_NAMES),
+    "profile": (None, *profiles.PROFILE_NAMES),
     "level": (None, *LEVELS),
     "portable": (False, True),
     "auto_sync": (False, True),
-    "language": (None, *LANGUAGES),
+    "language": (None, *languages.LANGUAGES),
 }
 
 
@@ -83,22 +78,22 @@ class Document:
 
     # -- findings --------------------------------------------------------------------------------------
 
-    def diagnostics(self, settings: Settings) -> list[Diagnostic]:
+    def diagnostics(self, settings: Settings) -> list[errors.Diagnostic]:
         """What is wrong with the text: that it cannot be read, else what the verifier finds."""
         try:
-            program = parse(self.source, self.name, language=settings.language)
+            program = api.parse(self.source, self.name, language=settings.language)
             self._typed = program
-            return verify(
+            return api.verify(
                 program,
                 settings.profile,
                 portable=settings.portable,
                 level=settings.level,
                 auto_sync=settings.auto_sync,
             )
-        except ParseError as error:
+        except errors.ParseError as error:
             return list(error.diagnostics)
-        except PtoError as error:  # A profile that the text names and that there is not.
-            return [Diagnostic("error", str(error), Span(self.name, 1, 1))]
+        except errors.PtoError as error:  # A profile that the text names and that there is not.
+            return [errors.Diagnostic("error", str(error), errors.Span(self.name, 1, 1))]
 
     # -- names -----------------------------------------------------------------------------------------
 
@@ -115,16 +110,16 @@ class Document:
     @cached_property
     def _typed(self) -> Program | None:
         try:
-            return parse(self.source, self.name)
-        except ParseError:
+            return api.parse(self.source, self.name)
+        except errors.ParseError:
             return None
 
     @cached_property
-    def _types(self) -> dict[tuple[int, int], Type]:
+    def _types(self) -> dict[tuple[int, int], types.Type]:
         """The types of values by line and column of their mentions."""
         if self._typed is None:
             return {}
-        found: dict[tuple[int, int], Type] = {}
+        found: dict[tuple[int, int], types.Type] = {}
 
         def note(values: tuple[Value, ...]) -> None:
             found.update(((v.span.line, v.span.col), v.type) for v in values if v.span is not None)
@@ -225,8 +220,10 @@ def _attributes(line: str) -> list[Completion]:
 def _enumeration(word: str) -> str | None:
     """The members of the enumerations that a word names or belongs to."""
     plain = word.removeprefix("#pto.")
-    named = BY_MNEMONIC.get(plain)
-    found = [named] if named is not None else [e for e in ENUMERATIONS if plain in map(e.word, e.cls)]
+    named = attributes.BY_MNEMONIC.get(plain)
+    found = (
+        [named] if named is not None else [e for e in attributes.ENUMERATIONS if plain in map(e.word, e.cls)]
+    )
     return "\n\n".join(f"`{e.mnemonic}`: {', '.join(map(e.word, e.cls))}" for e in found) or None
 
 
@@ -237,10 +234,10 @@ def _type_page(word: str) -> str | None:
     return manual(plain, "markdown")
 
 
-def _short(type_: Type) -> str:
-    if isinstance(type_, TileType) and type_.conv is None:
+def _short(type_: types.Type) -> str:
+    if isinstance(type_, types.TileType) and type_.conv is None:
         return spelled(type_)
-    return print_type(type_)
+    return type_text.print_type(type_)
 
 
 def load_tables(settings: Settings) -> None:

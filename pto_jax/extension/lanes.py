@@ -10,12 +10,9 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..ir.dtypes import DType, dtype
-from ..isa.common import DST, tile_instruction
-from ..isa.declare import Cycles, Instruction, Operand
+from ..isa import common, declare
 from ..isa.semantics import EXACT, REAL, Accuracy, Formula, Range, within
-from ..lowering import rules as lowering_rules
-from ..lowering.numerics import Integer, Num
-from ..lowering.region import computed, number
+from ..lowering import numerics, region, rules as lowering_rules
 from ..oracle.numbers import Array, decode, encode
 from ..oracle.step import Step
 from ..profiles import PROFILE_NAMES, ProfileName
@@ -40,9 +37,9 @@ def instruction(  # noqa: PLR0913 - keywords
     measured: Range | None = None,
     shadow: ShadowRule | None = None,
     intrinsic: str = "",
-    cycles: Cycles | None = None,
+    cycles: declare.Cycles | None = None,
     source: str = "an extension",
-) -> Instruction:
+) -> declare.Instruction:
     """Add a lane-wise instruction: each lane of ``dst`` from that lane of the tiles, and from scalars.
 
     ``sources`` names all operands that are read, in the order of the text; those in ``scalars`` are scalars
@@ -75,17 +72,17 @@ def instruction(  # noqa: PLR0913 - keywords
     if unknown:
         raise ArgumentError(f"{name}: scalar {unknown[0]!r} is none of the sources {', '.join(sources)}")
     table = _types(name, types)
-    tiles = [Operand(s, "in", "scalar" if s in scalars else "tile") for s in sources]
+    tiles = [declare.Operand(s, "in", "scalar" if s in scalars else "tile") for s in sources]
     floats = {d for row in table.values() for (d,) in row if dtype(d).is_float}
     accuracy: Accuracy = EXACT
     if ulp:
         ranges = (measured,) * len(sources) if measured else ()
         accuracy = within(dict.fromkeys(sorted(floats), ulp), *ranges)
-    declaration = tile_instruction(
+    declaration = common.tile_instruction(
         name,
         summary,
         semantics,
-        (DST, *tiles),
+        (common.DST, *tiles),
         table,
         cls="tile_scalar" if scalars else "elementwise",
         sources=(source,),
@@ -113,13 +110,13 @@ def _lowered(function: Callable[..., Any], sources: tuple[str, ...]) -> lowering
 
     def rule(context: lowering_rules.Context, inputs: lowering_rules.Inputs) -> Mapping[str, Any]:
         a = context.arithmetic()
-        numbers = [number(context, inputs, n) for n in sources]
-        result: Num
-        if isinstance(a, Integer):
+        numbers = [region.number(context, inputs, n) for n in sources]
+        result: numerics.Num
+        if isinstance(a, numerics.Integer):
             result = jnp.asarray(function(*numbers)).astype(a.dtype.numpy)
         else:
             result = a.evaluate(function, *numbers)
-        return computed(context, inputs, result)
+        return region.computed(context, inputs, result)
 
     return rule
 

@@ -23,13 +23,10 @@ from ..ir.dtypes import I1, INDEX, DType
 from ..ir.modes import FmatrixMode
 from ..ir.program import AttrValue, Function, Op, Program, Region, Value
 from ..ir.types import TileType, UnknownType, VectorType
-from ..isa.effects import traits_of
+from ..isa import effects, matrix
 from ..isa.layout_img2col import IMG2COL_STATE
-from ..isa.matrix import ROUNDING_STATE
-from .cores import Block, Core
-from .image_state import ImageState
+from . import cores, image_state, memory_indexed
 from .machine import Machine
-from .memory_indexed import loaded
 from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
 from .scope import UNSETTLED, Frame, Scope
 from .windows import flat, require_inside, scalar, window
@@ -80,7 +77,7 @@ def needs_rule(instruction: isa.Instruction) -> bool:
 class Interpreter:
     """Runs functions of a program on one core of a machine."""
 
-    def __init__(self, program: Program, machine: Machine, core: Core, shared: Block) -> None:
+    def __init__(self, program: Program, machine: Machine, core: cores.Core, shared: cores.Block) -> None:
         self.program = program
         self.reading = resolve(program)
         self.machine = machine
@@ -89,7 +86,7 @@ class Interpreter:
         #: What the blocks of a function that were executed last return.
         self.returned: tuple[Operand, ...] = ()
         #: What configuration instructions have set.
-        self.modes: dict[str, Any] = {ROUNDING_STATE: None, IMG2COL_STATE: ImageState()}
+        self.modes: dict[str, Any] = {matrix.ROUNDING_STATE: None, IMG2COL_STATE: image_state.ImageState()}
 
     def run(
         self, function: Function, arguments: Sequence[Operand], scope: Scope | None = None
@@ -114,7 +111,7 @@ class Interpreter:
     def block(self, region: Region, scope: Scope) -> Steps[tuple[Operand, ...]]:
         """Execute a region's operations; returns the operands of its terminator."""
         for op in region.ops:
-            traits = traits_of(op)
+            traits = effects.traits_of(op)
             if traits.terminator:
                 return tuple(scope[v] for v in op.ins)
             yield from self.step(op, scope)
@@ -181,7 +178,7 @@ class Interpreter:
 
             self.resolved(execution.op, scope, operand, run)
             return {}
-        execution = loaded(self.machine, execution)
+        execution = memory_indexed.loaded(self.machine, execution)
         self._require_windows(execution)
         if any(o.holds == "positions" for o in execution.instruction.operands):
             seen = {n: self._flat(execution.op, o) for n, o in execution.operands.items()}
@@ -229,10 +226,10 @@ class Interpreter:
             image, state = self.mode(op, IMG2COL_STATE).registers(mode, bound.values["src"].type)
             self.modes[IMG2COL_STATE] = image
             return {**bound.attrs, IMG2COL_STATE: state}
-        rounding = self.mode(op, ROUNDING_STATE) if bound.instruction.cls == "matrix" else None
+        rounding = self.mode(op, matrix.ROUNDING_STATE) if bound.instruction.cls == "matrix" else None
         if rounding is None:
             return bound.attrs
-        return {**bound.attrs, ROUNDING_STATE: rounding}
+        return {**bound.attrs, matrix.ROUNDING_STATE: rounding}
 
     def frame(self, op: Op, scope: Scope) -> Frame:
         """What the regions of an operation may change."""

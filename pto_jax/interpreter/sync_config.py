@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir.program import Op
-from ..ir.types import TileType
-from .cores import Core
-from .flags import flag_number, set_flags, wait_for_flags
+from ..ir import program, types
+from . import cores, flags, reinterpret
 from .interpreter import Interpreter, Steps, executes
-from .reinterpret import alias
 from .scope import Scope
 
 
 @executes("tsync", "record_event", "wait_event", "set_flag", "wait_flag", "set_flag_dyn", "wait_flag_dyn")
 @executes("barrier", "barrier_sync", "get_buf", "rls_buf")
-def _order(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+def _order(interpreter: Interpreter, op: program.Op, scope: Scope) -> None:
     """Instructions take effect in program order: there is nothing to wait for."""
 
 
 @executes("tassign")
-def _tassign(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+def _tassign(interpreter: Interpreter, op: program.Op, scope: Scope) -> None:
     ref, address = scope[op.ins[0]], scope[op.ins[1]]
     t = op.results[0].type if op.results else ref.type
-    assert isinstance(t, TileType)
+    assert isinstance(t, types.TileType)
     moved = replace(ref, type=t, storage=interpreter.machine.rebind(op, ref, t, address))
     if op.results:
         scope.bind(op.results[0], moved)
@@ -32,27 +29,27 @@ def _tassign(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
 
 @executes("talias")
-def _talias(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    alias(interpreter, op, scope)
+def _talias(interpreter: Interpreter, op: program.Op, scope: Scope) -> None:
+    reinterpret.alias(interpreter, op, scope)
 
 
 @executes("sync.set")
-def _set(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+def _set(interpreter: Interpreter, op: program.Op, scope: Scope) -> None:
     """A flag of the cube core is seen by every vector core."""
-    number = flag_number(interpreter, op, scope)
+    number = flags.flag_number(interpreter, op, scope)
     if number is not None:
-        set_flags(interpreter, number, _others(interpreter))
+        flags.set_flags(interpreter, number, _others(interpreter))
 
 
 @executes("sync.wait")
-def _wait(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+def _wait(interpreter: Interpreter, op: program.Op, scope: Scope) -> Steps[None]:
     """The cube core waits for all vector cores."""
-    number = flag_number(interpreter, op, scope)
+    number = flags.flag_number(interpreter, op, scope)
     if number is not None:
-        yield from wait_for_flags(interpreter, op, number, _others(interpreter))
+        yield from flags.wait_for_flags(interpreter, op, number, _others(interpreter))
 
 
-def _others(interpreter: Interpreter) -> list[Core]:
+def _others(interpreter: Interpreter) -> list[cores.Core]:
     """The cores of the other kind."""
     cube = interpreter.core.kind == "cube"
     return [c for c in interpreter.shared.cores if (c.kind == "cube") != cube]

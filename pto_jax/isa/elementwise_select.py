@@ -8,19 +8,15 @@ from dataclasses import replace
 from ..ir.dtypes import I32
 from ..ir.types import CmpMode, RoundMode, SaturationMode, Type
 from ..profiles import Profile
-from .assembly import Assembly, segments
+from . import assembly, operands, semantics
 from .changes import DIALECT, Default
 from .common import DST, MASK_DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
 from .declare import Attribute, AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
-from .operands import Implied
+from .rules import elementwise, regions, scratch
 from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
 from .rules.conversions import Conversion, conversions
-from .rules.elementwise import TMP
 from .rules.forbid import Types, forbid, one_block
-from .rules.regions import equal_shape, mask_holds, mask_receives
-from .rules.scratch import scratch_bytes
 from .rules.typesets import STANDARD, TWO_FOUR_BYTES, Rows, pairs, table
-from .semantics import Formula
 
 CMP_MODE = Attribute("cmpMode", CmpMode, CmpMode.EQ, "relation", ("cmpMode", "cmp", "cmp_mode"))
 HARDWARE_MASKS = ("u8", "i8", "u32", "i32")
@@ -88,7 +84,7 @@ TCMP = tile_instruction(
     type_vars=("M", "T"),
     attributes=(CMP_MODE,),
     domain="src0",
-    extra=(equality_only, *mask_receives("dst", "src0", ("cpu_sim", "a2a3", "a5"))),
+    extra=(equality_only, *regions.mask_receives("dst", "src0", ("cpu_sim", "a2a3", "a5"))),
     decisions=(
         MASK_TYPES,
         Decision(
@@ -102,7 +98,7 @@ TCMP = tile_instruction(
             SIMULATOR_VALUES,
         ),
     ),
-    assembly=Assembly(inline=True),
+    assembly=assembly.Assembly(inline=True),
 )
 
 _SEL_MASK = Operand("mask", "in", dtype=None, note="packed bits, bit 1 selects src0", holds="mask")
@@ -111,7 +107,7 @@ _SEL_OPERANDS = (
     _SEL_MASK,
     SRC0,
     SRC1,
-    replace(TMP, implied=Implied(""), default=("i32",)),
+    replace(elementwise.TMP, implied=operands.Implied(""), default=("i32",)),
 )
 
 
@@ -130,9 +126,9 @@ TSEL = tile_instruction(
     placement=(in_vec(_SEL_OPERANDS), row_major((DST, SRC0, SRC1))),
     extra=(
         fixed_type("mask", READ_MASKS, ("cpu_sim", "a2a3", "a5"), "page tsel (mask encoding)"),
-        *mask_holds("mask", "dst", stream=True),
+        *regions.mask_holds("mask", "dst", stream=True),
         fixed_type("tmp", ("i32", "u32", "f32"), ("a2a3",), DIALECT, since="2026-08"),
-        replace(scratch_bytes("tmp", _start_of_mask, "the start of a mask"), breaks=None),
+        replace(scratch.scratch_bytes("tmp", _start_of_mask, "the start of a mask"), breaks=None),
     ),
     decisions=(
         SCRATCH_OPTIONAL,
@@ -245,7 +241,7 @@ def _little_for_steps(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 _CVT_OPERANDS = (
     Operand("dst", "out", dtype="D"),
     Operand("src", "in", dtype="S"),
-    replace(TMP, implied=Implied("dst", ("a2a3",), _narrows)),
+    replace(elementwise.TMP, implied=operands.Implied("dst", ("a2a3",), _narrows)),
 )
 
 TCVT = tile_instruction(
@@ -270,11 +266,11 @@ TCVT = tile_instruction(
     ),
     domain="custom",
     extra=(
-        equal_shape("src", "dst", ("cpu_sim", "a2a3", "a5"), "page tcvt (common constraints)"),
+        regions.equal_shape("src", "dst", ("cpu_sim", "a2a3", "a5"), "page tcvt (common constraints)"),
         equal_valid(("src", "dst"), "page tcvt (common constraints)"),
         _saturation_effect,
         _rounding_effect,
-        scratch_bytes("tmp", _narrowed_bytes, "the steps between the types", _little_for_steps),
+        scratch.scratch_bytes("tmp", _narrowed_bytes, "the steps between the types", _little_for_steps),
     ),
     decisions=(
         SCRATCH_OPTIONAL,
@@ -311,8 +307,8 @@ TCVT = tile_instruction(
             "page tcvt",
         ),
     ),
-    formulas=(Formula("convert(src)"),),
-    assembly=Assembly(generic=segments("src dst tmp"), inline=True),
+    formulas=(semantics.Formula("convert(src)"),),
+    assembly=assembly.Assembly(generic=assembly.segments("src dst tmp"), inline=True),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TCMP, TSEL, TCVT)

@@ -8,25 +8,18 @@ from typing import Literal
 from ..ir.dtypes import dtype
 from ..ir.types import Loc, Pipe, ReluPreMode, TileType, Type
 from ..profiles import Profile
-from .assembly import Assembly
-from .changes import removed
+from . import assembly, changes, memory, traits
 from .common import PAGES, REGIONS_MAY_DIFFER, SIMULATOR_VALUES
 from .declare import Constraint, Decision, Instruction, Operand, Role, Site
 from .layout_extract import CORNER, window_inside, windows
-from .memory import VIEW_LAYOUT
-from .rules import fixpipe
+from .rules import extents, fixpipe, irregular, issue, regions
 from .rules.constraints import HARDWARE, HEADERS, place, type_row
-from .rules.extents import OPEN
 from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores_by_column, used_words
 from .rules.fixpipe_words import FP, VERIFIER, parameter_rules
-from .rules.irregular import sample
-from .rules.issue import inserted, moved, stored
 from .rules.quantisation import MOVED_QUANTISED, SIMULATED_VECTOR, STORED_QUANTISED
-from .rules.regions import covers
 from .rules.typesets import Rows, TypeTable, pairs
 from .rules.windows import STORED, layout_pair, window_fits
 from .samples.operations import Sample
-from .traits import Traits
 
 _ACC, _MAT, _VEC = Loc.ACC, Loc.MAT, Loc.VEC
 _PATHS: fixpipe.Paths = {"a2a3": ((_ACC, _MAT),), "a5": ((_ACC, _MAT), (_ACC, _VEC))}
@@ -105,14 +98,14 @@ def _move_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample
         }
         if profile.name != "a2a3" and index % 3 == 0:
             types["dst"] = TileType(dtype(pair[0]), 16, 32)
-        yield sample(instruction, ("src", "fp"), types, {"reluPreMode": ReluPreMode(index % 2)})
+        yield irregular.sample(instruction, ("src", "fp"), types, {"reluPreMode": ReluPreMode(index % 2)})
 
 
 def _window_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     form = ("src", "fp", "indexRow", "indexCol")
     for index, pair in enumerate(instruction.types[profile.name]):
         types = windows(instruction.name, pair) | {"fp": fixpipe.parameters(64)}
-        yield sample(instruction, form, types, {"reluPreMode": ReluPreMode(index % 2)}, CORNER)
+        yield irregular.sample(instruction, form, types, {"reluPreMode": ReluPreMode(index % 2)}, CORNER)
 
 
 def _moving(
@@ -124,7 +117,7 @@ def _moving(
     operands: tuple[Operand, ...] = (),
     extra: tuple[Constraint, ...] = (),
 ) -> Instruction:
-    every = (Operand("dst", role, extent=OPEN if operands else None), _SRC, FP, *operands)
+    every = (Operand("dst", role, extent=extents.OPEN if operands else None), _SRC, FP, *operands)
     targets = ("NZ", "ND") if operands else ("ND", "DN", "NZ")
     return Instruction(
         name,
@@ -149,10 +142,12 @@ def _moving(
         decisions=(*_DECISIONS, REGIONS_MAY_DIFFER),
         sources=(f"page {name}", HEADERS, SIMULATOR_VALUES),
         sampler=_window_samples if operands else _move_samples,
-        pipe_rule=moved if role == "out" else inserted,
+        pipe_rule=issue.moved if role == "out" else issue.inserted,
         sized_by=("src",),
-        assembly=Assembly(fp_clause=name.removesuffix("_fp") if operands else ""),
-        changes=(removed("the form with a clause fp" if operands else "the form with three operands"),),
+        assembly=assembly.Assembly(fp_clause=name.removesuffix("_fp") if operands else ""),
+        changes=(
+            changes.removed("the form with a clause fp" if operands else "the form with three operands"),
+        ),
     )
 
 
@@ -162,7 +157,7 @@ TMOV_FP = _moving(
     "dst(r, c) = Q(src(r, c), fp(0, c)) over the valid region of dst.",
     "out",
     "dst",
-    extra=covers(("src",), "dst"),
+    extra=regions.covers(("src",), "dst"),
 )
 TEXTRACT_FP = _moving(
     "textract_fp",
@@ -200,7 +195,7 @@ TSTORE_FP = Instruction(
         fixpipe.RELU,
         fixpipe.ST_PHASE,
         fixpipe.SATURATE,
-        *VIEW_LAYOUT,
+        *memory.VIEW_LAYOUT,
     ),
     (
         type_row(_STORE_OPERANDS, ("T", "S"), _STORES),
@@ -226,9 +221,9 @@ TSTORE_FP = Instruction(
     ),
     sources=("page tstore_fp", HEADERS, VERIFIER, SIMULATOR_VALUES),
     sampler=stores_by_column,
-    traits=Traits(transfer=("src", "dst")),
-    pipe_rule=stored,
-    assembly=Assembly(indexed=("src", "fp"), fp_clause="tstore"),
-    changes=(removed("tstore with a clause fp"),),
+    traits=traits.Traits(transfer=("src", "dst")),
+    pipe_rule=issue.stored,
+    assembly=assembly.Assembly(indexed=("src", "fp"), fp_clause="tstore"),
+    changes=(changes.removed("tstore with a clause fp"),),
 )
 INSTRUCTIONS: tuple[Instruction, ...] = (TMOV_FP, TEXTRACT_FP, TINSERT_FP, TSTORE_FP)

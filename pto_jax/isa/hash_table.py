@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from ..ir.dtypes import I32
-from ..ir.types import PartitionViewType, TensorViewType, Type
-from .declare import Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import type_row
+from ..ir import dtypes, types
+from . import declare, traits
+from .rules import constraints, handles, typesets
 from .rules.forbid import forbid, give
-from .rules.handles import Shown, custom
-from .rules.typesets import table
-from .traits import Effect, Traits
 
 _SOURCE = "public CPU simulator, test hashfind"
-_HASH_TYPES = table(("i32",), (), ())
+_HASH_TYPES = typesets.table(("i32",), (), ())
 _HASH_FORM = ("table_keys", "table_vals", "queries")
 _HASH_OPERANDS = (
-    Operand("dst", "out", "gm", dtype="T"),
-    *(Operand(name, "in", "gm", dtype="T") for name in _HASH_FORM),
+    declare.Operand("dst", "out", "gm", dtype="T"),
+    *(declare.Operand(name, "in", "gm", dtype="T") for name in _HASH_FORM),
 )
 
 
-def _elements(t: Type | None) -> int | None:
+def _elements(t: types.Type | None) -> int | None:
     """How many elements a view has, None where its type leaves that open."""
-    if not isinstance(t, TensorViewType | PartitionViewType):
+    if not isinstance(t, types.TensorViewType | types.PartitionViewType):
         return None
     known = [n for n in t.dims if n is not None]
     return prod(known) if len(known) == len(t.dims) else None
@@ -35,9 +31,9 @@ def _elements(t: Type | None) -> int | None:
     "capacity",
     "a power of two, as many values as keys, as many results as queries",
     source=_SOURCE,
-    invalid_if=give("table_keys", PartitionViewType((24,), I32)),
+    invalid_if=give("table_keys", types.PartitionViewType((24,), dtypes.I32)),
 )
-def _capacity(site: Site) -> Iterator[Finding]:
+def _capacity(site: declare.Site) -> Iterator[declare.Finding]:
     counts = {name: _elements(site.types.get(name)) for name in ("dst", *_HASH_FORM)}
     slots = counts["table_keys"]
     if slots is not None and (slots < 1 or slots & (slots - 1)):
@@ -47,8 +43,8 @@ def _capacity(site: Site) -> Iterator[Finding]:
             yield name, f"{name} has {counts[name]} elements, {other} {counts[other]}; allowed: as many"
 
 
-INSTRUCTIONS: tuple[Instruction, ...] = (
-    custom(
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (
+    handles.custom(
         "hashfind",
         "Look keys up in a hash table with linear probing.",
         "Per query: the value at the first of 64 slots whose key is equal; -1 where none has it, or an "
@@ -58,18 +54,18 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _HASH_OPERANDS,
         (_HASH_FORM,),
         (
-            Shown(
+            handles.Shown(
                 {
-                    **dict.fromkeys(("dst", "queries"), PartitionViewType((4, 8), I32)),
-                    **dict.fromkeys(("table_keys", "table_vals"), PartitionViewType((16,), I32)),
+                    **dict.fromkeys(("dst", "queries"), types.PartitionViewType((4, 8), dtypes.I32)),
+                    **dict.fromkeys(("table_keys", "table_vals"), types.PartitionViewType((16,), dtypes.I32)),
                 },
                 _HASH_FORM,
                 profiles=("cpu_sim",),
             ),
         ),
-        constraints=(type_row(_HASH_OPERANDS, ("T",), _HASH_TYPES), _capacity),
+        constraints=(constraints.type_row(_HASH_OPERANDS, ("T",), _HASH_TYPES), _capacity),
         decisions=(
-            Decision(
+            declare.Decision(
                 "Is it an instruction?",
                 "Of this engine: its source is a test program of tile instructions, whose values it has.",
                 _SOURCE,
@@ -78,10 +74,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         sources=(_SOURCE,),
         syntax="tile",
         types=_HASH_TYPES,
-        traits=Traits(
+        traits=traits.Traits(
             (
-                Effect("write", "global", "dst"),
-                *(Effect("read", "global", name, indexed=True) for name in _HASH_FORM),
+                traits.Effect("write", "global", "dst"),
+                *(traits.Effect("read", "global", name, indexed=True) for name in _HASH_FORM),
             )
         ),
     ),

@@ -13,25 +13,20 @@ from ..ir.dtypes import F32, I32, U8, U32, dtype
 from ..ir.program import AttrValue
 from ..ir.types import BLayout, HistByte, PrintFormat, ScalarType, TileType, Type
 from ..profiles import Profile
-from .assembly import Assembly
-from .changes import DIALECT, Default
+from . import assembly, changes, operands, traits
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
-from .operands import Implied
+from .rules import elementwise, extents, scratch
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec, type_row
-from .rules.elementwise import TMP
-from .rules.extents import columns
 from .rules.forbid import Types, assign, forbid
 from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, row_cols, sample, single_row
-from .rules.scratch import scratch_bytes
 from .rules.typesets import STANDARD, rows, table
 from .samples.operations import Sample
-from .traits import Effect, Traits
 
 _INTS = ("i32", "u32", "i16", "u16")
 _BINS = 256
 _OUT = OPEN_DST
-_TMP = replace(TMP, implied=Implied(""))
+_TMP = replace(elementwise.TMP, implied=operands.Implied(""))
 
 
 def _tile(name: str, row_count: int = 4, cols: int = 64) -> TileType:
@@ -71,8 +66,8 @@ TCI = tile_instruction(
     extra=(
         single_row(("dst",)),
         plain(("dst",)),
-        fixed_type("tmp", ("f32", "i32", "u32"), ("a2a3",), DIALECT, since="2026-08"),
-        scratch_bytes("tmp", _sequence_scratch, "the partial sequences"),
+        fixed_type("tmp", ("f32", "i32", "u32"), ("a2a3",), changes.DIALECT, since="2026-08"),
+        scratch.scratch_bytes("tmp", _sequence_scratch, "the partial sequences"),
     ),
     decisions=(
         Decision(
@@ -92,7 +87,7 @@ TCI = tile_instruction(
         ),
     ),
     sampler=_sequence_samples,
-    assembly=Assembly(inline=True),
+    assembly=assembly.Assembly(inline=True),
 )
 
 # -- ttri --------------------------------------------------------------------------------------------
@@ -138,7 +133,7 @@ TTRI = tile_instruction(
         ),
     ),
     sampler=_triangle_samples,
-    assembly=Assembly(inline=True),
+    assembly=assembly.Assembly(inline=True),
 )
 
 # -- trandom -----------------------------------------------------------------------------------------
@@ -182,7 +177,7 @@ TRANDOM = tile_instruction(
         ),
     ),
     sampler=_random_samples,
-    assembly=Assembly(inline=True),
+    assembly=assembly.Assembly(inline=True),
 )
 
 # -- thistogram --------------------------------------------------------------------------------------
@@ -226,7 +221,7 @@ def _breaks_filter(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 @forbid(
     "byte-once",
     "byte or isMSB",
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=assign(byte=HistByte.BYTE_0, isMSB=False),
     since="2026-08",
 )
@@ -295,13 +290,15 @@ def _histogram_samples(instruction: Instruction, profile: Profile) -> Iterator[S
 
 
 _HISTOGRAM_OPERANDS = (
-    Operand("dst", "out", dtype="u32", note="256 bins per row of src", extent=columns(_BINS)),
+    Operand("dst", "out", dtype="u32", note="256 bins per row of src", extent=extents.columns(_BINS)),
     Operand("src", "in"),
     Operand("idx", "in", dtype="u8", note="values of the bytes above the counted one"),
 )
 _BYTE = Attribute(
     "byte", HistByte, None, "byte to count; absent: the one isMSB says, in texts since 2026-08 else byte 1",
-    unwritten=(Default("2026-08", HistByte.BYTE_1, "the highest byte", DIALECT, unless=("isMSB",)),),
+    unwritten=(
+        changes.Default("2026-08", HistByte.BYTE_1, "the highest byte", changes.DIALECT, unless=("isMSB",)),
+    ),
 )  # fmt: skip
 _HISTOGRAM_TYPES = table(("u16", "u32"), (), ("u16", "u32"))
 THISTOGRAM = tile_instruction(
@@ -394,7 +391,7 @@ TPRINT = Instruction(
     ),
     sources=("page tprint", HEADERS, "public CPU simulator"),
     sampler=_print_samples,
-    traits=Traits(effects=(Effect("write", "host"),)),
+    traits=traits.Traits(effects=(traits.Effect("write", "host"),)),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TCI, TTRI, TRANDOM, THISTOGRAM, TPRINT)

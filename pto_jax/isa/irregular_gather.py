@@ -8,29 +8,21 @@ from dataclasses import replace
 from ..ir.dtypes import BF16, I16, I32, U8, U32, DType, dtype
 from ..ir.types import CmpMode, GatherAxis, MaskPattern, ScalarType, TileType, Type
 from ..profiles import Profile, ProfileName
-from . import declare
-from .assembly import Assembly, segments
-from .changes import DIALECT
-from .common import SIMULATOR_VALUES, tile_instruction
-from .elementwise_select import CMP_MODE
+from . import assembly, changes, common, declare, elementwise_select
+from .rules import extents, irregular, regions, scratch, typesets
 from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_as, same_element
-from .rules.extents import OPEN
 from .rules.forbid import Types, edit, forbid, give, one_block, retype
-from .rules.irregular import plain, row_cols, sample
 from .rules.irregular_patterns import MASK_PATTERN, period, picked, with_or_without_pattern
-from .rules.regions import covers
-from .rules.scratch import same_region, scratch_bytes
-from .rules.typesets import BYTE_FLOATS, INT32, STANDARD, table
 from .samples.operations import Sample
 
 # -- tgather -----------------------------------------------------------------------------------------
 
 _BYTES_2_4 = ("i16", "u16", "i32", "u32", "f16", "bf16", "f32")
-_COMPARED = {"a2a3": ("f32", "f16", "i32"), "a5": (*INT32, "f16", "f32")}
+_COMPARED = {"a2a3": ("f32", "f16", "i32"), "a5": (*typesets.INT32, "f16", "f32")}
 _INDEXED: dict[ProfileName, tuple[str, ...]] = {
-    "cpu_sim": STANDARD,
+    "cpu_sim": typesets.STANDARD,
     "a2a3": _BYTES_2_4,
-    "a5": (*STANDARD, *BYTE_FLOATS),
+    "a5": (*typesets.STANDARD, *typesets.BYTE_FLOATS),
 }
 _INDICES: dict[ProfileName, tuple[str, ...]] = {
     "cpu_sim": ("i32", "u32"),
@@ -64,7 +56,7 @@ _GATHER_OPERANDS = (
         optional=True,
         note="matches per row; comparison form only",
         beside="kValue",
-        extent=OPEN,
+        extent=extents.OPEN,
     ),
     declare.Operand("src", "in"),
     declare.Operand(
@@ -252,7 +244,7 @@ def _by_index(site: declare.Site) -> bool:
     return gather_form(site) == "index"
 
 
-@forbid("tmp-given", "tmp beside indices", ("a2a3",), source=DIALECT, since="2026-08", on_lanes=False)
+@forbid("tmp-given", "tmp beside indices", ("a2a3",), source=changes.DIALECT, since="2026-08", on_lanes=False)
 def _indices_with_tmp(site: declare.Site) -> Iterator[declare.Finding]:
     if _by_index(site) and "tmp" not in site.values:
         yield "indices", "indices without tmp; allowed on a2a3: both, tmp as large as the indices"
@@ -271,25 +263,25 @@ def _gather_samples(instruction: declare.Instruction, profile: Profile) -> Itera
     patterns = list(MaskPattern)
     for i, (name,) in enumerate(instruction.types[profile.name]):
         d = dtype(name)
-        tile = TileType(d, 8, max(row_cols(d), 8))
+        tile = TileType(d, 8, max(irregular.row_cols(d), 8))
         if name in _INDEXED[profile.name]:
             index = TileType(U32 if i % 2 else I32, *tile.shape)
             types: dict[str, Type] = {"src": tile, "indices": index, "tmp": index, "dst": tile}
-            yield sample(instruction, ("src", "indices", "tmp"), types)
+            yield irregular.sample(instruction, ("src", "indices", "tmp"), types)
         if d.name in _BYTES_2_4 or profile.name == "a5":
             pattern, wide = patterns[i % 7], replace(tile, cols=4 * tile.cols, v_col=4 * tile.cols)
             axis = GatherAxis.GATHER_COL if i % 3 == 1 and d.bits < 64 else GatherAxis.GATHER_ROW
             out = replace(wide, rows=picked(pattern, 8), v_row=picked(pattern, 8))
             if axis == GatherAxis.GATHER_ROW:
                 out = replace(wide, cols=wide.cols // period(pattern)[0], v_col=-1)
-            yield sample(
+            yield irregular.sample(
                 instruction, ("src",), {"src": wide, "dst": out}, {"maskPattern": pattern, "axis": axis}
             )
         if name in _COMPARED.get(profile.name, ()):
             yield _compare_sample(instruction, d, CmpMode.EQ if d.is_integer else CmpMode.GT)
     if profile.name == "a5":
         tile, index = TileType(dtype("f32"), 4, 16), TileType(I16, 4, 16)
-        yield sample(instruction, ("src", "indices"), {"src": tile, "indices": index, "dst": tile})
+        yield irregular.sample(instruction, ("src", "indices"), {"src": tile, "indices": index, "dst": tile})
 
 
 def _compare_sample(instruction: declare.Instruction, d: DType, mode: CmpMode) -> Sample:
@@ -300,11 +292,11 @@ def _compare_sample(instruction: declare.Instruction, d: DType, mode: CmpMode) -
         "dst": TileType(I32, 4, 32),
         "cdst": TileType(I32, 1, 8),
     }
-    return sample(instruction, ("src", "kValue", "tmp"), types, {"cmpMode": mode, "offset": 7})
+    return irregular.sample(instruction, ("src", "kValue", "tmp"), types, {"cmpMode": mode, "offset": 7})
 
 
-_GATHER_TYPES = table(STANDARD, _BYTES_2_4, (*STANDARD, *BYTE_FLOATS))
-TGATHER = tile_instruction(
+_GATHER_TYPES = typesets.table(typesets.STANDARD, _BYTES_2_4, (*typesets.STANDARD, *typesets.BYTE_FLOATS))
+TGATHER = common.tile_instruction(
     "tgather",
     "Collect elements by index, by a repeating pattern, or the indices of matching elements.",
     "Index form: dst[i,j] = the element of src at row n / cols, column n mod cols (static columns of src) "
@@ -332,11 +324,13 @@ TGATHER = tile_instruction(
         declare.Attribute(
             "axis", GatherAxis, GatherAxis.GATHER_ROW, "what the mask form packs", ("axis", "gatherType")
         ),
-        CMP_MODE,
+        elementwise_select.CMP_MODE,
         declare.Attribute("offset", int, 0, "number of the first element; comparison form"),
     ),
     placement=(),
-    assembly=Assembly(generic=segments("src dst cdst indices tmp k=kValue"), inline_comma=True),
+    assembly=assembly.Assembly(
+        generic=assembly.segments("src dst cdst indices tmp k=kValue"), inline_comma=True
+    ),
 )
 TGATHER = replace(
     TGATHER,
@@ -345,39 +339,39 @@ TGATHER = replace(
         _gather_types,
         _threshold,
         in_vec(_GATHER_OPERANDS),
-        plain(("dst", "src", "cdst", "indices"), HARDWARE),
+        irregular.plain(("dst", "src", "cdst", "indices"), HARDWARE),
         _index_type,
         _mask_given,
         _counts_given,
         _compare_mode,
         _dense,
         _mask_room,
-        *(replace(c, breaks=_with_tmp(c.breaks)) for c in covers(("indices",), "dst") if c.breaks),
+        *(replace(c, breaks=_with_tmp(c.breaks)) for c in regions.covers(("indices",), "dst") if c.breaks),
         _indices_with_tmp,
-        same_region("indices", ("a2a3",), _by_index),
-        same_as("tmp", "indices", ("a2a3",), DIALECT, since="2026-08"),
-        scratch_bytes("tmp", _gather_scratch, "comparison results", severity="warning"),
+        scratch.same_region("indices", ("a2a3",), _by_index),
+        same_as("tmp", "indices", ("a2a3",), changes.DIALECT, since="2026-08"),
+        scratch.scratch_bytes("tmp", _gather_scratch, "comparison results", severity="warning"),
     ),
     decisions=(
         declare.Decision(
             "Pages wrap or clamp an index out of range; what is the value?",
             "0, on every profile (hardware does not check).",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
         declare.Decision(
             "Does a source element outside the valid region of src read as the profile's fill?",
             "No: the index addresses the tile's storage, and the stored bits are taken on every profile.",
-            f"{SIMULATOR_VALUES}; {HEADERS}",
+            f"{common.SIMULATOR_VALUES}; {HEADERS}",
         ),
         declare.Decision(
             "Does the pattern run on across rows?",
             "No: it restarts at column 0 of every row; results are packed across rows.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
         declare.Decision(
             "GATHER_COL of the hardware headers expects a source 2 or 4 times as tall; which rows count?",
             "The rows that fit the pattern, as the simulator.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
         declare.Decision(
             "The C++ comparison form has a tile of thresholds per row, the text a scalar.",

@@ -9,21 +9,18 @@ from typing import Any, Literal
 from ..ir.dtypes import dtype
 from ..ir.types import TileType, Type
 from ..profiles import Profile, ProfileName
-from . import declare
-from .common import SIMULATOR_VALUES, tile_instruction
+from . import common, declare, semantics
+from .rules import extents, irregular
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, in_vec, row_major, size
-from .rules.extents import LARGER
 from .rules.forbid import Types, edit, forbid
-from .rules.irregular import row_cols, sample
 from .rules.regions import covers, equal_shape
 from .rules.typesets import FLOATS, INT32, INTS, Rows, TypeTable, pairs, table
 from .samples.operations import Sample
-from .semantics import of_two
 
 _SIMULATED = ("i32", "i16", "f16", "bf16", "f32", "i8", "u8")
 _A2A3 = ("i32", "i16", "f16", "f32")
 _DST, _SRC0, _SRC1 = (
-    declare.Operand("dst", "out", extent=LARGER),
+    declare.Operand("dst", "out", extent=extents.LARGER),
     declare.Operand("src0", "in"),
     declare.Operand("src1", "in"),
 )
@@ -31,7 +28,7 @@ _DST, _SRC0, _SRC1 = (
 NEITHER_VALID = declare.Decision(
     "What does a lane hold that is valid in neither source?",
     "Zero bits, but for tpartmax and tpartmin on a5: the finite number that never wins. Pages leave it open.",
-    f"{SIMULATOR_VALUES}; PTOAS tile templates and system tests (a5)",
+    f"{common.SIMULATOR_VALUES}; PTOAS tile templates and system tests (a5)",
 )
 
 
@@ -93,15 +90,15 @@ _PART_REGIONS = (
 
 def _samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     for (name,) in instruction.types[profile.name]:
-        tile = TileType(dtype(name), 8, row_cols(dtype(name), 2))
-        yield sample(instruction, ("src0", "src1"), {"src0": tile, "src1": tile, "dst": tile})
+        tile = TileType(dtype(name), 8, irregular.row_cols(dtype(name), 2))
+        yield irregular.sample(instruction, ("src0", "src1"), {"src0": tile, "src1": tile, "dst": tile})
 
 
 def _partial(
     operation: str, summary: str, both: str, a5: tuple[str, ...], *decisions: declare.Decision
 ) -> declare.Instruction:
     operands = (_DST, _SRC0, _SRC1)
-    return tile_instruction(
+    return common.tile_instruction(
         f"tpart{operation}",
         summary,
         f"Over the valid region of dst: {both} where both sources are valid, the source's bits where only "
@@ -115,7 +112,7 @@ def _partial(
         extra=_PART_REGIONS,
         decisions=(NEITHER_VALID, *decisions),
         sampler=_samples,
-        formulas=(of_two(operation),),
+        formulas=(semantics.of_two(operation),),
         in_place={"cpu_sim": ("src0", "src1")},
     )
 
@@ -123,7 +120,7 @@ def _partial(
 _NAN = declare.Decision(
     "Which operand wins when the comparison is unordered or equal?",
     "The first: a NaN in src0 stays, one in src1 is ignored, zeros of both signs keep src0.",
-    SIMULATOR_VALUES,
+    common.SIMULATOR_VALUES,
 )
 TPARTADD = _partial(
     "add",
@@ -178,18 +175,18 @@ SRC0_WINS: Mapping[str, Literal["better", "equal", "unless worse"]] = {
 
 def _arg_samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     for value, index in instruction.types[profile.name]:
-        cols = max(row_cols(dtype(value)), row_cols(dtype(index)))
+        cols = max(irregular.row_cols(dtype(value)), irregular.row_cols(dtype(index)))
         values, indices = TileType(dtype(value), 16, cols), TileType(dtype(index), 16, cols)
         types: dict[str, Type] = dict.fromkeys(("src0", "src1", "dst"), values)
         types |= dict.fromkeys(("src0Idx", "src1Idx", "dstIdx"), indices)
-        yield sample(instruction, ("src0", "src1", "src0Idx", "src1Idx"), types)
+        yield irregular.sample(instruction, ("src0", "src1", "src0Idx", "src1Idx"), types)
 
 
 _PAIRED = (("dst", "dstIdx"), ("src0", "src0Idx"), ("src1", "src1Idx"))
 
 
 def _partial_arg(name: str, relation: str, summary: str) -> declare.Instruction:
-    return tile_instruction(
+    return common.tile_instruction(
         name,
         summary,
         f"Over the valid region of dst: value and index of src0 where both sources are valid and src0 "
@@ -212,7 +209,7 @@ def _partial_arg(name: str, relation: str, summary: str) -> declare.Instruction:
                 "Which pair is taken when values are equal or one is NaN?",
                 "On cpu_sim that of src1: src0 is taken on a strict comparison only. On a2a3 and a5 equal "
                 "values take src0; with a NaN in either a2a3 takes src1, a5 src0.",
-                f"{SIMULATOR_VALUES}; {HEADERS} (comparisons) and system tests",
+                f"{common.SIMULATOR_VALUES}; {HEADERS} (comparisons) and system tests",
             ),
         ),
         sampler=_arg_samples,

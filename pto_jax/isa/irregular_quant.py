@@ -8,17 +8,12 @@ from dataclasses import replace
 from ..ir.dtypes import F32, I8, U8, dtype
 from ..ir.types import BLayout, QuantType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
-from .assembly import Assembly, segments
-from .changes import DIALECT
-from .common import SIMULATOR_VALUES, tile_instruction
+from . import assembly, changes, common, operands
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
-from .operands import Implied
+from .rules import elementwise, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
-from .rules.elementwise import TMP
 from .rules.forbid import Types, assign, forbid, give, retype, shrunk
 from .rules.irregular import Want, room, row_cols, sample
-from .rules.regions import equal_shape
-from .rules.typesets import FLOATS, Rows, pairs
 from .samples.operations import Sample
 
 _SOURCE = Operand("src", "in", dtype="S")
@@ -26,13 +21,13 @@ _SOURCE = Operand("src", "in", dtype="S")
 
 # -- tquant ------------------------------------------------------------------------------------------
 
-_INT8_ROWS: Rows = (("i8", "f32"), ("u8", "f32"))
+_INT8_ROWS: typesets.Rows = (("i8", "f32"), ("u8", "f32"))
 _INT8_OPERANDS = (
     Operand("dst", "out", dtype="D"),
     _SOURCE,
     Operand("scale", "in", dtype="f32", note="factor per row, in column 0"),
     Operand("offset", "in", dtype="f32", optional=True, note="zero point per row; asymmetric only"),
-    replace(TMP, implied=Implied("src")),
+    replace(elementwise.TMP, implied=operands.Implied("src")),
 )
 QUANT_TYPE = Attribute("quant_type", QuantType, QuantType.INT8_SYM, "INT8_SYM or INT8_ASYM")
 
@@ -73,7 +68,7 @@ def _in_rows(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     "parameter-layout",
     "factors and zero points are not row_major",
     ("a2a3",),
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=_in_rows,
     since="2026-08",
 )
@@ -120,7 +115,7 @@ def _int8_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample
     "valid-equal",
     "src and dst have equal valid regions",
     ("a2a3", "a5"),
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=shrunk("dst", rows=1),
     on_lanes=False,
     since="2026-08",
@@ -134,7 +129,7 @@ def _equal_regions(site: Site) -> Iterator[Finding]:
         yield "dst", f"{found}; allowed: equal valid regions"
 
 
-TQUANT = tile_instruction(
+TQUANT = common.tile_instruction(
     "tquant",
     "Quantise to 8-bit integers with a factor and a zero point per row.",
     "Over the valid region of src: q = src * scale[p,0], with an offset + offset[p,0], each in f32 rounded "
@@ -142,7 +137,7 @@ TQUANT = tile_instruction(
     "= q rounded to the nearest integer, ties to even, clamped to [-128, 127] (INT8_SYM) or [0, 255] "
     "(INT8_ASYM); NaN gives 0. A parameter tile without valid rows is read at row 0.",
     _INT8_OPERANDS,
-    pairs(_INT8_ROWS, _INT8_ROWS, _INT8_ROWS),
+    typesets.pairs(_INT8_ROWS, _INT8_ROWS, _INT8_ROWS),
     cls="irregular",
     type_vars=("D", "S"),
     domain="src",
@@ -163,19 +158,19 @@ TQUANT = tile_instruction(
         fixed_type("offset", ("f32",), PROFILE_NAMES, HEADERS),
         room("dst", _source_region, "the valid region of src"),
         _equal_regions,
-        replace(equal_shape("src", "tmp", ("a2a3",), DIALECT, "tmp-shape"), since="2026-08"),
+        replace(regions.equal_shape("src", "tmp", ("a2a3",), changes.DIALECT, "tmp-shape"), since="2026-08"),
     ),
     decisions=(
         Decision(
             "Pages divide by the parameter and clip to [-128, 127]; what is computed?",
             "The parameter is multiplied, the offset added before rounding; asymmetric results clip to "
             "[0, 255].",
-            f"{HEADERS}; {SIMULATOR_VALUES}",
+            f"{HEADERS}; {common.SIMULATOR_VALUES}",
         ),
         Decision(
             "A2/A3 scales src in place; does src change?",
             "No: sources never change.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
         Decision(
             "Hardware rounds to i32, then f16, then saturates to 8 bits; are the values the same?",
@@ -185,7 +180,7 @@ TQUANT = tile_instruction(
         Decision(
             "Texts of August 2026 have dst signed or unsigned with either kind; what is stored?",
             "The low 8 bits of the clamped number: the kind says the range, dst's type how others read it.",
-            DIALECT,
+            changes.DIALECT,
         ),
         Decision(
             "What does NaN give?",
@@ -195,16 +190,18 @@ TQUANT = tile_instruction(
     ),
     sampler=_int8_samples,
     positive=("scale",),
-    assembly=Assembly(
-        generic=segments("src fp=scale offset tmp dst"), scratch="behind", counted=("src", "scale", "offset")
+    assembly=assembly.Assembly(
+        generic=assembly.segments("src fp=scale offset tmp dst"),
+        scratch="behind",
+        counted=("src", "scale", "offset"),
     ),
     sized_by=("dst",),
 )
 
 # -- tdequant ----------------------------------------------------------------------------------------
 
-_DEQUANTISED: Rows = tuple((d, s) for d in FLOATS for s in ("i8", "u8", "i16", "i32"))
-_DEQUANT_HARDWARE: Rows = (("f32", "i8"), ("f32", "i16"))
+_DEQUANTISED: typesets.Rows = tuple((d, s) for d in typesets.FLOATS for s in ("i8", "u8", "i16", "i32"))
+_DEQUANT_HARDWARE: typesets.Rows = (("f32", "i8"), ("f32", "i16"))
 _DEQUANT_OPERANDS = (
     Operand("dst", "out", dtype="D"),
     _SOURCE,
@@ -230,14 +227,14 @@ def _dequant_samples(instruction: Instruction, profile: Profile) -> Iterator[Sam
         yield sample(instruction, ("src", "scale", "offset"), types)
 
 
-TDEQUANT = tile_instruction(
+TDEQUANT = common.tile_instruction(
     "tdequant",
     "Turn quantised integers into floats with scale and offset per row.",
     "dst[r,c] = (src[r,c] - offset[r,p]) * scale[r,p] with p = min(c, valid columns of scale - 1), at least "
     "0. The code and both parameters are first rounded to the type of dst; in f32 the difference and the "
     "product each round once, for f16 and bf16 both are computed in f32 and the result rounds once.",
     _DEQUANT_OPERANDS,
-    pairs(_DEQUANTISED, _DEQUANT_HARDWARE, _DEQUANT_HARDWARE),
+    typesets.pairs(_DEQUANTISED, _DEQUANT_HARDWARE, _DEQUANT_HARDWARE),
     cls="irregular",
     type_vars=("D", "S"),
     reads=("src",),
@@ -252,7 +249,7 @@ TDEQUANT = tile_instruction(
         Decision(
             "The page has one parameter per row; are several columns legal?",
             "Yes: column c uses parameter column c, the last one from there on.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
     ),
     sampler=_dequant_samples,

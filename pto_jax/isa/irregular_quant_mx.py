@@ -16,10 +16,9 @@ from ..ir.types import (
     VecStoreMode,
 )
 from ..profiles import Profile
-from .changes import DIALECT
-from .common import SIMULATOR_VALUES, tile_instruction
+from . import changes, common
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.block_scale_shapes import assembled_shapes
+from .rules import block_scale_shapes, extents, regions, typesets
 from .rules.block_scales import (
     FP4_ALGS as FP4_ALGS,
     FP8_ALGS,
@@ -34,11 +33,8 @@ from .rules.block_scales import (
     reordered,
 )
 from .rules.constraints import HEADERS, SIMULATOR, element_type, fixed_type, in_vec
-from .rules.extents import OPEN
 from .rules.forbid import Types, assign, forbid, one_block, retile, retype, shrunk
 from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, sample
-from .rules.regions import equal_shape
-from .rules.typesets import FLOATS, Rows, pairs
 from .samples.operations import Sample
 
 _SOURCE = Operand("src", "in", dtype="S")
@@ -56,22 +52,22 @@ _SAID = (
 
 _MX_OPERANDS = (
     Operand("dst", "out", dtype="D", note="codes"),
-    Operand("exp", "out", dtype="u8", note="e8m0 exponent per group", extent=OPEN),
-    Operand("max", "out", dtype=None, note="largest magnitude per group", extent=OPEN),
-    Operand("scaling", "out", dtype=None, note="factor per group", extent=OPEN),
+    Operand("exp", "out", dtype="u8", note="e8m0 exponent per group", extent=extents.OPEN),
+    Operand("max", "out", dtype=None, note="largest magnitude per group", extent=extents.OPEN),
+    Operand("scaling", "out", dtype=None, note="factor per group", extent=extents.OPEN),
     _SOURCE,
 )
 _REORDERED_EXPONENTS = Operand(
-    "exp_zz", "out", dtype="u8", optional=True, note="exponents in boxes of boxes", extent=OPEN
+    "exp_zz", "out", dtype="u8", optional=True, note="exponents in boxes of boxes", extent=extents.OPEN
 )
-_MX_SIMULATED: Rows = tuple((d, s) for d in ("i8", "f4e2m1x2") for s in FLOATS)
-_MX_A5: Rows = (
-    *((d, s) for d in ("i8", "f8e4m3") for s in FLOATS),
+_MX_SIMULATED: typesets.Rows = tuple((d, s) for d in ("i8", "f4e2m1x2") for s in typesets.FLOATS)
+_MX_A5: typesets.Rows = (
+    *((d, s) for d in ("i8", "f8e4m3") for s in typesets.FLOATS),
     ("f4e2m1x2", "f16"),
     ("f4e2m1x2", "bf16"),
     ("f4e2m1_pair", "f16"),
     ("f4e2m1_pair", "bf16"),
-    *(("u8", s) for s in FLOATS),
+    *(("u8", s) for s in typesets.FLOATS),
 )
 _MX_VALUES = (
     "Per group, m is the largest |src| as f32, starting from 0; e is its exponent field. FP8 skips NaNs; "
@@ -138,7 +134,7 @@ def _part_of_a_group(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     "group-valid",
     "whole valid groups of 32 along the grouped axis",
     ("a5",),
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=_part_of_a_group,
     since="2026-08",
 )
@@ -242,7 +238,7 @@ def _interleaved_axis(site: Site) -> Iterator[Finding]:
         return
     yield from _interleave.check(site)
     if site.profile.name == "a5" and "quant_type" in site.op.attrs:
-        yield from assembled_shapes(site)
+        yield from block_scale_shapes.assembled_shapes(site)
 
 
 def _mx_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -278,7 +274,7 @@ _MX_RULES = (
     fixed_type("exp", ("u8",), A5_AND_SIMULATOR, HEADERS),
     _scratch_type("max"),
     _scratch_type("scaling"),
-    equal_shape("src", "dst", SIMULATOR, HEADERS),
+    regions.equal_shape("src", "dst", SIMULATOR, HEADERS),
     codes_room,
     _group_size,
     _group_valid,
@@ -294,18 +290,18 @@ _MX_DECISIONS = (
     Decision(
         "The page subtracts 1 for e2m1; which exponent offset holds?",
         "2, as the code does: the largest e2m1 value is 1.5 * 2^2.",
-        f"{SIMULATOR_VALUES}; {HEADERS}",
+        f"{common.SIMULATOR_VALUES}; {HEADERS}",
     ),
     Decision(
         "The page rounds stochastically; which rounding holds?",
         "To nearest even.",
-        SIMULATOR_VALUES,
+        common.SIMULATOR_VALUES,
     ),
     Decision(
         "Do groups run over the physical or the valid extent of the grouped axis?",
         "The physical one on cpu_sim, the valid one on a5; invalid lanes of a group are what any source "
         "lane outside is on the profile.",
-        f"{SIMULATOR_VALUES}; {HEADERS}",
+        f"{common.SIMULATOR_VALUES}; {HEADERS}",
     ),
     Decision(
         "The simulator clears twice the bytes of an FP4 destination, also behind the tile.",
@@ -325,7 +321,7 @@ _MX_DECISIONS = (
     ),
 )
 
-TQUANT_MX = tile_instruction(
+TQUANT_MX = common.tile_instruction(
     "tquant.mx",
     "Quantise to block-scaled FP8 or FP4 with shared exponents.",
     "grp_axis 1: each valid row of src is cut into groups of 32 columns; exp[row, group], and the "
@@ -333,7 +329,7 @@ TQUANT_MX = tile_instruction(
     "tile of one row is filled in that order too. grp_axis 0: as tquant_dn. " + _MX_VALUES + " On cpu_sim "
     "an FP4 dst is zeroed first.",
     (*_MX_OPERANDS, _REORDERED_EXPONENTS),
-    pairs(_MX_SIMULATED, (), _MX_A5),
+    typesets.pairs(_MX_SIMULATED, (), _MX_A5),
     cls="irregular",
     type_vars=("D", "S"),
     domain="src",
@@ -359,7 +355,7 @@ TQUANT_MX = tile_instruction(
     sized_by=("dst",),
 )
 
-TQUANT_DN = tile_instruction(
+TQUANT_DN = common.tile_instruction(
     "tquant_dn",
     "Quantise to block-scaled FP8 or FP4 with groups along rows.",
     "Each valid column c of src is cut into groups of 32 rows; exp[group, c], and the elements "
@@ -367,7 +363,7 @@ TQUANT_DN = tile_instruction(
     "belong to a group. With interleave, "
     "exp[group / 2, 2 * c + group mod 2] instead. " + _MX_VALUES + " On cpu_sim an FP4 dst is zeroed first.",
     _MX_OPERANDS,
-    pairs(_MX_SIMULATED, (), _MX_A5),
+    typesets.pairs(_MX_SIMULATED, (), _MX_A5),
     cls="irregular",
     type_vars=("D", "S"),
     domain="src",
@@ -381,13 +377,13 @@ TQUANT_DN = tile_instruction(
 )
 
 TQUANT_HIF4 = replace(
-    tile_instruction(
+    common.tile_instruction(
         "tquant.hif4",
         "Quantise bf16 to 4-bit floats with a three-level scale.",
         "Groups of 64 elements share a scale; each 8 and each 4 of them a further bit. The instruction "
         "exists on A6 targets only.",
         (Operand("dst", "out", dtype="D"), _SOURCE),
-        pairs((), (), ()),
+        typesets.pairs((), (), ()),
         cls="irregular",
         type_vars=("D", "S"),
         domain="custom",

@@ -12,17 +12,11 @@ from dataclasses import replace
 from ..ir.dtypes import I16, U32, dtype
 from ..ir.types import TileType, Type, VectorType
 from ..profiles import Profile
-from . import declare
-from .assembly import Assembly, segments
-from .changes import rule
-from .common import PAGES, SIMULATOR_VALUES, tile_instruction
-from .operands import Implied
+from . import assembly, changes, common, declare, operands
+from .rules import extents, scratch, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
-from .rules.extents import JOINED
 from .rules.forbid import Types, edit, forbid, one_block, shrunk
 from .rules.irregular import Want, plain, room, sample, single_row
-from .rules.scratch import bytes_of, scratch_bytes
-from .rules.typesets import HALVES, STANDARD, table
 from .samples.operations import Sample
 
 RECORD_BYTES = 8
@@ -62,7 +56,7 @@ _SORT_OPERANDS = (
         dtype=None,
         optional=True,
         note="needed on hardware for a short last block",
-        implied=Implied("", HARDWARE, _may_end_short),
+        implied=operands.Implied("", HARDWARE, _may_end_short),
     ),
 )
 
@@ -112,7 +106,7 @@ def _sort_samples(instruction: declare.Instruction, profile: Profile) -> Iterato
             yield sample(instruction, ("src", "idx", "tmp"), types)
 
 
-TSORT32 = tile_instruction(
+TSORT32 = common.tile_instruction(
     "tsort32",
     "Sort each block of 32 elements of a row, descending, with attached indices.",
     "For each valid row of src and each block of columns 32b to 32b+31 (the last may be shorter): the "
@@ -122,7 +116,7 @@ TSORT32 = tile_instruction(
     "NaNs of one sign are equal. Values keep their bits. Elements of dst without a record, and records "
     "without an element in dst, are left out.",
     _SORT_OPERANDS,
-    table(("i32", "i16", "f16", "bf16", "f32"), HALVES, HALVES),
+    typesets.table(("i32", "i16", "f16", "bf16", "f32"), typesets.HALVES, typesets.HALVES),
     cls="irregular",
     domain="src",
     reads=(),
@@ -140,13 +134,13 @@ TSORT32 = tile_instruction(
             severity="warning",
         ),
         _tail,
-        scratch_bytes("tmp", bytes_of("src"), "the bytes of src"),
+        scratch.scratch_bytes("tmp", scratch.bytes_of("src"), "the bytes of src"),
     ),
     decisions=(
         declare.Decision(
             "The simulator places 16-bit blocks 64 elements apart although a block's records take 128.",
             "Blocks do not overlap: 128 elements apart, as the page and the headers have it.",
-            f"{PAGES}; {HEADERS}",
+            f"{common.PAGES}; {HEADERS}",
         ),
         declare.Decision(
             "Where do NaNs go?",
@@ -158,7 +152,7 @@ TSORT32 = tile_instruction(
             "What happens when the valid regions of src and idx differ?",
             "cpu_sim writes nothing. a2a3 and a5 iterate over src; an idx with one valid row serves every "
             "row.",
-            f"{SIMULATOR_VALUES}; {HEADERS}",
+            f"{common.SIMULATOR_VALUES}; {HEADERS}",
         ),
         declare.Contradiction(
             "What fills up a last block of fewer than 32 elements?",
@@ -172,7 +166,7 @@ TSORT32 = tile_instruction(
         declare.Decision(
             "What does hardware write behind the records of a short last block?",
             "Nothing: programs may not rely on the filler records.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
     ),
     sampler=_sort_samples,
@@ -187,7 +181,7 @@ def _several(site: declare.Site) -> bool:
 
 _LISTS = ("src0", "src1", "src2", "src3")
 _MERGE_OPERANDS = (
-    declare.Operand("dst", "out", extent=JOINED),
+    declare.Operand("dst", "out", extent=extents.JOINED),
     declare.Operand(
         "executed",
         "out",
@@ -209,7 +203,7 @@ _MERGE_OPERANDS = (
         "tmp",
         optional=True,
         note="scratch of hardware; ignored elsewhere",
-        implied=Implied("", HARDWARE, _several),
+        implied=operands.Implied("", HARDWARE, _several),
     ),
 )
 _MERGE_FORMS = (("src0", "blockLen"), *((*_LISTS[:n], "tmp") for n in (2, 3, 4)))
@@ -275,7 +269,7 @@ def _merge_samples(instruction: declare.Instruction, profile: Profile) -> Iterat
             yield sample(instruction, form, given, {"exhausted": len(form) % 2 == i % 2})
 
 
-TMRGSORT = tile_instruction(
+TMRGSORT = common.tile_instruction(
     "tmrgsort",
     "Merge sorted lists of records, descending.",
     "Records take R = 8 / element size elements, the value first; comparisons are of the element type, "
@@ -288,7 +282,7 @@ TMRGSORT = tile_instruction(
     "is empty after a step. executed holds the records taken from each list. The rest of dst stays. "
     "Valid rows are not consulted.",
     _MERGE_OPERANDS,
-    table(STANDARD, HALVES, HALVES),
+    typesets.table(typesets.STANDARD, typesets.HALVES, typesets.HALVES),
     cls="irregular",
     domain="custom",
     forms=_MERGE_FORMS,
@@ -304,34 +298,36 @@ TMRGSORT = tile_instruction(
             invalid_if=_breaks_source_room,
         ),
         _block_length,
-        scratch_bytes("tmp", _merge_scratch, "all source lists, and dst", profiles=HARDWARE),
+        scratch.scratch_bytes("tmp", _merge_scratch, "all source lists, and dst", profiles=HARDWARE),
     ),
     decisions=(
         declare.Decision(
             "The overview names it TMREGSORT with an order argument; which orders exist?",
             "Descending only.",
-            f"{HEADERS}; {SIMULATOR_VALUES}",
+            f"{HEADERS}; {common.SIMULATOR_VALUES}",
         ),
         declare.Decision(
             "Hardware counts only with exhausted; what does executed hold without it?",
             "The counts, always.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
         declare.Decision(
             "Hardware copies all valid columns from tmp, also behind the records; what is there?",
             "The old elements of dst.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
     ),
     changes=(
-        rule(
+        changes.rule(
             "one list is whole groups of four blocks",
             "what is behind the last whole group stays as it is in dst",
         ),
     ),
     sampler=_merge_samples,
-    assembly=Assembly(
-        generic=segments("srcs=src0,src1,src2,src3 block_len=blockLen dsts=dst,executed tmp executed"),
+    assembly=assembly.Assembly(
+        generic=assembly.segments(
+            "srcs=src0,src1,src2,src3 block_len=blockLen dsts=dst,executed tmp executed"
+        ),
         inline=True,
         scratch="no_tmp",
         counted=_LISTS,

@@ -6,47 +6,38 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..ir.types import Pipe
-from .assembly import Assembly, segments
-from .changes import DIALECT
-from .common import REGIONS_MAY_DIFFER, SIMULATOR_VALUES
-from .declare import Decision, Finding, Instruction, Operand, Site
-from .memory import MOVED
-from .rules import fixpipe, layout_moves
-from .rules.constraints import HEADERS, type_row
-from .rules.fixpipe_words import FP, WORD, parameter_rules, word_type
+from . import assembly, changes, common, declare, memory
+from .rules import constraints, fixpipe, fixpipe_words, issue, layout_moves, quantisation, regions
 from .rules.forbid import assign, forbid
-from .rules.issue import moved
-from .rules.quantisation import MOVED_PLAIN, MOVED_QUANTISED
-from .rules.regions import covers
 
 _OPERANDS = (
-    Operand("dst", "out", default=("src",)),
-    Operand("src", "in", dtype=None),
-    replace(FP, optional=True),
-    WORD,
+    declare.Operand("dst", "out", default=("src",)),
+    declare.Operand("src", "in", dtype=None),
+    replace(fixpipe_words.FP, optional=True),
+    fixpipe_words.WORD,
 )
 #: A name that those who build operations use.
 TMOV = "tmov"
 
 
-def _columns(site: Site) -> int | None:
+def _columns(site: declare.Site) -> int | None:
     return site.valid.get("dst", (None, None))[1]
 
 
 @forbid(
     "group-axis",
     "no grpAxis: it belongs to the move of exponents with scratch",
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=assign(grpAxis=0),
     since="2026-08",
 )
-def _no_group_axis(site: Site) -> Iterator[Finding]:
+def _no_group_axis(site: declare.Site) -> Iterator[declare.Finding]:
     if "grpAxis" in site.op.attrs:
         yield None, "attribute grpAxis of a move with parameters; allowed: a move of exponents with scratch"
 
 
-INSTRUCTIONS: tuple[Instruction, ...] = (
-    Instruction(
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (
+    declare.Instruction(
         TMOV,
         "layout",
         "Copy the valid region between tiles of any place and layout.",
@@ -59,66 +50,68 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "quantises with fp, and ignores preQuantScalar. Valid regions, places and layouts select nothing "
         "else: a tile that takes half of an accumulator in a dual mode holds the first half.",
         _OPERANDS,
-        MOVED,
+        memory.MOVED,
         ("T",),
         (fixpipe.RELU, fixpipe.ACC_TO_VEC, fixpipe.ST_PHASE, fixpipe.SATURATE),
         (
-            replace(type_row(_OPERANDS, ("T",), MOVED), breaks=layout_moves.breaks_moved_types),
+            replace(
+                constraints.type_row(_OPERANDS, ("T",), memory.MOVED), breaks=layout_moves.breaks_moved_types
+            ),
             fixpipe.paths(layout_moves.PATHS),
             _no_group_axis,
             fixpipe.unlisted_path,
             layout_moves.equal_types,
             layout_moves.place_types,
-            fixpipe.accumulated_types(MOVED_PLAIN, MOVED_QUANTISED),
+            fixpipe.accumulated_types(quantisation.MOVED_PLAIN, quantisation.MOVED_QUANTISED),
             layout_moves.equal_shapes,
             layout_moves.cube_layouts,
             layout_moves.small_buffers,
             fixpipe.accumulated_layouts({"a2a3": ("NZ",), "a5": ("ND", "DN", "NZ")}),
             fixpipe.accumulator_only,
             fixpipe.dual_mode(),
-            word_type,
-            *parameter_rules(_columns, "each valid column of dst"),
-            *covers(("src",), "dst"),
+            fixpipe_words.word_type,
+            *fixpipe_words.parameter_rules(_columns, "each valid column of dst"),
+            *regions.covers(("src",), "dst"),
         ),
         (("src",), ("src", "fp"), ("src", "preQuantScalar")),
         "dst",
         Pipe.V,
         decisions=(
-            REGIONS_MAY_DIFFER,
-            Decision("Does a move keep NaN bits?", "Yes: bits are copied.", SIMULATOR_VALUES),
-            Decision(
+            common.REGIONS_MAY_DIFFER,
+            declare.Decision("Does a move keep NaN bits?", "Yes: bits are copied.", common.SIMULATOR_VALUES),
+            declare.Decision(
                 "Is a scalar parameter word used?",
                 "On a2a3 and a5. cpu_sim ignores it, as recorded, and converts as without it.",
-                f"page tmov; {HEADERS}; {SIMULATOR_VALUES}",
+                f"page tmov; {constraints.HEADERS}; {common.SIMULATOR_VALUES}",
             ),
-            Decision(
+            declare.Decision(
                 "What does the clamp at zero make of NaN and -0?",
                 "They stay, unlike in stores, windows and quantising moves, where both become +0.",
-                SIMULATOR_VALUES,
+                common.SIMULATOR_VALUES,
             ),
-            Decision(
+            declare.Decision(
                 "What do the dual modes change?",
                 "No value: one vector core is modelled, and it receives the tile's first rows and columns.",
-                f"{SIMULATOR_VALUES}; there is no second core to receive the other half",
+                f"{common.SIMULATOR_VALUES}; there is no second core to receive the other half",
             ),
-            Decision(
+            declare.Decision(
                 "Does acc to vec exist on a2a3?",
                 "With a warning: the headers have no such move, the assembler accepts it.",
-                f"{HEADERS}; PTOAS verifier",
+                f"{constraints.HEADERS}; PTOAS verifier",
             ),
-            Decision(
+            declare.Decision(
                 "Is the exponent reordering with a scratch tile (A5, to ZZ) part of tmov?",
                 "It is spelled so in texts, and an instruction of its own: tmov.zz.",
-                f"page tmov; {DIALECT}",
+                f"page tmov; {changes.DIALECT}",
             ),
         ),
-        sources=("page tmov", HEADERS, SIMULATOR_VALUES),
+        sources=("page tmov", constraints.HEADERS, common.SIMULATOR_VALUES),
         sampler=layout_moves.samples,
         moves="copy",
         in_place={"cpu_sim": ("src",)},
-        pipe_rule=moved,
-        assembly=Assembly(
-            generic=segments("src dst fp pre_quant_scalar=preQuantScalar"),
+        pipe_rule=issue.moved,
+        assembly=assembly.Assembly(
+            generic=assembly.segments("src dst fp pre_quant_scalar=preQuantScalar"),
             typed_apart=True,
             with_tmp="tmov.zz",
         ),

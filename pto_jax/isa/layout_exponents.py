@@ -8,30 +8,22 @@ from dataclasses import replace
 from ..ir.dtypes import dtype
 from ..ir.types import BLayout, MxGroupAxis, SLayout, TileType, Type
 from ..profiles import Profile, ProfileName
-from .assembly import Assembly, segments
-from .changes import DIALECT, new
-from .common import DST, SRC, tile_instruction
-from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import HEADERS, in_vec, size
-from .rules.extents import OPEN
+from . import assembly, changes, common, declare, traits
+from .rules import constraints, extents, irregular, scratch, typesets
 from .rules.forbid import assign, edit, forbid, one_block, retile
-from .rules.irregular import plain, sample
-from .rules.scratch import scratch_bytes
-from .rules.typesets import table
 from .samples.operations import Sample
-from .traits import Traits
 
 #: Rows of exponents in a box, and exponents that lie side by side in it.
 BOX_ROWS, BOX_COLS = 16, 2
 _A5: tuple[ProfileName, ...] = ("a5",)
 _OPERANDS = (
-    replace(DST, extent=OPEN, note="exponents in boxes of 16 x 2"),
-    replace(SRC, note="exponents row by row"),
-    Operand("tmp", "tmp", note="scratch"),
+    replace(common.DST, extent=extents.OPEN, note="exponents in boxes of 16 x 2"),
+    replace(common.SRC, note="exponents row by row"),
+    declare.Operand("tmp", "tmp", note="scratch"),
 )
 
 
-def across(site: Site) -> bool:
+def across(site: declare.Site) -> bool:
     """Whether the groups that the exponents belong to lie along the rows (axis1) of what was quantised."""
     return site.attrs.get("grpAxis") != MxGroupAxis.AXIS0
 
@@ -45,7 +37,7 @@ def padded(rows: int) -> int:
     return -(-rows // BOX_ROWS) * BOX_ROWS
 
 
-def _stored(site: Site) -> int | None:
+def _stored(site: declare.Site) -> int | None:
     """Exponents that src has room for and that are written to dst."""
     rows, cols = site.region("dst" if across(site) else "src")
     if rows is None or cols is None:
@@ -58,7 +50,7 @@ def _not_zz(t: TileType) -> TileType:
 
 
 @forbid("layout-zz", "dst is row_major with boxes in row_major order", _A5, invalid_if=edit("dst", _not_zz))
-def _dst_layout(site: Site) -> Iterator[Finding]:
+def _dst_layout(site: declare.Site) -> Iterator[declare.Finding]:
     t = site.tile("dst")
     if t is not None and (t.blayout, t.slayout) != (BLayout.ROW_MAJOR, SLayout.ROW_MAJOR):
         found = f"dst is {t.blayout.name.lower()} with {t.slayout.name.lower()}"
@@ -69,13 +61,13 @@ def _dst_layout(site: Site) -> Iterator[Finding]:
     "sizes-static",
     "valid regions of src and dst that stand in their types",
     _A5,
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=retile("src", v_row=None),
 )
-def _static(site: Site) -> Iterator[Finding]:
+def _static(site: declare.Site) -> Iterator[declare.Finding]:
     for name, t in site.named("src", "dst"):
         if None in t.valid:
-            found = f"{name} has valid region {size(t.v_row)}x{size(t.v_col)}"
+            found = f"{name} has valid region {constraints.size(t.v_row)}x{constraints.size(t.v_col)}"
             yield name, f"{found}; allowed: sizes that its type states"
 
 
@@ -87,10 +79,10 @@ def _one_column_less(t: TileType) -> TileType | None:
     "exponents-equal",
     "as many valid exponents in src as in dst",
     _A5,
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=edit("dst", _one_column_less),
 )
-def _equal_counts(site: Site) -> Iterator[Finding]:
+def _equal_counts(site: declare.Site) -> Iterator[declare.Finding]:
     (a, b), (c, d) = site.region("src"), site.region("dst")
     if None not in (a, b, c, d) and (a or 0) * (b or 0) != (c or 0) * (d or 0):
         yield "src", f"src has valid region {a}x{b}, dst has {c}x{d}; allowed: as many exponents in both"
@@ -100,13 +92,13 @@ def _equal_counts(site: Site) -> Iterator[Finding]:
     "groups-whole",
     "axis1: an even number of valid columns of dst; axis0: pairs of valid rows and 16s of columns of src",
     _A5,
-    source=f"{HEADERS}; {DIALECT}",
+    source=f"{constraints.HEADERS}; {changes.DIALECT}",
     invalid_if=lambda types, attrs, profile: (
         retile("dst", v_row=1, v_col=1)(types, attrs, profile)
         and retile("src", v_row=1, v_col=1)(types, attrs, profile)
     ),
 )
-def _whole_boxes(site: Site) -> Iterator[Finding]:
+def _whole_boxes(site: declare.Site) -> Iterator[declare.Finding]:
     if across(site):
         cols = site.region("dst")[1]
         if cols is not None and cols % BOX_COLS:
@@ -127,10 +119,10 @@ def _wider(t: TileType) -> TileType | None:
     "exponents-dense",
     "the valid exponents of src follow each other in its storage",
     _A5,
-    source=f"{HEADERS}; {DIALECT}",
+    source=f"{constraints.HEADERS}; {changes.DIALECT}",
     invalid_if=edit("src", _wider),
 )
-def _dense(site: Site) -> Iterator[Finding]:
+def _dense(site: declare.Site) -> Iterator[declare.Finding]:
     t, (rows, cols) = site.tile("src"), site.region("src")
     if t is None or cols in (None, t.cols) or (across(site) and rows == 1):
         return
@@ -138,15 +130,15 @@ def _dense(site: Site) -> Iterator[Finding]:
     yield "src", f"src has {t.cols} columns, {cols} of them valid; allowed: {where}"
 
 
-def _room(name: str) -> Constraint:
+def _room(name: str) -> declare.Constraint:
     @forbid(
         f"{name}-room",
         f"{name} has room for whole boxes (axis1: rows rounded up to 16)",
         _A5,
-        source=f"{HEADERS}; {DIALECT}",
+        source=f"{constraints.HEADERS}; {changes.DIALECT}",
         invalid_if=edit(name, lambda t: replace(t, rows=t.v_row) if t.v_row else None),
     )
-    def rule(site: Site) -> Iterator[Finding]:
+    def rule(site: declare.Site) -> Iterator[declare.Finding]:
         t, need = site.tile(name), _stored(site)
         if t is not None and need is not None and t.bytes < need:
             yield name, f"{name} takes {t.bytes} bytes; allowed: at least {need}, the rows in whole boxes"
@@ -154,7 +146,7 @@ def _room(name: str) -> Constraint:
     return rule
 
 
-def _scratch(site: Site) -> int | None:
+def _scratch(site: declare.Site) -> int | None:
     """Two blocks of 32 bytes and two bytes of index for every pair of exponents in a row of boxes."""
     rows, cols = site.region("dst")
     if not across(site) or rows is None or cols is None:
@@ -166,17 +158,17 @@ def _scratch(site: Site) -> int | None:
     "move-modes",
     "no reluPreMode or accToVecMode",
     _A5,
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=assign(reluPreMode=1),
 )
-def _no_modes(site: Site) -> Iterator[Finding]:
+def _no_modes(site: declare.Site) -> Iterator[declare.Finding]:
     for key in ("reluPreMode", "accToVecMode"):
         # Extra attributes are legal on every operation; these are those of other moves.
         if site.op.attrs.get(key):
             yield None, f"attribute {key} of a move of exponents; allowed: grpAxis"
 
 
-def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def _samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     """Whole boxes and a last one of four rows, exponents in one row, and those of both axes."""
     zz = SLayout.ROW_MAJOR
     for i, (name,) in enumerate(instruction.types[profile.name]):
@@ -188,15 +180,15 @@ def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
             "dst": replace(src, slayout=zz),
             "tmp": TileType(d, 1, 128),
         }
-        yield sample(instruction, ("src", "tmp"), types)
+        yield irregular.sample(instruction, ("src", "tmp"), types)
         if i == 0:
-            yield sample(instruction, ("src", "tmp"), types | {"src": TileType(d, 1, 512)})
+            yield irregular.sample(instruction, ("src", "tmp"), types | {"src": TileType(d, 1, 512)})
         pairs = TileType(d, 4, 32)
         types = {"src": pairs, "dst": replace(pairs, slayout=zz), "tmp": TileType(d, 1, 32)}
-        yield sample(instruction, ("src", "tmp"), types, {"grpAxis": MxGroupAxis.AXIS0})
+        yield irregular.sample(instruction, ("src", "tmp"), types, {"grpAxis": MxGroupAxis.AXIS0})
 
 
-_MOVE = tile_instruction(
+_MOVE = common.tile_instruction(
     "tmov.zz",
     "Reorder the exponents of block-scaled formats into boxes of boxes.",
     "R and C are the valid rows and columns of dst (axis1) or src (axis0); e[k] is element k of src in "
@@ -206,13 +198,15 @@ _MOVE = tile_instruction(
     "by column of boxes, each column by column. Elements of dst behind the last box stay. Texts write "
     "tmov, with a second tile that is not in the scaling buffer.",
     _OPERANDS,
-    table((), (), ("u8", "hif8", "f8e8m0")),
+    typesets.table((), (), ("u8", "hif8", "f8e8m0")),
     cls="layout",
     domain="custom",
     attributes=(
-        Attribute("grpAxis", MxGroupAxis, MxGroupAxis.AXIS1, "axis of the groups", mnemonic="mx_group_axis"),
+        declare.Attribute(
+            "grpAxis", MxGroupAxis, MxGroupAxis.AXIS1, "axis of the groups", mnemonic="mx_group_axis"
+        ),
     ),
-    placement=(in_vec(_OPERANDS, _A5), plain(("src",), _A5)),
+    placement=(constraints.in_vec(_OPERANDS, _A5), irregular.plain(("src",), _A5)),
     extra=(
         _dst_layout,
         _static,
@@ -221,28 +215,28 @@ _MOVE = tile_instruction(
         _dense,
         _room("src"),
         _room("dst"),
-        scratch_bytes("tmp", _scratch, "indices of boxes", one_block("tmp"), _A5),
+        scratch.scratch_bytes("tmp", _scratch, "indices of boxes", one_block("tmp"), _A5),
         _no_modes,
     ),
     decisions=(
-        Decision(
+        declare.Decision(
             "Hardware writes zeros into src behind its valid rows (axis1); does it change?",
             "No: no instruction changes its sources; src has to have the room.",
-            f"{HEADERS}; {DIALECT}",
+            f"{constraints.HEADERS}; {changes.DIALECT}",
         ),
-        Decision(
+        declare.Decision(
             "Is tmp used along axis0?",
             "No: it may be a tile of any size.",
-            f"{HEADERS}; {DIALECT}",
+            f"{constraints.HEADERS}; {changes.DIALECT}",
         ),
     ),
-    sources=(HEADERS, DIALECT, "assembler's system tests (tquant_mx_dn)"),
+    sources=(constraints.HEADERS, changes.DIALECT, "assembler's system tests (tquant_mx_dn)"),
     sampler=_samples,
     sized_by=("src",),
-    changes=(new("the exponents of tquant.mx in the order that products take"),),
-    assembly=Assembly(
-        generic=segments("src dst fp=tmp pre_quant_scalar"), typed_apart=True, tmp_clause="tmov"
+    changes=(changes.new("the exponents of tquant.mx in the order that products take"),),
+    assembly=assembly.Assembly(
+        generic=assembly.segments("src dst fp=tmp pre_quant_scalar"), typed_apart=True, tmp_clause="tmov"
     ),
 )
 
-INSTRUCTIONS: tuple[Instruction, ...] = (replace(_MOVE, traits=Traits(apart=True)),)
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (replace(_MOVE, traits=traits.Traits(apart=True)),)

@@ -12,15 +12,12 @@ from ..profiles import Profile
 from . import declare
 from .changes import DIALECT
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
-from .rules.constraints import HARDWARE, HEADERS
+from .rules import constraints, irregular, regions, typesets
 from .rules.forbid import Types, as_columns, assign, edit, forbid
-from .rules.irregular import row_cols, sample
-from .rules.regions import equal_shape
-from .rules.typesets import FLOATS, INT32, table
 from .samples.operations import Sample
 
-_MOVED = (*FLOATS, *INT32)
-_TYPES = table(_MOVED, _MOVED, _MOVED)
+_MOVED = (*typesets.FLOATS, *typesets.INT32)
+_TYPES = typesets.table(_MOVED, _MOVED, _MOVED)
 _PADS = (Pad.ZERO, Pad.MAX, Pad.MIN)
 
 
@@ -53,7 +50,7 @@ def _place(moved: _Move) -> declare.Constraint:
     @forbid(
         "place",
         "vec tiles in row_major order, for tfillpad mat tiles in NZ order too",
-        HARDWARE,
+        constraints.HARDWARE,
         invalid_if=breaks,
     )
     def rule(site: declare.Site) -> Iterator[declare.Finding]:
@@ -123,7 +120,7 @@ def _no_mode(site: declare.Site) -> Iterator[declare.Finding]:
 @forbid(
     "mat-equal",
     "mat tiles with equal valid sizes and pads",
-    HARDWARE,
+    constraints.HARDWARE,
     source=DIALECT,
     invalid_if=edit("src", lambda t: replace(t, pad=Pad.MAX) if t.loc == Loc.MAT else None),
     since="2026-08",
@@ -146,17 +143,17 @@ def _samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sam
     grown = 2 if instruction.name == "tfillpad_expand" else 1
     for i, (name,) in enumerate(instruction.types[profile.name]):
         d = dtype(name)
-        src = TileType(d, 8, row_cols(d, 2))
-        dst = TileType(d, 8 * grown, row_cols(d, 2 * grown), pad=_PADS[i % 3])
-        yield sample(instruction, ("src",), {"src": src, "dst": dst})
+        src = TileType(d, 8, irregular.row_cols(d, 2))
+        dst = TileType(d, 8 * grown, irregular.row_cols(d, 2 * grown), pad=_PADS[i % 3])
+        yield irregular.sample(instruction, ("src",), {"src": src, "dst": dst})
     src = TileType(dtype("f16"), 8, 32)
     dst = TileType(dtype("f16"), 8 * grown, 32 * grown)
-    yield sample(instruction, ("src",), {"src": src, "dst": dst}, {"padValue": 0x1BC00})
+    yield irregular.sample(instruction, ("src",), {"src": src, "dst": dst}, {"padValue": 0x1BC00})
     if instruction.name == "tfillpad":
         boxed = TileType(
             dtype("f16"), 16, 32, loc=Loc.MAT, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR
         )
-        yield sample(instruction, ("src",), {"src": boxed, "dst": boxed})
+        yield irregular.sample(instruction, ("src",), {"src": boxed, "dst": boxed})
 
 
 _SEMANTICS = (
@@ -172,12 +169,12 @@ _DECISIONS = (
     declare.Decision(
         "The page fills every element of dst, the hardware headers stop at its valid rows; which holds?",
         "The whole physical tile on cpu_sim, the valid rows of dst in all physical columns on a2a3 and a5.",
-        f"{SIMULATOR_VALUES}; {HEADERS}",
+        f"{SIMULATOR_VALUES}; {constraints.HEADERS}",
     ),
     declare.Decision(
         "How is a pad value written that is none of zero, max and min?",
         "As attribute padValue, an integer whose low bits are the element's bits.",
-        f"{HEADERS} (custom pad values); the text format has no such pad",
+        f"{constraints.HEADERS} (custom pad values); the text format has no such pad",
     ),
     declare.Decision(
         "The hardware form on mat tiles never copies; what if src and dst are not one storage?",
@@ -187,7 +184,7 @@ _DECISIONS = (
     declare.Contradiction(
         "What do max and min mean for floats, f16 and bf16 included, whose limits some C++ libraries lack?",
         "The infinities.",
-        f"{PAGES}; {HEADERS}; {SIMULATOR_VALUES}",
+        f"{PAGES}; {constraints.HEADERS}; {SIMULATOR_VALUES}",
         other="max is the largest finite f32",
         other_source="PTOAS tilelang system tests of tfillpad (5 cases)",
         key="finite-pads",
@@ -196,7 +193,7 @@ _DECISIONS = (
     declare.Contradiction(
         "Does pad zero ever stand for another number?",
         "No: it is zero.",
-        f"{PAGES}; {HEADERS}; {SIMULATOR_VALUES}",
+        f"{PAGES}; {constraints.HEADERS}; {SIMULATOR_VALUES}",
         other="pad zero is -1 where the test means a pad that the text cannot say",
         other_source="PTOAS tilelang system tests of tfillpad (2 cases, a placeholder in their text)",
         key="minus-one",
@@ -236,7 +233,7 @@ def _fill(
     )
 
 
-_EQUAL = equal_shape("dst", "src", ("cpu_sim", "a2a3", "a5"), HEADERS)
+_EQUAL = regions.equal_shape("dst", "src", ("cpu_sim", "a2a3", "a5"), constraints.HEADERS)
 TFILLPAD = _fill(
     "tfillpad",
     "Copy into a tile that is as large or larger, and fill everything outside the source's valid region.",

@@ -11,16 +11,11 @@ from ..ir.dtypes import INDEX, DType, dtype
 from ..ir.modes import FmatrixMode
 from ..ir.types import BLayout, GlobalLayout, Loc, Pipe, ScalarType, SLayout, TileType, conv_tile
 from ..profiles import Profile
-from .common import SIMULATOR_VALUES
-from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
-from .memory_convolution import CONV_TYPES
-from .rules.constraints import HEADERS, place, same_types, type_row
-from .rules.extents import OPEN
+from . import common, declare, memory_convolution, traits
+from .rules import constraints, extents, irregular
 from .rules.forbid import Types, edit, forbid, retile
-from .rules.irregular import sample
 from .rules.typesets import FLOATS, INT32, TypeTable, rows
 from .samples.operations import Sample
-from .traits import Effect, Traits
 
 _G = GlobalLayout
 #: Layouts that ttrans converts, source first.
@@ -82,7 +77,7 @@ def _larger(t: TileType) -> TileType | None:
 
 
 @forbid("conversion", "convolution layouts that convert", invalid_if=edit("dst", _larger))
-def conversion(site: Site) -> Iterator[Finding]:
+def conversion(site: declare.Site) -> Iterator[declare.Finding]:
     """Convolution tiles have layouts that convert, and shapes that go with each other."""
     dst, src = site.tile("dst"), site.tile("src")
     if dst is None or src is None or (dst.conv is None and src.conv is None):
@@ -106,7 +101,7 @@ def conversion(site: Site) -> Iterator[Finding]:
         yield "dst", f"dst is {'x'.join(map(str, dst.conv.shape))}; allowed for src {src}: {listed}"
 
 
-def converted(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def converted(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     """A conversion of convolution tiles per pair of layouts, and per width of elements."""
     shapes = {
         (_G.NCHW, _G.NC1HWC0): (2, 11, 2, 3),
@@ -124,7 +119,7 @@ def converted(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         src = Conv(pair[0], dims)
         dst = Conv(pair[1], _expected(src, pair[1], c0, _ROWS_OF_WEIGHTS))
         types: Types = {"src": conv_tile(d, src, Loc.VEC), "dst": conv_tile(d, dst, Loc.VEC)}
-        yield sample(instruction, ("src",), types)
+        yield irregular.sample(instruction, ("src",), types)
 
 
 _WEIGHTS = (_G.FRACTAL_Z, _G.FRACTAL_Z_3D)
@@ -150,7 +145,7 @@ def weight_boxes(t: TileType) -> tuple[int, int]:
         "src", lambda t: None if t.conv is None else replace(t, conv=replace(t.conv, layout=_G.NCHW))
     ),
 )
-def weights(site: Site) -> Iterator[Finding]:
+def weights(site: declare.Site) -> Iterator[declare.Finding]:
     """Convolution tiles that a window is taken of hold weights, and go to right tiles."""
     dst, src = site.tile("dst"), site.tile("src")
     if dst is None or src is None or src.conv is None:
@@ -170,7 +165,7 @@ def weights(site: Site) -> Iterator[Finding]:
             yield name, f"{found}; allowed: a window within src"
 
 
-def weight_windows(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def weight_windows(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     """Windows of weights, one per width of elements."""
     index: Types = {"indexRow": ScalarType(INDEX), "indexCol": ScalarType(INDEX)}
     for name, shape in (("f32", (4, 2, 16)), ("f16", (2, 1, 2, 32)), ("i8", (3, 2, 16))):
@@ -180,25 +175,25 @@ def weight_windows(instruction: Instruction, profile: Profile) -> Iterator[Sampl
         dst = TileType(d, 2 * c0, 16, loc=Loc.RIGHT, slayout=SLayout.COL_MAJOR)
         constants = {"indexRow": (0 if name == "f16" else c0,), "indexCol": (16,)}
         form = ("src", "indexRow", "indexCol")
-        yield sample(instruction, form, {"src": src, "dst": dst, **index}, constants=constants)
+        yield irregular.sample(instruction, form, {"src": src, "dst": dst, **index}, constants=constants)
 
 
 # -- image-to-column ---------------------------------------------------------------------------------
 
-_DST = Operand(
-    "dst", "out", note="left tile: rows are output positions, columns taps of the filter", extent=OPEN
+_DST = declare.Operand(
+    "dst", "out", note="left tile: rows are output positions, columns taps of the filter", extent=extents.OPEN
 )
-_SRC = Operand("src", "in", note="feature map with the geometry of the convolution", conv=True)
-_POSITIONS = tuple(Operand(n, "in", "index", dtype=None, optional=True) for n in ("posM", "posK"))
+_SRC = declare.Operand("src", "in", note="feature map with the geometry of the convolution", conv=True)
+_POSITIONS = tuple(declare.Operand(n, "in", "index", dtype=None, optional=True) for n in ("posM", "posK"))
 _OPERANDS = (_DST, _SRC, *_POSITIONS)
 _TABLE: TypeTable = {
-    "cpu_sim": rows(CONV_TYPES),
+    "cpu_sim": rows(memory_convolution.CONV_TYPES),
     "a2a3": rows((*FLOATS, "i8")),
     "a5": rows((*FLOATS, *INT32)),
 }
 
 
-def _breaks_types(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_types(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     other = dtype("u8" if profile.name == "a2a3" else "f8e4m3")
     of_a_byte = [
         edit(n, lambda t: t.with_dtype(other) if t.dtype.bits == 8 else None) for n in ("dst", "src")
@@ -207,7 +202,7 @@ def _breaks_types(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 
 
 @forbid("image", "src is a feature map in mat", invalid_if=retile("src", loc=Loc.VEC))
-def _image(site: Site) -> Iterator[Finding]:
+def _image(site: declare.Site) -> Iterator[declare.Finding]:
     src = site.tile("src")
     if src is None:
         return
@@ -220,7 +215,7 @@ def _other_order(t: TileType) -> TileType:
 
 
 @forbid("layout", "dst is NZ, on a2a3 ZZ", invalid_if=edit("dst", _other_order))
-def _left_layout(site: Site) -> Iterator[Finding]:
+def _left_layout(site: declare.Site) -> Iterator[declare.Finding]:
     t = site.tile("dst")
     want = "ZZ" if site.profile.name == "a2a3" else "NZ"
     if t is not None and (t.loc == Loc.LEFT and t.layout != want):
@@ -238,7 +233,7 @@ def _large_filter(t: TileType) -> TileType | None:
     "the filter fits the padded image, posM and posK take 16 bits",
     invalid_if=edit("src", _large_filter),
 )
-def _geometry(site: Site) -> Iterator[Finding]:
+def _geometry(site: declare.Site) -> Iterator[declare.Finding]:
     src = site.tile("src")
     for name in ("posM", "posK"):
         at = site.constant(name)
@@ -266,7 +261,7 @@ def _left(d: DType, profile: Profile, v_row: int = 16, v_col: int = 32) -> TileT
     return TileType(d, 16, cols, v_row, v_col, Loc.LEFT, blayout, SLayout.ROW_MAJOR)
 
 
-def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def _samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     geometry = Geometry(
         filter=(2, 3), stride=(1, 2), dilation=(2, 1), padding=(1, 0, 1, 2), pad_value=0x7F, channels=5
     )
@@ -277,13 +272,15 @@ def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         mode = {"mode": list(FmatrixMode)[i % 4]}
         src = conv_tile(d, Conv(_G.NC1HWC0, (2, 1, 4, 5, c0), geometry))
         dst = _left(d, profile, 13, 2 * c0 + 3)
-        yield sample(instruction, ("src",), {"src": src, "dst": dst}, mode)
+        yield irregular.sample(instruction, ("src",), {"src": src, "dst": dst}, mode)
     deep = conv_tile(dtype("f16"), Conv(_G.NDC1HWC0, (1, 2, 2, 3, 4, 16), replace(geometry, channels=0)))
     types: Types = {"src": deep, "dst": _left(dtype("f16"), profile), **index}
-    yield sample(instruction, ("src", "posM", "posK"), types, constants={"posM": (3,), "posK": (16,)})
+    yield irregular.sample(
+        instruction, ("src", "posM", "posK"), types, constants={"posM": (3,), "posK": (16,)}
+    )
 
 
-TIMG2COL = Instruction(
+TIMG2COL = declare.Instruction(
     "timg2col",
     "layout",
     "Arrange the windows of a convolution as rows of a matrix.",
@@ -302,7 +299,7 @@ TIMG2COL = Instruction(
     _TABLE,
     ("T",),
     (
-        Attribute(
+        declare.Attribute(
             "mode",
             FmatrixMode,
             FmatrixMode.FMATRIX_A_MANUAL,
@@ -311,9 +308,9 @@ TIMG2COL = Instruction(
         ),
     ),
     (
-        same_types((_DST, _SRC)),
-        replace(type_row(_OPERANDS, ("T",), _TABLE), breaks=_breaks_types),
-        place((_DST,), (Loc.LEFT,), ("cpu_sim", "a2a3", "a5")),
+        constraints.same_types((_DST, _SRC)),
+        replace(constraints.type_row(_OPERANDS, ("T",), _TABLE), breaks=_breaks_types),
+        constraints.place((_DST,), (Loc.LEFT,), ("cpu_sim", "a2a3", "a5")),
         _image,
         _left_layout,
         _geometry,
@@ -322,31 +319,31 @@ TIMG2COL = Instruction(
     "dst",
     Pipe.MTE1,
     decisions=(
-        Decision(
+        declare.Decision(
             "Pages name the geometry Img2colTileConfig, the headers keep it in the tile. Where is it?",
             "In the type of the convolution tile, with the defaults of the header.",
             "pto_tile.hpp (ConvTile)",
         ),
-        Decision(
+        declare.Decision(
             "What do registers hold that no instruction loaded?",
             "Hardware leaves them undefined; here the geometry of src counts.",
             "pages setfmatrix, set_img2col_padding",
         ),
-        Decision(
+        declare.Decision(
             "What do repetitions (set_img2col_rpt) change?",
             "Nothing in the valid region of dst: no page says where further repetitions write.",
             "page set_img2col_rpt; headers pass the register on",
         ),
-        Decision(
+        declare.Decision(
             "Do packed channels beyond the number of channels of src count?",
             "On cpu_sim yes, as recorded; elsewhere they read as padding.",
-            f"{SIMULATOR_VALUES}; pto-spec",
+            f"{common.SIMULATOR_VALUES}; pto-spec",
         ),
     ),
-    sources=("page timg2col", HEADERS, SIMULATOR_VALUES),
+    sources=("page timg2col", constraints.HEADERS, common.SIMULATOR_VALUES),
     sampler=_samples,
     lanes="open",
-    traits=Traits(effects=(Effect("read", "mode"), Effect("write", "mode"))),
+    traits=traits.Traits(effects=(traits.Effect("read", "mode"), traits.Effect("write", "mode"))),
 )
 
-INSTRUCTIONS: tuple[Instruction, ...] = (TIMG2COL,)
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (TIMG2COL,)

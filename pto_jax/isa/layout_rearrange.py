@@ -8,12 +8,9 @@ from dataclasses import replace
 from ..ir.dtypes import dtype
 from ..ir.types import Loc, TileType
 from ..profiles import Profile
-from .changes import new
+from . import changes, layout_img2col, memory_convolution, operands
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
 from .declare import AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
-from .layout_img2col import CONV_TRANSPOSITION, conversion, converted
-from .memory_convolution import conv_tiles
-from .operands import Implied
 from .rules.constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
 from .rules.extents import JOINED, TRANSPOSED, UNWOVEN, like
 from .rules.forbid import Types, forbid, retile, retype
@@ -37,7 +34,7 @@ def _transposed(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         yield sample(
             instruction, form, {n: t for n, t in (("src", src), ("tmp", dst)) if n in form} | {"dst": dst}
         )
-    yield from converted(instruction, profile)
+    yield from layout_img2col.converted(instruction, profile)
 
 
 _TURNED = (replace(UNARY[0], conv=True, extent=TRANSPOSED), replace(UNARY[1], conv=True))
@@ -46,13 +43,13 @@ TTRANS = tile_instruction(
     "Transpose a tile, or convert the layout of a convolution tile.",
     "dst(c, r) = src(r, c) for r, c in the valid region of src, through both physical layouts. What has no "
     "place in the physical dst is dropped; all other elements of dst stay, whatever its valid region. "
-    + CONV_TRANSPOSITION,
-    (*_TURNED, Operand("tmp", "tmp", dtype=None, optional=True, implied=Implied(""))),
+    + layout_img2col.CONV_TRANSPOSITION,
+    (*_TURNED, Operand("tmp", "tmp", dtype=None, optional=True, implied=operands.Implied(""))),
     table(_MOVED, _MOVED, (*_MOVED, *_BYTES)),
     cls="layout",
     domain="custom",
     placement=(in_vec(UNARY), row_major(UNARY)),
-    extra=(mirrored, conversion, conv_tiles("src", (Loc.VEC,), SIMULATOR)),
+    extra=(mirrored, layout_img2col.conversion, memory_convolution.conv_tiles("src", (Loc.VEC,), SIMULATOR)),
     decisions=(
         Decision(
             "The page prints the instruction without tmp, the C++ interface has it; which is legal?",
@@ -233,7 +230,7 @@ TCONCATIDX = tile_instruction(
         ),
     ),
     sampler=_concatenated_by,
-    changes=(new("tconcat with counts of columns"),),
+    changes=(changes.new("tconcat with counts of columns"),),
 )
 
 # -- interleaving ------------------------------------------------------------------------------------

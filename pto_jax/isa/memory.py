@@ -8,28 +8,19 @@ from dataclasses import replace
 from ..ir.dtypes import F32
 from ..ir.types import BLayout, GlobalLayout, Loc, Pipe, SLayout, TileType
 from ..profiles import PROFILE_NAMES, Profile
-from .assembly import Assembly, segments
+from . import assembly, common, memory_convolution, memory_layouts, traits
 from .changes import DIALECT, form, rule
-from .common import PAGES, SIMULATOR_VALUES
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .memory_convolution import CONV_TEXT, conv_tiles
-from .memory_layouts import LAYOUT_DECISIONS, LAYOUT_TEXT
-from .rules import windows
+from .rules import fixpipe, fixpipe_store, fixpipe_words, issue, quantisation, typesets, windows
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row
-from .rules.fixpipe import RELU, SATURATE, ST_PHASE, accumulated_layouts, accumulated_types, accumulator_only
-from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores
-from .rules.fixpipe_words import WORD, word_type
 from .rules.forbid import Types, edit, forbid, retype
-from .rules.issue import stored
-from .rules.quantisation import STORED_PLAIN, STORED_QUANTISED
-from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, PAIRS, STANDARD, TypeTable, table
-from .samples.memory import transfers
-from .samples.operations import Sample
-from .traits import Traits
+from .samples import memory, operations
 
-_STORED = (*STANDARD, *BYTE_FLOATS, *NIBBLE_FLOATS, "f8e8m0", "i4")
+_STORED = (*typesets.STANDARD, *typesets.BYTE_FLOATS, *typesets.NIBBLE_FLOATS, "f8e8m0", "i4")
 #: Tiles of every stored type move; i4 is packed on A2/A3 only.
-MOVED: TypeTable = table(_STORED, (*STANDARD, "i4"), (*(d for d in _STORED if d != "i4"), *PAIRS))
+MOVED: typesets.TypeTable = typesets.table(
+    _STORED, (*typesets.STANDARD, "i4"), (*(d for d in _STORED if d != "i4"), *typesets.PAIRS)
+)
 _QUANTISED_LOCS = (Loc.ACC,)
 #: Names that those who build operations use.
 TLOAD = "tload"
@@ -43,7 +34,7 @@ def _elements_match(tile: str, view: str, *, converts: bool) -> Constraint:
     @forbid(
         "element-size",
         f"elements of {tile} and {view} have one size",
-        source=f"{PAGES}; {HEADERS}",
+        source=f"{common.PAGES}; {HEADERS}",
         invalid_if=windows.other_size(view, HARDWARE if converts else PROFILE_NAMES),
     )
     def rule(site: Site) -> Iterator[Finding]:
@@ -86,7 +77,7 @@ _LOAD_OPERANDS = (
 _STORE_OPERANDS = (
     Operand("dst", "out", "gm", dtype=None),
     Operand("src", "in", conv=True, note="its valid region is the transfer's shape"),
-    WORD,
+    fixpipe_words.WORD,
 )
 _PTOAS_LOAD = tuple(
     Attribute(name, kind, None, "assembler option without effect on values")
@@ -112,9 +103,9 @@ VIEW_LAYOUT = (
 )
 
 
-def _stores(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
-    yield from transfers(instruction, profile)
-    yield from stores(instruction, profile)
+def _stores(instruction: Instruction, profile: Profile) -> Iterator[operations.Sample]:
+    yield from memory.transfers(instruction, profile)
+    yield from fixpipe_store.stores(instruction, profile)
 
 
 def _nested(t: TileType) -> TileType | None:
@@ -146,7 +137,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "dst(r, c) = window element (r, c) as a bit copy, through the window's layout and strides and the "
         "tile's layout. cpu_sim "
         "first fills the whole tile with its pad value (0 for null); a2a3 and a5 pad to the next 32 "
-        f"bytes only, along the elements that are stored one after the other. {LAYOUT_TEXT} {CONV_TEXT}",
+        f"bytes only, along the elements that are stored one after the other. {memory_layouts.LAYOUT_TEXT} "
+        f"{memory_convolution.CONV_TEXT}",
         _LOAD_OPERANDS,
         MOVED,
         ("T",),
@@ -164,7 +156,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _plain_vec,
             windows.scale_types("dst"),
             windows.wide_integers("dst"),
-            conv_tiles("dst", (Loc.MAT,)),
+            memory_convolution.conv_tiles("dst", (Loc.MAT,)),
         ),
         (("src",),),
         "dst",
@@ -176,19 +168,19 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "smaller one is an error.",
                 f"{DIALECT}; the simulator's assertions are not rules",
             ),
-            *LAYOUT_DECISIONS,
+            *memory_layouts.LAYOUT_DECISIONS,
             Decision(
                 "What do lanes outside the valid region hold after a load?",
                 "cpu_sim: the pad value, 0 for null. a2a3 and a5: unchanged, except padding up to "
                 "the next 32 bytes.",
-                SIMULATOR_VALUES,
+                common.SIMULATOR_VALUES,
             ),
         ),
-        sources=("page tload", HEADERS, SIMULATOR_VALUES),
-        sampler=transfers,
+        sources=("page tload", HEADERS, common.SIMULATOR_VALUES),
+        sampler=memory.transfers,
         moves="copy",
-        traits=Traits(transfer=("dst", "src")),
-        assembly=Assembly(indexed=("src",)),
+        traits=traits.Traits(transfer=("dst", "src")),
+        assembly=assembly.Assembly(indexed=("src",)),
         changes=(rule("static sizes of window and tile are equal", "the window may be larger"),),
     ),
     Instruction(
@@ -206,7 +198,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _STORE_OPERANDS,
         MOVED,
         ("T",),
-        (ATOMIC, RELU, ST_PHASE, SATURATE, *VIEW_LAYOUT),
+        (fixpipe_store.ATOMIC, fixpipe.RELU, fixpipe.ST_PHASE, fixpipe.SATURATE, *VIEW_LAYOUT),
         (
             type_row(_STORE_OPERANDS, ("T",), MOVED),
             place((_STORE_OPERANDS[1],), (Loc.VEC, Loc.MAT, Loc.ACC), ("cpu_sim", "a2a3")),
@@ -216,13 +208,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             windows.window_fits("src", "dst"),
             windows.conv_window("src", "dst", SIMULATOR),
             windows.layout_pair("src", "dst", windows.STORED),
-            conv_tiles("src", (Loc.MAT,), SIMULATOR),
-            accumulated_types(STORED_PLAIN, STORED_QUANTISED),
-            accumulated_layouts({"a2a3": (), "a5": ()}),
-            accumulator_extent,
-            accumulator_only,
-            word_type,
-            atomic_types(),
+            memory_convolution.conv_tiles("src", (Loc.MAT,), SIMULATOR),
+            fixpipe.accumulated_types(quantisation.STORED_PLAIN, quantisation.STORED_QUANTISED),
+            fixpipe.accumulated_layouts({"a2a3": (), "a5": ()}),
+            fixpipe_store.accumulator_extent,
+            fixpipe.accumulator_only,
+            fixpipe_words.word_type,
+            fixpipe_store.atomic_types(),
         ),
         (("src",), ("src", "preQuantScalar")),
         "src",
@@ -236,22 +228,22 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Decision(
                 "Is atomic_add limited to accumulator tiles, and to hardware?",
                 "No: vec tiles too, and the simulator implements it.",
-                f"{HEADERS}; {SIMULATOR_VALUES}",
+                f"{HEADERS}; {common.SIMULATOR_VALUES}",
             ),
             Decision(
                 "How does ReLU while storing treat NaN and -0?",
                 "v > 0 ? v : 0, so both become +0.",
-                SIMULATOR_VALUES,
+                common.SIMULATOR_VALUES,
             ),
         ),
-        sources=("page tstore", HEADERS, SIMULATOR_VALUES),
+        sources=("page tstore", HEADERS, common.SIMULATOR_VALUES),
         sampler=_stores,
         moves="copy",
-        traits=Traits(transfer=("src", "dst")),
-        pipe_rule=stored,
-        assembly=Assembly(
+        traits=traits.Traits(transfer=("src", "dst")),
+        pipe_rule=issue.stored,
+        assembly=assembly.Assembly(
             indexed=("src",),
-            generic=segments("src dst pre_quant_scalar=preQuantScalar"),
+            generic=assembly.segments("src dst pre_quant_scalar=preQuantScalar"),
             typed_apart=True,
             with_fp="tstore_fp",
         ),

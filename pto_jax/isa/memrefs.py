@@ -17,29 +17,25 @@ from ..ir.types import (
     Type,
 )
 from ..profiles import Profile
-from .declare import Attribute, AttrMap, Breaker, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import one_element, size
+from . import declare, traits, views
+from .rules import constraints, handles, tile_legality
 from .rules.forbid import Types, forbid, give, retype
-from .rules.handles import Shown, custom
-from .rules.tile_legality import tile_of_memref
-from .traits import Alias, Placement, Traits
-from .views import extents
 
 _MLIR, _DIALECT = "MLIR memref dialect", "PTOAS dialect definition and programs"
 _INDEX = ScalarType(INDEX)
 
 
-def _other_memref(name: str, change: Callable[[MemRefType], Type]) -> Breaker:
+def _other_memref(name: str, change: Callable[[MemRefType], Type]) -> declare.Breaker:
     """The operand is another memref, where it is one."""
 
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
         t = types[name]
         return isinstance(t, MemRefType) and give(name, change(t))(types, attrs, profile)
 
     return breaks
 
 
-def _local(name: str) -> Constraint:
+def _local(name: str) -> declare.Constraint:
     """A memref that stands for a tile: in an on-chip buffer, with constant extents, and it fits."""
 
     @forbid(
@@ -48,11 +44,11 @@ def _local(name: str) -> Constraint:
         source=_DIALECT,
         invalid_if=_other_memref(name, lambda t: replace(t, space=AddressSpace.GM)),
     )
-    def rule(site: Site) -> Iterator[Finding]:
+    def rule(site: declare.Site) -> Iterator[declare.Finding]:
         t = site.values[name].type if name in site.values else None
         if not isinstance(t, MemRefType):
             return
-        tile = tile_of_memref(t)
+        tile = tile_legality.tile_of_memref(t)
         if tile is None or not tile.elements:
             where = "no space" if t.space is None else t.space.name.lower()
             allowed = "constant extents in vec, mat, left, right, acc, bias, scaling"
@@ -72,7 +68,7 @@ def _local(name: str) -> Constraint:
     source=_MLIR,
     invalid_if=_other_memref("result", lambda t: replace(t, dims=(3, *t.dims[1:]))),
 )
-def _recast(site: Site) -> Iterator[Finding]:
+def _recast(site: declare.Site) -> Iterator[declare.Finding]:
     """Sizes and strides are one per dimension and agree with the type."""
     t = site.types.get("result")
     if not isinstance(t, MemRefType):
@@ -90,7 +86,7 @@ def _recast(site: Site) -> Iterator[Finding]:
                 yield group, f"{group}[{i}] = {n}, the type says {w}; allowed: equal numbers"
 
 
-def _other_window(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _other_window(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     t = types["result"]
     if isinstance(t, PartitionViewType):
         types["result"] = replace(t, dims=(3, *t.dims[1:]))
@@ -98,7 +94,7 @@ def _other_window(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 
 
 @forbid("window", "a window inside the view", source=_DIALECT, invalid_if=_other_window)
-def _fixed_window(site: Site) -> Iterator[Finding]:
+def _fixed_window(site: declare.Site) -> Iterator[declare.Finding]:
     """A window with constant sizes: they are those of the result, and it lies in the view."""
     sizes, view = site.attrs.get("sizes"), site.values.get("view")
     result = site.types.get("result")
@@ -106,11 +102,11 @@ def _fixed_window(site: Site) -> Iterator[Finding]:
     if not isinstance(sizes, tuple) or view is None:
         return
     if dims is not None and dims != sizes:
-        shown = "x".join(size(d) for d in dims)
+        shown = "x".join(constraints.size(d) for d in dims)
         found = f"the sizes are {'x'.join(map(str, sizes))}, the type says {shown}"
         yield "result", f"{found}; allowed: equal sizes"
     offsets = site.numbers("offsets")
-    source = site.shapes.get(view.name) or extents(site.types.get("view"), len(sizes)) or ()
+    source = site.shapes.get(view.name) or views.extents(site.types.get("view"), len(sizes)) or ()
     if len(offsets) != len(sizes) or (source and len(source) != len(sizes)):
         ranks = f"{len(offsets)} offsets and {len(sizes)} sizes of a view of rank {len(source)}"
         yield "offsets", f"{ranks}; allowed: one of each per dimension"
@@ -119,15 +115,15 @@ def _fixed_window(site: Site) -> Iterator[Finding]:
         if start is None or not isinstance(n, int):
             continue
         if start < 0 or (extent is not None and start + n > extent):
-            found = f"dimension {i}: window [{start}, {start + n}) of an extent of {size(extent)}"
+            found = f"dimension {i}: window [{start}, {start + n}) of an extent of {constraints.size(extent)}"
             yield "offsets", f"{found}; allowed: a window inside the view"
 
 
-_declared = partial(custom, sources=(_MLIR, _DIALECT))
+_declared = partial(handles.custom, sources=(_MLIR, _DIALECT))
 
 
-def _numbers(name: str, note: str) -> Operand:
-    return Operand(name, "in", "scalar", dtype=None, note=note)
+def _numbers(name: str, note: str) -> declare.Operand:
+    return declare.Operand(name, "in", "scalar", dtype=None, note=note)
 
 
 _VEC = MemRefType((16, 16), F16, AddressSpace.VEC)
@@ -135,33 +131,33 @@ _VIEW, _WINDOW = TensorViewType((32, 64), F16), PartitionViewType((16, 32), F16)
 _FLAT = MemRefType((256,), F16, AddressSpace.GM)
 _ROWS = MemRefType((16, 16), F16, AddressSpace.GM, (16, 1), None)
 
-INSTRUCTIONS: tuple[Instruction, ...] = (
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (
     _declared(
         "memref.alloc",
         "Declare a local memref: a tile without a written layout.",
         "A handle to storage of its own, row-major; leading dimensions are rows, the last one columns. "
         "Contents are undefined until written.",
-        (Operand("result", "out", dtype=None),),
+        (declare.Operand("result", "out", dtype=None),),
         ((),),
-        (Shown({"result": _VEC}),),
-        (Attribute("alignment", int, None, "bytes; no effect on values"),),
+        (handles.Shown({"result": _VEC}),),
+        (declare.Attribute("alignment", int, None, "bytes; no effect on values"),),
         (_local("result"),),
         (
-            Decision(
+            declare.Decision(
                 "Does every execution inside a loop give a new place?",
                 "No: one place per textual allocation, as alloc_tile.",
                 "PTOAS memory planning",
             ),
         ),
-        Traits(placement=Placement("result")),
+        traits.Traits(placement=traits.Placement("result")),
     ),
     _declared(
         "memref.dealloc",
         "End the life of a local memref.",
         "No effect on values; the memref is not used afterwards.",
-        (Operand("memref", "in", dtype=None),),
+        (declare.Operand("memref", "in", dtype=None),),
         (("memref",),),
-        (Shown({"memref": _VEC}),),
+        (handles.Shown({"memref": _VEC}),),
         constraints=(_local("memref"),),
     ),
     _declared(
@@ -169,52 +165,52 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "See a memref of global memory through other extents and strides.",
         "Element (i0..ik) of result is at source[offset + sum i_n * strides_n], in elements.",
         (
-            Operand("result", "out", "gm", dtype=None),
-            Operand("source", "in", "gm", dtype=None),
+            declare.Operand("result", "out", "gm", dtype=None),
+            declare.Operand("source", "in", "gm", dtype=None),
             _numbers("offsets", "one, in elements"),
             _numbers("sizes", "one per dimension"),
             _numbers("strides", "one per dimension, in elements"),
         ),
         (("source", "offsets", "sizes", "strides"),),
         (
-            Shown(
+            handles.Shown(
                 {"source": _FLAT, "offsets": _INDEX, "sizes": _INDEX, "strides": _INDEX, "result": _ROWS},
                 constants={"offsets": (0,), "sizes": (16, 16), "strides": (16, 1)},
                 grouped=True,
             ),
         ),
-        (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
-        (one_element("source", "result", _MLIR, retype("result", "f32", "f16")), _recast),
-        traits=Traits(alias=Alias("result", "source", "global", "moved")),
+        (declare.Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
+        (constraints.one_element("source", "result", _MLIR, retype("result", "f32", "f16")), _recast),
+        traits=traits.Traits(alias=traits.Alias("result", "source", "global", "moved")),
     ),
     _declared(
         "global_subview",
         "Window of a global view with constant sizes, as older programs spell it: pto.subview.",
         "As partition_view: base = view base + sum offset * stride; strides are inherited.",
         (
-            Operand("result", "out", "gm", dtype=None),
-            Operand("view", "in", "gm", dtype=None),
+            declare.Operand("result", "out", "gm", dtype=None),
+            declare.Operand("view", "in", "gm", dtype=None),
             _numbers("offsets", "one per dimension"),
         ),
         (("view", "offsets"),),
         (
-            Shown(
+            handles.Shown(
                 {"view": _VIEW, "offsets": _INDEX, "result": _WINDOW},
                 attrs={"sizes": (16, 32)},
                 constants={"offsets": (16, 32)},
                 grouped=True,
             ),
         ),
-        (Attribute("sizes", tuple, None, "extents of the window"),),
-        (one_element("view", "result", _MLIR, retype("result", "f32", "f16")), _fixed_window),
+        (declare.Attribute("sizes", tuple, None, "extents of the window"),),
+        (constraints.one_element("view", "result", _MLIR, retype("result", "f32", "f16")), _fixed_window),
         (
-            Decision(
+            declare.Decision(
                 "Programs write pto.subview for windows of tiles too; which is meant?",
                 "With offsets = [..] a window of a global view, with %t[..] the window subview of a tile, "
                 "else the tile instruction tsubview.",
                 _DIALECT,
             ),
         ),
-        Traits(alias=Alias("result", "view", "global", "window")),
+        traits.Traits(alias=traits.Alias("result", "view", "global", "window")),
     ),
 )

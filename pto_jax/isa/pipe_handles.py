@@ -5,28 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..ir.dtypes import F32, I32, I64, dtype
-from ..ir.modes import GridDirection, GridSpan
+from ..ir import dtypes, modes
 from ..ir.types import Loc, PartitionViewType, Pipe, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES
-from .assembly import Assembly
-from .changes import form, new
+from . import assembly, changes, sync_config
 from .declare import Attribute, Decision, Instruction, Operand
 from .pipes import ACC, MAT, PIPE, SLOT, VEC
-from .rules import pipes
-from .rules.constraints import place
+from .rules import constraints, issue, pipes, typesets
 from .rules.handles import Shown, handle, handle_operand, number_in, only_on
-from .rules.issue import stored
-from .rules.typesets import STANDARD, table
-from .sync_config import required
 from .traits import Effect, Traits
 
 if TYPE_CHECKING:
     from ..ir.program import AttrValue
 
-_GRID_TYPES = table((), STANDARD, ())
-_WINDOW = PartitionViewType((16, 16), F32)
-_HALVED: dict[str, Type] = {"tile": VEC, "pipe": PIPE, "aiv_subblockid": ScalarType(I64)}
+_GRID_TYPES = typesets.table((), typesets.STANDARD, ())
+_WINDOW = PartitionViewType((16, 16), dtypes.F32)
+_HALVED: dict[str, Type] = {"tile": VEC, "pipe": PIPE, "aiv_subblockid": ScalarType(dtypes.I64)}
 
 
 def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
@@ -39,7 +33,7 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
         ),
         handle_operand("result", out=True),
     ]
-    types: dict[str, Type] = {**dict.fromkeys(local, ScalarType(I32)), "result": PIPE}
+    types: dict[str, Type] = {**dict.fromkeys(local, ScalarType(dtypes.I32)), "result": PIPE}
     attributes = [pipes.DIR_MASK, pipes.SLOT_SIZE, pipes.SLOT_NUM, pipes.FLAG_BASE, pipes.NOSPLIT]
     rules = [*pipes.RING_NUMBERS, pipes.peer_address, handle("result", "pipe", pipes.DIALECT)]
     ring: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024, "slot_num": 4, "flag_base": 0}
@@ -50,7 +44,7 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
             *operands[1:],
         ]
         forms = (("gm_addr",), *(("gm_addr", *f) for f in forms))
-        types["gm_addr"] = PtrType(F32)
+        types["gm_addr"] = PtrType(dtypes.F32)
         attributes.append(Attribute("local_slot_num", int, None, "slots in local memory, at most slot_num"))
         rules.append(pipes.local_slots)
     one = {k: v for k, v in types.items() if k != "peer_local_addr"}
@@ -67,9 +61,9 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
             Shown(one, forms[-2], {**ring, "dir_mask": 1, "slot_num": 8}, grouped=through_memory),
         ),
         tuple(attributes),
-        (required("dir_mask", "slot_size", "slot_num"), *rules),
+        (sync_config.required("dir_mask", "slot_size", "slot_num"), *rules),
         traits=Traits(fifo="initialise"),
-        changes=(form("4 or 8 slots", "any number of slots, which may be a view"),),
+        changes=(changes.form("4 or 8 slots", "any number of slots, which may be a view"),),
     )
 
 
@@ -111,7 +105,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         Pipe.MTE3,
         traits=Traits((Effect("read", "tile", "tile"),), fifo="push"),
-        pipe_rule=stored,
+        pipe_rule=issue.stored,
     ),
     pipes.pipe_instruction(
         "tpop",
@@ -135,7 +129,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             pipes.SPLIT_RULE,
             handle("pipe", "pipe", pipes.DIALECT),
-            place(
+            constraints.place(
                 (pipes.tile_operand("tile"), pipes.tile_operand("result")),
                 (Loc.VEC, Loc.MAT, Loc.CTRL),
                 PROFILE_NAMES,
@@ -145,7 +139,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         Pipe.MTE2,
         (pipes.RELEASE,),
         traits=Traits(fifo="pop"),
-        assembly=Assembly(trailing=0),
+        assembly=assembly.Assembly(trailing=0),
     ),
     pipes.pipe_instruction(
         "declare_global",
@@ -154,7 +148,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Operand("result", "out", "gm", dtype=None),),
         ((),),
         (Shown({"result": SLOT}, ()),),
-        changes=(new(),),
+        changes=(changes.new(),),
     ),
     pipes.pipe_instruction(
         "talloc",
@@ -182,8 +176,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         traits=Traits(fifo="allocate"),
-        assembly=Assembly(trailing=0),
-        changes=(form("a result", "a declared view as first operand"),),
+        assembly=assembly.Assembly(trailing=0),
+        changes=(changes.form("a result", "a declared view as first operand"),),
     ),
     pipes.pipe_instruction(
         "tfree",
@@ -205,7 +199,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (pipes.SPLIT_RULE, handle("pipe", "pipe", pipes.DIALECT)),
         decisions=(pipes.RELEASE,),
         traits=Traits(fifo="free"),
-        changes=(form("the pipe alone", "the popped tile or view before it"),),
+        changes=(changes.form("the pipe alone", "the popped tile or view before it"),),
     ),
     pipes.pipe_instruction(
         "grid_tpush",
@@ -215,17 +209,17 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (("tile", "pipe"),),
         tuple(
             Shown(
-                {"tile": TileType(dtype(d), 16, 32), "pipe": PIPE},
+                {"tile": TileType(dtypes.dtype(d), 16, 32), "pipe": PIPE},
                 ("tile", "pipe"),
-                {"direction": GridDirection.EAST, "dist": 1},
+                {"direction": modes.GridDirection.EAST, "dist": 1},
                 profiles=("a2a3",),
             )
-            for d in STANDARD
+            for d in typesets.STANDARD
         ),
         (
-            Attribute("direction", GridDirection, GridDirection.EAST, "hop direction"),
+            Attribute("direction", modes.GridDirection, modes.GridDirection.EAST, "hop direction"),
             Attribute("dist", int, 1, "hops"),
-            Attribute("span", GridSpan, GridSpan.NONE, "row or column that a broadcast reaches"),
+            Attribute("span", modes.GridSpan, modes.GridSpan.NONE, "row or column that a broadcast reaches"),
         ),
         (
             only_on(("a2a3",), pipes.PAGE),

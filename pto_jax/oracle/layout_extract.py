@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import storage
-from .layout_img2col import extract_weights
-from .numbers import Array
-from .quantise import outgoing, scalar_parameter
+from . import layout_img2col, numbers, quantise, storage
 from .step import Step, rule
 
 
 @rule("textract")
 def _extract(step: Step) -> None:
     if step.type("src").conv is not None:
-        extract_weights(step)
+        layout_img2col.extract_weights(step)
         return
-    step.put(outgoing(step, window(step)[0], step.dtype(), scalar_parameter(step)))
+    step.put(quantise.outgoing(step, window(step)[0], step.dtype(), quantise.scalar_parameter(step)))
 
 
 @rule("tinsert")
 def _insert(step: Step) -> None:
     words = step.raw("src", step.valid("src"))
-    insert(step, outgoing(step, words, step.dtype(), scalar_parameter(step)))
+    insert(step, quantise.outgoing(step, words, step.dtype(), quantise.scalar_parameter(step)))
 
 
-def window(step: Step) -> tuple[Array, Array]:
+def window(step: Step) -> tuple[numbers.Array, numbers.Array]:
     """Words of the source in the window, and its columns there.
 
     Positions beyond the physical source read as all ones.
@@ -35,7 +32,7 @@ def window(step: Step) -> tuple[Array, Array]:
     return step.gather("src", rows + row, cols + col), cols + col
 
 
-def insert(step: Step, words: Array) -> None:
+def insert(step: Step, words: numbers.Array) -> None:
     """Write words of the destination's type into its window; what lies beyond it is dropped."""
     row, col = _start(step, "dst")
     places = storage.map_of(step.type())[row:, col:]

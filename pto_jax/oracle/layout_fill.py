@@ -7,10 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir.types import Loc, Pad
-from . import storage
-from .convert import range_of
-from .memory import pad_word
-from .numbers import Array, encode
+from . import convert, memory, numbers, storage
 from .step import Step, other_rule, rule
 
 
@@ -30,7 +27,7 @@ def _fill(step: Step) -> None:
 @other_rule("finite-pads", "tfillpad", "tfillpad_inplace", "tfillpad_expand")
 def _finite(step: Step) -> None:
     """Pads max and min are the largest finite numbers."""
-    limits = range_of(step.dtype())
+    limits = convert.range_of(step.dtype())
     _fill_with(step, limits[0] if step.type().pad == Pad.MIN else limits[1])
 
 
@@ -41,13 +38,13 @@ def _minus_one(step: Step) -> None:
 
 
 def _fill_with(step: Step, value: float) -> None:
-    word = int(encode(np.array([[value]]), step.dtype())[0, 0])
+    word = int(numbers.encode(np.array([[value]]), step.dtype())[0, 0])
     _fill(replace(step, attrs={**step.attrs, "padValue": word}))
 
 
-def _pad(step: Step) -> np.generic | Array:
+def _pad(step: Step) -> np.generic | numbers.Array:
     dst = step.type()
     given = step.attrs.get("padValue")
     if isinstance(given, int):
         return dst.dtype.word.type(given & ((1 << dst.dtype.bits) - 1))
-    return pad_word(dst, wide=False)
+    return memory.pad_word(dst, wide=False)

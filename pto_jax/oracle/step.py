@@ -9,12 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import Diagnostic, NotExecutableError
+from .. import errors, profiles
 from ..interpreter import Operand, TileRef, View
-from ..ir.dtypes import DType
-from ..ir.program import AttrValue, Op
-from ..ir.types import TileType
-from ..profiles import Profile
+from ..ir import dtypes, program, types
 from . import storage
 from .numbers import Array, decode, encode, flush
 from .storage import Place
@@ -24,7 +21,7 @@ from .storage import Place
 class Policy:
     """What a run leaves to the profile and its options."""
 
-    profile: Profile
+    profile: profiles.Profile
     out_of_region: str
     flush_subnormals: bool
 
@@ -44,9 +41,9 @@ class Step:
     """
 
     policy: Policy
-    op: Op
+    op: program.Op
     operands: Mapping[str, Operand]
-    attrs: Mapping[str, AttrValue]
+    attrs: Mapping[str, program.AttrValue]
     form: tuple[str, ...]
     memory: Callable[[str], Array]
     made: dict[str, Array] = field(default_factory=dict)
@@ -67,11 +64,11 @@ class Step:
         """Whether there is an operand ``name`` and it is a tile."""
         return isinstance(self.operands.get(name), TileRef)
 
-    def type(self, name: str = "dst") -> TileType:
+    def type(self, name: str = "dst") -> types.TileType:
         """The type of the tile ``name``."""
         return self.tile(name).type
 
-    def dtype(self, name: str = "dst") -> DType:
+    def dtype(self, name: str = "dst") -> dtypes.DType:
         """Element type of a tile, and for a scalar that of the instruction's data source."""
         if self.is_tile(name):
             return self.type(name).dtype
@@ -109,7 +106,7 @@ class Step:
         """Words of the whole physical tile, whatever its valid region."""
         return storage.read_words(*self.cells(name, storage.map_of(self.type(name))))
 
-    def cells(self, name: str, positions: Array) -> tuple[Array, Array, DType, int]:
+    def cells(self, name: str, positions: Array) -> tuple[Array, Array, dtypes.DType, int]:
         """Where elements of a source are read: bytes, positions, element type and first byte."""
         place = place_of(self.tile(name))
         return place.buffer.bytes, positions, self.type(name).dtype, place.address
@@ -126,7 +123,7 @@ class Step:
         """:meth:`words` decoded: NumPy values of the operand's element type."""
         return decode(self.words(name, region), self.dtype(name))
 
-    def scalar(self, name: str, d: DType) -> Array:
+    def scalar(self, name: str, d: dtypes.DType) -> Array:
         """A scalar operand as one word of an element type."""
         return scalar_word(self.operands[name], d)
 
@@ -153,7 +150,7 @@ def place_of(ref: TileRef) -> Place:
     return ref.storage
 
 
-def scalar_word(value: Any, d: DType) -> Array:
+def scalar_word(value: Any, d: dtypes.DType) -> Array:
     """A number as a 1x1 array of one element's word; arrays of raw words keep their bits."""
     given = np.asarray(value)
     if d.numpy == d.word and d.is_float and given.dtype == d.word and not isinstance(value, int):
@@ -219,9 +216,9 @@ def lanewise(module: str) -> Callable[[str, Sequence[str], Lane], None]:
     return register
 
 
-def not_executable(op: Op, what: str) -> NotExecutableError:
+def not_executable(op: program.Op, what: str) -> errors.NotExecutableError:
     """The error for a form that is declared but computed by no rule."""
-    return NotExecutableError(Diagnostic("error", what, op.span, op.name, rule="executable"))
+    return errors.NotExecutableError(errors.Diagnostic("error", what, op.span, op.name, rule="executable"))
 
 
 def require_plain(step: Step, **off: IntEnum) -> None:

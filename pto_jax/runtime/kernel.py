@@ -9,11 +9,10 @@ from typing import Any, Literal
 
 import jax
 
-from .. import launches
+from .. import api, launches, profiles
 from ..analysis import entries, type_inference
 from ..analysis.parts import with_entry
 from ..analysis.resolve import resolve
-from ..api import resolve_profile
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
 from ..ir.dtypes import DType
 from ..ir.program import Function, Program, short_list
@@ -21,23 +20,14 @@ from ..ir.types import Type, UnknownType
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
 from ..lowering.machine.observed import Observer
 from ..lowering.words import x64
-from ..profiles import OutOfRegion, Profile, ProfileName, Subnormals
-from . import conversion
-from .ahead import Portable
+from . import ahead, binding, conversion, derivatives, dispatch, execution, launch_rule, notices, streaming
 from .arguments import check_accesses, elements, prepare, type_of
-from .binding import bound, optional
 from .choices import choices as choices
-from .derivatives import without_derivative
-from .dispatch import is_concrete
-from .execution import Mode, execute
-from .launch_rule import launched
-from .notices import warn_of
 from .state import Report, State
-from .streaming import stream
 
 
 @dataclass(frozen=True)
-class Kernel(Portable):
+class Kernel(ahead.Portable):
     """A program as a pure function; made by :func:`compile`, memoised and hashable.
 
     Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
@@ -101,7 +91,7 @@ class Kernel(Portable):
         return function
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> profiles.Profile:
         """The target profile that the program was verified for."""
         return self.semantics.profile
 
@@ -138,7 +128,7 @@ class Kernel(Portable):
 
     def _compiled(self, args: Sequence[Any]) -> tuple[dict[str, Any], Report] | None:
         """The call as one compiled function, arguments prepared in it; None where they are no arrays."""
-        if not all(map(is_concrete, args)):
+        if not all(map(dispatch.is_concrete, args)):
             return None
         try:
             with x64():
@@ -211,7 +201,7 @@ class Kernel(Portable):
         >>> kernel.map(np.ones((1000, 1, 8), np.float32))["d"].shape
         (1000, 1, 8)
         """
-        return stream(self, batch, shared or {}, chunk, progress, out)  # pyright: ignore[reportArgumentType]
+        return streaming.stream(self, batch, shared or {}, chunk, progress, out)  # pyright: ignore[reportArgumentType]
 
     def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
         """The results of one call by argument names, and the run-time rules it broke (with ``checks``)."""
@@ -227,17 +217,17 @@ class Kernel(Portable):
         keep_state: bool = False,
         observer: Observer | None = None,
     ) -> tuple[dict[str, Any], Report, State]:
-        given = bound(self.entry, self._names, self._optional, args, kwargs)
+        given = binding.bound(self.entry, self._names, self._optional, args, kwargs)
         kernel = self._typed(given)
         prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
         if check or jit:
             kernel._check_accesses(prepared)
-        mode = Mode(check, keep_state, whole=jit)
+        mode = execution.Mode(check, keep_state, whole=jit)
         run = _jitted(kernel, mode)
         if not jit:
-            run = partial(execute, kernel, mode, observer=observer)  # pyright: ignore[reportArgumentType]
+            run = partial(execution.execute, kernel, mode, observer=observer)  # pyright: ignore[reportArgumentType]
         with x64():
-            rule = launched(kernel, prepared, check)  # pyright: ignore[reportArgumentType]
+            rule = launch_rule.launched(kernel, prepared, check)  # pyright: ignore[reportArgumentType]
             results, report, state = kernel._without_derivative(run, prepared, keep_state)
         report = report.joined(rule)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
@@ -274,7 +264,7 @@ class Kernel(Portable):
             return run(prepared)
         stopped = {n: jax.lax.stop_gradient(x) for n, x in floats.items()}
         results, report, state = run({**prepared, **stopped})
-        return without_derivative(self.entry, results, floats), report, state
+        return derivatives.without_derivative(self.entry, results, floats), report, state
 
     def _typed(self, given: Mapping[str, Any]) -> Kernel:
         """The kernel with the types a fragment leaves open taken from the arguments, verified."""
@@ -296,7 +286,7 @@ class Kernel(Portable):
 
     @cached_property
     def _optional(self) -> frozenset[str]:
-        return optional(self.program, self.function, self.outputs)
+        return binding.optional(self.program, self.function, self.outputs)
 
 
 @lru_cache(maxsize=1024)
@@ -304,22 +294,22 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> 
     program = type_inference.fill(kernel.program, dict(types))
     findings = _verified(program, kernel.profile, kernel.places)
     if warn:
-        warn_of(findings, (program, kernel.places, kernel.profile))
+        notices.warn_of(findings, (program, kernel.places, kernel.profile))
     return replace(kernel, program=program)
 
 
 @lru_cache(maxsize=1024)
-def _jitted(kernel: Kernel, mode: Mode) -> Any:
-    return jax.jit(partial(execute, kernel, mode))  # pyright: ignore[reportArgumentType]
+def _jitted(kernel: Kernel, mode: execution.Mode) -> Any:
+    return jax.jit(partial(execution.execute, kernel, mode))  # pyright: ignore[reportArgumentType]
 
 
 def compile(  # noqa: PLR0913 - keywords
     program: Program,
-    profile: ProfileName | Profile | None = None,
+    profile: profiles.ProfileName | profiles.Profile | None = None,
     entry: str | None = None,
     numerics: Literal["exact", "fast"] = "exact",
-    out_of_region: OutOfRegion | None = None,
-    subnormals: Subnormals = "keep",
+    out_of_region: profiles.OutOfRegion | None = None,
+    subnormals: profiles.Subnormals = "keep",
     checks: bool = False,
     max_steps: int = MAX_STEPS,
     grid: int = 1,
@@ -349,14 +339,14 @@ def compile(  # noqa: PLR0913 - keywords
     >>> k(np.ones((1, 8), np.float32), np.ones((1, 8), np.float32))["d"].array[0, 0].item()
     2.0
     """
-    semantics = choices(resolve_profile(program, profile), numerics, out_of_region, subnormals)
+    semantics = choices(api.resolve_profile(program, profile), numerics, out_of_region, subnormals)
     resolved = resolve(with_entry(program))
     program = resolved.program
     function = entries.select_entry(program, entry)
     if not resolved.is_open:
         findings = _verified(program, semantics.profile, program.places)
         if warn:
-            warn_of(findings, (program, program.places, semantics.profile))
+            notices.warn_of(findings, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
             raise ArgumentError(f"{name}: found {n}, allowed: a positive number")
@@ -374,7 +364,7 @@ def _kernel(*fields: Any) -> Kernel:
 
 
 @lru_cache(maxsize=4096)
-def _verified(program: Program, target: Profile, places: str) -> tuple[Diagnostic, ...]:
+def _verified(program: Program, target: profiles.Profile, places: str) -> tuple[Diagnostic, ...]:
     """The warnings about a program; VerifyError where there are errors."""
     # Equal programs may stand in different places, which the diagnostics name.
     from ..verifier.programs import verify_program

@@ -12,23 +12,16 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import isa
-from ..errors import PtoError
+from .. import errors, isa, profiles
 from ..interpreter import Execution, Operand, TileRef
-from ..ir.dtypes import DType
-from ..ir.program import Value
+from ..ir import dtypes, program
 from ..ir.types import ScalarType, TileType, VectorType
 from ..isa.reference import every_type
 from ..lowering import RULES, JaxMachine, Plan, Semantics
 from ..lowering.words import x64
-from ..profiles import PROFILE_NAMES
-from . import conversion
+from . import conversion, dispatch, op_examples, op_messages, op_request
 from .choices import choices
-from .dispatch import is_concrete
 from .op_call import OPTIONS, call_forms, request_of
-from .op_examples import example
-from .op_messages import forms_text, python_name
-from .op_request import Request
 from .op_types import Typed, destination_size, resolve
 from .state import Report
 from .tiles import Tile, tile
@@ -78,7 +71,7 @@ def function(name: str) -> Callable[..., Any]:
             report.raise_if_broken()
         return result
 
-    call.__name__ = call.__qualname__ = python_name(instruction)
+    call.__name__ = call.__qualname__ = op_messages.python_name(instruction)
     call.__module__ = PUBLIC
     call.__doc__ = _help(instruction)
     call.__signature__ = _signature(instruction)  # type: ignore[attr-defined]
@@ -103,7 +96,7 @@ def _signature(instruction: isa.Instruction) -> inspect.Signature:
 
 
 def _help(instruction: isa.Instruction) -> str:
-    lines = [instruction.summary, "", forms_text(instruction, call_forms(instruction)), ""]
+    lines = [instruction.summary, "", op_messages.forms_text(instruction, call_forms(instruction)), ""]
     lines += [instruction.semantics, ""]
     lines += [_destination_help(o) for o in instruction.destinations if o.kind == "tile"]
     lines += [f"{a.name}: {a.meaning} (default {_shown(a.default)})" for a in instruction.attributes]
@@ -112,8 +105,8 @@ def _help(instruction: isa.Instruction) -> str:
         lines.append(f"dst=: a tuple ({listed}) of Tiles, TileTypes, element types or None.")
     if instruction.type_vars:
         lines += ["", f"Element types ({', '.join(instruction.type_vars)}):"]
-        lines += [f"  {p}: {types}" for p in PROFILE_NAMES for types in every_type(instruction, p)]
-    called = example(instruction)
+        lines += [f"  {p}: {types}" for p in profiles.PROFILE_NAMES for types in every_type(instruction, p)]
+    called = op_examples.example(instruction)
     if called is not None:
         lines += ["", "Example:", f"  {called}"]
     return "\n".join(lines)
@@ -158,7 +151,7 @@ def _semantics(options: Mapping[str, Any]) -> Semantics:
 
 def _request(
     instruction: isa.Instruction, sources: Sequence[Any], options: Mapping[str, Any], semantics: Semantics
-) -> tuple[Request, dict[str, Any]]:
+) -> tuple[op_request.Request, dict[str, Any]]:
     attributes = {n: v for n, v in options.items() if n not in OPTIONS}
     return request_of(instruction, sources, options.get("dst"), attributes, semantics.profile)
 
@@ -174,9 +167,9 @@ def _compiled(
     Tracers, arrays of other libraries and lists take the long way.
     """
     dst = options.get("dst")
-    data = {"dst": dst} if is_concrete(dst) else {}
+    data = {"dst": dst} if dispatch.is_concrete(dst) else {}
     numbers = [type(s) in _KINDS for s in sources]
-    if not all(number or is_concrete(s) for number, s in zip(numbers, sources, strict=True)):
+    if not all(number or dispatch.is_concrete(s) for number, s in zip(numbers, sources, strict=True)):
         return None
     static = tuple((n, v) for n, v in options.items() if n not in data and n != "checks") if options else ()
     try:
@@ -193,7 +186,7 @@ def _compiled(
         # The guard is for data: numbers may go to the device.
         with x64(), jax.transfer_guard("allow") if any(numbers) else _NO_GUARD:
             made: tuple[Any, Report] = call(sources, data)
-    except PtoError:  # The long way raises it without the frames of a trace.
+    except errors.PtoError:  # The long way raises it without the frames of a trace.
         return None
     return made
 
@@ -205,7 +198,7 @@ def _function_of(instruction: isa.Instruction, static: tuple[tuple[str, Any], ..
 
 
 @lru_cache(maxsize=4096)
-def _number(shown: str, kind: Callable[[str], float], declared: DType, what: str) -> Any:
+def _number(shown: str, kind: Callable[[str], float], declared: dtypes.DType, what: str) -> Any:
     """A Python number, by its representation (0.0 is not -0.0), as an array of its type."""
     return conversion.as_scalar(kind(shown), declared, what)
 
@@ -224,7 +217,7 @@ def _kind_of(x: Any) -> Any:
 @lru_cache(maxsize=4096)
 def _scalar_types(
     instruction: isa.Instruction, static: tuple[tuple[str, Any], ...], sources: tuple[Any, ...], dst: Any
-) -> tuple[DType | None, ...]:
+) -> tuple[dtypes.DType | None, ...]:
     """The element type of each source that is a Python number, for a call with such arguments."""
 
     def abstract(kind: Any) -> Any:
@@ -239,7 +232,7 @@ def _scalar_types(
     return tuple(t.dtype if isinstance(t, ScalarType) else None for t in declared)
 
 
-def _value(declared: Value, given: Any, what: str) -> Any:
+def _value(declared: program.Value, given: Any, what: str) -> Any:
     """A source as the machine takes it: a Tile, or a 0-d array of its type."""
     if isinstance(declared.type, ScalarType):
         return conversion.as_scalar(given, declared.type.dtype, what)
@@ -250,7 +243,7 @@ def _value(declared: Value, given: Any, what: str) -> Any:
 
 
 def _execute(
-    request: Request, typed: Typed, semantics: Semantics, values: Mapping[str, Any]
+    request: op_request.Request, typed: Typed, semantics: Semantics, values: Mapping[str, Any]
 ) -> tuple[Any, Report]:
     machine = JaxMachine(semantics, Plan([], {}), {}, checks=True)
     types = {v.name: v.type for v in (*typed.op.ins, *typed.op.outs)}
@@ -290,7 +283,9 @@ def _results(
     return result, Report.of(machine.violations)
 
 
-def _fresh_region(request: Request, name: str, t: TileType, values: Mapping[str, Any]) -> tuple[Any, Any]:
+def _fresh_region(
+    request: op_request.Request, name: str, t: TileType, values: Mapping[str, Any]
+) -> tuple[Any, Any]:
     """Valid sizes of a new destination: static ones from its type, others as the sources have them."""
     if t.v_row is not None and t.v_col is not None:
         return t.v_row, t.v_col

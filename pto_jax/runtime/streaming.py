@@ -18,12 +18,7 @@ from ..analysis.entries import Argument, GlobalTypes
 from ..errors import ArgumentError, ExecutionError
 from ..ir.types import ScalarType, TileType
 from ..lowering.words import x64
-from . import conversion
-from .array_files import REGION
-from .batches import Batch, Chunk, batch_of, release
-from .interchange import received
-from .state import Report
-from .tiles import Tile, tile
+from . import array_files, batches, conversion, interchange, state, tiles
 
 #: Bytes of arguments and results that the calls of a chunk have: they stay in the caches of a CPU.
 CACHED = 1 << 23
@@ -44,7 +39,7 @@ class Mapped(Hashable, Protocol):
     def outputs(self) -> tuple[str, ...]:
         """Names of its results."""
 
-    def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
+    def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], state.Report]:
         """Results of one call, and the run-time rules that it broke."""
 
 
@@ -63,7 +58,7 @@ def stream(
         raise ArgumentError(f"shared: no argument is called {unknown[0]!r}; allowed: {', '.join(names)}")
     if chunk is not None and chunk < 1:
         raise ArgumentError(f"chunk: found {chunk}, allowed: a positive number")
-    batch = batch_of(given, [n for n in names if n not in shared])
+    batch = batches.batch_of(given, [n for n in names if n not in shared])
     first = batch.first
     if first is None:
         raise ArgumentError("batch: found no entries, allowed: at least one")
@@ -84,7 +79,7 @@ def _shared(kernel: Mapped, given: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(t, ScalarType):
             made[name] = conversion.as_scalar(value, t.dtype, what)
         else:
-            made[name] = value if isinstance(value, Tile) else received(value, what)
+            made[name] = value if isinstance(value, tiles.Tile) else interchange.received(value, what)
     return made
 
 
@@ -120,7 +115,7 @@ def _blank(kernel: Mapped, given: Iterable[str], out: Mapping[str, Any]) -> dict
     return blank
 
 
-def _chunk(first: Chunk, count: int | None) -> int:
+def _chunk(first: batches.Chunk, count: int | None) -> int:
     """How many calls a chunk has, by the bytes that each takes and gives."""
     bytes_each = 2 * sum(leaf.nbytes for leaf in jax.tree.leaves(first))
     wanted = CACHED if jax.default_backend() == "cpu" else RESIDENT
@@ -130,7 +125,7 @@ def _chunk(first: Chunk, count: int | None) -> int:
 
 def _run(
     run: Callable[..., Any],
-    batch: Batch,
+    batch: batches.Batch,
     common: dict[str, Any],
     size: int,
     sink: Sink,
@@ -174,14 +169,14 @@ def _mapped(kernel: Mapped) -> Callable[..., Any]:
     """A chunk and what its calls share to the results and the report of them all."""
     types = {a.name: a.type for a in kernel.arguments}
 
-    def one(chunk: Chunk, shared: Chunk) -> tuple[dict[str, Any], Report]:
+    def one(chunk: batches.Chunk, shared: batches.Chunk) -> tuple[dict[str, Any], state.Report]:
         values = {**shared, **{n: v for n, v in chunk.items() if n in types}}
         for name, region in chunk.items():
             if name not in types:
-                tiled = name.removesuffix(REGION)
+                tiled = name.removesuffix(array_files.REGION)
                 t = types[tiled]
                 known = t.with_valid(None, None) if isinstance(t, TileType) else None
-                values[tiled] = tile(values[tiled], (region[0], region[1]), type=known)
+                values[tiled] = tiles.tile(values[tiled], (region[0], region[1]), type=known)
         return kernel.reported(values)
 
     return jax.jit(jax.vmap(one, in_axes=(0, None)))
@@ -230,7 +225,7 @@ def _write(name: str, target: Any, start: int, count: int | None, result: Any) -
         need = f"{result.dtype}{[stop if count is None else size, *result.shape[1:]]}"
         raise ArgumentError(f"out: {name!r} is {target.dtype}{list(target.shape)}, allowed: {need}")
     target[start:stop] = result
-    release(target)
+    batches.release(target)
 
 
 def _progress(

@@ -19,12 +19,8 @@ from ..interpreter import TileRef
 from ..ir.dtypes import F32, TILE_DTYPES, DType, dtype as find_dtype, from_numpy
 from ..ir.types import TileType
 from ..lowering.words import from_words, x64
-from ..text.lexer import Cursor
-from ..text.type_text import print_type
-from ..text.types import TypeReader
-from . import conversion
-from .interchange import received
-from .tile_page import page
+from ..text import lexer, type_text, types
+from . import conversion, interchange, tile_page
 
 
 @jax.tree_util.register_dataclass
@@ -95,7 +91,7 @@ class Tile:
         rows, cols = (int(n[0]) for n in sizes)
         batch = f"tile 0 of {'x'.join(map(str, self.shape[:-2]))}, " if self.ndim > 2 else ""
         full = self.type.with_valid(*self.type.shape)
-        return page(f"{batch}{full}, valid {rows}x{cols}", numbers[0], (rows, cols))
+        return tile_page.page(f"{batch}{full}, valid {rows}x{cols}", numbers[0], (rows, cols))
 
     def __getitem__(self, index: Any) -> Array:
         """Elements of the logical array, as its indices say."""
@@ -171,11 +167,11 @@ class Tile:
 def _type_text(static: Any) -> bytes:
     """The static part of a tile as text, for :mod:`jax.export`."""
     (t,) = static
-    return print_type(t).encode()
+    return type_text.print_type(t).encode()
 
 
 def _type_of_text(text: bytes | bytearray) -> tuple[TileType]:
-    t = TypeReader(Cursor(bytes(text).decode(), "<tile>")).read()
+    t = types.TypeReader(lexer.Cursor(bytes(text).decode(), "<tile>")).read()
     assert isinstance(t, TileType)
     return (t,)
 
@@ -260,7 +256,7 @@ def tile(
     if isinstance(x, Tile):
         x, type = x.single("tile").words, type or x.type.with_valid(*x.type.shape)
     else:
-        x = received(x, "tile")
+        x = interchange.received(x, "tile")
     if type is None:
         type = _type_of(x, find_dtype(dtype) if dtype is not None else None)
     elif not isinstance(type, TileType):

@@ -8,56 +8,53 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.dtypes import I1
-from ..ir.program import Op, Region, Value
+from ..ir import dtypes, program
 from ..ir.types import ScalarType
 from ..isa.structure import BRANCH, BRANCH_IF, GRAPH
+from . import scope, tokens, type_text
 from .reader import Reader
-from .scope import Mention
-from .tokens import Kind
-from .type_text import print_type
 
-_Target = tuple[str, list[Value]]
+_Target = tuple[str, list[program.Value]]
 
 
-def read_branch(reader: Reader, results: list[Mention], start: int) -> Op:
+def read_branch(reader: Reader, results: list[scope.Mention], start: int) -> program.Op:
     """``cf.br ^next(%a, %b : T, T)``."""
     label, values = _target(reader)
     return _branch(reader, BRANCH, (), [(label, values)], start)
 
 
-def read_branch_if(reader: Reader, results: list[Mention], start: int) -> Op:
+def read_branch_if(reader: Reader, results: list[scope.Mention], start: int) -> program.Op:
     """``cf.cond_br %c, ^then(%a : T), ^else``."""
     c = reader.cursor
-    condition = reader.scopes.use(reader.mention(), ScalarType(I1))
-    c.expect(Kind.COMMA, "before the block of a true condition")
+    condition = reader.scopes.use(reader.mention(), ScalarType(dtypes.I1))
+    c.expect(tokens.Kind.COMMA, "before the block of a true condition")
     first = _target(reader)
-    c.expect(Kind.COMMA, "before the block of a false condition")
+    c.expect(tokens.Kind.COMMA, "before the block of a false condition")
     return _branch(reader, BRANCH_IF, (condition,), [first, _target(reader)], start)
 
 
 def _target(reader: Reader) -> _Target:
     c = reader.cursor
-    label = c.expect(Kind.CARET_IDENT, "a block")[1:]
-    if c.kind is not Kind.L_PAREN:
+    label = c.expect(tokens.Kind.CARET_IDENT, "a block")[1:]
+    if c.kind is not tokens.Kind.L_PAREN:
         return label, []
     opened = c.start
     c.advance()
     mentions = reader.mentions()
-    c.expect(Kind.COLON, "before the types of the values")
-    types = c.listed(reader.types.read, Kind.R_PAREN)
+    c.expect(tokens.Kind.COLON, "before the types of the values")
+    types = c.listed(reader.types.read, tokens.Kind.R_PAREN)
     if len(types) != len(mentions):
         c.fail(f"found {len(types)} type(s) for {len(mentions)} value(s)", start=opened, end=c.start)
-    c.close(Kind.R_PAREN, opened)
+    c.close(tokens.Kind.R_PAREN, opened)
     return label, [reader.scopes.use(m, t) for m, t in zip(mentions, types, strict=True)]
 
 
 def _branch(
-    reader: Reader, name: str, condition: tuple[Value, ...], targets: list[_Target], start: int
-) -> Op:
+    reader: Reader, name: str, condition: tuple[program.Value, ...], targets: list[_Target], start: int
+) -> program.Op:
     groups = [("condition", len(condition))] if condition else []
     groups += [(f"to{i}", len(values)) for i, (_, values) in enumerate(targets)]
-    return Op(
+    return program.Op(
         name,
         ins=(*condition, *(v for _, values in targets for v in values)),
         attributes=(("targets", tuple(label for label, _ in targets)),),
@@ -66,26 +63,26 @@ def _branch(
     )
 
 
-def read_blocks(reader: Reader, first: list[Op]) -> Op:
+def read_blocks(reader: Reader, first: list[program.Op]) -> program.Op:
     """The blocks of a body whose first block has just been read, at the label of the second one."""
     c = reader.cursor
     start = c.start
-    labels, regions = [""], [Region(tuple(first))]
-    while c.at(Kind.CARET_IDENT):
+    labels, regions = [""], [program.Region(tuple(first))]
+    while c.at(tokens.Kind.CARET_IDENT):
         at = c.start
         label = c.take()[1:]
         if label in labels:
             c.fail_since(at, f"found a second block ^{label}; allowed: one of each name")
-        args: list[Value] = []
-        if c.at(Kind.L_PAREN):
-            args = c.enclosed(Kind.L_PAREN, reader.argument)
-        c.expect(Kind.COLON, "after the block label")
-        ops: list[Op] = []
-        while c.kind not in (Kind.R_BRACE, Kind.CARET_IDENT, Kind.EOF):
+        args: list[program.Value] = []
+        if c.at(tokens.Kind.L_PAREN):
+            args = c.enclosed(tokens.Kind.L_PAREN, reader.argument)
+        c.expect(tokens.Kind.COLON, "after the block label")
+        ops: list[program.Op] = []
+        while c.kind not in (tokens.Kind.R_BRACE, tokens.Kind.CARET_IDENT, tokens.Kind.EOF):
             ops.append(reader.statement())
             reader.location()
         labels.append(label)
-        regions.append(Region(tuple(ops), tuple(args)))
+        regions.append(program.Region(tuple(ops), tuple(args)))
     for op in (op for region in regions for op in region.ops):
         targets = op.attrs.get("targets")
         for target in targets if op.name in (BRANCH, BRANCH_IF) and isinstance(targets, tuple) else ():
@@ -93,25 +90,25 @@ def read_blocks(reader: Reader, first: list[Op]) -> Op:
                 position = reader.position(op.span) if op.span is not None else start
                 known = ", ".join(f"^{n}" for n in labels[1:])
                 c.fail(f"found a branch to the unknown block ^{target}; known: {known}", start=position)
-    return Op(
+    return program.Op(
         GRAPH, regions=tuple(regions), attributes=(("labels", tuple(labels)),), span=c.span(start, c.last_end)
     )
 
 
-def branch_text(op: Op) -> str:
+def branch_text(op: program.Op) -> str:
     """A branch as programs write it."""
     targets = op.attrs["targets"]
     shown = [f"{v}" for v in op.group("condition")]
     for i, label in enumerate(targets if isinstance(targets, tuple) else ()):
         values = op.group(f"to{i}")
-        types = ", ".join(print_type(v.type) for v in values)
+        types = ", ".join(type_text.print_type(v.type) for v in values)
         shown.append(f"^{label}" + (f"({', '.join(map(str, values))} : {types})" if values else ""))
     return f"{op.name} {', '.join(shown)}"
 
 
-def block_heads(op: Op) -> Iterator[tuple[str, Region]]:
+def block_heads(op: program.Op) -> Iterator[tuple[str, program.Region]]:
     """The line that opens each block ("" for the first one), and its region."""
     labels = op.attrs["labels"]
     for label, region in zip(labels if isinstance(labels, tuple) else (), op.regions, strict=True):
-        args = ", ".join(f"{a}: {print_type(a.type)}" for a in region.args)
+        args = ", ".join(f"{a}: {type_text.print_type(a.type)}" for a in region.args)
         yield (f"^{label}" + (f"({args})" if args else "") + ":") if label else "", region

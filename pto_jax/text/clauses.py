@@ -7,21 +7,18 @@ from enum import IntEnum
 
 from ..ir.program import AttrValue
 from ..ir.types import Loc, ScalarType, TileType, Type
-from .dictionaries import Places, declared_attribute
+from . import dictionaries, scope, tokens, typing
 from .names import assembly
 from .reader import Reader
-from .scope import Mention
-from .tokens import Kind
-from .typing import Maybe
 
 
 @dataclass
 class TileOperand:
     """An operand mention with the indices behind it and the type written for it."""
 
-    mention: Mention
-    indices: list[Mention] = field(default_factory=list)
-    written: Maybe = None
+    mention: scope.Mention
+    indices: list[scope.Mention] = field(default_factory=list)
+    written: typing.Maybe = None
     index_types: list[Type] = field(default_factory=list)
 
 
@@ -30,10 +27,10 @@ class TileOp:
     """What the spellings have in common while an instruction is read."""
 
     name: str
-    results: list[Mention]
+    results: list[scope.Mention]
     start: int
     attributes: dict[str, AttrValue] = field(default_factory=dict)
-    places: Places = field(default_factory=dict)
+    places: dictionaries.Places = field(default_factory=dict)
     #: The names of its sources, where the text says which they are.
     named: tuple[str, ...] = ()
     without_tmp: bool = False
@@ -43,11 +40,11 @@ def read_operand(reader: Reader) -> TileOperand:
     """``%v`` or ``%v[%r, %c]``."""
     c = reader.cursor
     operand = TileOperand(reader.mention())
-    if c.kind is Kind.L_SQUARE:
+    if c.kind is tokens.Kind.L_SQUARE:
         opened = c.start
         c.advance()
         operand.indices = reader.mentions()
-        c.close(Kind.R_SQUARE, opened)
+        c.close(tokens.Kind.R_SQUARE, opened)
     return operand
 
 
@@ -59,10 +56,10 @@ def parameter_clauses(reader: Reader, head: TileOp, operands: list[TileOperand])
     """``fp %fp : T`` and ``pre_quant %word : i64`` behind the types."""
     c = reader.cursor
     with_fp = assembly(head.name).with_fp
-    while c.kind is Kind.BARE_IDENT and c.text in _PARAMETERS and with_fp:
+    while c.kind is tokens.Kind.BARE_IDENT and c.text in _PARAMETERS and with_fp:
         fp = c.take() == "fp"
         operand = read_operand(reader)
-        c.expect(Kind.COLON, "and the type of the parameter")
+        c.expect(tokens.Kind.COLON, "and the type of the parameter")
         operand.written = reader.types.read()
         operands = [*operands[:1], operand, *operands[1:]]
         head.name = with_fp if fp else head.name
@@ -95,7 +92,7 @@ def read_axis(reader: Reader, head: TileOp) -> None:
     c = reader.cursor
     start, span = c.start, c.here()
     word = c.string("an axis")
-    declared = declared_attribute(head.name, "axis")
+    declared = dictionaries.declared_attribute(head.name, "axis")
     axes = declared.type if declared is not None and issubclass(declared.type, IntEnum) else ()
     members = {m.name.rpartition("_")[2].lower(): m for m in axes}
     if word not in members:

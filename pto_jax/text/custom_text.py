@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir.program import AttrValue, Op, Value
-from ..ir.types import Pipe, PipeEventType, Type, UnknownType
-from . import format_items
-from .attributes import BY_CLASS, EVENT_PREFIX, quoted
-from .dictionaries import declared_attribute, print_attributes, print_value
-from .formats import OPERAND_TYPES, SPELLED, Format
-from .type_text import Style, print_types
+from ..ir import program, types
+from . import attributes, dictionaries, format_items, formats, type_text
 
 _NO_DIALECT = ("return", "scf.", "arith.", "memref.", "builtin.")
 _TIGHT_AFTER = ("(", "[")
@@ -18,13 +13,13 @@ _TIGHT_BEFORE = (",", ")", "]")
 class _Operands:
     """Hands out the operands of an operation part by part."""
 
-    def __init__(self, op: Op, fmt: Format) -> None:
+    def __init__(self, op: program.Op, fmt: formats.Format) -> None:
         self._op = op
         self._grouped = fmt.grouped
         self._left = list(op.ins)
-        self.taken: dict[str, tuple[Value, ...]] = {}
+        self.taken: dict[str, tuple[program.Value, ...]] = {}
 
-    def take(self, item: format_items.OperandItem) -> tuple[Value, ...]:
+    def take(self, item: format_items.OperandItem) -> tuple[program.Value, ...]:
         if item.out:
             values = self._op.outs
         elif self._grouped:
@@ -39,7 +34,7 @@ class _Operands:
         return bool(self._op.group(item.name) if self._grouped else self._left)
 
 
-def custom_text(op: Op, fmt: Format, style: Style) -> str:
+def custom_text(op: program.Op, fmt: formats.Format, style: type_text.Style) -> str:
     """The operation without the names it binds."""
     flat = [j for i in fmt.items for j in (i.items if isinstance(i, format_items.OptionalItem) else (i,))]
     inline = {i.name for i in flat if isinstance(i, format_items.AttrItem)}
@@ -49,15 +44,15 @@ def custom_text(op: Op, fmt: Format, style: Style) -> str:
     for item in fmt.items:
         _emit(op, item, operands, rest, style, tokens)
     prefix = "" if op.name.startswith(_NO_DIALECT) else "pto."
-    return _join(prefix + SPELLED.get(op.name, op.name), tokens)
+    return _join(prefix + formats.SPELLED.get(op.name, op.name), tokens)
 
 
 def _emit(
-    op: Op,
+    op: program.Op,
     item: format_items.Item,
     operands: _Operands,
-    rest: tuple[tuple[str, AttrValue], ...],
-    style: Style,
+    rest: tuple[tuple[str, program.AttrValue], ...],
+    style: type_text.Style,
     tokens: list[str],
 ) -> None:
     match item:
@@ -68,9 +63,9 @@ def _emit(
             if values:
                 tokens.append(", ".join(map(str, values)))
         case format_items.TypeItem(targets, _):
-            tokens.append(print_types(_types(op, operands, targets[0]), style))
+            tokens.append(type_text.print_types(_types(op, operands, targets[0]), style))
         case format_items.DictItem():
-            text = print_attributes(rest, op.name).strip()
+            text = dictionaries.print_attributes(rest, op.name).strip()
             if text and not item.further:
                 tokens.append(text)
         case format_items.AttrItem():
@@ -86,7 +81,7 @@ def _emit(
                 _emit(op, inner, operands, rest, style, tokens)
 
 
-def _listed(op: Op, item: format_items.AnyOrderItem, operands: _Operands) -> list[format_items.Item]:
+def _listed(op: program.Op, item: format_items.AnyOrderItem, operands: _Operands) -> list[format_items.Item]:
     """The parts that the operation has, with commas between them."""
     items: list[format_items.Item] = []
     for part in item.parts:
@@ -95,13 +90,13 @@ def _listed(op: Op, item: format_items.AnyOrderItem, operands: _Operands) -> lis
     return items
 
 
-def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
+def _types(op: program.Op, operands: _Operands, target: str) -> list[types.Type]:
     if target == "^":
-        return [op.results[0].type if op.results else UnknownType()]
+        return [op.results[0].type if op.results else types.UnknownType()]
     return [v.type for v in operands.taken.get(target, ())]
 
 
-def _present(op: Op, items: tuple[format_items.Item, ...], when: str, operands: _Operands) -> bool:
+def _present(op: program.Op, items: tuple[format_items.Item, ...], when: str, operands: _Operands) -> bool:
     if when == "b":
         return True
     if when == "t":
@@ -118,32 +113,32 @@ def _present(op: Op, items: tuple[format_items.Item, ...], when: str, operands: 
     return any(operands.has(i) for i in items if isinstance(i, format_items.OperandItem))
 
 
-def _is_untold(op: Op, operands: _Operands, item: format_items.TypeItem) -> bool:
+def _is_untold(op: program.Op, operands: _Operands, item: format_items.TypeItem) -> bool:
     """Whether a type is another than the one a reader takes when it is not written."""
-    return any(t != OPERAND_TYPES.get(item.targets[0]) for t in _types(op, operands, item.targets[0]))
+    return any(t != formats.OPERAND_TYPES.get(item.targets[0]) for t in _types(op, operands, item.targets[0]))
 
 
-def _attribute(op: Op, item: format_items.AttrItem, operands: _Operands) -> str:
+def _attribute(op: program.Op, item: format_items.AttrItem, operands: _Operands) -> str:
     value = op.attrs.get(item.name)
     if value is None and item.operand:
         return ", ".join(map(str, operands.take(format_items.OperandItem(item.operand, many=False))))
-    if value is None and (declared := declared_attribute(op.name, item.name)) is not None:
+    if value is None and (declared := dictionaries.declared_attribute(op.name, item.name)) is not None:
         value = declared.default
     match item.kind:
         case "event":
-            return f"<{EVENT_PREFIX}{value}>"
-        case "pipe" if isinstance(value, Pipe):
-            return f"<{BY_CLASS[Pipe].word(value)}>"
-        case "sync_op" if isinstance(value, PipeEventType):
-            return print_value(value)
+            return f"<{attributes.EVENT_PREFIX}{value}>"
+        case "pipe" if isinstance(value, types.Pipe):
+            return f"<{attributes.BY_CLASS[types.Pipe].word(value)}>"
+        case "sync_op" if isinstance(value, types.PipeEventType):
+            return dictionaries.print_value(value)
         case "word":
             return str(value)
         case "numbers" if isinstance(value, tuple):
             return ", ".join(map(str, value))
         case "string":
-            return quoted(str(value))
+            return attributes.quoted(str(value))
         case _:
-            return print_value(value)
+            return dictionaries.print_value(value)
 
 
 def _join(name: str, tokens: list[str]) -> str:

@@ -7,38 +7,27 @@ from dataclasses import replace
 from .. import isa
 from ..ir.languages import PRESENT, Language
 from ..ir.program import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value, fragment_results
-from ..isa.changes import Change
-from ..isa.constructs import gone
-from ..isa.history import removal, since
-from ..isa.structure import BRANCH, BRANCH_IF
-from .branches import read_blocks, read_branch, read_branch_if
+from ..isa import changes, constructs, history, structure
+from . import branches, custom, format_items, generic, micro, reader, scope, statements, tile_syntax
 from .control import CONTROL as STRUCTURED
-from .custom import read_custom
-from .format_items import Literal
 from .formats import OVERLOADED, TWO_SPELLINGS, Format, find_format, format_names
-from .generic import read_generic
-from .micro import is_micro_operation, outside
 from .names import canonical, instruction_names, suggestion
-from .reader import Reader
-from .scope import Mention, Scopes
-from .statements import Statements
-from .tile_syntax import TileOp, read_tile_op
 from .tokens import Kind
 
 #: How programs spell operations whose canonical name is another.
 SPELLED = {"func.call": "call", "func.return": "return"}
-CONTROL = {**STRUCTURED, BRANCH: read_branch, BRANCH_IF: read_branch_if}
+CONTROL = {**STRUCTURED, structure.BRANCH: branches.read_branch, structure.BRANCH_IF: branches.read_branch_if}
 _DIALECTS = ("arith.", "scf.", "memref.", "func.", "math.", "cf.", "builtin.")
 #: More results of one operation (``%r:N``) than any program has.
 _MAX_RESULTS = 1024
 
 
-class ProgramReader(Reader):
+class ProgramReader(reader.Reader):
     """Reads the program of one text."""
 
     def __init__(self, text: str, file: str, language: Language | None = None) -> None:
         super().__init__(text, file, language)
-        self._statements = Statements(self.cursor)
+        self._statements = statements.Statements(self.cursor)
 
     def program(self) -> Program:
         """The whole text."""
@@ -127,7 +116,7 @@ class ProgramReader(Reader):
             c.accept_word("nested")
         name = self.attributes.symbol().name
         span = c.span(start, c.last_end)
-        self.scopes = Scopes(c, open_names=False)
+        self.scopes = scope.Scopes(c, open_names=False)
         self._arguments = 0
         opened = c.start
         c.expect(Kind.L_PAREN, "to open the arguments")
@@ -150,7 +139,7 @@ class ProgramReader(Reader):
         start = c.start
         t = self.types.read()
         self._arguments += 1
-        return self.scopes.define(Mention(f"arg{self._arguments - 1}", start, c.last_end), t)
+        return self.scopes.define(scope.Mention(f"arg{self._arguments - 1}", start, c.last_end), t)
 
     def _fragment(self, end: Kind) -> Program:
         c = self.cursor
@@ -213,20 +202,20 @@ class ProgramReader(Reader):
             self._in_language(name, spelled, name_start)
         c.advance()
         if fmt is not None and not self._tile_spelling(fmt):
-            return read_custom(self, fmt, results, start)
-        head = TileOp(name, results, start)
-        return read_tile_op(self, head, prefixed=spelled.startswith("pto."))
+            return custom.read_custom(self, fmt, results, start)
+        head = tile_syntax.TileOp(name, results, start)
+        return tile_syntax.read_tile_op(self, head, prefixed=spelled.startswith("pto."))
 
     def _tile_spelling(self, fmt: Format) -> bool:
         """Whether an operation with its own syntax stands in a tile instruction's spelling here."""
         c = self.cursor
-        if c.at_word("ins") and fmt.items[:1] != (Literal("ins"),):
+        if c.at_word("ins") and fmt.items[:1] != (format_items.Literal("ins"),):
             return True
         return fmt.name in TWO_SPELLINGS and c.kind is not Kind.L_PAREN
 
     def blocks(self, first: list[Op]) -> Op:
         """The blocks of a body of several, of which the operations of the first one are read."""
-        return read_blocks(self, first)
+        return branches.read_blocks(self, first)
 
     def _overload(self, bracketed: str, offsets: str, other: str) -> str:
         """Which operation of a shared name is meant, by what follows its first operand."""
@@ -241,13 +230,13 @@ class ProgramReader(Reader):
         c.seek(position)
         return found
 
-    def _generic(self, results: list[Mention], start: int) -> Op:
+    def _generic(self, results: list[scope.Mention], start: int) -> Op:
         c = self.cursor
         name_start = c.start
         spelled = c.string("")
         name = canonical(spelled)
         instruction = isa.find(name)
-        dropped = removal(instruction) if instruction is not None and find_format(name) else None
+        dropped = history.removal(instruction) if instruction is not None and find_format(name) else None
         if dropped is not None:
             self._gone(spelled, name_start, dropped)
         if name in CONTROL or (instruction is None and find_format(name)):
@@ -256,7 +245,7 @@ class ProgramReader(Reader):
             )
         if name not in instruction_names():
             self._unknown(spelled, name_start)
-        return read_generic(self, TileOp(name, results, start))
+        return generic.read_generic(self, tile_syntax.TileOp(name, results, start))
 
     def _in_language(self, name: str, spelled: str, start: int) -> None:
         """Report an instruction that only later versions have than the one that the user says.
@@ -264,7 +253,7 @@ class ProgramReader(Reader):
         What a text says of itself is how the unwritten is to be read: programs are printed so that have both.
         """
         instruction = isa.find(name)
-        first = since(instruction) if instruction is not None else self.language
+        first = history.since(instruction) if instruction is not None else self.language
         if first > self.language:
             self.cursor.fail(
                 f"found '{spelled}', which the language has since {first}; this text is read as "
@@ -273,7 +262,7 @@ class ProgramReader(Reader):
                 end=start + len(spelled),
             )
 
-    def _gone(self, spelled: str, start: int, change: Change) -> None:
+    def _gone(self, spelled: str, start: int, change: changes.Change) -> None:
         """Report a name that a version removed."""
         self.cursor.fail(
             f"found '{spelled}', which the language of {change.language} removed; allowed: {change.after}",
@@ -284,7 +273,7 @@ class ProgramReader(Reader):
     def _unknown(self, spelled: str, start: int) -> None:
         """Report a name that is no operation, with the closest ones there are."""
         end = start + len(spelled)
-        change = gone(spelled.removeprefix("pto."))
+        change = constructs.gone(spelled.removeprefix("pto."))
         if change is not None:
             self._gone(spelled, start, change)
         if spelled.startswith(_DIALECTS):
@@ -293,8 +282,8 @@ class ProgramReader(Reader):
                 f"unknown operation '{spelled}'{suggestion(spelled, known)}", start=start, end=end
             )
         plain = spelled.removeprefix("pto.")
-        if plain != spelled and is_micro_operation(plain):
-            self.cursor.fail(outside(f"'{spelled}'"), start=start, end=end)
+        if plain != spelled and micro.is_micro_operation(plain):
+            self.cursor.fail(micro.outside(f"'{spelled}'"), start=start, end=end)
         known = [*instruction_names(), *format_names(), *CONTROL]
         names = [n for n in known if not n.startswith(_DIALECTS)]
         self.cursor.fail(
@@ -303,7 +292,7 @@ class ProgramReader(Reader):
             end=end,
         )
 
-    def _bound_names(self) -> list[Mention]:
+    def _bound_names(self) -> list[scope.Mention]:
         """``%a, %b =`` or ``%r:2 =``, or nothing."""
         c = self.cursor
         if c.kind is not Kind.PERCENT_IDENT:
@@ -316,7 +305,7 @@ class ProgramReader(Reader):
             if not 1 <= count <= _MAX_RESULTS:
                 c.fail_since(start, f"found {count} results; allowed: 1 to {_MAX_RESULTS}")
             if count > 1:
-                names = [Mention(f"{first.name}#{i}", first.start, first.end) for i in range(count)]
+                names = [scope.Mention(f"{first.name}#{i}", first.start, first.end) for i in range(count)]
         while c.accept(Kind.COMMA):
             names.append(self.name())
         c.expect(Kind.EQUAL, "after the names of the results")

@@ -12,12 +12,7 @@ from functools import cache
 
 from ..ir import types
 from ..ir.dtypes import DType, find_dtype, unpaired
-from .attributes import enumeration
-from .conv_type import CONV_NAME, read_conv_tile
-from .lexer import Cursor
-from .micro import is_micro_type, outside
-from .names import suggestion
-from .shapes import Dims, ShapeReader
+from . import attributes, conv_type, lexer, micro, names, shapes
 from .tile_type import TILE_NAMES, read_tile_body
 from .tokens import CLOSING, Kind
 
@@ -51,10 +46,10 @@ _OPEN_TILE = re.compile(r"T\s*,\s*R\s*,\s*C\s*>")
 _EXTENT = re.compile(r"[!\w.]*<(?:[^<>]++|<[^<>]*+>)*+>")
 
 
-class TypeReader(ShapeReader):
+class TypeReader(shapes.ShapeReader):
     """Reads types at a cursor and remembers the text of those already read."""
 
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: lexer.Cursor) -> None:
         super().__init__(cursor)
         self._known: dict[str, types.Type] = {}
 
@@ -109,20 +104,20 @@ class TypeReader(ShapeReader):
         if c.kind is not Kind.EXCLAMATION_IDENT and c.kind is not Kind.BARE_IDENT:
             c.unexpected("a type")
         name = c.text.removeprefix("!").removeprefix("pto.")
-        known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", CONV_NAME, *_LOCAL)
+        known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", conv_type.CONV_NAME, *_LOCAL)
         if c.text.startswith("!pto.") and (element := find_dtype(name)) is not None:
             c.advance()
             return types.ScalarType(self.counted("!pto.", element))
-        if c.text.startswith("!pto.") and is_micro_type(name):
-            c.fail(outside(f"the type '{c.text}'"))
+        if c.text.startswith("!pto.") and micro.is_micro_type(name):
+            c.fail(micro.outside(f"the type '{c.text}'"))
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
-            c.fail(f"found the unknown type {c.found()}{suggestion(name, known, '!pto.')}")
+            c.fail(f"found the unknown type {c.found()}{names.suggestion(name, known, '!pto.')}")
         start = c.start
         c.advance()
         if name in OPAQUE:
             return self._opaque(name, start)
-        if name == CONV_NAME:
-            return read_conv_tile(self, start)
+        if name == conv_type.CONV_NAME:
+            return conv_type.read_conv_tile(self, start)
         opened = c.start
         c.expect(Kind.LESS, f"after !pto.{name}")
         if (left_open := self._left_open(name, start)) is not None:
@@ -182,7 +177,7 @@ class TypeReader(ShapeReader):
         element = self.dtype()
         own, space = self.dialects_own, types.AddressSpace.GM
         if c.accept(Kind.COMMA):
-            space = enumeration(c, types.AddressSpace, "address_space")
+            space = attributes.enumeration(c, types.AddressSpace, "address_space")
         in_pairs = space in (types.AddressSpace.GM, types.AddressSpace.VEC)
         return types.PtrType(unpaired(element) if own and not in_pairs else element, space)
 
@@ -284,19 +279,19 @@ class TypeReader(ShapeReader):
         if c.accept(Kind.ELLIPSIS):
             c.close(Kind.GREATER, opened)
             return types.UnknownType("memref<...>")
-        dims: Dims = ()
+        dims: shapes.Dims = ()
         if c.kind is Kind.BARE_IDENT:
             element = self.dtype()
         else:
             dims, element = self.shaped("the dimensions of a memref")
-        strides: Dims | None = None
+        strides: shapes.Dims | None = None
         offset: int | None = 0
         space: types.AddressSpace | None = None
         while c.accept(Kind.COMMA):
             if c.at_word("strided") and strides is None:
                 strides, offset = self.strided()
             elif c.kind in (Kind.HASH_IDENT, Kind.INTEGER_LIT) and space is None:
-                space = enumeration(c, types.AddressSpace, "address_space")
+                space = attributes.enumeration(c, types.AddressSpace, "address_space")
             else:
                 c.unexpected("strided<[...], offset: ...> or #pto.address_space<...>, each at most once")
         c.close(Kind.GREATER, opened)

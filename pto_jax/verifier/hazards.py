@@ -11,16 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import isa
-from ..analysis.addresses import Bytes
-from ..analysis.dataflow import Forward
+from ..analysis import addresses, dataflow, provenance, resolve
 from ..analysis.facts import FunctionFacts, executes
-from ..analysis.provenance import called
-from ..analysis.resolve import ResolvedOp, ResolvedProgram
 from ..errors import Diagnostic
 from ..ir.program import Function, Op, Program, Value
 from ..ir.types import Pipe, PipeEventType, TileType
-from ..isa.effects import placed, traits_of
-from ..isa.issue import EVENT_PIPES, loc_of, pipe_of
+from ..isa import effects, issue
 from .ordering import Order, Pending, Use
 
 #: Addresses are looked up in so many blocks of so many bytes; all beyond are one block more.
@@ -31,13 +27,13 @@ class Numbers:
     """Numbers of the bytes a program uses, and which of them have bytes in common."""
 
     def __init__(self) -> None:
-        self.known: list[Bytes] = []
-        self._numbers: dict[Bytes, int] = {}
+        self.known: list[addresses.Bytes] = []
+        self._numbers: dict[addresses.Bytes, int] = {}
         self._near: list[list[int]] = []
         #: The numbers in every allocation and every block of addresses, so that only those are compared.
         self._at: dict[tuple[object, ...], list[int]] = {}
 
-    def of(self, found: Bytes) -> int:
+    def of(self, found: addresses.Bytes) -> int:
         """The number of some bytes, a new one where they have none yet."""
         number = self._numbers.setdefault(found, len(self.known))
         if number == len(self.known):
@@ -61,7 +57,7 @@ class Numbers:
         return frozenset(self._at.get((root,), ()))
 
 
-def _places(found: Bytes) -> Iterator[tuple[object, ...]]:
+def _places(found: addresses.Bytes) -> Iterator[tuple[object, ...]]:
     """The allocation and the blocks of addresses that hold any of these bytes."""
     yield (found.root,)
     if found.range is not None:
@@ -69,10 +65,10 @@ def _places(found: Bytes) -> Iterator[tuple[object, ...]]:
         yield from ((found.loc, block) for block in range(first, last + 1))
 
 
-def hazards(resolved: ResolvedProgram) -> list[Diagnostic]:
+def hazards(resolved: resolve.ResolvedProgram) -> list[Diagnostic]:
     """A warning for every two operations on different pipes that nothing orders and that share bytes."""
     program = resolved.program
-    inner = {f.name for op in program.walk() if (f := called(program, op)) is not None}
+    inner = {f.name for op in program.walk() if (f := provenance.called(program, op)) is not None}
     search = _Search(resolved)
     for function in program.functions:
         if function.name not in inner:
@@ -88,25 +84,25 @@ def is_hand_synchronised(program: Program) -> bool:
     addressed = [
         place[1] is not None
         for op in program.walk()
-        if (place := placed(op)) is not None and _allocates_tile(op, place[0])
+        if (place := effects.placed(op)) is not None and _allocates_tile(op, place[0])
     ]
     return bool(addressed) and all(addressed) and any(map(_orders_pipes, program.walk()))
 
 
 def _allocates_tile(op: Op, handle: Value) -> bool:
-    placement = traits_of(op).placement
+    placement = effects.traits_of(op).placement
     return placement is not None and placement.allocates and isinstance(handle.type, TileType)
 
 
 def _orders_pipes(op: Op) -> bool:
-    order = traits_of(op).order
+    order = effects.traits_of(op).order
     return order is not None and order.orders_pipes
 
 
 class _Search:
     """What the walks over the functions of a program share, in the order in which they execute."""
 
-    def __init__(self, resolved: ResolvedProgram) -> None:
+    def __init__(self, resolved: resolve.ResolvedProgram) -> None:
         self.resolved = resolved
         self.found: dict[tuple[int, int], Diagnostic] = {}
         self.numbers = Numbers()
@@ -114,7 +110,7 @@ class _Search:
         self.orders: dict[int, int] = {id(op): i for i, op in enumerate(resolved.program.walk())}
 
 
-class _Walk(Forward[Order]):
+class _Walk(dataflow.Forward[Order]):
     """The dataflow problem of one function, entered from the functions that are ``active``."""
 
     def __init__(
@@ -135,7 +131,7 @@ class _Walk(Forward[Order]):
 
     def transfer(self, op: Op, state: Order) -> None:
         """What an operation waits for, lets go on, reads and writes."""
-        if traits_of(op).calls:
+        if effects.traits_of(op).calls:
             self.call(op, state)
         elif _orders_pipes(op):
             self.synchronise(op, state)
@@ -151,26 +147,26 @@ class _Walk(Forward[Order]):
     def call(self, op: Op, state: Order) -> None:
         """Go through the function that is called."""
         resolved = self.search.resolved
-        function = called(resolved.program, op)
+        function = provenance.called(resolved.program, op)
         if function is not None and function.name not in self.active and len(function.args) == len(op.ins):
             inner = resolved.facts(function, self.facts.entering(op, function))
             _Walk(self.search, function, inner, self.active, self.loops).block(function.body, state)
 
     def renewed(self, op: Op) -> Iterator[Value]:
         """The handles that denote other bytes each time when an operation executes."""
-        place, alias = placed(op), traits_of(op).alias
+        place, alias = effects.placed(op), effects.traits_of(op).alias
         if place is not None and isinstance(place[0].type, TileType):
             handle, address = place
             if address is not None and self.facts.of(op).number(address) is None:
                 yield handle
         elif alias is None or alias.memory != "tile":
-            yield from (value for value in op.results if loc_of(value.type) is not None)
+            yield from (value for value in op.results if issue.loc_of(value.type) is not None)
 
     # -- operations ----------------------------------------------------------------------------------
 
     def synchronise(self, op: Op, state: Order) -> None:
         """What an operation does for the order of others."""
-        order = traits_of(op).order
+        order = effects.traits_of(op).order
         match (order.role, order.through) if order is not None else None:
             case "barrier", "pipe":
                 # A barrier on one pipe orders the operations of that pipe, which execute in order anyway.
@@ -208,8 +204,8 @@ class _Walk(Forward[Order]):
 
     def uses(self, op: Op, state: Order) -> None:
         """The bytes that an operation reads and writes, and what nothing orders it after."""
-        pipe = pipe_of(op)
-        self.produced.update((v.name, pipe) for v in op.results if loc_of(v.type) is None)
+        pipe = issue.pipe_of(op)
+        self.produced.update((v.name, pipe) for v in op.results if issue.loc_of(v.type) is None)
         uses = [
             (value, Use(pipe, self.search.numbers.of(where), write))
             for value, write in _uses(self.search.resolved.of(op))
@@ -300,15 +296,15 @@ def _token(op: Op, role: str, state: Order) -> None:
 def _class_pipe(kind: object) -> Pipe | None:
     if isinstance(kind, Pipe):
         return kind
-    return EVENT_PIPES[kind] if isinstance(kind, PipeEventType) else None
+    return issue.EVENT_PIPES[kind] if isinstance(kind, PipeEventType) else None
 
 
-def _uses(resolved: ResolvedOp) -> Iterator[tuple[Value, bool]]:
+def _uses(resolved: resolve.ResolvedOp) -> Iterator[tuple[Value, bool]]:
     """The tiles an operation reads and writes; scratch is written."""
     instruction = resolved.instruction
     if instruction is None or (instruction.syntax == "custom" and not instruction.executable):
         # Communication orders its own transfers.
         return
     for effect, value in resolved.accesses():
-        if effect.resource == "tile" and loc_of(value.type) is not None:
+        if effect.resource == "tile" and issue.loc_of(value.type) is not None:
             yield value, effect.access != "read"

@@ -19,14 +19,10 @@ from ..isa.effects import aliased, placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
-from .control_flow import block_findings, control_finding, end_finding
+from . import control_flow, handles, instructions, pipes, scalars
 from .functions import BINDING, call_findings, callees, function_findings, return_findings, same_use
-from .handles import handle_findings
 from .hazards import hazards, is_hand_synchronised
-from .instructions import InstructionRules
 from .overlaps import Place, Reserved, in_reserved, overlaps, shared_bytes
-from .pipes import pipe_findings
-from .scalars import arith_finding
 
 __all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
 
@@ -95,7 +91,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
     program = resolved.program
     if _within_limits(program, limits, sink):
         listed = sorted(program.functions, key=lambda f: not f.external)
-        rules = InstructionRules(resolved, profile, build.level)
+        rules = instructions.InstructionRules(resolved, profile, build.level)
         checkers = {f.name: _Checker(rules, f, sink) for f in listed}
         for checker in checkers.values():
             checker.run()
@@ -104,8 +100,8 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
                 _check_reserved(function, checkers, sink)
         for finding in (
             *function_findings(program, build.level, build.auto_sync),
-            *handle_findings(resolved),
-            *pipe_findings(program, profile),
+            *handles.handle_findings(resolved),
+            *pipes.pipe_findings(program, profile),
             *_hazards(resolved, build),
         ):
             sink.add(finding)
@@ -187,7 +183,7 @@ def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Si
 class _Checker:
     """One walk over a function, in which every operation is checked with what is known of its operands."""
 
-    def __init__(self, rules: InstructionRules, function: Function, sink: _Sink) -> None:
+    def __init__(self, rules: instructions.InstructionRules, function: Function, sink: _Sink) -> None:
         self.rules = rules
         self.program = rules.resolved.program
         self.function = function
@@ -242,7 +238,7 @@ class _Checker:
 
     def region(self, region: Region, parent: Op | None = None) -> None:
         """Check a region; the names it defines end with it."""
-        self.report(end_finding(region, parent))
+        self.report(control_flow.end_finding(region, parent))
         outer = self.types
         self.types = dict(outer)
         for value in region.args:
@@ -285,11 +281,11 @@ class _Checker:
     def structure(self, op: Op, known: OperandFacts) -> None:
         """Check an operation that is no instruction."""
         if op.name.startswith("arith.") or op.name == CAST:
-            self.report(arith_finding(op))
+            self.report(scalars.arith_finding(op))
         elif op.name.startswith("scf."):
-            self.report(control_finding(op, known.numbers))
+            self.report(control_flow.control_finding(op, known.numbers))
         elif op.name == GRAPH:
-            for finding in block_findings(op):
+            for finding in control_flow.block_findings(op):
                 self.sink.add(finding)
         elif op.name == "call":
             for finding in call_findings(self.program, op):

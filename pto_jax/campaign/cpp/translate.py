@@ -17,12 +17,8 @@ from ...analysis.resolve import resolve
 from ...generate.programs import Case
 from ...ir.types import ScalarType, Type
 from ...profiles import CPU_SIM
-from . import build
+from . import build, operations, places, spelling, support
 from .host import Host, main
-from .operations import write
-from .places import Places
-from .spelling import identifier
-from .support import prelude
 from .writer import Mode, Unit
 
 #: Where a case has what the CPU simulator gives, when it is for another machine.
@@ -55,8 +51,8 @@ def translate(case: Case, outputs: Iterable[str], mode: Mode) -> Translation:
         if isinstance(i.type, ScalarType) and i.words.size == 1
     }
     resolved = resolve(program)
-    unit = Unit(program, resolved, mode, Places.of(resolved, function, numbers), write)
-    name = unit.name("fragment" if program.fragment else identifier(function.name))
+    unit = Unit(program, resolved, mode, places.Places.of(resolved, function, numbers), operations.write)
+    name = unit.name("fragment" if program.fragment else spelling.identifier(function.name))
     host = Host(case, unit, function, name)
     text = host.body(outputs)
     device = "\n\n".join(["\n".join(unit.types.lines()), *unit.functions])
@@ -87,7 +83,7 @@ def header(case: Case, mode: Mode) -> str:
     """What a C++ file starts with: how it is built, includes and helpers."""
     who = "the compiler" if mode == "auto" else "hand"
     lines = [f"Case {case.id} for {case.profile.name}; tiles are placed by {who}.", *build.lines(mode)]
-    return "\n".join([*(f"// {line}".rstrip() for line in lines), prelude()])
+    return "\n".join([*(f"// {line}".rstrip() for line in lines), support.prelude()])
 
 
 _BFLOAT16 = f"""\

@@ -17,22 +17,16 @@ from ...files import folder_replacing, load_arrays, save_arrays, write_text
 from ...generate.options import PRESETS
 from ...generate.programs import Case, generate
 from ...generate.state import Input
-from ...ir.dtypes import unpack_pairs
-from ...ir.types import PartitionViewType, TensorViewType, TileType
+from ...ir import dtypes, types
 from ...profiles import CPU_SIM, ProfileName
 from ...runtime.array_files import REGION, convert_input
-from ..cpp import build
-from ..cpp.translate import SIMULATOR_FOLDER
-from ..cpp.writer import Mode
+from ..cpp import build, translate, writer
 from ..fuzz.plan import Form, Plan
 from ..fuzz.programs import Programs
 from ..kernels import kernel, kernels_only
 from ..targets import Oracle
-from . import binary
-from .contract import PROGRAM
-from .exchange import program_text, save_outputs
+from . import binary, contract, exchange, folders
 from .expectation import Expectation, divergences, expectation
-from .folders import write_case
 from .readme import readme
 
 
@@ -51,7 +45,7 @@ class EmitOptions:
     presets: tuple[str, ...] = ()
     form: Form = "any"
     profile: ProfileName | None = None
-    cpp: Mode | None = None
+    cpp: writer.Mode | None = None
     vectors: str | None = None
 
 
@@ -100,7 +94,7 @@ class Emitted:
     simulator: Expectation | str | None = None
     differences: tuple[str, ...] = ()
     cpp: str | None = None
-    mode: Mode | None = None
+    mode: writer.Mode | None = None
 
 
 def emit(options: EmitOptions) -> Emission:
@@ -127,14 +121,14 @@ def emit(options: EmitOptions) -> Emission:
     return report
 
 
-def prepare(case: Case, mode: Mode | None = None) -> Emitted:
+def prepare(case: Case, mode: writer.Mode | None = None) -> Emitted:
     """A case with what is expected of it, in C++ too where ``mode`` says how tiles are placed.
 
     Raises NotExecutableError where the profile does not execute the program, or where C++ is asked for and
     the CPU simulator lacks an instruction or may not survive the case; ExecutionError where the program
     breaks a run-time rule.
     """
-    placed = replace(case, program=parse(program_text(case), PROGRAM))
+    placed = replace(case, program=parse(exchange.program_text(case), contract.PROGRAM))
     expected = expectation(placed)
     simulator = _on_simulator(placed) if case.profile.name != "cpu_sim" else None
     operations: tuple[str, ...] = ()
@@ -149,7 +143,7 @@ def prepare(case: Case, mode: Mode | None = None) -> Emitted:
     return Emitted(case, expected, simulator, operations, text, mode)
 
 
-def _cpp(case: Case, outputs: list[str], mode: Mode) -> str:
+def _cpp(case: Case, outputs: list[str], mode: writer.Mode) -> str:
     """The program in C++, if its profile's rules and the simulator's allow it."""
     from ...verifier.programs import verify_program
     from ..cpp.translate import source
@@ -182,12 +176,12 @@ def write_folder(folder: Path, emitted: Emitted) -> None:
     with folder_replacing(folder) as made:
         save_expectation(made, case, expected)
         if isinstance(simulator, Expectation):
-            save_expectation(_folder(made / SIMULATOR_FOLDER), case, simulator)
-            more[SIMULATOR_FOLDER] = {
+            save_expectation(_folder(made / translate.SIMULATOR_FOLDER), case, simulator)
+            more[translate.SIMULATOR_FOLDER] = {
                 "results": _results(case, simulator),
                 "differences": list(emitted.differences),
             }
-        write_case(made, case, **more)
+        folders.write_case(made, case, **more)
         binary.save_inputs(_folder(made / "inputs"), case)
         if emitted.cpp is not None:
             write_text(made / "case.cpp", emitted.cpp)
@@ -198,7 +192,7 @@ def write_folder(folder: Path, emitted: Emitted) -> None:
 
 def save_expectation(folder: Path, case: Case, expected: Expectation) -> None:
     """Write results and masks, in both forms, into a folder that exists."""
-    save_outputs(folder / "expected.npz", case, expected.run)
+    exchange.save_outputs(folder / "expected.npz", case, expected.run)
     save_arrays(folder / "mask.npz", dict(expected.compared))
     binary.save_outputs(_folder(folder / "expected"), case, expected.run)
     binary.save_masks(_folder(folder / "mask"), case, expected.compared)
@@ -295,7 +289,7 @@ def _with_inputs(case: Case, path: str) -> Case:
             raise FileError(f"{path}: {name}: {error}") from None
         words = _words(old, array)
         valid = old.valid
-        if isinstance(old.type, TileType) and not old.type.is_static:
+        if isinstance(old.type, types.TileType) and not old.type.is_static:
             rows, cols = arrays.get(name + REGION, np.array(old.type.shape))
             valid = (int(rows), int(cols))
         inputs[name] = Input(old.type, words, valid)
@@ -305,6 +299,6 @@ def _with_inputs(case: Case, path: str) -> Case:
 def _words(old: Input, array: Any) -> Any:
     d = old.type.dtype
     words = np.ascontiguousarray(array).view(d.word)
-    if d.packed and isinstance(old.type, PartitionViewType | TensorViewType):
-        words = unpack_pairs(words)
+    if d.packed and isinstance(old.type, types.PartitionViewType | types.TensorViewType):
+        words = dtypes.unpack_pairs(words)
     return words

@@ -20,19 +20,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import ExecutionError, NotExecutableError
+from ... import errors, profiles
 from ...generate.programs import Case
-from ...ir.dtypes import DType
-from ...ir.program import Op
+from ...ir import dtypes, program
 from ...oracle.machine import ReferenceMachine
 from ...oracle.step import Policy
-from ...profiles import ProfileName
 from ...sanitizer.report import origin_text
+from ...vectors import exclusions_programs, manifest
 from ...vectors.compare import Comparison, compare_words, is_nan
-from ...vectors.exclusions_programs import OtherNans
-from ...vectors.manifest import Rule
-from ..results import UNBOUNDED, Output, Run, Words
-from ..targets import Oracle
+from .. import results, targets
 from .tracking import Diverging, Simulator, Tracked
 
 Mask = NDArray[np.bool_]
@@ -56,8 +52,8 @@ class Expectation:
     ``ends`` says why the machine may not survive the case; nothing is compared then.
     """
 
-    machine: ProfileName
-    run: Run
+    machine: profiles.ProfileName
+    run: results.Run
     compared: Mapping[str, Mask]
     gaps: tuple[Gap, ...] = ()
     ends: str | None = None
@@ -67,7 +63,7 @@ class Expectation:
         """How many elements are compared."""
         return sum(int(mask.sum()) for mask in self.compared.values())
 
-    def difference(self, case: Case, found: Run) -> str | None:
+    def difference(self, case: Case, found: results.Run) -> str | None:
         """How results differ from the expected ones where they are compared; None where they do not."""
         for name, wanted in self.run.outputs.items():
             output = found.outputs.get(name)
@@ -80,14 +76,14 @@ class Expectation:
                 return str(compared)
         return None
 
-    def compare(self, case: Case, name: str, found: Output) -> Comparison:
+    def compare(self, case: Case, name: str, found: results.Output) -> Comparison:
         """One result by the rules of a case: any NaN equals any other, some results have an ULP bound."""
         wanted = self.run.outputs[name]
-        rule = Rule(max(0, case.ulp.get(name, 0)))
+        rule = manifest.Rule(max(0, case.ulp.get(name, 0)))
         return compare_words(name, wanted.dtype, wanted.words, found.words, rule, skip=~self.compared[name])
 
 
-def expectation(case: Case, machine: ProfileName | None = None) -> Expectation:
+def expectation(case: Case, machine: profiles.ProfileName | None = None) -> Expectation:
     """What a case gives on the machine of a profile, its own by default.
 
     Raises what the interpreter raises: NotExecutableError for what the profile does not execute,
@@ -100,7 +96,7 @@ def expectation(case: Case, machine: ProfileName | None = None) -> Expectation:
         made.append((Simulator if profile == "cpu_sim" else Tracked)(policy, memory, steps))
         return made[-1]
 
-    run = Oracle(profile, tracked).run(case)
+    run = targets.Oracle(profile, tracked).run(case)
     masks = _Masks(case, made[0], run, _places(case))
     masks.regions()
     masks.undefined()
@@ -115,7 +111,7 @@ class _Masks:
 
     case: Case
     machine: Tracked
-    run: Run
+    run: results.Run
     places: Mapping[int, int]
     compared: dict[str, Mask] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
@@ -159,14 +155,14 @@ class _Masks:
 
     def unbounded(self) -> None:
         for name, mask in self.compared.items():
-            if self.case.ulp.get(name) == UNBOUNDED:
+            if self.case.ulp.get(name) == results.UNBOUNDED:
                 self.take(name, np.ones(mask.shape, np.bool_), _NO_BOUND)
 
-    def nans(self, profile: ProfileName) -> None:
+    def nans(self, profile: profiles.ProfileName) -> None:
         """Elements that change with the bits of the NaNs that instructions write."""
         try:
-            other = Oracle(profile, OtherNans).run(self.case)
-        except (ExecutionError, NotExecutableError):
+            other = targets.Oracle(profile, exclusions_programs.OtherNans).run(self.case)
+        except (errors.ExecutionError, errors.NotExecutableError):
             self.take_all(_NAN_BITS)
             return
         for name, output in self.run.outputs.items():
@@ -177,7 +173,7 @@ class _Masks:
             self.take(name, _differ(output.dtype, output.words, result.words), _NAN_BITS)
 
 
-def _differ(d: DType, a: Words, b: Words) -> Mask:
+def _differ(d: dtypes.DType, a: results.Words, b: results.Words) -> Mask:
     """Where words differ and are not both NaN."""
     return np.asarray((a != b) & ~(is_nan(d, a) & is_nan(d, b)))
 
@@ -195,7 +191,7 @@ def _places(case: Case) -> dict[int, int]:
     return {id(op): n for n, op in enumerate(case.program.walk(), 1)}
 
 
-def _place(case: Case, op: Op) -> str:
+def _place(case: Case, op: program.Op) -> str:
     return f"{op.name} at {op.span or f'operation {_places(case).get(id(op), chr(63))}'}"
 
 
@@ -207,5 +203,5 @@ def divergences(case: Case) -> list[str]:
         made.append(Diverging(policy, memory, steps))
         return made[-1]
 
-    Oracle(machine=diverging).run(case)
+    targets.Oracle(machine=diverging).run(case)
     return [f"{_place(case, d.op)}: {d.lanes} lanes when it is first executed" for d in made[0].divergences]

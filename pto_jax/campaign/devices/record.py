@@ -17,17 +17,12 @@ from ...analysis.constant_folding import scalar_dtype
 from ...files import save_arrays
 from ...generate.programs import Case
 from ...interpreter import Execution, TileRef, View
-from ...ir.dtypes import DType
-from ...ir.program import Value
-from ...ir.types import Compact, GlobalLayout
+from ...ir import dtypes, program, types
 from ...oracle.machine import ReferenceMachine
 from ...oracle.numbers import Array, encode
 from ...oracle.step import Policy, Step
-from ...vectors.cases import attributes_of
-from ...vectors.exclusions import OTHER_FORMS
-from ...vectors.physical import to_physical
-from ..results import Run
-from ..targets import Oracle
+from ...vectors import cases, exclusions, physical
+from .. import results, targets
 
 
 @dataclass
@@ -37,13 +32,13 @@ class Recording:
     entries: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     arrays: dict[str, dict[str, Array]] = field(default_factory=dict)
 
-    def run(self, case: Case) -> Run:
+    def run(self, case: Case) -> results.Run:
         """Execute a case on the reference interpreter and record its instructions."""
 
         def machine(policy: Policy, memory: Mapping[str, Array], max_steps: int) -> ReferenceMachine:
             return _Machine(policy, memory, max_steps, self, case)
 
-        return Oracle(machine=machine).run(case)
+        return targets.Oracle(machine=machine).run(case)
 
     def add(self, name: str, entry: dict[str, Any], arrays: Mapping[str, Array]) -> None:
         """Add a vector of the file ``name``: its manifest entry, with the case's id, and its arrays."""
@@ -103,7 +98,7 @@ class _Machine(ReferenceMachine):
     def stored_bytes(self, operand: TileRef | View, step: Step) -> Array:
         """The bytes of a tile, or of global memory from a view's first element on."""
         if isinstance(operand, TileRef):
-            return to_physical(operand.type, self.stored(operand))
+            return physical.to_physical(operand.type, self.stored(operand))
         memory = step.memory(operand.buffer)
         start = int(operand.offset) * operand.dtype.storage_bits // 8
         return np.array(memory[start:], np.uint8)
@@ -113,7 +108,7 @@ def _file(execution: Execution) -> str | None:
     """The name of the file an instruction's vectors are in; None where the format has no such case."""
     instruction = execution.instruction
     name = instruction.name.replace(".", "_")
-    if name in OTHER_FORMS or execution.vectors or isa.find(name) is not instruction:
+    if name in exclusions.OTHER_FORMS or execution.vectors or isa.find(name) is not instruction:
         return None
     return name
 
@@ -144,7 +139,7 @@ def _described(execution: Execution, step: Step) -> tuple[dict[str, dict[str, An
 
 
 def _attributes(execution: Execution) -> dict[str, Any] | None:
-    keys = {declared: key for key, declared in attributes_of(execution.instruction).items()}
+    keys = {declared: key for key, declared in cases.attributes_of(execution.instruction).items()}
     attributes: dict[str, Any] = {}
     for written, value in execution.op.attributes:
         attribute = execution.instruction.attribute(written)
@@ -159,7 +154,7 @@ def _attributes(execution: Execution) -> dict[str, Any] | None:
 
 def _tile(name: str, role: str, ref: TileRef) -> dict[str, Any] | None:
     t = ref.type
-    if t.conv is not None or t.compact != Compact.NULL:
+    if t.conv is not None or t.compact != types.Compact.NULL:
         return None
     return {
         "name": name,
@@ -183,7 +178,7 @@ def _view(name: str, role: str, view: View, step: Step) -> dict[str, Any] | None
         return None
     size = len(step.memory(view.buffer)) - start // 8
     asked = step.attrs.get("layout")
-    layout = asked if isinstance(asked, GlobalLayout) else view.layout or GlobalLayout.ND
+    layout = asked if isinstance(asked, types.GlobalLayout) else view.layout or types.GlobalLayout.ND
     return {
         "name": name,
         "role": "gm",
@@ -197,7 +192,7 @@ def _view(name: str, role: str, view: View, step: Step) -> dict[str, Any] | None
     }
 
 
-def _scalar(name: str, value: Value, number: Any) -> dict[str, Any] | None:
+def _scalar(name: str, value: program.Value, number: Any) -> dict[str, Any] | None:
     d = scalar_dtype(value.type)
     if d.kind == "index":
         return None
@@ -214,5 +209,5 @@ def _role(entry: Mapping[str, Any]) -> str:
     return str(entry.get("gm_role", entry["role"]))
 
 
-def _element(operand: TileRef | View) -> DType:
+def _element(operand: TileRef | View) -> dtypes.DType:
     return operand.type.dtype if isinstance(operand, TileRef) else operand.dtype

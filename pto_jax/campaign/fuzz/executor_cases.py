@@ -7,21 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ...errors import ArgumentError
+from ... import errors, profiles
 from ...generate.options import PRESETS, Options
 from ...generate.programs import Case, generate
-from ...profiles import PROFILE_NAMES
-from ..comparison import Outcome, compare_cases
+from .. import comparison, machines, results, targets
 from ..kernels import kernel, kernels_only
-from ..machines import machine
 from ..recorder import Recorder
 from ..report.ulp import Histograms
-from ..results import Run
-from ..targets import BatchTarget
-from .batch import Batch, Failure, alone, crash
+from . import batch, executor, messages
 from .coverage import of_program
-from .executor import Beat, Executor, failure
-from .messages import Note
 from .plan import Plan
 
 
@@ -36,7 +30,7 @@ class Source(Protocol):
         """How often a case may be drawn."""
 
     @property
-    def notes(self) -> Sequence[Note]:
+    def notes(self) -> Sequence[messages.Note]:
         """What a user should know about the cases."""
 
     def case(self, index: int, attempt: int) -> Case:
@@ -51,14 +45,14 @@ class Generated:
     options: tuple[Options, ...]
     kernels: bool = False
     attempts: int = 1
-    notes: tuple[Note, ...] = ()
+    notes: tuple[messages.Note, ...] = ()
 
     @staticmethod
     def of(plan: Plan) -> Generated:
         """The cases of a plan; ArgumentError for a preset that there is not."""
         unknown = [p for p in plan.presets if p not in PRESETS]
         if unknown:
-            raise ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
+            raise errors.ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
         chosen = [PRESETS[p] for p in plan.presets or PRESETS]
         chosen = [replace(o, profiles=plan.profiles) if plan.profiles else o for o in chosen]
         kernels = plan.form == "kernel"
@@ -71,19 +65,19 @@ class Generated:
         return kernel(self.seed, index, options) if self.kernels else generate(self.seed, index, options)
 
 
-class CaseExecutor(Executor):
+class CaseExecutor(executor.Executor):
     """Executes blocks of cases; nothing of a case is kept but its counts and, if it fails, its record."""
 
-    def __init__(self, plan: Plan, recorder: Recorder, beat: Beat) -> None:
+    def __init__(self, plan: Plan, recorder: Recorder, beat: executor.Beat) -> None:
         self._seed, self._recorder, self._beat = plan.seed, recorder, beat
-        self._reference = machine(plan.reference, plan.dut_timeout)
-        self._tested = machine(plan.tested, plan.dut_timeout)
+        self._reference = machines.machine(plan.reference, plan.dut_timeout)
+        self._tested = machines.machine(plan.tested, plan.dut_timeout)
         self._source = source_of(plan)
         self.notes = self._source.notes
         both = (self._reference, self._tested)
-        self.one_by_one = not any(isinstance(m, BatchTarget) for m in both)
+        self.one_by_one = not any(isinstance(m, targets.BatchTarget) for m in both)
 
-    def pieces(self, start: int, count: int) -> Iterator[Batch]:
+    def pieces(self, start: int, count: int) -> Iterator[batch.Batch]:
         """One batch for each case, in the order of indices."""
         # A machine that takes many cases at once gets all of them; else one case exists at a time.
         step = 1 if self.one_by_one else count
@@ -92,21 +86,23 @@ class CaseExecutor(Executor):
             for outcome in self._outcomes(range(first, first + step), ulp):
                 yield self._piece(outcome, ulp)
 
-    def _piece(self, found: Outcome | Failure, ulp: Mapping[int, Histograms]) -> Batch:
-        if isinstance(found, Failure):
-            return alone(found)
+    def _piece(self, found: comparison.Outcome | batch.Failure, ulp: Mapping[int, Histograms]) -> batch.Batch:
+        if isinstance(found, batch.Failure):
+            return batch.alone(found)
         index = found.case.index
-        failures: tuple[Failure, ...] = ()
+        failures: tuple[batch.Failure, ...] = ()
         if found.is_failure:
             record = self._recorder(found, self._reference, self._tested)
-            failures = (failure(found, record),)
+            failures = (executor.failure(found, record),)
         coverage = of_program(found.case.program)
-        return Batch(index, 1, Counter({found.kind: 1}), coverage, ulp[index].to_json(), failures)
+        return batch.Batch(index, 1, Counter({found.kind: 1}), coverage, ulp[index].to_json(), failures)
 
-    def _outcomes(self, indices: Sequence[int], ulp: Mapping[int, Histograms]) -> Iterator[Outcome | Failure]:
+    def _outcomes(
+        self, indices: Sequence[int], ulp: Mapping[int, Histograms]
+    ) -> Iterator[comparison.Outcome | batch.Failure]:
         """What became of each case; distances are counted in the histograms of its index."""
 
-        def watch(case: Case, wanted: Run, found: Run) -> None:
+        def watch(case: Case, wanted: results.Run, found: results.Run) -> None:
             ulp[case.index].add_case(case, wanted, found)
 
         pending = list(indices)
@@ -122,19 +118,19 @@ class CaseExecutor(Executor):
             if cases:
                 self._beat(cases[0].index)
             pending = []
-            for outcome in compare_cases(cases, self._reference, self._tested, watch):
+            for outcome in comparison.compare_cases(cases, self._reference, self._tested, watch):
                 if outcome.kind == "stopped" and attempt + 1 < self._source.attempts:
                     pending.append(outcome.case.index)
                 else:
                     yield outcome
 
-    def _made(self, index: int, attempt: int) -> Case | Failure:
+    def _made(self, index: int, attempt: int) -> Case | batch.Failure:
         try:
             return self._source.case(index, attempt)
         except Exception as error:
             # A generator that fails is a finding like a machine that does.
             message = f"generator: {type(error).__name__}: {error}"
-            return crash(self._seed, index, message)
+            return batch.crash(self._seed, index, message)
 
 
 def source_of(plan: Plan) -> Source:
@@ -149,5 +145,5 @@ def source_of(plan: Plan) -> Source:
     from .aimed import Aimed
     from .goal_file import read_goal
 
-    bins = read_goal(plan.goal, plan.profiles or PROFILE_NAMES)
+    bins = read_goal(plan.goal, plan.profiles or profiles.PROFILE_NAMES)
     return Aimed(made.seed, made.options, bins, made.kernels)

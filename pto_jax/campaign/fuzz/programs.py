@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import api, profiles
+from ...analysis import parts, provenance
 from ...analysis.entries import Argument, arguments, select_entry
-from ...analysis.parts import with_entry
-from ...analysis.provenance import GlobalTypes
 from ...analysis.resolve import resolve
-from ...api import load, resolve_profile, verify
 from ...errors import ArgumentError, FileError, PtoError
 from ...generate.fitting import Fit, fit, integers, suits
 from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
@@ -30,9 +29,7 @@ from ...generate.state import Input
 from ...ir.program import FRAGMENT, Function, Program
 from ...ir.types import ScalarType, TileType, VectorType
 from ...isa.effects import traits_of
-from ...profiles import Profile
-from ..mutation import mutated
-from ..results import UNBOUNDED
+from .. import mutation, results
 from .accuracy import bounds
 from .messages import Note
 from .plan import Plan
@@ -57,7 +54,7 @@ class Subject:
     file: str
     program: Program
     function: Function
-    profile: Profile
+    profile: profiles.Profile
     pool: tuple[int, ...]
     ulp: dict[str, int]
 
@@ -137,7 +134,7 @@ class Programs:
 @lru_cache(maxsize=4)
 def _mutant(subject: Subject, said: str, exact: bool) -> tuple[Subject, tuple[str, ...]]:
     """A subject with another program, by a text that decides on it, and what was changed."""
-    made = mutated(subject.program, subject.profile, random.Random(said))
+    made = mutation.mutated(subject.program, subject.profile, random.Random(said))
     program = resolve(made.program).program
     function = program.function(subject.function.name) or program.entries[0]
     ulp = {} if exact else bounds(program, function)
@@ -147,14 +144,14 @@ def _mutant(subject: Subject, said: str, exact: bool) -> tuple[Subject, tuple[st
 
 
 def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) -> list[Subject]:
-    program = resolve(with_entry(load(file))).program
-    target = resolve_profile(program, profile)
-    verify(program, target, raise_on_error=True)
+    program = resolve(parts.with_entry(api.load(file))).program
+    target = api.resolve_profile(program, profile)
+    api.verify(program, target, raise_on_error=True)
     listed = [f for f in program.entries if f.body.ops] if entry is None else []
     subjects = []
     for function in listed or [select_entry(program, entry)]:
         for a in function.args:
-            if not isinstance(a.type, GlobalTypes | TileType | VectorType | ScalarType):
+            if not isinstance(a.type, provenance.GlobalTypes | TileType | VectorType | ScalarType):
                 where = "fragment" if function.name == FRAGMENT else f"function {function.name}"
                 raise ArgumentError(f"{where}: nothing is generated for argument {a.name} of type {a.type}")
         ulp = {} if exact else bounds(program, function)
@@ -172,7 +169,7 @@ def _rejection(file: str, profile: str | None, error: PtoError) -> str:
 
 
 def _uncompared(subject: Subject) -> Iterator[Note]:
-    names = [n for n, bound in subject.ulp.items() if bound == UNBOUNDED]
+    names = [n for n, bound in subject.ulp.items() if bound == results.UNBOUNDED]
     if names:
         yield Note(
             f"{subject.file}: {', '.join(names)}: computed from results that are only bounded (texp and "
@@ -200,7 +197,7 @@ def _inputs(
                 value = np.asarray(fitted.scalars[a.name]).astype(value.dtype)
             yield a.name, Input(t, value.view(t.dtype.word))
             continue
-        assert isinstance(t, GlobalTypes | TileType | VectorType)
+        assert isinstance(t, provenance.GlobalTypes | TileType | VectorType)
         reached = fitted.reached.get(a.name) if fitted is not None else None
         shape = shape_of(t, a.min_elements if reached is None else reached)
         if t.dtype.packed:

@@ -9,13 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from ...generate.programs import Case
-from ..kernels import form_for
-from ..machine_names import is_device
+from .. import kernels, machine_names
 from ..machines import machine
-from .folder import About, write
-from .reading import read
-from .reduce import blamed, reduced
-from .search import Machines, in_form
+from . import folder, reading, reduce, search
 from .variants import depends, varied
 
 
@@ -46,23 +42,23 @@ def shrink_folder(
     The machines are those of the folder's report where none are named; devices are executed only where they
     are named here, or with ``trust``. FileError for a folder that cannot be read.
     """
-    failure, original = read(path), read(path, original=True)
+    failure, original = reading.read(path), reading.read(path, original=True)
     report = failure.report
     names = (against or report["reference"], tested or report["tested"])
     for named, name in zip((against, tested), names, strict=True):
-        if named is None and not trust and is_device(name):
+        if named is None and not trust and machine_names.is_device(name):
             return Further("withheld", name)
     first, second = (machine(name, timeout) for name in names)
-    form = form_for(failure.case, *names)
-    machines = Machines(first, second, time.monotonic() + seconds, calls, form=form)
-    blame = blamed(machines, failure.case)
+    form = kernels.form_for(failure.case, *names)
+    machines = search.Machines(first, second, time.monotonic() + seconds, calls, form=form)
+    blame = reduce.blamed(machines, failure.case)
     if not blame.finding.outcome.is_failure:
         return Further("gone", f"{blame.finding.outcome.kind}: {blame.finding.outcome.message}".rstrip(": "))
-    made = reduced(machines, blame)
+    made = reduce.reduced(machines, blame)
     variants = varied(machines, made.finding)
-    about = About(blame.instruction or report["instruction"], report["cause"], *names, variants)
-    smaller = in_form(machines, made.finding)
-    write(Path(path), original.case, smaller, about)
+    about = folder.About(blame.instruction or report["instruction"], report["cause"], *names, variants)
+    smaller = search.in_form(machines, made.finding)
+    folder.write(Path(path), original.case, smaller, about)
     before, after = size(failure.case), size(smaller.case)
     said = f"{_said(before)} -> {_said(after)} in {made.steps} cases"
     only = depends(variants)

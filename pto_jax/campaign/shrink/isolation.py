@@ -13,24 +13,19 @@ from dataclasses import replace
 import numpy as np
 
 from ... import isa
-from ...generate.programs import Case
-from ...generate.state import Input
+from ...generate import programs, state
 from ...ir.dtypes import I1, I32, INDEX, DType, find_dtype
 from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs, fragment_results
 from ...ir.types import MemRefType, ScalarType, TileType
-from ...isa.effects import operands_of
-from ...isa.memory_scalar import TSETVAL
-from ...isa.reinterpret import BITCAST
-from ...isa.rules.constraints import element_type
-from ...isa.rules.tile_legality import tile_of_memref
-from .edits import renamed
+from ...isa import effects, memory_scalar, reinterpret
+from ...isa.rules import constraints, tile_legality
+from . import edits, search
 from .recording import Event, Recording, renumbered
-from .search import Finding, Machines, digest
 
 
 def isolate_instruction(
-    machines: Machines, finding: Finding, recording: Recording
-) -> tuple[Finding, str] | None:
+    machines: search.Machines, finding: search.Finding, recording: Recording
+) -> tuple[search.Finding, str] | None:
     """A failure of one instruction, which had a part in the failure of the whole, and its name.
 
     Results are compared as numbers first, for which all NaNs are equal, then as bits.
@@ -38,7 +33,7 @@ def isolate_instruction(
     tried: set[str] = set()
     for event, bits in ((e, b) for b in (False, True) for e in recording.influencing(_output(finding))):
         probe = isolated(recording, event, bits)
-        mark = digest(probe) if probe is not None else ""
+        mark = search.digest(probe) if probe is not None else ""
         if probe is None or mark in tried:
             continue
         tried.add(mark)
@@ -48,12 +43,12 @@ def isolate_instruction(
     return None
 
 
-def _output(finding: Finding) -> str | None:
+def _output(finding: search.Finding) -> str | None:
     differs = finding.outcome.mismatch
     return differs.output if differs is not None else None
 
 
-def isolated(recording: Recording, event: Event, bits: bool = False) -> Case | None:
+def isolated(recording: Recording, event: Event, bits: bool = False) -> programs.Case | None:
     """One execution as a program of its own, where its operands can be arguments.
 
     With ``bits`` results that are floats are visible as integers.
@@ -66,8 +61,8 @@ def isolated(recording: Recording, event: Event, bits: bool = False) -> Case | N
     names |= {r.name: replace(r, type=_tile_type(r)) for r in op.results}
     constants = [o for o in case.program.walk() if o.name == "arith.constant" and o.results[0].name in held]
     sinks, made = _visible(op)
-    sinks += _as_bits(renamed(op, names)) if bits else []
-    ops = (*constants, *event.modes, renamed(op, names), *sinks)
+    sinks += _as_bits(edits.renamed(op, names)) if bits else []
+    ops = (*constants, *event.modes, edits.renamed(op, names), *sinks)
     defined = {r.name for o in ops for r in o.results}
     inputs = {n: i for n, i in (held | made).items() if n not in defined}
     arguments = tuple(Value(n, i.type) for n, i in inputs.items())
@@ -84,25 +79,25 @@ def isolated(recording: Recording, event: Event, bits: bool = False) -> Case | N
 
 def _tile_type(value: Value) -> TileType | ScalarType | MemRefType:
     t = value.type
-    tile = tile_of_memref(t) if isinstance(t, MemRefType) else None
+    tile = tile_legality.tile_of_memref(t) if isinstance(t, MemRefType) else None
     return tile or t  # type: ignore[return-value]
 
 
-def _bounds(op: Op, case: Case) -> dict[str, int]:
+def _bounds(op: Op, case: programs.Case) -> dict[str, int]:
     """How far results may be apart: as the case says, at least as the instruction's declaration does."""
     instruction = isa.find(op.name)
     bounds = {}
     for v in op.destinations:
-        d = element_type(v.type)
+        d = constraints.element_type(v.type)
         declared = instruction.ulp.get(d.name, 0) if instruction is not None and d is not None else 0
         bounds[v.name] = max(declared, case.ulp.get(v.name, 0))
     return {name: n for name, n in bounds.items() if n}
 
 
-def _visible(op: Op) -> tuple[list[Op], dict[str, Input]]:
+def _visible(op: Op) -> tuple[list[Op], dict[str, state.Input]]:
     """Operations that make scalar results visible, and the tiles they are written to."""
     ops: list[Op] = []
-    inputs: dict[str, Input] = {}
+    inputs: dict[str, state.Input] = {}
     for value in op.results:
         if not isinstance(value.type, ScalarType):
             continue
@@ -114,8 +109,8 @@ def _visible(op: Op) -> tuple[list[Op], dict[str, Input]]:
         t = TileType(d, 1, max(8, 256 // d.word_bits))
         zero, seen = Value(f"{value.name}_at", ScalarType(INDEX)), Value(f"{value.name}_seen", t)
         ops.append(Op("arith.constant", results=(zero,), attributes=attrs(value=0)))
-        ops.append(Op(TSETVAL, (zero, result), (seen,)))
-        inputs[seen.name] = Input(t, np.zeros(t.shape, d.word))
+        ops.append(Op(memory_scalar.TSETVAL, (zero, result), (seen,)))
+        inputs[seen.name] = state.Input(t, np.zeros(t.shape, d.word))
     return ops, inputs
 
 
@@ -127,7 +122,7 @@ def _as_bits(op: Op) -> list[Op]:
         d = find_dtype(f"i{t.dtype.bits}") if isinstance(t, TileType) and t.dtype.is_float else None
         if isinstance(t, TileType) and d is not None and t.conv is None:
             seen = Value(f"{value.name}_bits", t.with_dtype(d))
-            ops.append(Op(BITCAST, (value,), results=(seen,)))
+            ops.append(Op(reinterpret.BITCAST, (value,), results=(seen,)))
     return ops
 
 
@@ -142,10 +137,10 @@ def _elements(op: Op) -> Iterator[DType]:
     instruction = isa.find(op.name)
     values = [*op.ins[:1], *op.destinations[:1]]
     if instruction is not None and instruction.syntax == "tile":
-        bound = operands_of(op)
+        bound = effects.operands_of(op)
         first = next((o.name for o in instruction.operands if o.role == "in" and o.name in bound), None)
         values = [bound[first], *op.destinations[:1]] if first is not None else values
     for v in values:
-        d = element_type(v.type)
+        d = constraints.element_type(v.type)
         if d is not None:
             yield d

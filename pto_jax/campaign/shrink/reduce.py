@@ -21,16 +21,11 @@ from dataclasses import dataclass, replace
 from ...generate.programs import Case
 from ...ir.program import Op, Region
 from ...isa.effects import traits_of
-from ..comparison import Outcome
-from ..targets import Target
-from .attributes import shrink_attributes
-from .edits import as_fragment, closed, entry_of, removable, structured, unwrapped, with_entry, without
-from .inputs import simplify_inputs
-from .isolation import isolate_instruction
+from .. import comparison, targets
+from . import attributes, edits, inputs, isolation, sizes
 from .recording import number, numbered, record
 from .representative import representative_inputs
 from .search import Exhausted, Finding, Machines, Search
-from .sizes import settle_regions, shrink_sizes
 
 #: Seconds that a case may take when nothing else is said.
 SECONDS = 60.0
@@ -44,13 +39,15 @@ class Shrunk:
     """
 
     case: Case
-    outcome: Outcome
+    outcome: comparison.Outcome
     steps: int
     instruction: str
     finding: Finding
 
 
-def shrink(case: Case, reference: Target, tested: Target, *, seconds: float = SECONDS) -> Shrunk:
+def shrink(
+    case: Case, reference: targets.Target, tested: targets.Target, *, seconds: float = SECONDS
+) -> Shrunk:
     """The smallest case found that fails like the given one; the given one where it does not fail."""
     machines = Machines(reference, tested, time.monotonic() + seconds)
     return reduced(machines, blamed(machines, case))
@@ -78,13 +75,13 @@ def blamed(machines: Machines, case: Case) -> Blame:
     recording = record(case)
     instruction = next((e.op.name for e in recording.influencing(None)), "")
     try:
-        location = isolate_instruction(machines, finding, recording)
+        location = isolation.isolate_instruction(machines, finding, recording)
         if location is not None:
             search.best, instruction = location
         else:
             _shrink_program(search)
             instruction = _first_wrong(search) or instruction
-        shrink_attributes(search)
+        attributes.shrink_attributes(search)
         return Blame(search.best, instruction, representative_inputs(machines, search.best))
     except Exhausted:
         return Blame(search.best, instruction, search.best)
@@ -95,11 +92,11 @@ def reduced(machines: Machines, blame: Blame) -> Shrunk:
     search = Search(machines, blame.finding, blame.finding.signature)
     if blame.finding.outcome.is_failure:
         try:
-            settle_regions(search)
-            shrink_sizes(search)
-            simplify_inputs(search)
-            shrink_sizes(search)
-            shrink_attributes(search)
+            sizes.settle_regions(search)
+            sizes.shrink_sizes(search)
+            inputs.simplify_inputs(search)
+            sizes.shrink_sizes(search)
+            attributes.shrink_attributes(search)
         except Exhausted:
             pass
     best = search.best
@@ -116,17 +113,17 @@ def _shrink_program(search: Search) -> None:
     while progress:
         progress = _remove(search)
         progress |= search.first(_unwrappings(search))
-        progress |= search.attempt(as_fragment(search.case))
+        progress |= search.attempt(edits.as_fragment(search.case))
 
 
 def _closed(search: Search, candidate: Case | None) -> Case | None:
-    return closed(candidate, record(search.case)) if candidate is not None else None
+    return edits.closed(candidate, record(search.case)) if candidate is not None else None
 
 
 def _remove(search: Search) -> bool:
     """Leave out as many operations as possible: halves first, the last ones first."""
     progress = False
-    size = max(1, len(removable(search.case)) // 2)
+    size = max(1, len(edits.removable(search.case)) // 2)
     while size:
         again = True
         while again:
@@ -137,17 +134,17 @@ def _remove(search: Search) -> bool:
 
 
 def _removals(search: Search, size: int) -> Iterator[Case | None]:
-    recording, numbers = record(search.case), removable(search.case)
+    recording, numbers = record(search.case), edits.removable(search.case)
     for end in range(len(numbers), 0, -size):
-        yield closed(without(search.case, set(numbers[max(0, end - size) : end])), recording)
+        yield edits.closed(edits.without(search.case, set(numbers[max(0, end - size) : end])), recording)
 
 
 def _unwrappings(search: Search) -> Iterator[Case | None]:
     recording = record(search.case)
-    for at in structured(search.case):
+    for at in edits.structured(search.case):
         for joined in (True, False):
             for arm in range(3):
-                yield closed(unwrapped(search.case, at, arm, joined), recording)
+                yield edits.closed(edits.unwrapped(search.case, at, arm, joined), recording)
 
 
 def _prepares(op: Op) -> bool:
@@ -162,7 +159,7 @@ def _first_wrong(search: Search) -> str:
     Of a loop or branch it is the one that computes inside, where there is only one; of an allocation the
     one that computed last.
     """
-    function = entry_of(search.case)
+    function = edits.entry_of(search.case)
     recording = record(search.case)
     computing = {number(e.op) for e in recording.events}
     last = ""
@@ -170,7 +167,7 @@ def _first_wrong(search: Search) -> str:
         inner = {o.name for o in op.walk() if number(o) in computing and not o.name.startswith("arith.")}
         name = inner.pop() if len(inner) == 1 else op.name
         last = last if last and _prepares(op) else name
-        part = with_entry(search.case, replace(function, body=Region(function.body.ops[:end])))
-        if search.machines.fails(closed(part, recording), search.signature) is not None:
+        part = edits.with_entry(search.case, replace(function, body=Region(function.body.ops[:end])))
+        if search.machines.fails(edits.closed(part, recording), search.signature) is not None:
             break
     return last

@@ -11,16 +11,13 @@ import numpy as np
 
 from ...files.terminal import one_line
 from ...generate.programs import Case
-from ..comparison import Outcome
+from .. import comparison, machine_names
 from ..devices.exchange import load_outputs
-from ..machine_names import is_device
 from ..machines import DUT_TIMEOUT, machine
 from ..report.programs import marked
 from ..results import Run
 from ..targets import Target
-from .folder import EXPECTED, GOT
-from .reading import read
-from .search import Finding, Machines
+from . import folder, reading, search
 
 Verdict = Literal["reproduced", "different", "gone", "refused", "withheld"]
 
@@ -70,13 +67,13 @@ def replay(
     ``different`` is a failure in another way. Raises FileError for a folder that cannot be read,
     ArgumentError for an unknown machine.
     """
-    failure = read(path, original)
+    failure = reading.read(path, original)
     report = failure.report
     withheld: list[str] = []
     targets: list[Target] = []
-    for key, named, results in (("reference", against, EXPECTED), ("tested", tested, GOT)):
+    for key, named, results in (("reference", against, folder.EXPECTED), ("tested", tested, folder.GOT)):
         name = report[key] if named is None else named
-        if trust or named is not None or not is_device(name):
+        if trust or named is not None or not machine_names.is_device(name):
             targets.append(machine(name, dut_timeout))
             continue
         withheld.append(name)
@@ -86,7 +83,7 @@ def replay(
     if len(targets) < len(names):
         return Replay("withheld", _text(failure.case, names, "not executed", report), tuple(withheld))
     first, second = targets
-    finding = Machines(first, second).run(failure.case)
+    finding = search.Machines(first, second).run(failure.case)
     outcome = finding.outcome
     verdict = _verdict(finding, report["kind"], report["signature"])
     said = f"{_TITLES[verdict]}: {outcome.kind}" + (f": {outcome.message}" if outcome.message else "")
@@ -97,7 +94,7 @@ def replay(
     return Replay(verdict, text, tuple(withheld))
 
 
-def _verdict(finding: Finding, kind: str, signature: str) -> Verdict:
+def _verdict(finding: search.Finding, kind: str, signature: str) -> Verdict:
     outcome = finding.outcome
     if outcome.kind == "refused":
         return "refused"
@@ -121,7 +118,7 @@ def _text(case: Case, names: Sequence[str], said: str, report: Mapping[str, Any]
     return "\n".join(lines)
 
 
-def _first(outcome: Outcome, finding: Finding) -> list[str]:
+def _first(outcome: comparison.Outcome, finding: search.Finding) -> list[str]:
     """The first element that differs, with its place and both values."""
     differs = outcome.mismatch
     first = differs.comparison.first if differs is not None and differs.comparison is not None else None

@@ -6,18 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from . import cpp_program
-from .cpp_expressions import Expressions
-from .cpp_tokens import tokens
-from .cpp_values import Cell, CType, Field
+from . import cpp_expressions, cpp_program, cpp_tokens, cpp_values
 
 
 def read_program(program: cpp_program.Program, text: str, place: str) -> None:
     """Add what a text defines to a program; FileError where it is not read."""
-    _Reader(tokens(text), program, place).unit()
+    _Reader(cpp_tokens.tokens(text), program, place).unit()
 
 
-class _Reader(Expressions):
+class _Reader(cpp_expressions.Expressions):
     """Declarations and statements."""
 
     def unit(self) -> None:
@@ -50,7 +47,7 @@ class _Reader(Expressions):
         self.expect("<")
         while not self.accept(">"):
             if self.next().text in ("typename", "class"):
-                self.types[self.name()] = CType("void")
+                self.types[self.name()] = cpp_values.CType("void")
 
     def _alias(self) -> None:
         """Another name of a type; names of function types stand for what can be called."""
@@ -58,7 +55,7 @@ class _Reader(Expressions):
             name = self.name()
             self.expect("=")
             known = self.is_type() and self.peek().text in (";", "*")
-            self.types[name] = self.type() if known else CType("void", 1)
+            self.types[name] = self.type() if known else cpp_values.CType("void", 1)
         self.skip(";")
 
     def _definition(self) -> bool:
@@ -71,13 +68,13 @@ class _Reader(Expressions):
             self.next()
             name = self.name()
             fields = self._fields()
-            self.types[name] = CType(name, fields=tuple(fields))
+            self.types[name] = cpp_values.CType(name, fields=tuple(fields))
             self.expect(";")
             return True
         return False
 
     def _enumeration(self, name: str) -> None:
-        self.types[name] = CType("int")
+        self.types[name] = cpp_values.CType("int")
         if self.accept(":"):
             self.type()
         self.expect("{")
@@ -92,9 +89,9 @@ class _Reader(Expressions):
             self.accept(",")
         self.expect(";")
 
-    def _fields(self) -> list[Field]:
+    def _fields(self) -> list[cpp_values.Field]:
         self.expect("{")
-        fields: list[Field] = []
+        fields: list[cpp_values.Field] = []
         while not self.accept("}"):
             if self.accept("union"):
                 begin = len(fields)
@@ -105,7 +102,7 @@ class _Reader(Expressions):
             while not self.accept(";"):
                 name, full, _ = self.declarator(kind)
                 value = self.initial() if self.accept("=") else None
-                fields.append(Field(name, full, value))
+                fields.append(cpp_values.Field(name, full, value))
                 self.accept(",")
         return fields
 
@@ -214,7 +211,7 @@ class _Reader(Expressions):
         self.expect(")")
 
         def run(scope: cpp_program.Scope) -> Any:
-            scope.names[name] = Cell(full, full.converted(value(scope)))
+            scope.names[name] = cpp_values.Cell(full, full.converted(value(scope)))
             return scope.names[name].value
 
         return run
@@ -280,14 +277,14 @@ class _Reader(Expressions):
                 statements.append(self.statement())
         return cpp_program.choice(value, cases, statements)
 
-    def _declared(self, kind: CType) -> cpp_program.Run:
+    def _declared(self, kind: cpp_values.CType) -> cpp_program.Run:
         """Variables of one type, up to the semicolon."""
         runs = [self._variable(kind)]
         while self.accept(","):
             stars = 0
             while self.accept("*"):
                 stars += 1
-            runs.append(self._variable(CType(kind.name, stars, False, kind.fields)))
+            runs.append(self._variable(cpp_values.CType(kind.name, stars, False, kind.fields)))
         self.expect(";")
 
         def run(scope: cpp_program.Scope) -> None:
@@ -296,7 +293,7 @@ class _Reader(Expressions):
 
         return run
 
-    def _variable(self, kind: CType) -> cpp_program.Run:
+    def _variable(self, kind: cpp_values.CType) -> cpp_program.Run:
         name, full, sizes = self.declarator(kind)
         given: cpp_program.Run | None = None
         arguments: list[cpp_program.Expression] | None = None
@@ -316,6 +313,6 @@ class _Reader(Expressions):
                 value = cpp_program.array(full, counts, value, scope)
             elif value is not None:
                 value = cpp_program.made(full, value, scope)
-            scope.names[name] = Cell(full, value)
+            scope.names[name] = cpp_values.Cell(full, value)
 
         return run

@@ -13,16 +13,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ... import isa
+from ... import api, isa, profiles
 from ...analysis.entries import arguments
 from ...analysis.provenance import called
-from ...api import load, verify
 from ...errors import ArgumentError, FileError, NotExecutableError, ParseError, PtoError, VerifyError
-from ...ir.dtypes import DType
+from ...ir import dtypes, types
 from ...ir.program import Function, Program, Value
-from ...ir.types import PtrType, ScalarType
 from ...isa.declare import Contradiction
-from ...profiles import Profile, profile_of_arch
 from .cpp_values import CType, Memory, Pointer, read, write
 from .raw import RawCase, raw_cases
 from .report import Kind, Outcome, SystemTestReport
@@ -68,7 +65,7 @@ def _raw(case: RawCase, execute: Executor) -> Outcome:
     """Execute a case of raw files."""
     kind: Kind = "error"
     try:
-        program = load(case.program)
+        program = api.load(case.program)
         message = case.run(program, lambda name, given: _launch(program, name, given, execute))
         kind = "differs" if message else "pass"
     except (ParseError, VerifyError, NotExecutableError) as error:
@@ -94,7 +91,7 @@ def _run(
             yield Outcome(test.name, "", "script", str(error))
             return
         try:
-            program = load(test.kernels)
+            program = api.load(test.kernels)
         except ParseError as error:
             yield from (Outcome(test.name, c, "construct", _first(error)) for c in cases)
             return
@@ -140,7 +137,7 @@ def _kernel(program: Program, name: str, given: int) -> tuple[Program, Function]
     if function is None:
         raise FileError(f"{program.source}: no function {name}")
     extra = function.args[given:]
-    if given > len(function.args) or any(isinstance(a.type, ScalarType) for a in extra):
+    if given > len(function.args) or any(isinstance(a.type, types.ScalarType) for a in extra):
         raise FileError(
             f"{program.source}: {name} has {len(function.args)} arguments, the launch gives {given}"
         )
@@ -165,7 +162,7 @@ def _launch(program: Program, name: str, given: Sequence[Argument], execute: Exe
     values = dict(zip((a.name for a in function.args), (*given, *unseen), strict=True))
     for a in arguments(program, function):
         pointer = values[a.name]
-        if isinstance(a.type, PtrType) and isinstance(pointer, Pointer):
+        if isinstance(a.type, types.PtrType) and isinstance(pointer, Pointer):
             pointer.memory.grow(
                 pointer.offset + (a.min_elements or 0) * np.dtype(a.type.dtype.numpy).itemsize
             )
@@ -178,15 +175,15 @@ def _launch(program: Program, name: str, given: Sequence[Argument], execute: Exe
 
 def _argument(value: Value, given: Argument, program: Program) -> Any:
     t = value.type
-    if isinstance(t, ScalarType):
+    if isinstance(t, types.ScalarType):
         return _scalar(t.dtype, given)
-    if not isinstance(given, Pointer) or not isinstance(t, PtrType):
+    if not isinstance(given, Pointer) or not isinstance(t, types.PtrType):
         raise FileError(f"{program.source}: {value.name} is a {t}, the launch gives {given}")
     contents, size = given.memory.bytes[given.offset :], np.dtype(t.dtype.numpy).itemsize
     return contents[: contents.size // size * size].view(t.dtype.numpy)
 
 
-def _scalar(d: DType, given: Argument) -> Any:
+def _scalar(d: dtypes.DType, given: Argument) -> Any:
     """A scalar argument from a number, or from the first bytes behind a pointer.
 
     An integer for a float argument has its bits.
@@ -253,11 +250,11 @@ def executor(kind: Literal["engine", "oracle"]) -> Executor:
     def oracle(program: Program, entry: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         from ...oracle.interpret import run
 
-        verify(program, profile=_profile(program), raise_on_error=True)
+        api.verify(program, profile=_profile(program), raise_on_error=True)
         return run(program, arguments, entry=entry)
 
     return engine if kind == "engine" else oracle
 
 
-def _profile(program: Program) -> Profile:
-    return profile_of_arch(program.attrs.get("pto.target_arch"))
+def _profile(program: Program) -> profiles.Profile:
+    return profiles.profile_of_arch(program.attrs.get("pto.target_arch"))

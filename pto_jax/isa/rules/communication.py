@@ -6,38 +6,35 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 
 from ...profiles import Profile
+from .. import declare, traits
 from ..assembly import AS_DECLARED, Assembly
 from ..changes import Change
-from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from ..traits import Effect, Order, Resource, Traits
-from .elements import element_type
+from . import elements, handles, typesets
 from .forbid import Types, forbid, retype
-from .handles import NOT_EXECUTED, Shown, custom
-from .typesets import TypeTable
 
 SOURCES = ("PTO ISA communication pages", "pto_comm_inst.hpp; PTOAS dialect definition and verifier")
 PAGE, DIALECT = SOURCES
-_MEMORY: Mapping[str, Resource] = {"tile": "tile", "gm": "global"}
+_MEMORY: Mapping[str, traits.Resource] = {"tile": "tile", "gm": "global"}
 
 
 def comm(
     name: str,
     summary: str,
     semantics: str,
-    operands: tuple[Operand, ...],
+    operands: tuple[declare.Operand, ...],
     forms: tuple[tuple[str, ...], ...],
-    shown: tuple[Shown, ...],
-    attributes: tuple[Attribute, ...] = (),
-    constraints: tuple[Constraint, ...] = (),
-    decisions: tuple[Decision, ...] = (),
-    types: TypeTable | None = None,
+    shown: tuple[handles.Shown, ...],
+    attributes: tuple[declare.Attribute, ...] = (),
+    constraints: tuple[declare.Constraint, ...] = (),
+    decisions: tuple[declare.Decision, ...] = (),
+    types: typesets.TypeTable | None = None,
     *,
-    effects: tuple[Effect, ...] = (),
-    order: Order | None = None,
+    effects: tuple[traits.Effect, ...] = (),
+    order: traits.Order | None = None,
     assembly: Assembly = AS_DECLARED,
     changes: tuple[Change, ...] = (),
     executable: bool = False,
-) -> Instruction:
+) -> declare.Instruction:
     """Declare an instruction of communication.
 
     Its views are read, its destination is written, and its tiles are scratch, where ``effects`` says nothing
@@ -45,13 +42,13 @@ def comm(
     """
     listed = {effect.operand for effect in effects}
     derived = (
-        Effect(
+        traits.Effect(
             "scratch" if o.kind == "tile" else "write" if o.role == "out" else "read", _MEMORY[o.kind], o.name
         )
         for o in operands
         if o.kind in _MEMORY and o.name not in listed
     )
-    return custom(
+    return handles.custom(
         name,
         summary,
         semantics,
@@ -60,8 +57,8 @@ def comm(
         shown,
         attributes,
         constraints,
-        decisions if executable else (*decisions, NOT_EXECUTED),
-        Traits((*derived, *effects), order=order),
+        decisions if executable else (*decisions, handles.NOT_EXECUTED),
+        traits.Traits((*derived, *effects), order=order),
         sources=SOURCES,
         cls="communication",
         types=types,
@@ -71,25 +68,25 @@ def comm(
     )
 
 
-def gm(name: str, role: str = "in", note: str = "") -> Operand:
+def gm(name: str, role: str = "in", note: str = "") -> declare.Operand:
     """An operand in global memory; ``role`` is "in" or "out"."""
-    return Operand(name, "out" if role == "out" else "in", "gm", dtype=None, note=note)
+    return declare.Operand(name, "out" if role == "out" else "in", "gm", dtype=None, note=note)
 
 
-def staging(name: str, *, optional: bool = False, note: str = "") -> Operand:
+def staging(name: str, *, optional: bool = False, note: str = "") -> declare.Operand:
     """A tile that data passes through on its way."""
-    return Operand(name, "in", "tile", dtype=None, optional=optional, note=note)
+    return declare.Operand(name, "in", "tile", dtype=None, optional=optional, note=note)
 
 
-def equal_elements(*names: str) -> Constraint:
+def equal_elements(*names: str) -> declare.Constraint:
     """All operands that are present have one element type."""
 
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
         return retype([n for n in names if n in types][-1], "f16")(types, attrs, profile)
 
     @forbid("types-equal", f"{', '.join(names)} have one element type", source=PAGE, invalid_if=breaks)
-    def rule(site: Site) -> Iterator[Finding]:
-        found = {n: element_type(site.types.get(n)) for n in names}
+    def rule(site: declare.Site) -> Iterator[declare.Finding]:
+        found = {n: elements.element_type(site.types.get(n)) for n in names}
         first = next((d for d in found.values() if d is not None), None)
         for name, d in found.items():
             if d is not None and first is not None and d != first:
@@ -98,6 +95,6 @@ def equal_elements(*names: str) -> Constraint:
     return rule
 
 
-def engine(cls: type[IntEnum]) -> Attribute:
+def engine(cls: type[IntEnum]) -> declare.Attribute:
     """The attribute ``engine``: a member of an enumeration, by default that of value 0."""
-    return Attribute("engine", cls, cls(0), "engine that moves the data")
+    return declare.Attribute("engine", cls, cls(0), "engine that moves the data")

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from ...ir.convolution import BLOCKED, CONV_RANKS, block_channels
-from ...ir.dtypes import DType
-from ...ir.types import FRACTALS, AddressSpace, Compact, Loc, MemRefType, TileType, Type
+from ...ir import convolution, dtypes, types
 from ...profiles import Profile
+from . import constraints, typesets
 from .advice import aligned, largest
-from .constraints import element_type, size
-from .typesets import BYTE_FLOATS, NIBBLE_FLOATS, PAIRS
 
 _BLOCK = 32
 #: The rules on whole blocks, which are rules on tiles that are made, not on other handles.
 ALIGNMENT, BOXES = "tile-alignment", "tile-boxes"
 #: Element types the overview lists for A5 only; ``f8e8m0`` holds block scales.
-A5_ONLY = frozenset((*BYTE_FLOATS, *NIBBLE_FLOATS, *PAIRS, "f8e8m0"))
+A5_ONLY = frozenset((*typesets.BYTE_FLOATS, *typesets.NIBBLE_FLOATS, *typesets.PAIRS, "f8e8m0"))
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class TypeFinding:
     severity: Literal["error", "warning"] = "error"
 
 
-def _never(t: TileType) -> bool:
+def _never(t: types.TileType) -> bool:
     return False
 
 
@@ -41,33 +38,33 @@ class TypeRule:
 
     name: str
     statement: str
-    check: Callable[[TileType, Profile], Iterator[str]]
+    check: Callable[[types.TileType, Profile], Iterator[str]]
     source: str = "pto-isa pto_tile.hpp (static checks, equal on all profiles)"
-    tolerated: Callable[[TileType], bool] = _never
+    tolerated: Callable[[types.TileType], bool] = _never
 
-    def findings(self, t: TileType, profile: Profile) -> Iterator[TypeFinding]:
+    def findings(self, t: types.TileType, profile: Profile) -> Iterator[TypeFinding]:
         """What breaks the rule in a tile type: warnings for a tolerated type, else errors."""
         for message in self.check(t, profile):
             yield TypeFinding(self.name, message, "warning" if self.tolerated(t) else "error")
 
 
-def _sizes(t: TileType, profile: Profile) -> Iterator[str]:
+def _sizes(t: types.TileType, profile: Profile) -> Iterator[str]:
     if t.rows < 1 or t.cols < 1:
         yield f"{t.rows}x{t.cols} tile; allowed: at least one row and column"
 
 
-def _valid(t: TileType, profile: Profile) -> Iterator[str]:
+def _valid(t: types.TileType, profile: Profile) -> Iterator[str]:
     for name, valid, limit in (("v_row", t.v_row, t.rows), ("v_col", t.v_col, t.cols)):
         if valid is not None and not 0 <= valid <= limit:
             yield f"{name}={valid} of a {t.rows}x{t.cols} tile; allowed: 0 to {limit}"
 
 
-def _fractal(t: TileType, profile: Profile) -> Iterator[str]:
-    if t.fractal not in FRACTALS:
-        yield f"fractal={t.fractal}; allowed: {', '.join(str(f) for f in FRACTALS)}"
+def _fractal(t: types.TileType, profile: Profile) -> Iterator[str]:
+    if t.fractal not in types.FRACTALS:
+        yield f"fractal={t.fractal}; allowed: {', '.join(str(f) for f in types.FRACTALS)}"
 
 
-def _alignment(t: TileType, profile: Profile) -> Iterator[str]:
+def _alignment(t: types.TileType, profile: Profile) -> Iterator[str]:
     if t.boxed or t.rows < 1 or t.cols < 1 or t.conv is not None:
         return
     # A single row is the same bytes in either order, and programs write such tiles as col_major.
@@ -81,46 +78,47 @@ def _alignment(t: TileType, profile: Profile) -> Iterator[str]:
         yield f"{taken}; allowed: a multiple of {block}; usual fix: {aligned(t)}"
 
 
-def _single_column(t: TileType) -> bool:
+def _single_column(t: types.TileType) -> bool:
     """Compilers print filters and indices as one col_major column of any length; tools round it up."""
     return t.cols == 1 and t.layout == "DN"
 
 
-def _scaling(t: TileType) -> bool:
+def _scaling(t: types.TileType) -> bool:
     """Compilers print scaling tiles as large as the data they scale; no tool checks that they fit."""
-    return t.loc == Loc.SCALING
+    return t.loc == types.Loc.SCALING
 
 
-def _boxes(t: TileType, profile: Profile) -> Iterator[str]:
-    if not t.boxed or t.fractal not in FRACTALS:
+def _boxes(t: types.TileType, profile: Profile) -> Iterator[str]:
+    if not t.boxed or t.fractal not in types.FRACTALS:
         return
     box_rows, box_cols = t.box
     if t.cols % box_cols:
         yield f"{t.cols} columns with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_cols}"
-    free = t.loc == Loc.VEC or t.fractal == 32 or t.rows == 1 or t.compact != Compact.NULL
+    free = t.loc == types.Loc.VEC or t.fractal == 32 or t.rows == 1 or t.compact != types.Compact.NULL
     if t.rows % box_rows and not free:
         yield f"{t.rows} rows with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_rows}, or 1"
 
 
-def _convolution(t: TileType, profile: Profile) -> Iterator[str]:
+def _convolution(t: types.TileType, profile: Profile) -> Iterator[str]:
     conv = t.conv
     if conv is None:
         return
-    layout, rank, c0 = conv.layout.name.lower(), len(conv.shape), block_channels(t.dtype)
-    if conv.layout not in CONV_RANKS:
-        yield f"convolution tile of layout {layout}; allowed: {', '.join(g.name.lower() for g in CONV_RANKS)}"
-    elif rank not in CONV_RANKS[conv.layout]:
-        words = " or ".join(map(str, CONV_RANKS[conv.layout]))
+    layout, rank, c0 = conv.layout.name.lower(), len(conv.shape), convolution.block_channels(t.dtype)
+    if conv.layout not in convolution.CONV_RANKS:
+        listed = ", ".join(g.name.lower() for g in convolution.CONV_RANKS)
+        yield f"convolution tile of layout {layout}; allowed: {listed}"
+    elif rank not in convolution.CONV_RANKS[conv.layout]:
+        words = " or ".join(map(str, convolution.CONV_RANKS[conv.layout]))
         yield f"convolution tile of layout {layout} with {rank} dimensions; allowed: {words}"
-    elif conv.layout in BLOCKED and conv.shape[-1] != c0:
+    elif conv.layout in convolution.BLOCKED and conv.shape[-1] != c0:
         yield f"{layout} tile of {t.dtype} with blocks of {conv.shape[-1]} channels; allowed: {c0}"
     if min(conv.shape, default=0) < 1 or t.shape != (1, conv.elements) or not t.is_full or t.layout != "ND":
         yield "convolution tile that is not one row of all its elements; allowed: positive dimensions"
-    if t.loc not in (Loc.VEC, Loc.MAT):
+    if t.loc not in (types.Loc.VEC, types.Loc.MAT):
         yield f"convolution tile in {t.loc.name.lower()}; allowed: vec, mat"
 
 
-def _capacity(t: TileType, profile: Profile) -> Iterator[str]:
+def _capacity(t: types.TileType, profile: Profile) -> Iterator[str]:
     capacity, place = profile.capacity[t.loc], t.loc.name.lower()
     if capacity == 0:
         yield f"{place} tile; allowed on {profile.name}: {', '.join(_places(profile))}"
@@ -163,7 +161,7 @@ TYPE_RULES: tuple[TypeRule, ...] = (
 )
 
 
-def check_element_type(d: DType, profile: Profile) -> Iterator[TypeFinding]:
+def check_element_type(d: dtypes.DType, profile: Profile) -> Iterator[TypeFinding]:
     """Whether values of an element type exist on a profile."""
     if d.name not in A5_ONLY:
         return
@@ -181,27 +179,27 @@ def check_element_type(d: DType, profile: Profile) -> Iterator[TypeFinding]:
 
 
 @lru_cache(maxsize=1024)
-def check_type(t: Type, profile: Profile) -> tuple[TypeFinding, ...]:
+def check_type(t: types.Type, profile: Profile) -> tuple[TypeFinding, ...]:
     """Everything that is wrong with a type on a profile."""
-    d = element_type(t)
+    d = constraints.element_type(t)
     found = list(check_element_type(d, profile)) if d is not None else []
-    if isinstance(t, TileType):
+    if isinstance(t, types.TileType):
         found += [finding for r in TYPE_RULES for finding in r.findings(t, profile)]
     return tuple(found)
 
 
 _LOCS = {
-    AddressSpace.VEC: Loc.VEC,
-    AddressSpace.MAT: Loc.MAT,
-    AddressSpace.LEFT: Loc.LEFT,
-    AddressSpace.RIGHT: Loc.RIGHT,
-    AddressSpace.ACC: Loc.ACC,
-    AddressSpace.BIAS: Loc.BIAS,
-    AddressSpace.SCALING: Loc.SCALING,
+    types.AddressSpace.VEC: types.Loc.VEC,
+    types.AddressSpace.MAT: types.Loc.MAT,
+    types.AddressSpace.LEFT: types.Loc.LEFT,
+    types.AddressSpace.RIGHT: types.Loc.RIGHT,
+    types.AddressSpace.ACC: types.Loc.ACC,
+    types.AddressSpace.BIAS: types.Loc.BIAS,
+    types.AddressSpace.SCALING: types.Loc.SCALING,
 }
 
 
-def tile_of_memref(t: MemRefType) -> TileType | None:
+def tile_of_memref(t: types.MemRefType) -> types.TileType | None:
     """The row-major tile a local memref stands for: leading dimensions are rows, the last one columns."""
     loc = _LOCS.get(t.space) if t.space is not None else None
     if loc is None or not t.dims or any(d is None for d in t.dims):
@@ -209,13 +207,13 @@ def tile_of_memref(t: MemRefType) -> TileType | None:
     rows = 1
     for d in t.dims[:-1]:
         rows *= d or 0
-    return TileType(t.dtype, rows, t.dims[-1] or 0, loc=loc)
+    return types.TileType(t.dtype, rows, t.dims[-1] or 0, loc=loc)
 
 
-def describe(t: Type) -> str:
+def describe(t: types.Type) -> str:
     """A type in an error message."""
-    if isinstance(t, TileType):
+    if isinstance(t, types.TileType):
         return f"a tile ({t})"
-    if isinstance(t, MemRefType):
-        return f"a memref of {'x'.join(size(d) for d in t.dims)}x{t.dtype}"
+    if isinstance(t, types.MemRefType):
+        return f"a memref of {'x'.join(constraints.size(d) for d in t.dims)}x{t.dtype}"
     return str(t)
