@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from .changes import DIALECT, Change, new
-
-
-def _removed(instead: str) -> Change:
-    return Change("2026-08", "removed", "", instead, DIALECT)
-
+from .changes import Change, new, removed
 
 #: Constructs by what programs call them.
 CONSTRUCTS: tuple[tuple[str, Change], ...] = (
-    ("memref", _removed("tile, view and pointer types; arguments of memref type are still read")),
-    ("materialize_tile", _removed("alloc_tile, or the tile itself")),
-    ("slot_marker", _removed("nothing: the assembler placed it")),
-    ("declare_tile_memref", _removed("a declared tile")),
+    ("memref", removed("tile, view and pointer types; arguments of memref type are still read")),
+    ("materialize_tile", removed("alloc_tile, or the tile itself")),
+    ("slot_marker", removed("nothing: the assembler placed it")),
+    ("declare_tile_memref", removed("a declared tile")),
     (
         "!pto.f4E2M1x2, !pto.f4E1M2x2",
         new("bytes of two numbers in vec and global memory; f4e2m1x2 and f4e1m2x2 are one number each"),

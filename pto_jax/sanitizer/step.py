@@ -148,9 +148,9 @@ class ShadowStep(Step):
         shadow.write(positions, words, origin_ids, ref.type.dtype, address)
         self.machine.wrote(self, name, positions, origin_ids)
 
-    def put_bits(self, words: Array, origin_ids: Array, region: tuple[int, int] | None = None) -> None:
-        """Write undefined bits to the destination's valid region, or the region given."""
-        rows, cols = region or self.region
+    def put_bits(self, words: Array, origin_ids: Array) -> None:
+        """Write undefined bits to the destination's valid region."""
+        rows, cols = self.region
         self.write(words, origin_ids, storage.map_of(self.type())[:rows, :cols])
 
     def lose(self, reason: str, positions: Array, name: str = "dst") -> None:

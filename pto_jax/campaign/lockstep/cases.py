@@ -39,7 +39,7 @@ def _digest(table: Table) -> str:
     return hashlib.sha256("\n".join(map(str, table.opcodes)).encode()).hexdigest()[:16]
 
 
-def decode(table: Table, seed: int, index: int, steps: int = STEPS) -> Case:
+def decode(table: Table, seed: int, index: int) -> Case:
     """The program of an index as a fragment: registers are its tile arguments, with open valid sizes.
 
     >>> from pto_jax.lockstep.table import table
@@ -47,7 +47,7 @@ def decode(table: Table, seed: int, index: int, steps: int = STEPS) -> Case:
     >>> len(list(case.program.walk())), case.profile.name
     (20, 'a5')
     """
-    drawn = draw(np, table, values.origin(seed), np.array([index], np.uint64), steps)
+    drawn = draw(np, table, values.origin(seed), np.array([index], np.uint64), STEPS)
     return as_case(table, seed, index, drawn, contents(table, pool_of(table, seed), drawn)[0])
 
 

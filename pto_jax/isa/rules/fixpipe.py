@@ -94,7 +94,7 @@ def paths(table: Paths) -> Constraint:
 
 
 def accumulated_types(
-    plain: PairTable, quantising: PairTable, target: str = "dst", known: Callable[[Site], Rows] | None = None
+    plain: PairTable, quantising: PairTable, known: Callable[[Site], Rows] | None = None
 ) -> Constraint:
     """Element types that an accumulator converts to, with and without parameters.
 
@@ -109,7 +109,7 @@ def accumulated_types(
         legal = (quantising if word else plain)[profile.name]
         for other in (*plain[profile.name], *quantising[profile.name], ("u32", "f32"), ("u32", "i32")):
             if other not in legal and other[1] == src.dtype.name:
-                return retype(target, other[0])(types, attrs, profile)
+                return retype("dst", other[0])(types, attrs, profile)
         return False
 
     @forbid(
@@ -120,7 +120,7 @@ def accumulated_types(
         invalid_if=breaks,
     )
     def rule(site: Site) -> Iterator[Finding]:
-        src, d = site.tile("src"), element_type(site.types.get(target))
+        src, d = site.tile("src"), element_type(site.types.get("dst"))
         if src is None or d is None or src.loc != Loc.ACC:
             return
         pair = (d.name, src.dtype.name)
@@ -131,7 +131,7 @@ def accumulated_types(
             how = "with" if quantised(site) else "without"
             listed = ", ".join(f"{s} to {t}" for t, s in legal)
             where = f"{how} quantisation on {site.profile.name}"
-            yield target, f"an acc tile of {src.dtype} becomes {d}; allowed {where}: {listed}"
+            yield "dst", f"an acc tile of {src.dtype} becomes {d}; allowed {where}: {listed}"
 
     return rule
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from ...ir.dtypes import DType
 from ...ir.types import BLayout, TileType
@@ -103,7 +103,6 @@ def _forbid(
     *,
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES,
     operands: tuple[str, ...] = _TILES,
-    severity: Literal["error", "warning"] = "error",
     source: str = _PAGE,
 ) -> Callable[[Check], Constraint]:
     """A rule that execution checks again by ``test``."""
@@ -113,7 +112,6 @@ def _forbid(
         profiles,
         source=source,
         invalid_if=invalid_if,
-        severity=severity,
         stage="run-time",
         region=RegionRule("custom", operands, test),
     )
