@@ -11,7 +11,7 @@ from ..profiles import Profile, ProfileName
 from . import assembly, changes, common, declare, elementwise_select
 from .rules import extents, irregular, regions, scratch, typesets
 from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_as, same_element
-from .rules.forbid import Types, edit, forbid, give, one_block, retype
+from .rules.forbid import Types, assign, edit, forbid, give, one_block, present, retype
 from .rules.irregular_patterns import MASK_PATTERN, period, picked, with_or_without_pattern
 from .samples.operations import Sample
 
@@ -136,16 +136,11 @@ def _counts_given(site: declare.Site) -> Iterator[declare.Finding]:
         yield "cdst", f"cdst has element type {cdst}, dst has {dst}; allowed: one element type for both"
 
 
-def _breaks_relation(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
-    attrs["cmpMode"] = CmpMode.LE
-    return "cdst" in types
-
-
 @forbid(
     "compare-mode",
     "the comparison form compares with EQ or GT, integers on a2a3 with EQ",
     HARDWARE,
-    invalid_if=_breaks_relation,
+    invalid_if=present("cdst", assign(cmpMode=CmpMode.LE)),
 )
 def _compare_mode(site: declare.Site) -> Iterator[declare.Finding]:
     if gather_form(site) != "compare":
@@ -223,11 +218,10 @@ def _packed(site: declare.Site) -> int | None:
     return r * picked(pattern, c)
 
 
-def _breaks_packed(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
-    return "maskPattern" in attrs and one_block("dst")(types, attrs, profile)
+_packed_into_a_block = present("maskPattern", one_block("dst"))
 
 
-@forbid("mask-room", "dst has room for the picked elements", invalid_if=_breaks_packed)
+@forbid("mask-room", "dst has room for the picked elements", invalid_if=_packed_into_a_block)
 def _mask_room(site: declare.Site) -> Iterator[declare.Finding]:
     dst, count = site.tile("dst"), _packed(site)
     if gather_form(site) != "mask" or dst is None or count is None:

@@ -12,9 +12,9 @@ from ..ir.dtypes import U32, dtype
 from ..ir.types import MaskPattern, ScatterAxis, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
-from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, fixed_type, in_vec, size
-from .rules.forbid import Types, edit, forbid, retype
+from .rules.forbid import edit, forbid, present, retype, together
 from .rules.irregular import Want, plain, room, row_cols, sample
 from .rules.irregular_patterns import MASK_PATTERN, period, picked, with_or_without_pattern
 from .rules.regions import covers
@@ -133,15 +133,10 @@ def _mask_given(site: Site) -> Iterator[Finding]:
         yield None, f"{found} maskPattern; allowed: one of them"
 
 
-def _breaks_spread(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    fewer = edit("src", lambda t: t.with_valid(t.rows, t.cols - 1))
-    return "maskPattern" in attrs and fewer(types, attrs, profile)
-
-
 @forbid(
     "mask-region",
     "the valid region of src are the places of dst that the pattern picks",
-    invalid_if=_breaks_spread,
+    invalid_if=present("maskPattern", edit("src", lambda t: t.with_valid(t.rows, t.cols - 1))),
 )
 def _mask_region(site: Site) -> Iterator[Finding]:
     """The picked places of dst are as many as src has elements."""
@@ -160,13 +155,10 @@ def _mask_region(site: Site) -> Iterator[Finding]:
         yield "src", f"src has valid region {size(rs)}x{size(cs)}; allowed: the {places}"
 
 
-def _breaks_mask_size(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    if "maskPattern" not in attrs:
-        return False
-    return all(retype(name, "i64")(types, attrs, profile) for name in ("src", "dst"))
+_eight_bytes = present("maskPattern", together(retype("src", "i64"), retype("dst", "i64")))
 
 
-@forbid("mask-size", "the mask form spreads types of 2 or 4 bytes", SIMULATOR, invalid_if=_breaks_mask_size)
+@forbid("mask-size", "the mask form spreads types of 2 or 4 bytes", SIMULATOR, invalid_if=_eight_bytes)
 def _mask_size(site: Site) -> Iterator[Finding]:
     d = element_type(site.types.get("src"))
     if d is not None and "indexes" not in site.values and d.bits not in (16, 32):

@@ -33,7 +33,7 @@ from .rules.block_scales import (
     reordered,
 )
 from .rules.constraints import HEADERS, SIMULATOR, element_type, fixed_type, in_vec
-from .rules.forbid import Types, assign, forbid, one_block, retile, retype, shrunk
+from .rules.forbid import Types, absent, assign, forbid, one_block, retile, retype, shrunk
 from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, sample
 from .samples.operations import Sample
 
@@ -126,16 +126,12 @@ def _group_size(site: Site) -> Iterator[Finding]:
         yield "src", f"src has {extent} {what}; allowed: a multiple of {GROUP}, the group size"
 
 
-def _part_of_a_group(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    return "interleave" not in attrs and shrunk("src", rows=1, cols=1)(types, attrs, profile)
-
-
 @forbid(
     "group-valid",
     "whole valid groups of 32 along the grouped axis",
     ("a5",),
     source=changes.DIALECT,
-    invalid_if=_part_of_a_group,
+    invalid_if=absent("interleave", shrunk("src", rows=1, cols=1)),
     since="2026-08",
 )
 def _group_valid(site: Site) -> Iterator[Finding]:

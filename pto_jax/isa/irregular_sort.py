@@ -15,7 +15,7 @@ from ..profiles import Profile
 from . import assembly, changes, common, declare, operands
 from .rules import extents, scratch, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
-from .rules.forbid import Types, edit, forbid, one_block, shrunk
+from .rules.forbid import Types, absent, edit, forbid, one_block, shrunk
 from .rules.irregular import Want, plain, room, sample, single_row
 from .samples.operations import Sample
 
@@ -234,11 +234,6 @@ def _single_source(site: declare.Site) -> Want:
     return 1, None if _several(site) else site.region("dst")[1]
 
 
-def _breaks_source_room(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
-    wide = edit("dst", lambda t: TileType(t.dtype, 1, 2 * t.cols))
-    return "src1" not in types and wide(types, attrs, profile)
-
-
 @forbid("block-length", "blockLen is a positive multiple of 64", HARDWARE)
 def _block_length(site: declare.Site) -> Iterator[declare.Finding]:
     length = site.constant("blockLen")
@@ -295,7 +290,7 @@ TMRGSORT = common.tile_instruction(
             "src0",
             _single_source,
             "the blocks that are merged into the valid columns of dst",
-            invalid_if=_breaks_source_room,
+            invalid_if=absent("src1", edit("dst", lambda t: TileType(t.dtype, 1, 2 * t.cols))),
         ),
         _block_length,
         scratch.scratch_bytes("tmp", _merge_scratch, "all source lists, and dst", profiles=HARDWARE),

@@ -13,7 +13,7 @@ from . import declare
 from .changes import DIALECT
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
 from .rules import constraints, irregular, regions, typesets
-from .rules.forbid import Types, as_columns, assign, edit, forbid
+from .rules.forbid import Types, as_columns, assign, edit, forbid, together
 from .samples.operations import Sample
 
 _MOVED = (*typesets.FLOATS, *typesets.INT32)
@@ -44,14 +44,11 @@ _Move: TypeAlias = "Callable[[TileType], TileType | None]"
 
 
 def _place(moved: _Move) -> declare.Constraint:
-    def breaks(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
-        return all(edit(name, moved)(types, attrs, profile) for name in ("dst", "src"))
-
     @forbid(
         "place",
         "vec tiles in row_major order, for tfillpad mat tiles in NZ order too",
         constraints.HARDWARE,
-        invalid_if=breaks,
+        invalid_if=together(edit("dst", moved), edit("src", moved)),
     )
     def rule(site: declare.Site) -> Iterator[declare.Finding]:
         for name, t in site.tiles():

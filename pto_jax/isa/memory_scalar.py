@@ -7,10 +7,10 @@ from functools import partial
 
 from ..ir.dtypes import F16, F32, INDEX, U8, dtype
 from ..ir.types import Loc, PtrType, ScalarType, TileType, Type
-from ..profiles import PROFILE_NAMES, Profile
-from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from ..profiles import PROFILE_NAMES
+from .declare import Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, place, same_element
-from .rules.forbid import Types, forbid, give, retile, retype
+from .rules.forbid import forbid, give, retile, retype, together
 from .rules.handles import Shown, custom
 from .traits import Effect, Traits
 
@@ -54,14 +54,11 @@ def _one_element(memory: str, value: str) -> Constraint:
 
 
 def _whole_words(memory: str, value: str) -> Constraint:
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        return all(retype(name, "i4")(types, attrs, profile) for name in (memory, value))
-
     @forbid(
         "element-size",
         "elements of 8 bits and more",
         source="a scalar of the text has a type of 8 bits and more",
-        invalid_if=breaks,
+        invalid_if=together(retype(memory, "i4"), retype(value, "i4")),
     )
     def rule(site: Site) -> Iterator[Finding]:
         d = element_type(site.types.get(memory))

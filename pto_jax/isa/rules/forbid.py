@@ -131,6 +131,16 @@ def present(name: str, breaker: Breaker) -> Breaker:
     return where(lambda types, attrs: name in types or name in attrs, breaker)
 
 
+def absent(name: str, breaker: Breaker) -> Breaker:
+    """What a breaker does, for samples that have no operand or attribute of a name."""
+    return where(lambda types, attrs: name not in types and name not in attrs, breaker)
+
+
+def together(*breakers: Breaker) -> Breaker:
+    """What some breakers do, for samples of which all of them can do it."""
+    return lambda types, attrs, profile: all(b(types, attrs, profile) for b in breakers)
+
+
 def first_tile(names: tuple[str, ...], change: Callable[[TileType], TileType | None]) -> Breaker:
     """The first of some tiles that can be changed is."""
     edits = [edit(name, change) for name in names]
