@@ -17,6 +17,8 @@ from jax import Array, lax
 from pto_jax.ir.dtypes import BF16, F16, F32, DType
 from pto_jax.ir.types import RoundMode
 
+from . import small_floats
+
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int, Shaped, UInt, UInt8, UInt16, UInt32
 
@@ -252,6 +254,8 @@ def to_single(words: UInt[Array, "*shape"], dtype: DType) -> UInt32[Array, "*sha
             return f16_to_f32(words)
         case "bf16":
             return bf16_to_f32(words)
+        case "f8e4m3" | "f8e5m2" | "f8e8m0":
+            return small_floats.single(words, dtype)
     table = value_table(dtype).astype(np.float32).view(np.uint32)
     index = lax.convert_element_type(words & np.uint8((1 << dtype.bits) - 1), np.int32)
     return jnp.asarray(table)[index]
@@ -275,16 +279,9 @@ def narrow(
         return _nearest_hif8(single, mode, saturate)
     if dtype.name == "f8e8m0":
         return _narrow_e8m0(single)
-    sign = single >> U32(31)
-    a = single & _ABS
-    field = a >> U32(23)
-    significand = jnp.where(field == U32(0), a, (a & U32(0x7FFFFF)) | U32(0x800000))
-    exponent = lax.convert_element_type(jnp.maximum(field, U32(1)), np.int32) - np.int32(127 - dtype.bias)
-    shift = np.int32(23 - dtype.mantissa) + jnp.maximum(np.int32(1) - exponent, np.int32(0))
-    shift = lax.convert_element_type(jnp.minimum(shift, np.int32(31)), np.uint32)
-    quotient = _round_shift(significand, shift, sign, mode)
-    lead = lax.convert_element_type(jnp.maximum(exponent, np.int32(1)) - np.int32(1), np.uint32)
-    code = (lead << U32(dtype.mantissa)) + quotient
+    sign, a = single >> U32(31), single & _ABS
+    nearest = mode == RoundMode.RINT and dtype.name in small_floats.IEEE
+    code = small_floats.nearest(a, dtype) if nearest else small_floats.rounded(a, sign, dtype, mode)
     largest, infinity = _limits(dtype)
     over = largest if saturate or infinity is None else infinity
     code = jnp.where((code > U32(largest)) | (a >= _INF), U32(over), code)
@@ -304,32 +301,6 @@ def _limits(dtype: DType) -> tuple[int, int | None]:
             return top, None
     infinity = ((1 << dtype.exponent) - 1) << dtype.mantissa
     return infinity - 1, infinity
-
-
-def _round_shift(
-    significand: UInt32[Array, "*shape"],
-    shift: UInt32[Array, "*shape"],
-    sign: UInt32[Array, "*shape"],
-    mode: RoundMode,
-) -> UInt32[Array, "*shape"]:
-    """``significand >> shift`` rounded by mode (``sign`` is 1 for negative values)."""
-    quotient = significand >> shift
-    rest = significand & ((U32(1) << shift) - U32(1))
-    half = U32(1) << (shift - U32(1))
-    match mode:
-        case RoundMode.ROUND:
-            up = rest >= half
-        case RoundMode.FLOOR:
-            up = (rest != U32(0)) & (sign == U32(1))
-        case RoundMode.CEIL:
-            up = (rest != U32(0)) & (sign == U32(0))
-        case RoundMode.TRUNC:
-            return quotient
-        case RoundMode.ODD:
-            return quotient | lax.convert_element_type(rest != U32(0), np.uint32)
-        case _:
-            up = (rest > half) | ((rest == half) & ((quotient & U32(1)) == U32(1)))
-    return quotient + lax.convert_element_type(up, np.uint32)
 
 
 @cache

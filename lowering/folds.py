@@ -30,7 +30,9 @@ Operation: TypeAlias = Literal["add", "mul"]
 Step: TypeAlias = "Callable[[Floating[Array, ' lanes'], UInt[Array, ' lanes']], Floating[Array, ' lanes']]"
 #: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
 STEP = 16
-#: The same on GPUs, where every trip is a kernel launch.
+#: Parts of a row whose maximum is taken element by element.
+PARTS = 8
+#: As STEP on GPUs, where every trip is a kernel launch.
 NATIVE_STEP = 128
 
 
@@ -208,6 +210,8 @@ def extreme(
             bits.where(a.is_nan(values), np.float32(fill), values), size, np.float32(fill), axis
         )
         word = a.encode(lax.reduce(values, np.float32(fill), combine, (axis,)))
+    elif dtype.is_float and 2 * lines.shape[axis] <= _spare(dtype):
+        word = _one_reduction(dtype, lines, largest, size, axis)
     else:
         keys, lowest = _keys(dtype, lines, largest)
         keys = mask_lines(keys, size, lowest, axis)
@@ -222,6 +226,51 @@ def extreme(
         return word
     first = lax.index_in_dim(lines, 0, axis, keepdims=False)
     return lax.select(bits.is_nan(first, dtype), first, word)
+
+
+def _spare(dtype: DType) -> int:
+    """How many integers of a word's size are above the key of infinity."""
+    return (1 << dtype.mantissa) - 1
+
+
+def _one_reduction(
+    dtype: DType, lines: UInt[Array, "_ _"], largest: bool, size: Size | int, axis: int
+) -> UInt[Array, " lanes"]:
+    """:func:`extreme` of floats; the keys of zeros have room for where they are and for their sign."""
+    signed = np.dtype(f"i{lines.dtype.itemsize}").type
+    count, sign = lines.shape[axis], bits.dtype_sign(dtype)
+    words = lax.bitcast_convert_type(lines, signed)
+    magnitude = lax.bitwise_and(words, signed(np.iinfo(signed).max))
+    negative = lax.lt(words, signed(0))
+    place = lax.broadcasted_iota(np.int32, lines.shape, axis)
+    zero = lax.shift_left(lax.sub(np.int32(count - 1), place), np.int32(1))
+    zero = lax.bitwise_or(lax.convert_element_type(zero, signed), lax.convert_element_type(negative, signed))
+    above, room = lax.ne(negative, np.bool_(largest)), signed(2 * count)
+    keys = lax.select(above, lax.add(magnitude, room), lax.neg(magnitude))
+    keys = lax.select(lax.eq(magnitude, signed(0)), zero, keys)
+    infinity, lowest = signed(((1 << dtype.exponent) - 1) << dtype.mantissa), signed(np.iinfo(signed).min)
+    keys = bits.where(lax.gt(magnitude, infinity), lowest, keys)
+    best = _largest(mask_lines(keys, size, lowest, axis), lowest, axis)
+    high, low = lax.ge(best, room), lax.lt(best, signed(0))
+    found = lax.bitcast_convert_type(lax.select(high, lax.sub(best, room), lax.neg(best)), dtype.word)
+    found = bits.where(lax.bitwise_or(high, low), found, found.dtype.type(0))
+    odd = lax.eq(lax.bitwise_and(best, signed(1)), signed(1))
+    # Which end of the order the negative numbers are at depends on what is looked for.
+    minus = (low | ~high & odd) if largest else (high | ~low & odd)
+    return lax.bitwise_or(found, bits.where(minus, sign, sign.dtype.type(0)))
+
+
+def _largest(keys: Shaped[Array, "_ _"], lowest: np.integer[Any], axis: int) -> Shaped[Array, " lanes"]:
+    """The largest of every row (axis 1) or column of integers."""
+    rows, cols = keys.shape
+    if axis == 1 and cols % (8 * PARTS) == 0:
+        # A reduction of rows is a scalar loop, maxima of parts of them are vector instructions.
+        parts = keys.reshape(rows, PARTS, cols // PARTS)
+        keys = parts[:, 0]
+        for i in range(1, PARTS):
+            keys = lax.max(keys, parts[:, i])
+    found: Array = lax.reduce(keys, lowest, lax.max, (axis,))
+    return found
 
 
 def _keys(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32, I8, U8
+from pto_jax.ir.dtypes import F32, I8, U8, DType
 from pto_jax.ir.types import QuantType, RoundMode
 
 from . import convert
@@ -19,7 +19,7 @@ from .region import fit, flush, merge, sizes
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
-    from jaxtyping import UInt32
+    from jaxtyping import Bool, Float32, UInt8, UInt32
 
     from .arrays import Words
 
@@ -38,14 +38,48 @@ def _tquant(c: Context, inputs: Inputs) -> Outputs:
     assert not isinstance(a, Integer)
     old = lanes(inputs, "dst").words
     x = flush(c, lanes(inputs, "src").words, F32)
-    value = a.mul(a.decode(x), a.decode(_row_parameter(c, inputs, "scale", src.rows)))
+    scale = _row_parameter(c, inputs, "scale", src.rows)
+    limits = U8 if c.attrs["quant_type"] == QuantType.INT8_ASYM else I8
+    if not c.has("offset") and c.semantics.numerics == "exact":
+        codes = _codes(_product(x, scale), limits)
+        return {"dst": jnp.where(inside(c, inputs, "src", t.shape), fit(codes, t.shape, np.uint8(0)), old)}
+    value = a.mul(a.decode(x), a.decode(scale))
     if c.has("offset"):
         value = a.add(value, a.decode(_row_parameter(c, inputs, "offset", src.rows)))
     single = a.decode(flush(c, a.encode(value), F32)) if c.semantics.subnormals == "flush" else value
     wide = lax.convert_element_type(a.single(single), np.float64)
-    limits = U8 if c.attrs["quant_type"] == QuantType.INT8_ASYM else I8
     codes = convert.clamp_to_int(convert.round_whole(wide, RoundMode.RINT), limits, 0)
     return {"dst": jnp.where(inside(c, inputs, "src", t.shape), fit(codes, t.shape, np.uint8(0)), old)}
+
+
+def _product(x: UInt32[Array, "rows cols"], scale: UInt32[Array, "rows 1"]) -> Float32[Array, "rows cols"]:
+    """Products of float32 words, rounded once; below 2^-126, where every code is zero, any such number.
+
+    CPUs take float32 subnormals for zeros, so of such words the fraction, as a whole number, is multiplied.
+    """
+    number, missing = _normal(x)
+    factor, rest = _normal(scale)
+    power = jnp.where(missing, np.float32(2.0**-74), np.float32(1))
+    other = jnp.where(rest, np.float32(2.0**-74), np.float32(1))
+    return number * factor * (power * other)
+
+
+def _normal(words: UInt32[Array, "*shape"]) -> tuple[Float32[Array, "*shape"], Bool[Array, "*shape"]]:
+    """The float32 values of words, of subnormal ones 2^74 times the value; and which ones these are."""
+    magnitude = words & np.uint32(0x7FFFFFFF)
+    tiny = magnitude < np.uint32(1 << 23)
+    whole = lax.convert_element_type(lax.bitcast_convert_type(magnitude, np.int32), np.float32)
+    value = jnp.where(tiny, whole * np.float32(2.0**-75), lax.bitcast_convert_type(magnitude, np.float32))
+    sign = words & np.uint32(1 << 31)
+    return lax.bitcast_convert_type(lax.bitcast_convert_type(value, np.uint32) | sign, np.float32), tiny
+
+
+def _codes(value: Float32[Array, "*shape"], limits: DType) -> UInt8[Array, "*shape"]:
+    """Values rounded to nearest even and clamped to an integer type of 8 bits; NaN is 0."""
+    whole = lax.round(value, lax.RoundingMethod.TO_NEAREST_EVEN)
+    clamped = lax.clamp(np.float32(limits.min_int), whole, np.float32(limits.max_int))
+    number = lax.convert_element_type(jnp.where(value == value, clamped, np.float32(0)), np.int32)
+    return lax.convert_element_type(number, np.uint8)
 
 
 @rule("tdequant")

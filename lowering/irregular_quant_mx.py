@@ -101,6 +101,23 @@ def _encode(single: UInt32[Array, "*shape"], alg: MxQuantAlg) -> UInt8[Array, "*
     return jnp.where(magnitude < _U32(0x3A800000), sign, codes)
 
 
+def _scaled(
+    single: UInt32[Array, "lines groups 32"], exponent: UInt32[Array, "lines groups 1"]
+) -> UInt32[Array, "lines groups 32"]:
+    """float32 words times 2^(127 - exponent) of exponents up to 247; exact where a code is not zero.
+
+    CPUs take float32 subnormals for zeros: of such a word the fraction, as a whole number, is multiplied.
+    """
+    magnitude = single & _ABS
+    tiny = magnitude < _U32(1 << 23)
+    fraction = lax.convert_element_type(lax.bitcast_convert_type(magnitude, np.int32), np.float32)
+    number = jnp.where(tiny, fraction, lax.bitcast_convert_type(magnitude, np.float32))
+    power = (_U32(254) - exponent) << _U32(23)
+    low = jnp.where(exponent < _U32(254 - 149), power - _U32(149 << 23), _U32(0))
+    product = number * lax.bitcast_convert_type(jnp.where(tiny, low, power), np.float32)
+    return lax.bitcast_convert_type(product, _U32) | (single & ~_ABS)
+
+
 def _quantise(c: Context, words: UInt[Array, "lines elements"], alg: MxQuantAlg) -> _Groups:
     """Words [lines, elements] of the source, grouped along the second axis."""
     a, d = c.semantics.arithmetic(F32), c.dtype("src")
@@ -110,7 +127,10 @@ def _quantise(c: Context, words: UInt[Array, "lines elements"], alg: MxQuantAlg)
     largest = _largest(single, alg)
     exponent = _exponent(c, largest, alg)
     factor = _factor(exponent, largest)
-    scaled = flush(c, a.encode(a.mul(a.decode(single), a.decode(factor[:, :, None]))), F32)
+    if alg == MxQuantAlg.OCP_MX_FP8_E4M3:
+        scaled = _scaled(single, exponent[:, :, None])
+    else:
+        scaled = flush(c, a.encode(a.mul(a.decode(single), a.decode(factor[:, :, None]))), F32)
     if d == BF16 and alg in FP4_ALGS:
         scaled = bits.bf16_to_f32(bits.f32_to_bf16(scaled))
     codes = _encode(scaled, alg).reshape(lines, elements)

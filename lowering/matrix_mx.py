@@ -29,9 +29,7 @@ from .rules import Context, Inputs, Outputs, rule
 from .slicing import of_batches
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64, UInt8, UInt32
-
-    from .arrays import Values
+    from jaxtyping import UInt8, UInt32
 
 #: Elements have at most three fraction bits.
 _PRECISION = Precision(6, exact=True)
@@ -90,9 +88,8 @@ def _fold(types: tuple[DType, DType, DType]) -> Callable[..., UInt32[Array, "bat
     """The exact fold of batches; types are those of the elements of both factors and of their scales."""
 
     def portable(*words: UInt8[Array, "_ _"]) -> UInt32[Array, "M N"]:
-        factors = Factor(*words[:2]), Factor(*words[2:])
-        x, y = (_scaled(f, d, types[2], axis) for f, d, axis in zip(factors, types, (1, 0), strict=False))
-        return products.fold(_single(x), _single(y), _PRECISION, wide=(x, y))
+        a, b = Factor(*words[:2]), Factor(*words[2:])
+        return products.fold(a.words, b.words, _PRECISION, types[:2], scales=(a.scales, b.scales))
 
     def fold(*words: UInt8[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
         if 0 in words[0].shape + words[2].shape:
@@ -108,19 +105,6 @@ def _repeated(factor: Factor, axis: int) -> UInt8[Array, "rows cols"]:
     """The scale of every element."""
     scales = jnp.repeat(factor.scales, SCALE_GROUP, axis=axis)
     return lax.slice_in_dim(scales, 0, factor.words.shape[axis], axis=axis)
-
-
-def _scaled(factor: Factor, d: DType, scale: DType, axis: int) -> Values:
-    """Scaled elements in float64."""
-    words = bits.to_single(factor.words, d), bits.to_single(_repeated(factor, axis), scale)
-    return bits.decode32(words[0]) * bits.decode32(words[1])
-
-
-def _single(x: Float64[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """float32 words of scaled elements; a subnormal one for a finite value beyond float32."""
-    words = bits.encode32(x)
-    lost = ((words << np.uint32(1)) == np.uint32(0xFF000000)) & (lax.abs(x) < np.float64(np.inf))
-    return jnp.where(lost, np.uint32(1), words)
 
 
 @rule("tmatmul.mx", "tgemv.mx")

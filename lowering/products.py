@@ -21,23 +21,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
-from pto_jax.ir.dtypes import F32, DType
+from pto_jax.ir.dtypes import F8E8M0, F32, DType
+from pto_jax.isa.rules.matrix import SCALE_GROUP
 
 from . import bits, products_gpu
 from .platforms import by_platform
 from .words import x64
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Float64, Int, Shaped, UInt, UInt32
+    from jaxtyping import Bool, Float, Float32, Float64, Int, Shaped, UInt, UInt8, UInt32
 
 U32 = np.uint32
+#: Operands as they are given to what :func:`_careful` takes: float32 words, and float64 values or none.
+Prepare: TypeAlias = "Callable[..., tuple[Shaped[Array, 'batch _ _'], ...]]"
+#: Lower bounds of the exponent fields of what operands stand for, as :func:`_exponents` gives them.
+Exponents: TypeAlias = "Callable[..., tuple[UInt32[Array, ''], UInt32[Array, '']]]"
 #: Multiplications of a batch from which the native way repays its checks and its compile time.
 NATIVE_WORK = 1 << 18
 #: Multiplications per native step: large enough to hide the loop, small enough to stay in the caches.
@@ -67,26 +72,30 @@ def fold(
     precision: Precision,
     types: tuple[DType, DType] = (F32, F32),
     wide: tuple[Float64[Array, "M K"], Float64[Array, "K N"]] | None = None,
+    scales: tuple[UInt8[Array, "M groups"], UInt8[Array, "groups N"]] | None = None,
 ) -> UInt32[Array, "M N"]:
     """float32 words [M, N] of the fold over words x [M, K] and y [K, N] of two float types.
 
     ``wide`` are the operands as float64 where float32 words cannot hold them all; a word stands for an
-    element that it cannot hold if it is subnormal.
+    element that it cannot hold if it is subnormal. ``scales`` are f8e8m0 codes that elements of 8-bit types
+    are multiplied by, each for ``SCALE_GROUP`` of them along K.
     """
-    operands = (x, y, *(wide or ()))
-    result: Array = _batched(precision, types)(*(o[None] for o in operands))[0]
+    operands = (x, y, *(wide or scales or ()))
+    result: Array = _batched(precision, types, scales is not None)(*(o[None] for o in operands))[0]
     return result
 
 
 @cache
-def _batched(precision: Precision, types: tuple[DType, DType]) -> Callable[..., UInt32[Array, "batch M N"]]:
+def _batched(
+    precision: Precision, types: tuple[DType, DType], scaled: bool = False
+) -> Callable[..., UInt32[Array, "batch M N"]]:
     """The fold of batches; a further vmap only makes the batch larger."""
 
     @custom_vmap
     def run(*operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
         # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
         with x64():
-            return _evaluate(precision, types, *operands)
+            return _evaluate(precision, types, scaled, *operands)
 
     @run.def_vmap
     def _(
@@ -103,38 +112,100 @@ def _batched(precision: Precision, types: tuple[DType, DType]) -> Callable[..., 
 
 
 def _evaluate(
-    precision: Precision, types: tuple[DType, DType], *operands: Shaped[Array, "batch _ _"]
+    precision: Precision, types: tuple[DType, DType], scaled: bool, *operands: Shaped[Array, "batch _ _"]
 ) -> UInt32[Array, "batch M N"]:
     (batch, m, k), n = operands[0].shape, operands[1].shape[2]
     if 0 in (batch, m, k, n):
         return jnp.zeros((batch, m, n), U32)
-    own = _own(precision, types, len(operands) > 2)
-    result: Array = by_platform(partial(_portable, precision, types), cuda=own)(*operands)
+    prepare = partial(_prepared, types, scaled)
+    own = _own(precision, types, len(operands) > 2, prepare if scaled else _as_given)
+    exponents = partial(_least_scaled, types) if scaled else None
+    result: Array = by_platform(partial(_portable, precision, prepare, exponents), cuda=own)(*operands)
     return result
 
 
 def _own(
-    precision: Precision, types: tuple[DType, DType], wide: bool
+    precision: Precision, types: tuple[DType, DType], wide: bool, prepare: Prepare
 ) -> Callable[..., UInt32[Array, "batch M N"]]:
     """The way of GPUs."""
-    return (
-        partial(_careful, precision, settle=bits.settle32_apart)
-        if wide
-        else partial(products_gpu.fold, types=types)
+    if not wide:
+        return partial(products_gpu.fold, types=types)
+    return lambda *operands: _careful(precision, *prepare(*operands), settle=bits.settle32_apart)
+
+
+def _as_given(*operands: Shaped[Array, "batch _ _"]) -> tuple[Shaped[Array, "batch _ _"], ...]:
+    return operands
+
+
+def _prepared(
+    types: tuple[DType, DType], scaled: bool, *operands: Shaped[Array, "batch _ _"]
+) -> tuple[Shaped[Array, "batch _ _"], ...]:
+    """Operands as float32 words, with their float64 values where words cannot hold them all."""
+    singles = [bits.to_single(o, d) for o, d in zip(operands, types, strict=False)]
+    if not scaled:
+        return (*singles, *operands[2:])
+    spread = [
+        jnp.repeat(s, SCALE_GROUP, axis=axis)[:, : o.shape[1], : o.shape[2]]
+        for o, s, axis in zip(operands[:2], operands[2:], (2, 1), strict=True)
+    ]
+    wide = (
+        bits.decode32(e) * bits.decode32(bits.to_single(s, F8E8M0))
+        for e, s in zip(singles, spread, strict=True)
     )
+    return (*map(_scaled, singles, spread), *wide)
+
+
+def _scaled(single: UInt32[Array, "*shape"], scale: UInt8[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    """float32 words, none of them subnormal, times powers of two; a subnormal where the exponent ends."""
+    magnitude = single & U32(0x7FFFFFFF)
+    power = lax.convert_element_type(scale, np.int32) - np.int32(127)
+    field = lax.convert_element_type(magnitude >> U32(23), np.int32) + power
+    moved = single + (lax.bitcast_convert_type(power, U32) << U32(23))
+    moved = jnp.where((field > np.int32(0)) & (field < np.int32(255)), moved, U32(1))
+    keeps = (magnitude == U32(0)) | (magnitude >= U32(0x7F800000))
+    moved = jnp.where(keeps, single, moved)
+    return jnp.where(power == np.int32(128), U32(F32.canonical_nan), moved)
+
+
+def _least_scaled(
+    types: tuple[DType, DType], x: UInt8[Array, "..."], y: UInt8[Array, "..."], *scales: UInt8[Array, "..."]
+) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
+    """:func:`_exponents` of scaled elements, from the least scale of a nonzero one."""
+    least = []
+    for o, s, axis, d in zip((x, y), scales, (2, 1), types, strict=True):
+        table = np.abs(bits.value_table(d))
+        smallest, largest = (
+            f(table[(table > 0) & (table < np.inf)]).astype(np.float32) for f in (np.min, np.max)
+        )
+        low, high = (int(v.view(U32) >> 23) for v in (smallest, largest))
+        # Out of float32's range, as scales below are.
+        scale = jnp.where(s > np.uint8(254 - high + 127), np.uint8(0), s)
+        spread = jnp.repeat(scale, SCALE_GROUP, axis=axis)[:, : o.shape[1], : o.shape[2]]
+        found = _smallest(jnp.where(_is_zero(o, d), np.uint8(255), spread))
+        field = lax.convert_element_type(found, np.int32) + np.int32(low - 127)
+        least.append(lax.convert_element_type(jnp.maximum(field, np.int32(0)), U32))
+    return least[0], least[1]
+
+
+def _is_zero(words: UInt8[Array, "*shape"], d: DType) -> Bool[Array, "*shape"]:
+    """Where codes of a type of at most 8 bits stand for zeros; HiFloat8 has one zero."""
+    magnitude = np.uint8(0xFF if d.name == "hif8" else (1 << (d.bits - 1)) - 1)
+    return (words & magnitude) == np.uint8(0)
 
 
 def _portable(
-    precision: Precision, types: tuple[DType, DType], *operands: Shaped[Array, "batch _ _"]
+    precision: Precision, prepare: Prepare, exponents: Exponents | None, *operands: Shaped[Array, "batch _ _"]
 ) -> UInt32[Array, "batch M N"]:
-    singles = (bits.to_single(o, d) for o, d in zip(operands, types, strict=False))
-    operands = (*singles, *operands[2:])
     (batch, m, k), n = operands[0].shape, operands[1].shape[2]
-    careful = partial(_careful, precision)
+
+    def careful(*operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
+        return _careful(precision, *prepare(*operands))
+
     small = max(m * k, k * n, m * n) <= CANARY_ELEMENTS
     if batch * m * k * n < NATIVE_WORK or not small:
         return careful(*operands)
-    result: Array = lax.platform_dependent(*operands, cpu=partial(_native, precision), default=careful)
+    native = partial(_native, precision, prepare=prepare, exponents=exponents)
+    result: Array = lax.platform_dependent(*operands, cpu=native, default=careful)
     return result
 
 
@@ -177,8 +248,17 @@ def odd_sum(x: Float64[Array, "*shape"], y: Float64[Array, "*shape"]) -> Float64
     return jnp.where((error != 0) & (error == error), odd, t)
 
 
-def _native(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
-    """XLA's product, in steps over the batch, each with a canary; failed steps are done again."""
+def _native(
+    precision: Precision,
+    *operands: Shaped[Array, "batch _ _"],
+    prepare: Prepare = _as_given,
+    exponents: Exponents | None = None,
+) -> UInt32[Array, "batch M N"]:
+    """XLA's product, in steps over the batch, each with a canary; failed steps are done again.
+
+    Operands are prepared in the steps: what one needs only to be done again is not computed before.
+    ``exponents`` are :func:`_exponents` of operands as they are given.
+    """
     batch, n = operands[0].shape[0], operands[1].shape[2]
     m, k = operands[0].shape[1:]
     padding = ((0, 0), (0, 0), (0, -n % COLUMNS))
@@ -194,18 +274,22 @@ def _native(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UInt
     def step(i: Int[Array, ""], out: UInt32[Array, "batch M N"]) -> UInt32[Array, "batch M N"]:
         at = jnp.minimum(i * np.int32(size), np.int32(batch - size))
         part = partial(_part, operands, at, size)
-        words, right = _attempt(precision, part())
+        least = None if exponents is None else exponents(*part())
+        words, right = _attempt(precision, prepare(*part()), least)
 
         def again(
             carry: tuple[UInt32[Array, "batch M N"], Bool[Array, ""]],
         ) -> tuple[UInt32[Array, "batch M N"], Bool[Array, ""]]:
-            return store(carry[0], at, _careful(precision, *part())), jnp.ones_like(carry[1])
+            return store(carry[0], at, _careful(precision, *prepare(*part()))), jnp.ones_like(carry[1])
 
         # A loop of no or one turn: its carry is updated in place, the result of a cond is copied.
         result: Array = lax.while_loop(lambda c: ~c[1], again, (store(out, at, words), right))[0]
         return result
 
-    blank = jnp.zeros((batch, m, n), U32) | (operands[0][:, :, :1] & operands[1][:, :1, :1] & U32(0))
+    first, second = (
+        lax.convert_element_type(o, U32) for o in (operands[0][:, :, :1], operands[1][:, :1, :1])
+    )
+    blank = jnp.zeros((batch, m, n), U32) | (first & second & U32(0))
     done: Array = lax.fori_loop(np.int32(0), np.int32(-(-batch // size)), step, blank)
     return done
 
@@ -217,19 +301,25 @@ def _part(
 
 
 def _attempt(
-    precision: Precision, operands: Sequence[Shaped[Array, "part _ _"]]
+    precision: Precision,
+    operands: Sequence[Shaped[Array, "part _ _"]],
+    least: tuple[UInt32[Array, ""], UInt32[Array, ""]] | None = None,
 ) -> tuple[UInt32[Array, "part M N"], Bool[Array, ""]]:
-    """Words of XLA's products, and whether they are known to be the fold's."""
+    """Words of XLA's products, and whether they are known to be the fold's.
+
+    ``least`` are :func:`_exponents` of the operands, where they are known.
+    """
     x, y = operands[:2]
     *canary, expected = _canary(x.shape[1], x.shape[2], y.shape[2])
     pairs = (jnp.concatenate([o, c[None]]) for o, c in zip((x, y), canary, strict=True))
     words = lax.bitcast_convert_type(dot(*(lax.bitcast_convert_type(p, np.float32) for p in pairs)), U32)
-    right = jnp.all(words[-1] == expected)
+    # The largest number where all bits are the same.
+    right = _smallest(~(words[-1:] ^ expected)) == U32(0xFFFFFFFF)
     if precision.fraction is not None:
-        least, other = _exponent(x), _exponent(y)
+        first, second = _exponents(x, y) if least is None else least
         # Every product, hence every sum, is a multiple of the last place of the smallest product.
-        normal = least + other >= U32(precision.fraction + 254 - 126)
-        right = right & normal & (jnp.minimum(least, other) > U32(0))
+        normal = first + second >= U32(precision.fraction + 254 - 126)
+        right = right & normal & (jnp.minimum(first, second) > U32(0))
     return _tidy(words[:-1]), right
 
 
@@ -250,17 +340,25 @@ def _tidy(words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     return jnp.where(magnitude > U32(0x7F800000), U32(F32.canonical_nan), words)
 
 
-def _exponent(words: UInt32[Array, "batch _ _"]) -> UInt32[Array, ""]:
-    """A lower bound of the exponent fields of the nonzero words; 255 if there are none."""
-    keys = (words << U32(1)) - U32(1)
+def _exponents(
+    x: UInt32[Array, "batch _ _"], y: UInt32[Array, "batch _ _"]
+) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
+    """Lower bounds of the exponent fields of the nonzero words of each; 255 if there are none."""
+    first, second = (_smallest((o << U32(1)) - U32(1)) >> U32(24) for o in (x, y))
+    return first, second
+
+
+def _smallest(words: UInt[Array, "batch _ _"]) -> UInt[Array, ""]:
+    """The smallest of all words."""
     # A reduction is a scalar loop, minima of slices are vector instructions.
     slices = next(s for s in (32, 16, 8, 4, 2, 1) if words[0].size % s == 0)
-    keys = keys.reshape(words.shape[0], slices, -1)
-    least = keys[:, 0]
+    words = words.reshape(words.shape[0], slices, -1)
+    least = words[:, 0]
     for i in range(1, slices):
-        least = jnp.minimum(least, keys[:, i])
-    smallest: Array = lax.reduce(least, U32(0xFFFFFFFF), lax.min, (0, 1))
-    return smallest >> U32(24)
+        least = jnp.minimum(least, words[:, i])
+    none = words.dtype.type(np.iinfo(words.dtype).max)
+    found: Array = lax.reduce(least, none, lax.min, (0, 1))
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -18,6 +18,7 @@ from ..profiles import ProfileName
 from .formats import GROUP, Block, Name as FormatName, Numerics, Settings, block_of, settings
 from .gradients import straight_through
 from .quantisation import Quantised, floats, lanewise, quantise, scale_of, single
+from .scaling import scaled
 from .sharding import names, of_sizes, on_each_part, partition, spec_of, whole_along
 from .tiling import cut, each, joined, stored
 
@@ -136,13 +137,15 @@ def _forward(
     a, b = stored((_operand(how, rows, scale, 1), _operand(how, w, w_scale, 0)))
     block = block_of(how.format, rows.shape[0], rows.shape[1], w.shape[1])
     left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
+    tiles = each(partial(_total, how, len(left)), *left, *right)
+    line = None if bias is None else cut(single(how, bias)[None], 1, block.n)
     if how.format.largest is not None:
         # Rows and columns that only pad have no scale of their own.
-        left += (cut(jnp.broadcast_to(a.scale, (len(rows), 1)), block.m, 1),)
-        right += (cut(jnp.broadcast_to(b.scale, (1, w.shape[1])), 1, block.n),)
-    if bias is not None:
-        right += (cut(single(how, bias)[None], 1, block.n),)
-    tiles = each(partial(_tile, how, len(left), bias is not None), *left, *right)
+        row = cut(jnp.broadcast_to(a.scale, (len(rows), 1)), block.m, 1)
+        column = cut(jnp.broadcast_to(b.scale, (1, w.shape[1])), 1, block.n)
+        tiles = scaled(how, tiles, row, column, line)
+    elif line is not None:
+        tiles = each(lambda t, b: ops.tcolexpandadd(t, b, **how.options).array, tiles, line)
     result = joined(tiles, len(rows), w.shape[1])
     if x.dtype != np.float32:
         to = {"float16": "f16", "bfloat16": "bf16"}[str(x.dtype)]
@@ -171,28 +174,16 @@ def _sides(how: Settings, x: Quantised, block: Block, side: int) -> tuple[Array,
     return tuple(cut(p, k, block.n).swapaxes(0, 1)[None] for p, k in parts)
 
 
-def _tile(how: Settings, count: int, biased: bool, *operands: Array) -> Array:
-    """One tile of the result: products along K, added up; scaled and biased."""
-    left, right = operands[:count], list(operands[count:])
-    bias = right.pop() if biased else None
-    scaled = how.format.largest is not None
-    scales = (left[-1], right.pop()) if scaled else None
-    left = left[:-1] if scaled else left
+def _total(how: Settings, count: int, *operands: Array) -> Array:
+    """The sums of one tile of the result: products along K, added up."""
+    left, right = operands[:count], operands[count:]
     sources = [*left, *right]
     multiply, add = (
         (ops.tmatmul_mx, ops.tmatmul_mx_acc) if how.format.name == "mx" else (ops.tmatmul, ops.tmatmul_acc)
     )
-    total = multiply(*(s[0] for s in sources), **how.options).array
+    total: Array = multiply(*(s[0] for s in sources), **how.options).array
     if len(sources[0]) > 1:
         total = lax.scan(
             lambda t, s: (add(t, *s, **how.options).array, None), total, tuple(s[1:] for s in sources)
         )[0]
-    if how.format.name == "int8":
-        total = ops.tcvt(total, dst="f32", **how.options).array
-    if scales is not None:
-        total = ops.tcolexpandmul(
-            ops.trowexpandmul(total, scales[0], **how.options), scales[1], **how.options
-        )
-    if bias is not None:
-        total = ops.tcolexpandadd(total, bias, **how.options)
-    return total if isinstance(total, jax.Array) else total.array
+    return total

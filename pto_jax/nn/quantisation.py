@@ -241,6 +241,8 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
             found = jnp.percentile(jnp.abs(x), percentile, axes).reshape(shape)
         elif axis is None:
             found = _row_maxima(how, _row_maxima(how, x.reshape(-1, (x.shape or (1,))[-1])).reshape(1, -1))
+        elif sorted(axes) == list(range(len(axes))):
+            found = _column_maxima(how, x.reshape(math.prod(x.shape[: len(axes)]), -1))
         else:
             kept = tuple(i for i in range(x.ndim) if i not in axes)
             count = math.prod(x.shape[i] for i in kept)
@@ -273,6 +275,19 @@ def _row_maxima(how: Settings, matrix: Array) -> Array:
     tiles = each(maxima, cut(matrix, rows, cols))
     found = joined(tiles, matrix.shape[0], tiles.shape[1])
     return found if found.shape[1] == 1 else _row_maxima(how, found)
+
+
+def _column_maxima(how: Settings, matrix: Array) -> Array:
+    """The largest magnitude of each column [1, C] of a matrix [R, C]: those of the rows of its transpose."""
+    cols, rows = vector_size(matrix.shape[::-1])
+
+    def maxima(t: Array) -> Array:
+        found: Array = ops.tcolmax(ops.tabs(t, **how.options), **how.options).array
+        return found
+
+    tiles = each(maxima, cut(matrix, rows, -(-cols // COLUMNS) * COLUMNS))
+    found = joined(tiles, tiles.shape[0], matrix.shape[1])
+    return found if found.shape[0] == 1 else _column_maxima(how, found)
 
 
 @lru_cache

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax.ir.dtypes import F32, I32, DType, from_numpy
 from pto_jax.ir.types import BLayout, TileType
+from pto_jax.lowering import folds, numerics
+from pto_jax.lowering.words import x64
 
 ROWS, COLS = 16, 32
 Words = NDArray[Any]
@@ -234,3 +236,19 @@ def test_expanded_columns_repeat_with_the_dynamic_width_of_the_block() -> None:
     got = np.asarray(jax.vmap(add)(np.array([8, 1], np.int32)))
     np.testing.assert_array_equal(got[0], x + np.tile(block[:, :8], (1, 4)))
     np.testing.assert_array_equal(got[1], x + block[:, :1])
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("cols", [5, 64])
+def test_one_reduction_finds_what_the_first_strict_extreme_is(cols: int, largest: bool) -> None:
+    draw = np.random.default_rng(cols)
+    choices = np.array(
+        [0, 1 << 31, 1, (1 << 31) + 1, 0x7F800000, 0xFF800000, 0x7FC00000, 0x3F800000], np.uint32
+    )
+    words = choices[draw.integers(0, len(choices), (4096, cols))]
+    words[:2048] = choices[draw.integers(0, 3, (2048, cols))]
+    a = numerics.arithmetic(F32)
+    with x64():
+        found = jax.jit(lambda w: folds.extreme(a, w, largest, cols, 1))(words)
+        wanted = jax.jit(lambda w: folds.first_extreme(w.T, F32, largest, cols)[1])(words)
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))

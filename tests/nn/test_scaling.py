@@ -1,0 +1,60 @@
+"""Scaled sums in float32 against the instructions, where exponents are ordinary and where they are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pto_jax.nn import scaling
+from pto_jax.nn.formats import settings
+from pto_jax.nn.tiling import each
+
+DRAW = np.random.default_rng(0)
+M, N = 16, 32
+
+
+def operands(format: str, power: int, bias_power: int) -> list[Any]:
+    largest = 127 * 127 * 64 if format == "int8" else 1 << 24
+    total = DRAW.integers(-largest, largest, (2, 1, M, N), np.int32)
+    total[DRAW.random(total.shape) < 0.1] = 0
+    if format == "fp8":
+        total = total.astype(np.float32) * np.float32(2.0**-18)
+    shapes = ((2, 1, M, 1), (1, 1, 1, N), (1, 1, 1, N))
+    powers = (power, power, bias_power)
+    lines = [
+        (DRAW.standard_normal(s) * 2.0**p).astype(np.float32) for s, p in zip(shapes, powers, strict=True)
+    ]
+    lines[0][0, 0, :2, 0] = 0, np.nan
+    return [jnp.asarray(a) for a in (total, *lines)]
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize(
+    ("power", "bias_power", "native"),
+    [(-8, -3, True), (-52, -3, False), (-72, -140, False), (-8, -130, False), (60, 0, True)],
+)
+@pytest.mark.parametrize("format", ["int8", "fp8"])
+def test_bits_are_those_of_the_instructions(
+    format: str, power: int, bias_power: int, native: bool, biased: bool
+) -> None:
+    how = settings("test", format, None, "exact")
+    total, row, column, bias = operands(format, power, bias_power)
+    line = bias if biased else None
+    given = (row, column, bias) if biased else (row, column)
+    found = np.asarray(jax.jit(lambda *a: scaling.scaled(how, *a))(total, row, column, line))
+    wanted = np.asarray(each(lambda *t: scaling._tile(how, *t), total, *given))
+    np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
+    if biased:
+        assert bool(scaling._normal(how, *given)) == native
+
+
+def test_float32_alone_loses_subnormals() -> None:
+    how = settings("test", "int8", None, "exact")
+    given = operands("int8", -72, -140)
+    lost = np.asarray(jax.jit(scaling._native)(*given))
+    wanted = np.asarray(each(lambda *t: scaling._tile(how, *t), *given))
+    assert (lost.view(np.uint32) != wanted.view(np.uint32)).any()
