@@ -1,7 +1,7 @@
 """Mutation fuzz of the parser, the verifier and the printer.
 
-``python -m pto_jax.campaign.text.fuzz --seed S --count N --jobs J`` damages N program texts and checks
-what :mod:`.text_check` asks of each, in worker processes with limits of time and memory. Input number n of a
+``python -m tests.text.mutation.fuzz --seed S --count N --jobs J`` damages N program texts and checks
+what :mod:`.check` asks of each, in worker processes with limits of time and memory. Input number n of a
 seed is the same text whatever the other options are, so that ``--start`` goes on where a run ended;
 ``--show`` prints it. Exit status 1 when something was found.
 """
@@ -21,9 +21,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from .check import Finding, check
-from .corpus import Corpus
-from .mutations import mutate
+from tests.text.mutation.check import Finding, check
+from tests.text.mutation.corpus import Corpus
+from tests.text.mutation.mutations import mutate
 
 #: Bytes that a worker may allocate beyond what it has after its start.
 MEMORY = 1 << 30
@@ -249,7 +249,7 @@ def _lost(worker: _Worker, waiting: list[Task]) -> TextFuzzReport:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m pto_jax.campaign.text.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.text.mutation.fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, metavar="S")
     parser.add_argument("--start", type=int, default=0, metavar="N", help="first input (default: 0)")
     parser.add_argument("--count", type=int, default=1000, metavar="N", help="inputs (default: 1000)")

@@ -14,14 +14,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
-from ...examples import EXAMPLES
-from ...generate.options import PRESETS
-from ...generate.programs import generate
-from ...ir.program import Program
-from ...isa import instructions
-from ...isa.samples.operations import legal_samples, to_program
-from ...profiles import PROFILES
-from ...text import print_program
+from pto_jax.examples import EXAMPLES
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import generate
+from pto_jax.ir.program import Program
+from pto_jax.isa import instructions
+from pto_jax.isa.samples.operations import legal_samples, to_program
+from pto_jax.profiles import PROFILES
+from pto_jax.text import print_program
 
 Form = Literal["as", "ssa", "dps"]
 SPELLINGS: tuple[Form, ...] = ("as", "ssa", "dps")
@@ -61,7 +61,7 @@ def _examples() -> list[Callable[[], str]]:
 
 @cache
 def _example(name: str, form: Form | None) -> str:
-    from ...text import parse
+    from pto_jax.text import parse
 
     text = EXAMPLES[name].path.read_text(encoding="utf-8")
     return text if form is None else print_program(parse(text), form)

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Literal
 
-from ...api import verify
-from ...errors import Diagnostic, PtoError
-from ...ir.program import Program
-from ...profiles import PROFILE_NAMES
-from ...text import parse, print_program
-from .corpus import FORMS, Form
+from pto_jax.api import verify
+from pto_jax.errors import Diagnostic, PtoError
+from pto_jax.ir.program import Program
+from pto_jax.profiles import PROFILE_NAMES
+from pto_jax.text import parse, print_program
+from tests.text.mutation.corpus import FORMS, Form
 
 #: CPU seconds that reading, verifying and printing one text may take together.
 SECONDS = 1.0

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from pto_jax.api import verify
-from pto_jax.campaign.text import check as text_check
-from pto_jax.campaign.text.check import Finding, check
-from pto_jax.campaign.text.corpus import Corpus
-from pto_jax.campaign.text.fuzz import Found, Task, TextFuzzReport, damaged, fuzz, minimal, run
-from pto_jax.campaign.text.mutations import MAX_CHARACTERS, MUTATIONS, Mutation
 from pto_jax.errors import Diagnostic, ParseError
 from pto_jax.ir.program import Program
 from pto_jax.text import parse, print_program
+from tests.text.mutation import check as text_check
+from tests.text.mutation.check import Finding, check
+from tests.text.mutation.corpus import Corpus
+from tests.text.mutation.fuzz import Found, Task, TextFuzzReport, damaged, fuzz, minimal, run
+from tests.text.mutation.mutations import MAX_CHARACTERS, MUTATIONS, Mutation
 
 CORPUS = Corpus(generated=40)
 TILE = "!pto.tile_buf<vec, 16x64xf32>"

@@ -169,8 +169,8 @@ def _word(rng: random.Random, text: str, other: str) -> str:
 
 @cache
 def _names() -> tuple[str, ...]:
-    from ...ir.dtypes import ALL_DTYPES
-    from ...isa import instructions
+    from pto_jax.ir.dtypes import ALL_DTYPES
+    from pto_jax.isa import instructions
 
     attributes = (a.name for i in instructions().values() for a in i.attributes)
     names = (
@@ -206,7 +206,7 @@ def _size(rng: random.Random, text: str, other: str) -> str:
 
 def _type(rng: random.Random, text: str, other: str) -> str:
     """An element type replaced wherever it stands."""
-    from ...ir.dtypes import ALL_DTYPES, find_dtype
+    from pto_jax.ir.dtypes import ALL_DTYPES, find_dtype
 
     there = [
         word
@@ -221,7 +221,7 @@ def _type(rng: random.Random, text: str, other: str) -> str:
 
 def _instruction(rng: random.Random, text: str, other: str) -> str:
     """An instruction replaced by one with as many operands, in one place."""
-    from ...isa import instructions
+    from pto_jax.isa import instructions
 
     table = instructions()
     places = [m for m in re.finditer(r"(?<![\w%.])(?:pto\.)?(t[a-z.]+)", text) if m[1] in table]

@@ -1,1 +1,0 @@
-"""Mutation fuzz of the parser, the verifier and the printer."""
