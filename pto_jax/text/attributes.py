@@ -115,7 +115,7 @@ MAX_EVENT = 63
 def member(cls: type[E], text: str) -> E | None:
     """The member called ``text`` in any case, with or without underscores and prefix.
 
-    >>> member(SLayout, "NoneBox"), member(Pipe, "PIPE_MTE2")
+    >>> member(enums.SLayout, "NoneBox"), member(enums.Pipe, "PIPE_MTE2")
     (<SLayout.NONE_BOX: 0>, <Pipe.MTE2: 4>)
     """
     name = text.replace("_", "").lower()
