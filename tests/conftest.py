@@ -1,9 +1,41 @@
-"""Two host devices for the sharding tests; JAX reads the flag when it is first imported."""
+"""What holds in every test: two host devices, and equal programs compiled once.
+
+JAX reads the flag for the devices when it is first imported.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+
+import pytest
 
 _FLAG = "--xla_force_host_platform_device_count=2"
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A compilation cache of this process for this run.
+
+    Functions are traced anew in each test, many to a program that another test has compiled. Processes have
+    one each, for JAX writes its files in place, where another process would read the first half of one.
+    What was compiled during the collection has settled that there is no cache, hence the reset.
+    """
+    import jax
+    from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+    settings = {
+        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("compiled")),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: jax.config.values[name] for name in settings}
+    for name, value in settings.items():
+        jax.config.update(name, value)  # type: ignore[no-untyped-call]
+    reset_cache()  # type: ignore[no-untyped-call]
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)  # type: ignore[no-untyped-call]
+    reset_cache()  # type: ignore[no-untyped-call]
