@@ -1,4 +1,4 @@
-"""What holds in every test: two host devices, and equal programs compiled once.
+"""What holds in every test: two host devices, equal programs compiled once, and how many variants run.
 
 JAX reads the flag for the devices when it is first imported.
 """
@@ -6,6 +6,7 @@ JAX reads the flag for the devices when it is first imported.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
@@ -39,3 +40,21 @@ def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     for name, value in before.items():
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
     reset_cache()  # type: ignore[no-untyped-call]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of tests that are marked ``variants(n)``, n variants are of every run and the others are slow."""
+    tests: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("variants") and not item.get_closest_marker("slow"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for variants in tests.values():
+        marker = variants[0].get_closest_marker("variants")
+        assert marker is not None
+        (count,) = marker.args
+        # Evenly spaced, the first and the last among them.
+        kept = {i * (len(variants) - 1) // max(1, count - 1) for i in range(count)}
+        for i, item in enumerate(variants):
+            if i not in kept:
+                item.add_marker(pytest.mark.slow)

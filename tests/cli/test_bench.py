@@ -25,6 +25,7 @@ def test_the_looped_program_has_about_100_instructions_and_is_legal() -> None:
     assert not [d for d in pto.verify(program) if d.severity == "error"]
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_examples_are_measured_against_computes_the_same(name: str) -> None:
     example = EXAMPLES[name]

@@ -67,6 +67,7 @@ def test_there_are_hundreds() -> None:
     assert len(PROGRAMS) >= 250
 
 
+@pytest.mark.variants(90)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_damaged_programs_are_rejected_with_a_place(
     name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -37,6 +37,7 @@ def _files() -> Iterator[Any]:
         yield pytest.param(path, id=path.stem, marks=marks)
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("path", list(_files()))
 def test_every_required_case_passes(path: Path) -> None:
     together = partial(run_cases_engine, compiler_options=QUICK)

@@ -13,6 +13,7 @@ SIDE = 8
 NAMES = [f"t{a}{o}" for a in ("row", "col") for o in ("sum", "prod", "max", "min", "argmax")]
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize("profile", ["cpu_sim", "a5"])
 @pytest.mark.parametrize("name", [*NAMES, "tpairreducesum"])
 def test_engine_and_interpreter_agree(name: str, profile: str) -> None:

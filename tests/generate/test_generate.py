@@ -37,6 +37,7 @@ def test_a_case_is_a_function_of_seed_and_index() -> None:
     assert first.id == "830f74dcb9427b82" and len({case.program for case in cases(3, 20)}) == 20
 
 
+@pytest.mark.variants(5)
 @pytest.mark.parametrize("name", list(ALL))
 def test_programs_are_legal_and_their_text_says_the_same(name: str) -> None:
     """``PTO_GENERATED`` is the number of programs, over all presets together."""

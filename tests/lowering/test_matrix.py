@@ -285,6 +285,7 @@ def test_products_compose_with_jit_in_jit_and_nested_vmap() -> None:
     same(got, integer_fold(a, b[:, None]))
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("profile", "mode", "wanted"),
     [

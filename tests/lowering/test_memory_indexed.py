@@ -84,6 +84,7 @@ def check(program: pto.Program, data: TileType, index: TileType, profile: str, *
         assert not different.any(), (b, np.argwhere(different)[:5], found[b][different], wanted[different])
 
 
+@pytest.mark.variants(4)
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize("profile", ["cpu_sim", "a2a3", "a5"])
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ def test_nan_lines_give_the_same_batched_and_alone(name: str) -> None:
 SLOW_FOLDS = {("tcolsum", np.float16), ("tcolprod", np.float16), ("trowprod", ml_dtypes.bfloat16)}
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

@@ -27,6 +27,7 @@ def _jitted(count: int) -> Any:
     return jax.jit(lambda x, p, a: (slices.read(x, a, count), slices.write(x, p, a)))
 
 
+@pytest.mark.variants(5)
 @pytest.mark.parametrize("start", STARTS)
 def test_a_slice_of_a_line(start: int) -> None:
     read, written = np.zeros(4, np.uint32), LINE.copy()

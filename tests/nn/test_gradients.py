@@ -79,6 +79,7 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("way", WAYS)
 def test_it_composes_with_transformations(way: str) -> None:
     """Cubes of exactly represented numbers: kernel and reference agree, so their derivatives must."""

@@ -39,6 +39,7 @@ def test_percentiles(axis: Any) -> None:
     np.testing.assert_allclose(found, top / 127, rtol=1e-6)
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("format", LARGEST)
 @pytest.mark.parametrize("axis", [None, -1, (0, 2)])
 def test_codes_are_those_of_numpy_and_come_back(format: str, axis: Any) -> None:

@@ -70,6 +70,7 @@ def test_every_16_bit_code_to_every_float(source: str, d: str, profile: str) -> 
     same_floats(convert(x, d, profile, **off), x.astype(np.float32).astype(ARRAY[d]), d)
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize(
     ("source", "d", "mode", "saturate"),
     [
@@ -158,6 +159,7 @@ def _modes() -> list[Any]:
     return cases
 
 
+@pytest.mark.variants(10)
 @pytest.mark.parametrize(("d", "mode", "saturate"), _modes())
 def test_f32_in_every_rounding_mode(d: str, mode: RoundMode, saturate: bool) -> None:
     x = numbers(d)

@@ -39,6 +39,7 @@ def run(name: str, *sources: NDArray[Any], jit: bool) -> NDArray[Any]:
     return np.asarray(jax.jit(lambda: call(*tiles))() if jit else call(*tiles))
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("d", TYPES)
 def test_sums_differences_and_products_wrap(d: str, jit: bool) -> None:
@@ -65,6 +66,7 @@ def divided(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any
     return wrapped.reshape(x.shape), np.array(rest, x.dtype).reshape(x.shape)
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("d", TYPES)
 def test_division_never_traps(d: str, jit: bool) -> None:

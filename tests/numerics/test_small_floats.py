@@ -109,6 +109,7 @@ def test_every_value_encodes_to_its_code(name: str) -> None:
         assert (found[~number] == NAN[name]).all()
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("name", FLOATS)
 def test_what_lies_between_two_codes_is_rounded_to_nearest_even(name: str) -> None:
     d = dtype(name)
@@ -142,6 +143,7 @@ def test_random_numbers_round_as_ml_dtypes_rounds(name: str) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("name", FLOATS)
 def test_beyond_the_largest_value(name: str) -> None:
     """Saturating conversions give the largest finite value; others infinity, or NaN, or what there is."""

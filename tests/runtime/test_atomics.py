@@ -28,6 +28,7 @@ def adding(source: Source, d: str, strides: tuple[Any, Any]) -> pto.Program:
     return program
 
 
+@pytest.mark.variants(2)
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize("strides", [(16, 1), (5, 1), (5, 3), ("%s", "%t")])
 def test_lanes_that_share_an_element_add_in_row_major_order(

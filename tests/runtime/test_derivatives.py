@@ -78,6 +78,7 @@ AT_ONCE: dict[str, Callable[[Function, Any], Any]] = {
 }
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize("how", [*WAYS, *AT_ONCE])
 def test_a_derivative_that_is_used_is_an_error(source: Source, kernel: Any, how: str) -> None:
     k = kernel(source)
@@ -88,6 +89,7 @@ def test_a_derivative_that_is_used_is_an_error(source: Source, kernel: Any, how:
         (WAYS | AT_ONCE)[how](lambda x: k(x, ZERO, 1.0)["z"], X)
 
 
+@pytest.mark.variants(5)
 @pytest.mark.parametrize("how", WAYS)
 def test_straight_through_stopped_outside_the_call(source: Source, kernel: Any, how: str) -> None:
     k = kernel(source)

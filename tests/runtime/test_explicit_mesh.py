@@ -30,6 +30,7 @@ def _batch() -> Iterator[Any]:
         yield jax.device_put(x, NamedSharding(mesh, PartitionSpec("i")))  # type: ignore[no-untyped-call]
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("jit", [True, False])
 def test_results_are_sharded_as_their_batch(batch: Any, way: str, jit: bool) -> None:

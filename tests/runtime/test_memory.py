@@ -65,6 +65,7 @@ def extents(layout: str, shape: tuple[int, ...]) -> tuple[int, int]:
     return (full[3], lead * full[4]) if layout == "dn" else (lead * full[3], full[4])
 
 
+@pytest.mark.variants(5)
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize(("layout", "shape", "strides"), VIEWS)
 def test_views_of_every_rank_static_and_from_arguments(
@@ -100,6 +101,7 @@ def test_windows_with_dynamic_offsets(source: Source, agree: Agree, o: int, p: i
     assert (out == wanted).all()
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize(("o", "p"), [(10, 0), (-3, 0), (0, 2**40), (-(2**40), 5), (12, 0), (0, -1)])
 def test_lanes_outside_the_buffer_read_zero_and_are_not_written(source: Source, o: int, p: int) -> None:
     x, z = words(240) | np.uint32(1), words(240)
@@ -146,6 +148,7 @@ def test_lanes_beyond_the_window_are_not_transferred(source: Source, dynamic: bo
     assert not kernel(x, -x, 4, 4)[1].problems()
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize("arch", ["a3", "a5", "cpu_sim"])
 @pytest.mark.parametrize("pad", [0, 1, 2, 3])
 @pytest.mark.parametrize("layout", ["row_major", "col_major"])
@@ -199,6 +202,7 @@ SHARED = {
 }
 
 
+@pytest.mark.variants(4)
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize(
     ("name", "arch"),

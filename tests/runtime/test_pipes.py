@@ -258,6 +258,7 @@ def test_slots_in_global_memory_are_used_in_turn_in_a_loop_of_unknown_length(agr
             np.testing.assert_array_equal(out["s"][i], x @ x if i < n else np.zeros((16, 16)))
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(("split", "n"), [(3, 13), (4, 13), (3, 15), (4, 1)])
 def test_an_odd_number_is_rounded_up_for_the_first_core(agree: Agree, split: int, n: int) -> None:
     acc = ACC.format("f32", ", valid=?x?")
@@ -346,6 +347,7 @@ def converting(
     return accepted(program(arch, cube, vector, source, target, s))
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("relu", ["no_relu", "normal_relu"])
 @pytest.mark.parametrize(
     ("quant", "target"), [("f32_f16", "f16"), ("no_convert", "f32"), ("f32_bf16", "bf16")]

@@ -334,6 +334,7 @@ MEMREFS = {
 }
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("name", MEMREFS)
 def test_memref_arguments(name: str, agree: Agree) -> None:
     program, offset, pitch = MEMREFS[name]

@@ -76,6 +76,7 @@ def encode(values: Array, kind: Any) -> Array:
 # --- Mechanism ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize(("profile", "d"), [(p, d) for p, d in SUPPORTED if d in NUMPY])
 def test_dst_is_the_sum_of_the_lanes_of_src0_and_src1(profile: str, d: str) -> None:
     kind = np.dtype(NUMPY[d])
@@ -160,6 +161,7 @@ def test_the_domain_is_valid_row_times_valid_col(region: tuple[int, int]) -> Non
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize("profile", HARDWARE)
 @pytest.mark.parametrize("d", list(NUMPY))
 def test_moved_lanes_outside_a_source_are_all_one_bits(d: str, profile: str) -> None:
@@ -171,6 +173,7 @@ def test_moved_lanes_outside_a_source_are_all_one_bits(d: str, profile: str) -> 
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("profile", HARDWARE)
 @pytest.mark.parametrize("which", [0, 1], ids=["src0", "src1"])
 @pytest.mark.parametrize("d", ["f32", "f16", "bf16"])
@@ -185,6 +188,7 @@ def test_a_float_lane_outside_a_source_reads_nan(d: str, which: int, profile: st
     assert np.isnan(got[outside]).all()
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize("which", [0, 1], ids=["src0", "src1"])
 @pytest.mark.parametrize(("profile", "d"), [(p, d) for p, d in SUPPORTED if p in HARDWARE and d[0] in "iu"])
 def test_an_integer_lane_outside_a_source_reads_minus_one_or_the_maximum(
@@ -214,6 +218,7 @@ def test_u8_255_and_i32_minus_one_take_part_in_comparisons() -> None:
         assert out[0, 0] == 3 and (out[1:] == -1).all()
 
 
+@pytest.mark.variants(5)
 @pytest.mark.parametrize(("profile", "d"), [x for x in SUPPORTED if x[0] == "cpu_sim"])
 def test_the_simulator_reads_the_backing_bits(profile: str, d: str) -> None:
     bits = pto.dtype(d).bits

@@ -98,6 +98,7 @@ def same(got: Any, want: Array) -> None:
 # --- Introduction, math interpretation ---------------------------------------------------------------
 
 
+@pytest.mark.variants(6)
 @pytest.mark.parametrize(("profile", "d"), SUPPORTED)
 def test_dst_is_src0_plus_scalar_plus_src1(profile: str, d: str) -> None:
     a, b = (random_values(n, d) for n in (1, 2))
@@ -368,6 +369,7 @@ def test_type_mismatches_between_tiles_are_rejected() -> None:
 # --- Valid region ------------------------------------------------------------------------------------
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize(("profile", "d"), [(p, d) for p, d in SUPPORTED if d in PAGE_TYPES])
 def test_valid_rows_and_cols_of_dst_are_the_iteration_domain(profile: str, d: str) -> None:
     a, b, old = (random_values(n, d) for n in (10, 11, 12))

@@ -124,6 +124,7 @@ def test_few_of_many_arrays_are_shown(folder: Path) -> None:
     assert len(found.inputs) == ARRAYS + 1 and found.inputs[-1] == f"{200 - ARRAYS} more"
 
 
+@pytest.mark.variants(20)
 @pytest.mark.parametrize("name", SPOILED)
 def test_what_cannot_be_read_is_said(folder: Path, name: str) -> None:
     SPOILED[name](folder)

@@ -136,6 +136,7 @@ def _altered_failures(machine: Altered, preset: str) -> Iterator[Case]:
     return (c for c in cases(5, 60, PRESETS[preset]) if compare_case(c, Oracle(), machine).is_failure)
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     "machine, preset, operation, most",
     [
