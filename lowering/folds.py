@@ -18,6 +18,7 @@ from pto_jax.ir.dtypes import F32, DType
 
 from . import bits, formulas
 from .numerics import ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
+from .platforms import expected
 from .slicing import slice_at
 
 if TYPE_CHECKING:
@@ -210,7 +211,8 @@ def extreme(
             bits.where(a.is_nan(values), np.float32(fill), values), size, np.float32(fill), axis
         )
         word = a.encode(lax.reduce(values, np.float32(fill), combine, (axis,)))
-    elif dtype.is_float and 2 * lines.shape[axis] <= _spare(dtype):
+    elif dtype.is_float and 2 * lines.shape[axis] <= _spare(dtype) and expected() == "cpu":
+        # GPUs compute both reductions of the other way in one kernel.
         word = _one_reduction(dtype, lines, largest, size, axis)
     else:
         keys, lowest = _keys(dtype, lines, largest)

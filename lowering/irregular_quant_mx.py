@@ -148,16 +148,18 @@ def _tquant_mx(c: Context, inputs: Inputs) -> Outputs:
     words = source(c, inputs, "src")
     found = _quantise(c, words.T if down else words, alg)
     codes = found.codes.T if down else found.codes
-    if t.dtype.pair_of:
-        codes = bits.pack(codes)
     groups = _count(c, v_row if down else v_col, found.exponent.shape[1])
     rows, cols = (groups * np.int32(GROUP), v_col) if down else (v_row, groups * np.int32(GROUP))
     old = lanes(inputs, "dst").words
     if c.profile == "cpu_sim" and t.dtype.packed:
         old = jnp.zeros_like(old)
     results = (_place_columns if down else _place_rows)(c, inputs, found, groups, v_col if down else v_row)
-    written = (iota(t.shape, 0) < rows) & (iota(t.shape, 1) < cols // np.int32(t.dtype.numbers))
-    return {"dst": jnp.where(written, fit(codes, t.shape, np.uint8(0)), old), **results}
+    # Of a last pair only the valid number is written.
+    shape = t.rows, t.cols * t.dtype.numbers
+    numbers = bits.unpack(old) if t.dtype.pair_of else old
+    written = (iota(shape, 0) < rows) & (iota(shape, 1) < cols)
+    numbers = jnp.where(written, fit(codes, shape, np.uint8(0)), numbers)
+    return {"dst": bits.pack(numbers) if t.dtype.pair_of else numbers, **results}
 
 
 def _count(c: Context, valid: Size, physical: int) -> Size:

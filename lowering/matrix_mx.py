@@ -39,7 +39,7 @@ class Factor(NamedTuple):
     """Words of a small float type, and words of the scale of every :data:`SCALE_GROUP` of them along K."""
 
     words: UInt8[Array, "*batch rows cols"]
-    scales: UInt8[Array, "*batch rows cols"]
+    scales: UInt8[Array, "*batch _ _"]
 
 
 def _factor(c: Context, inputs: Inputs, name: str, shape: tuple[int, int], sizes: Extents) -> Factor:

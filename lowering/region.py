@@ -226,7 +226,7 @@ def lanewise(module: str) -> Callable[[str, Callable[..., Words], tuple[str, ...
     """
 
     def register(name: str, formula: Callable[..., Words], reads: tuple[str, ...]) -> None:
-        def of_words(context: Context, *words: Words) -> Words:
+        def of_words(context: Context, *words: UInt[Array, "..."]) -> Words:
             return formula(context.arithmetic(), *words)
 
         of_words.__module__ = module

@@ -102,3 +102,32 @@ def test_numbers_become_pairs_and_pairs_numbers() -> None:
     args = (packed, np.zeros((4, 64), ml_dtypes.bfloat16))
     for out in (pto.compile(back)(*args), oracle.run(back, args)):
         np.testing.assert_array_equal(np.asarray(out["y"]).view(np.uint16).reshape(4, 64), wanted)
+
+
+@pytest.mark.parametrize("valid", [1, 17, 64])
+def test_of_a_last_pair_only_the_valid_number_is_written(valid: int) -> None:
+    """Groups run down the rows, so that the columns of codes may be odd."""
+    src, dst = f"!pto.tile_buf<vec, 32x64xf16, valid=32x{valid}>", "!pto.tile_buf<vec, 32x32x!pto.f4E2M1x2>"
+    exp, line = "!pto.tile_buf<vec, 1x64xui8>", "!pto.tile_buf<vec, 1x64xf16>"
+    program = pto.parse(
+        f"pto.tquant_dn ins(%src : {src}) outs(%dst, %exp, %max, %scaling : {dst}, {exp}, {line}, {line}) "
+        "{mx_alg = #pto<mx_alg OCP_MX_FP4_E2M1>}"
+    )
+    rng = np.random.default_rng(valid)
+    line_of = np.zeros((1, 64), np.float16)
+    args = {
+        "src": rng.standard_normal((32, 64)).astype(np.float16),
+        "dst": rng.integers(0, 256, (32, 32)).astype(np.uint8),
+        "exp": np.zeros((1, 64), np.uint8),
+        "max": line_of,
+        "scaling": line_of,
+    }
+    (op,) = program.walk()
+    types = {v.name: v.type for v in (*op.ins, *op.outs) if isinstance(v.type, pto.TileType)}
+    tiles = {name: oracle.OracleTile(types[name], array) for name, array in args.items()}
+    expected = oracle.run(program, tiles, profile="a5")["dst"].data
+    kernel = pto.compile(program, "a5", warn=False)
+    for found in (kernel(**args), kernel.eager(**args)):
+        np.testing.assert_array_equal(np.asarray(found["dst"].words), expected)
+    numbers, old = unpack_pairs(expected), unpack_pairs(args["dst"])
+    assert (numbers[:, valid:] == old[:, valid:]).all() and (numbers[:, :valid] != old[:, :valid]).any()

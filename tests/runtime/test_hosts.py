@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import zlib
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.ports import free_address
 
 #: What each process executes: address of the first one, its own number, files of tiles and of results.
 HOST = """
@@ -36,12 +37,6 @@ jax.distributed.shutdown()
 """
 
 
-def _free_address() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{listener.getsockname()[1]}"
-
-
 @pytest.mark.slow
 def test_two_processes_map_a_batch_together(tmp_path: Path) -> None:
     import pto_jax as pto
@@ -50,7 +45,7 @@ def test_two_processes_map_a_batch_together(tmp_path: Path) -> None:
     given, results = tmp_path / "given.npy", tmp_path / "results.npy"
     np.save(given, tiles)
     np.save(results, np.full_like(tiles, np.nan))
-    address, tree = _free_address(), str(Path(pto.__file__).parent.parent)
+    address, tree = free_address(), str(Path(pto.__file__).parent.parent)
     environment = os.environ | {
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": "--xla_force_host_platform_device_count=2",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import sqlite3
 import subprocess
 import time
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from pto_jax.campaign.fuzz.merge import merge
+from tests.ports import free_address
 
 
 def machines(against: str, tested: str) -> list[str]:
@@ -100,10 +100,7 @@ def test_the_case_that_ends_or_hangs_its_worker_is_found(fuzz: Any) -> None:
 @pytest.mark.slow
 def test_processes_that_meet_share_a_campaign_and_their_stores_merge(fuzz: Any) -> None:
     options = [*machines("right", "wrong"), "--count", 22, "--batch", 4]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    meeting = ["--coordinator", address, "--processes", 2, "--store", "part-{process}.sqlite"]
+    meeting = ["--coordinator", free_address(), "--processes", 2, "--store", "part-{process}.sqlite"]
     both = [fuzz.start(*options, *meeting, "--process", i) for i in (1, 0)]
     ended = [(p.communicate(timeout=120), p.returncode) for p in both]
     assert [status for _, status in ended] == [1, 1], ended
