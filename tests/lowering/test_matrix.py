@@ -310,6 +310,7 @@ def test_the_f32_modes_shorten_operands(profile: str, mode: RoundMode | None, wa
     assert (got == np.float32(wanted)).all()
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("row", [F32_ROW, ("f32", "f16", "f16"), ("f32", "f8e4m3", "f8e5m2")])
 def test_fast_products_are_close(row: tuple[str, ...]) -> None:
     rng = np.random.default_rng(9)

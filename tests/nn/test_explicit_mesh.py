@@ -66,6 +66,7 @@ def test_gradients_and_batches() -> None:
     np.testing.assert_array_equal(batch, nn.linear(X, W))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     ("axis", "typed"),
     [(-1, "float32[4@i,2,1]"), (0, "float32[1,2,40]"), (None, "float32[]")],

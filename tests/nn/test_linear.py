@@ -46,6 +46,7 @@ def test_values_are_those_of_numpy(format: str, rows: int, k: int, n: int) -> No
     np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("shape", [pytest.param((33,), marks=pytest.mark.slow), (2, 1, 3, 33), (0, 33)])
 def test_batches_of_any_shape(shape: tuple[int, ...]) -> None:
     x, w = normal(*shape), normal(33, 7)
@@ -123,6 +124,7 @@ def test_calibrated_scales_are_used() -> None:
     np.testing.assert_array_equal(nn.linear(x, w, scale=rows), nn.linear(x, w))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("format", [pytest.param("fp8", marks=pytest.mark.slow), "mx"])
 def test_fast_numerics_are_close(format: str) -> None:
     x, w = normal(8, 64), normal(64, 8)

@@ -13,7 +13,7 @@ from pto_jax.vectors.manifest import load_file
 FILES = sorted((Path(__file__).parents[1] / "golden").glob("*.npz"))
 
 
-@pytest.mark.variants(44)
+@pytest.mark.variants(22)
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_recorded_values(path: Path) -> None:
     results = [run_case(case, run_case_oracle) for case in load_file(path)]

@@ -54,6 +54,7 @@ def _kernel(case: Case) -> pto.Kernel:
     return pto.compile(case.parsed, entry=case.entry, grid=case.grid, warn=False)
 
 
+@pytest.mark.variants(14)
 @pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
 def test_a_program_leaves_and_prints_what_its_formula_says(
     case: Case, capsys: pytest.CaptureFixture[str]

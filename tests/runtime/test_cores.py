@@ -132,6 +132,7 @@ def striped(offset: str, step: int, out: str = "%row") -> str:
     }}"""
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("offset", "step", "out", "apart"),
     [

@@ -258,7 +258,7 @@ def test_slots_in_global_memory_are_used_in_turn_in_a_loop_of_unknown_length(agr
             np.testing.assert_array_equal(out["s"][i], x @ x if i < n else np.zeros((16, 16)))
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("split", "n"), [(3, 13), (4, 13), (3, 15), (4, 1)])
 def test_an_odd_number_is_rounded_up_for_the_first_core(agree: Agree, split: int, n: int) -> None:
     acc = ACC.format("f32", ", valid=?x?")

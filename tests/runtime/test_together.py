@@ -135,6 +135,7 @@ def test_while_loops_of_as_many_trips() -> None:
         assert (out[16 * n :] == y[16 * n :]).all()
 
 
+@pytest.mark.slow
 def test_while_loops_with_pipes_in_front_of_the_condition() -> None:
     """One tile more than there are trips; the last one is in no body."""
     x, y = matrices()
@@ -145,6 +146,7 @@ def test_while_loops_with_pipes_in_front_of_the_condition() -> None:
         assert (out[16 * n + 16 :] == y[16 * n + 16 :]).all()
 
 
+@pytest.mark.slow
 def test_tiles_may_wait_in_the_pipe_from_one_trip_of_a_while_loop_to_the_next() -> None:
     x, y = matrices()
     late = f"%i = arith.addi %n, %c0 : index\n {STORE}"
@@ -154,12 +156,14 @@ def test_tiles_may_wait_in_the_pipe_from_one_trip_of_a_while_loop_to_the_next() 
         assert (out[: 16 * n + 16] == np.tile(x[:16] @ x[:16], (n + 1, 1))).all()
 
 
+@pytest.mark.slow
 def test_a_while_loop_whose_course_the_text_shows() -> None:
     x, y = matrices()
     out = equal_everywhere(pipe_program(while_loop("%c3", PUSH), while_loop("%c3", STORE)), x, y, 0)["y"]
     assert (out[:48] == np.tile(x[:16] @ x[:16], (3, 1))).all() and (out[48:] == y[48:]).all()
 
 
+@pytest.mark.slow
 def test_while_loops_of_other_trips_break_a_rule() -> None:
     x, y = matrices()
     last = "%k = arith.addi %n, %c1 : index"
@@ -182,6 +186,7 @@ def test_a_while_loop_that_hands_on_more_than_it_takes_is_refused() -> None:
         kernel(x, y, 2)
 
 
+@pytest.mark.slow
 def test_a_while_loop_with_pipes_that_never_ends_stops() -> None:
     x, y = matrices()
     ever = "arith.cmpi eq, %i, %i"

@@ -115,7 +115,7 @@ def same(got: Array, want: Array) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.variants(12)
+@pytest.mark.variants(6)
 @pytest.mark.parametrize(("profile", "d", "name", "sign"), list(signs(SATURATING)))
 def test_two_sources_saturate_at_the_limits_of_the_type(profile: str, d: str, name: str, sign: int) -> None:
     a, b = operands(d)
@@ -130,7 +130,7 @@ def test_two_sources_saturate_at_the_limits_of_the_type(profile: str, d: str, na
         assert not np.isinf(got.astype(np.float32)).any()
 
 
-@pytest.mark.variants(10)
+@pytest.mark.variants(6)
 @pytest.mark.parametrize(
     ("profile", "d", "name", "sign"), list(signs([(p, d) for p, d in SATURATING if d not in FP8]))
 )

@@ -127,6 +127,7 @@ def test_sources_of_another_physical_shape_are_read_at_the_same_coordinates(prof
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.variants(10)
 @pytest.mark.parametrize(
     ("profile", "d", "dynamic"),
     [

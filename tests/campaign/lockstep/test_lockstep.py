@@ -81,6 +81,7 @@ def test_small_tables_in_a_row_have_every_instruction() -> None:
     assert few.of(count * SMALL_SPAN).opcodes != whole.opcodes
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("profile", ["cpu_sim", "a2a3", "a5"])
 def test_decoded_programs_pass_the_verifier(profile: ProfileName) -> None:
     tables = (table(profile), table(profile, 2), *(small(profile, n, 20) for n in range(6)))

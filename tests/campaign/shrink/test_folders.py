@@ -133,6 +133,7 @@ def test_wrong_use_is_a_clear_error(folder: Path, capsys: pytest.CaptureFixture[
     assert main(["replay", str(folder), "--dut-timeout", "0"]) == 2
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     "preset", [pytest.param(p, marks=() if p in QUICK else pytest.mark.slow) for p in PRESETS]
 )
