@@ -49,15 +49,19 @@ def with_entry(program: Program) -> Program:
 
 def _parts(program: Program) -> tuple[Function, Function] | None:
     """The cube part and the vector part, if the program consists of them."""
-    if any(f.is_entry for f in program.functions):
-        return None
     bodies = [f for f in program.functions if not f.external]
+    if any(f.is_entry for f in bodies) or not _of_both_kinds(bodies):
+        return None
     callees = {f.name for op in program.walk() if (f := called(program, op)) is not None}
     for parts in ([f for f in bodies if not f.private], [f for f in bodies if f.name not in callees]):
-        by_kind = {f.attrs.get(_KIND): f for f in parts}
-        if len(parts) == 2 and set(by_kind) == {KernelKind.CUBE, KernelKind.VECTOR}:
-            return by_kind[KernelKind.CUBE], by_kind[KernelKind.VECTOR]
+        if len(parts) == 2 and _of_both_kinds(parts):
+            cube, vector = sorted(parts, key=lambda f: f.attrs.get(_KIND) != KernelKind.CUBE)
+            return cube, vector
     return None
+
+
+def _of_both_kinds(functions: Sequence[Function]) -> bool:
+    return {KernelKind.CUBE, KernelKind.VECTOR} <= {f.attrs.get(_KIND) for f in functions}
 
 
 def _is_integer(value: Value) -> bool:

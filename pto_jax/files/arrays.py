@@ -49,6 +49,7 @@ _ENTRY = re.compile(
 )
 _SIZES = re.compile(r"\s*(?:\d{1,18}L?\s*,\s*)*(?:\d{1,18}L?\s*)?")
 _DTYPE = re.compile(r"[<>|=]?(?:\?|[biufcSUV]\d{0,9})")
+#: What reading a damaged archive raises; NotImplementedError is for a compression that zipfile lacks.
 _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,

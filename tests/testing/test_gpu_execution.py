@@ -94,7 +94,7 @@ ENTRY %main (a: s32[64]) -> s32[64] {
 
 
 def _results(hlo: str, llvm: str, argument: NDArray[Any]) -> list[NDArray[np.int32]]:
-    pytest.importorskip("llvmlite", reason="needs the extra gpu-check")
+    pytest.importorskip("llvmlite", reason="a package of the extra dev, which CI has")
     return [r.view(np.int32) for r in Execution(read(hlo), [llvm]).run([argument])]
 
 

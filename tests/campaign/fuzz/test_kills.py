@@ -81,7 +81,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture
 def dask(fuzz: Any) -> Iterator[Dask]:
-    pytest.importorskip("distributed")
+    pytest.importorskip("distributed", reason="a package of the extra dev, which CI has")
     cluster = Dask(fuzz.folder)
     yield cluster
     cluster.end()
