@@ -45,7 +45,7 @@ def test_failures_are_found_counted_and_kept(fuzz: Any) -> None:
 @pytest.mark.slow
 def test_interrupted_and_killed_campaigns_end_with_the_rows_of_an_uninterrupted_one(fuzz: Any) -> None:
     """Each ends in the middle of a block, which the next one continues; the last is killed in the second."""
-    options = [*machines("right", "steady"), "--count", 66, "--batch", 48]
+    options = [*machines("right", "steady"), "--count", 66, "--batch", 48, "--workers", 1]
     resumed = [*options, "--store", "s.sqlite", "--resume"]
     first = fuzz.start(*options, "--store", "s.sqlite")
     kept = _wait_for_cases(fuzz.folder / "s.sqlite", 5, first)
