@@ -23,7 +23,7 @@ class Host:
     """The kernels of LLVM modules, compiled for this machine."""
 
     def __init__(self, modules: Sequence[str], grids: Mapping[str, int]) -> None:
-        import llvmlite.binding as llvm  # type: ignore[import-not-found, unused-ignore]  # pyright: ignore
+        import llvmlite.binding as llvm
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
