@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.shrink.folder import About, save
 from pto_jax.campaign.shrink.search import Finding
 from pto_jax.campaign.targets import Oracle
-from pto_jax.generate.options import PRESETS
-from pto_jax.generate.programs import cases
+from tests.campaign.shrink.failures import failures
 from tests.campaign.shrink.planted import WRONG_ADDITION
 
 #: What code from a folder would make.
@@ -22,12 +20,10 @@ MARKER = "executed"
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of a failure that one of two machines of Python shows."""
-    for case in cases(6, 1000, PRESETS["straight"]):
-        outcome = compare_case(case, Oracle(), WRONG_ADDITION)
-        if outcome.kind == "different":
-            finding = Finding(outcome, Oracle().run(case), WRONG_ADDITION.run(case))
-            return save(tmp_path_factory.mktemp("f"), case, finding, About("tadd", "why", "oracle", "eager"))
-    raise AssertionError("no case has an addition")
+    outcome = next(o for o in failures("straight") if o.kind == "different")
+    case = outcome.case
+    finding = Finding(outcome, Oracle().run(case), WRONG_ADDITION.run(case))
+    return save(tmp_path_factory.mktemp("f"), case, finding, About("tadd", "why", "oracle", "eager"))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pto_jax.campaign.comparison import Outcome, compare_case
+from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.recorder import Keeper
 from pto_jax.campaign.shrink import reading
 from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK
@@ -17,6 +17,7 @@ from pto_jax.campaign.targets import Oracle
 from pto_jax.cli.main import main
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
+from tests.campaign.shrink.failures import failures
 from tests.campaign.shrink.planted import WRONG_ADDITION, Planted, last_column
 
 TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
@@ -25,16 +26,10 @@ TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
 QUICK = frozenset({"control", "cores", "memory"})
 
 
-def _failures(preset: str, count: int, machine: Planted = WRONG_ADDITION) -> list[Outcome]:
-    """The first failures; what is generated may change, so there is no saying where they are."""
-    found = (compare_case(case, Oracle(), machine) for case in cases(6, 1000, PRESETS[preset]))
-    return list(islice((outcome for outcome in found if outcome.is_failure), count))
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     keeper = Keeper(tmp_path_factory.mktemp("failures"), 20, "oracle", TESTED)
-    (outcome,) = _failures("everything", 1)
+    outcome = next(failures("everything"))
     record = keeper(outcome, Oracle(), WRONG_ADDITION)
     assert record.folder is not None and record.instruction == "tadd"
     assert Path(record.folder).name == f"seed{outcome.case.seed}-{outcome.case.index}"
@@ -51,7 +46,7 @@ def test_a_folder_says_what_failed(folder: Path) -> None:
     assert (report["instruction"], report["kind"], report["tested"]) == ("tadd", "different", TESTED)
     assert set(report["versions"]) == {"pto_jax", "jax", "jaxlib", "numpy", "python"}
     assert report["command"] == f"pto-jax replay {folder} --tested {TESTED}"
-    (outcome,) = _failures("everything", 1)
+    outcome = next(failures("everything"))
     assert (report["seed"], report["index"]) == (outcome.case.seed, outcome.case.index)
     first = report["first"]
     row, col = first["position"]
@@ -161,7 +156,7 @@ def test_cases_survive_text_and_files(preset: str, tmp_path: Path) -> None:
 
 def test_folders_per_cause_are_limited(tmp_path: Path) -> None:
     machine = Planted("tadd", last_column)
-    outcomes = _failures("control", 4, machine)
+    outcomes = list(islice(failures("control", machine), 4))
     keeper = Keeper(tmp_path, 20, "oracle", "planted", each=2)
     records = [keeper(o, Oracle(), machine) for o in outcomes]
     made = [r.folder for r in records if r.folder is not None]

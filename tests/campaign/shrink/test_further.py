@@ -25,6 +25,7 @@ from pto_jax.campaign.targets import Oracle
 from pto_jax.cli.main import main
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
+from tests.campaign.shrink.failures import failures
 from tests.campaign.shrink.planted import WRONG_ADDITION
 
 TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
@@ -32,8 +33,7 @@ TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
 
 def _failure(operations: int) -> Outcome:
     """A failure of a program with so many operations at least."""
-    found = (compare_case(case, Oracle(), WRONG_ADDITION) for case in cases(6, 1000, PRESETS["everything"]))
-    return next(o for o in found if o.is_failure and len(list(o.case.program.walk())) >= operations)
+    return next(o for o in failures("everything") if len(list(o.case.program.walk())) >= operations)
 
 
 @pytest.fixture

@@ -21,7 +21,9 @@ from pto_jax.ir.program import Op
 from pto_jax.ir.types import TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.verifier.programs import verify_program
+from tests.campaign.shrink.failures import failures
 from tests.campaign.shrink.planted import (
+    WRONG_ADDITION,
     Altered,
     Defect,
     Planted,
@@ -160,16 +162,14 @@ def test_failures_of_several_operations_shrink_to_them(
 
 
 def test_the_same_failure_shrinks_to_the_same_case() -> None:
-    machine = Planted("tadd", next_number)
-    case = next(c for c in cases(6, 60, PRESETS["control"]) if compare_case(c, Oracle(), machine).is_failure)
+    machine, case = WRONG_ADDITION, next(failures("control")).case
     first, again = (shrink(case, Oracle(), machine, seconds=60) for _ in range(2))
     assert str(first.case.program) == str(again.case.program) and first.steps == again.steps
     assert all((first.case.inputs[n].words == again.case.inputs[n].words).all() for n in first.case.inputs)
 
 
 def test_time_ends_a_search_with_what_was_found() -> None:
-    machine = Planted("tadd", next_number)
-    case = next(c for c in cases(6, 60, PRESETS["control"]) if compare_case(c, Oracle(), machine).is_failure)
+    machine, case = WRONG_ADDITION, next(failures("control")).case
     found = shrink(case, Oracle(), machine, seconds=1e-9)
     assert found.outcome.is_failure and found.instruction and found.steps == 1
 
