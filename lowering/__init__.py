@@ -10,7 +10,13 @@ from pto_jax.isa import load_class_files
 
 from .machine.attempts import varying_axes as varying_axes
 from .machine.grid import disjoint_parts as disjoint_parts
-from .machine.planning import Accesses as Accesses, accesses as accesses, near as near, plan as plan
+from .machine.planning import (
+    Accesses as Accesses,
+    accesses as accesses,
+    near as near,
+    offsets as offsets,
+    plan as plan,
+)
 from .machine.program import JaxMachine as JaxMachine
 from .machine.storage import Plan as Plan
 from .machine.tile_memory import MAX_STEPS as MAX_STEPS

@@ -20,7 +20,7 @@ from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Loc, Pad, TileTy
 
 from . import atomics, masks, memory_convolution, quantise, region
 from .machine import addresses, slices
-from .memory_layouts import Placed, Window, block_of, fetch, within
+from .memory_layouts import Placed, Window, block_of, fetch, inner_block, within
 from .memory_lines import Lines, lines_of
 from .platforms import by_platform
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Int64, UInt
 
     from .arrays import Elements, Flat, Mask, Words
+    from .machine.ranges import Range
 
 
 def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
@@ -98,7 +99,7 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     _require_in_bounds(c, "dst", dst, memory)
     window = window_of(c, memory.view, "dst")
     source = buffer if memory.constant is None else memory.constant
-    fetched = _fetched(source, window, t.shape)
+    fetched = _fetched(source, window, t.shape, memory.offsets)
     if isinstance(window, memory_convolution.Converted):
         return window.filled(fetched, dst.words)
     inside = region.mask(t, dst)
@@ -114,13 +115,14 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     return jnp.where(inside, fetched, jnp.where(_tail(t, dst), fill, dst.words))
 
 
-def _fetched(source: Elements, window: Placed, shape: tuple[int, int]) -> Words:
+def _fetched(source: Elements, window: Placed, shape: tuple[int, int], offsets: Range | None) -> Words:
     """Words of a window's elements on a tile shape, of the words or the numbers of a buffer."""
 
     def gathered(source: Elements) -> Words:
-        return raw(fetch(source, window, shape))
+        return raw(fetch(source, window, shape, offsets))
 
-    lines = _lines(window, shape, source)
+    inner = inner_block(window, shape, source, offsets)
+    lines = _lines(window, shape, source) if inner is None else None
     if lines is None:
         return gathered(source)
     found: Array = lax.platform_dependent(source, cpu=partial(lines.read, shape=shape), default=gathered)
@@ -174,18 +176,26 @@ def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     t, window = c.tile("src"), window_of(c, view, "src")
     src = src._replace(words=quantise.stored(c, inputs, view.dtype))
     if c.attrs.get("atomicType") != AtomicType.ATOMIC_ADD:
-        return put(t, src, window, buffer, view.dtype)
+        return put(t, src, window, buffer, view.dtype, memory.offsets)
     if window.meets(t.shape) is False:
-        sums = atomics.add(c, view.dtype, fetch(buffer, window, t.shape), src.words)
-        return put(t, src._replace(words=sums), window, buffer, view.dtype)
+        old = fetch(buffer, window, t.shape, memory.offsets)
+        sums = atomics.add(c, view.dtype, old, src.words)
+        return put(t, src._replace(words=sums), window, buffer, view.dtype, memory.offsets)
     where = targets(t, src, window, buffer).reshape(-1)
     total: Array = atomics.accumulate(c, view.dtype, buffer, where, src.words.reshape(-1))
     return total
 
 
-def put(t: TileType, src: Lanes, window: Placed, buffer: Flat, dtype: DType) -> Flat:
+def put(
+    t: TileType, src: Lanes, window: Placed, buffer: Flat, dtype: DType, offsets: Range | None = None
+) -> Flat:
     """The buffer, whose elements have a type, with words of them written from the tile's valid region."""
     kind = moved_as(dtype)
+    inner = inner_block(window, t.shape, buffer, offsets) if region.mask(t, src) is None else None
+    if inner is not None and (inner.block.rows, inner.block.cols) == t.shape:
+        stored = inner.put(from_words(buffer, kind), from_words(src.words, kind), window.offset)
+        if stored is not None:
+            return raw(stored)
     lines = _lines(window, t.shape, buffer, through_gaps=True)
     if lines is None:
         elements = src._replace(words=from_words(src.words, kind))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import jax.numpy as jnp
@@ -28,11 +28,14 @@ from .machine.addresses import begin, distance, limited, product, wide
 from .masks import lanes
 from .memory_blocks import Block, Run
 from .rules import Context, GlobalMemory, Inputs, memory_rule
+from .slicing import slice_at, with_slice
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
 
     from .arrays import Elements, Lanes, Mask, Words
+    from .machine.ranges import Range
+    from .slicing import Start
 
 RANK = 5
 #: Bytes of the innermost dimension of blocked layouts.
@@ -260,8 +263,14 @@ def within(
     return lax.convert_element_type(lax.select(outside, lax.full_like(where, size), where), np.int32)
 
 
-def fetch(buffer: Elements, window: Placed, shape: tuple[int, int]) -> Lanes:
-    """The window's elements on a tile shape; lanes beyond the window or the buffer are zero."""
+def fetch(buffer: Elements, window: Placed, shape: tuple[int, int], offsets: Range | None = None) -> Lanes:
+    """The window's elements on a tile shape; lanes beyond the window or the buffer are zero.
+
+    ``offsets`` is where the window begins in any execution, where that is known.
+    """
+    moving = inner_block(window, shape, buffer, offsets)
+    if moving is not None:
+        return region.fit(moving.fetched(buffer, window.offset), shape, buffer.dtype.type(0))
     fill = buffer.dtype.type(0)
     block, inside = block_of(window, shape)
     if block is not None and block.fits(shape) and block.span <= buffer.shape[0]:
@@ -286,6 +295,65 @@ def block_of(window: Placed, shape: tuple[int, int]) -> tuple[Block | None, Mask
         block = window.moving_block()
         return (None if block is None or block.is_sparse else block), inside
     return block, inside
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A block that begins where only execution knows, at one of ``offsets``, and is always in its buffer."""
+
+    block: Block
+    offsets: Range
+
+    def _lines(self, size: int) -> tuple[int, tuple[int, int]] | None:
+        """The distance of the lines that the block is part of, and its extents; None where it is none.
+
+        Wherever it begins, it ends before the end of a line.
+        """
+        runs = self.block.runs
+        if len(runs) != 2 or runs[1][1] != 1:
+            return None
+        (count, pitch), (length, _) = runs
+        step = gcd(self.offsets.step, pitch)
+        inside = size % pitch == 0 and self.offsets.low % step + length <= step
+        return (pitch, (count, length)) if inside else None
+
+    def _place(self, offset: Scalar, pitch: int) -> tuple[Start | int, Start | int]:
+        """The line and the place in it where the block begins."""
+        at = lax.convert_element_type(offset, np.int32)
+        first = self.offsets.low % pitch if self.offsets.step % pitch == 0 else lax.rem(at, np.int32(pitch))
+        return lax.div(at, np.int32(pitch)), first
+
+    def fetched(self, buffer: Elements, offset: Scalar) -> Lanes:
+        """[rows, cols] of the buffer."""
+        block, found = self.block, self._lines(buffer.shape[0])
+        if found is None:
+            at = lax.convert_element_type(offset, np.int32)
+            return block.read(slice_at(buffer, (at,), (block.span,)))
+        pitch, extents = found
+        part = slice_at(buffer.reshape(-1, pitch), self._place(offset, pitch), extents)
+        return part.transpose(block.back).reshape(block.rows, block.cols)
+
+    def put(self, buffer: Elements, words: Lanes, offset: Scalar) -> Elements | None:
+        """The buffer with [rows, cols] written; None where what is in gaps would be written as well."""
+        block, found = self.block, self._lines(buffer.shape[0])
+        if found is None:
+            at = lax.convert_element_type(offset, np.int32)
+            return with_slice(buffer, block.written(words), (at,)) if block.is_dense else None
+        pitch, extents = found
+        part = words.reshape([block.runs[i][0] for i in block.back]).transpose(np.argsort(block.back))
+        lines = buffer.reshape(-1, pitch)
+        return with_slice(lines, part.reshape(extents), self._place(offset, pitch)).reshape(-1)
+
+
+def inner_block(
+    window: Placed, shape: tuple[int, int], buffer: Elements, offsets: Range | None
+) -> Inner | None:
+    """A window as a block that moves inside its buffer, None where it may leave it or is none."""
+    block = window.moving_block()
+    if block is None or offsets is None or not block.fits(shape):
+        return None
+    inside = offsets.low >= 0 and offsets.high + block.span <= buffer.shape[0]
+    return Inner(block, offsets) if inside else None
 
 
 @memory_rule("tprefetch")

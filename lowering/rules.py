@@ -32,9 +32,10 @@ from .numerics import Float, Integer, Numerics, SoftwareDivision, arithmetic
 from .platforms import by_platform
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, Int64, UInt
+    from jaxtyping import Float64, Int64, UInt
 
-    from .arrays import Flat, Size, Values, Word, Words
+    from .arrays import Elements, Flat, Size, Values, Word, Words
+    from .machine.ranges import Range
 
 
 @dataclass(frozen=True)
@@ -168,14 +169,15 @@ class Require(Protocol):
 class GlobalMemory:
     """Global memory as an instruction sees it: the view it names, and the flat words of the view's buffer.
 
-    ``require`` is None where run-time rules are not followed; ``constant`` are the numbers of a float32
-    buffer that nothing writes, where they are at hand.
+    ``require`` is None where run-time rules are not followed; ``constant`` are the numbers of a buffer that
+    nothing writes, where they are at hand; ``offsets`` is where the view begins, in any execution.
     """
 
     view: View
     buffer: Flat
     require: Require | None = None
-    constant: Float32[Array, " elements"] | None = None
+    constant: Elements | None = None
+    offsets: Range | None = None
 
     def require_elements(self, allowed: str, first: Int64[Array, ""], last: Int64[Array, ""]) -> None:
         """The run-time rule that the elements from ``first`` to ``last`` (int64) are in the buffer."""

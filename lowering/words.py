@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32, DType
+from pto_jax.ir.dtypes import F16, F32, DType
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped, UInt
@@ -33,6 +33,14 @@ def moved_as(dtype: DType) -> np.dtype[Any]:
     """
     kept = dtype == F32 or (dtype.is_integer and dtype.bits >= 8)
     return np.dtype(dtype.numpy if kept else dtype.word)
+
+
+def moves_intact(dtype: DType) -> bool:
+    """Whether an element of the type is one array element, whose bits XLA leaves as they are on the way.
+
+    On CPUs slices of bfloat16 and of 8-bit floats are slices of wider floats.
+    """
+    return not dtype.packed and (dtype.is_integer or dtype in (F32, F16))
 
 
 def recast(flat: UInt[Array, " words"], word: np.dtype[Any]) -> UInt[Array, " others"]:

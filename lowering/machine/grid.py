@@ -24,7 +24,7 @@ from pto_jax.ir.program import Op, Program
 
 from ..slicing import with_slice
 from .block_numbers import BlockNumbers, numbered
-from .planning import Surveyor
+from .planning import Key, Surveyor, key_of
 from .ranges import Range
 from .tile_memory import Site, Snapshot, TileMemory
 
@@ -72,6 +72,7 @@ class _Footprints(Surveyor):
     budget: _Budget = field(default_factory=_Budget)
     reads: dict[str, list[Elements]] = field(default_factory=dict)
     writes: dict[str, list[Elements]] = field(default_factory=dict)
+    begins: dict[tuple[Key, str], set[int]] = field(default_factory=dict)
 
     def begin(self, op: Op, scope: Scope) -> None:
         super().begin(op, scope)
@@ -112,6 +113,8 @@ class _Footprints(Surveyor):
             self.budget.spend(elements=np.prod([_number(n) for n in operand.shape], dtype=np.float64))
             elements = _window(operand)
             self._touch(self.reads, operand.buffer, elements)
+            begins = self.begins.setdefault((key_of(execution.op), operand.buffer), set())
+            begins.add(_number(operand.offset))
             if any(e.access == "write" for e in uses):
                 self._touch(self.writes, operand.buffer, elements)
         return dict.fromkeys(execution.vectors)
@@ -192,10 +195,18 @@ class Part:
         return jnp.where(free, words, parts.reshape(-1)[np.where(free, 0, places)])
 
 
+@dataclass(frozen=True)
+class Disjoint:
+    """The parts of buffers that blocks touch, and where the windows of transfers begin in their own parts."""
+
+    parts: Mapping[str, Part]
+    offsets: Mapping[tuple[Key, str], Range]
+
+
 @lru_cache(maxsize=256)
 def disjoint_parts(
     program: Program, entry: str, grid: int, sizes: tuple[tuple[str, int], ...]
-) -> Mapping[str, Part] | None:
+) -> Disjoint | None:
     """The parts of the buffers that blocks touch, None where blocks may meet.
 
     Buffers that no block writes, and of which blocks read the same or most parts, are not among them.
@@ -210,9 +221,20 @@ def disjoint_parts(
             found.append(machine)
         buffers = {b for m in found for b in m.reads}
         parts = {b: _part(b, elements[b], found) for b in sorted(buffers)}
-        return {b: part for b, part in parts.items() if part is not None}
+        kept = {b: part for b, part in parts.items() if part is not None}
+        return Disjoint(kept, _offsets(kept, found))
     except (_Unproven, PtoError):
         return None
+
+
+def _offsets(parts: Mapping[str, Part], blocks: Sequence[_Footprints]) -> dict[tuple[Key, str], Range]:
+    """Where the windows of each transfer begin in the parts of a buffer, or in a buffer that has none."""
+    found: dict[tuple[Key, str], set[int]] = {}
+    for number, block in enumerate(blocks):
+        for (key, buffer), begins in block.begins.items():
+            start = int(parts[buffer].starts[number]) if buffer in parts else 0
+            found.setdefault((key, buffer), set()).update(n - start for n in begins)
+    return {place: Range.holding(begins) for place, begins in found.items()}
 
 
 def _part(buffer: str, size: int, blocks: Sequence[_Footprints]) -> Part | None:
@@ -240,10 +262,11 @@ def _part(buffer: str, size: int, blocks: Sequence[_Footprints]) -> Part | None:
 
 
 def side_by_side(
-    machine: TileMemory, operands: Sequence[Operand], grid: int, parts: Mapping[str, Part], run: RunBlock
+    machine: TileMemory, operands: Sequence[Operand], grid: int, disjoint: Disjoint, run: RunBlock
 ) -> None:
     """All blocks at once; their parts of the written buffers are put together again."""
     around, flags, constants = Snapshot.of(machine), list(machine.violations), machine.constants
+    parts, offsets = disjoint.parts, machine.offsets
     sites: list[Site] = []
     written = [b for b, part in parts.items() if (part.owners >= 0).any()]
 
@@ -255,13 +278,14 @@ def side_by_side(
         machine.numbers.note(number, numbered(np.arange(grid)))
         machine.buffers.update(own)
         machine.constants = {b: x for b, x in constants.items() if b not in own}
+        machine.offsets = disjoint.offsets
         machine.new_block()
         run(number, [_moved(machine, o, parts, starts) for o in operands])
         sites[:] = [v.site for v in machine.violations]
         made = {b: machine.buffers[b] for b in written}, [leaf for v in machine.violations for leaf in v.data]
         around.restore(machine)
         machine.violations[:] = flags
-        machine.numbers, machine.constants = BlockNumbers(), constants
+        machine.numbers, machine.constants, machine.offsets = BlockNumbers(), constants, offsets
         return made
 
     starts = {b: jnp.asarray(p.starts) for b, p in parts.items()}

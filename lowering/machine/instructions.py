@@ -20,6 +20,7 @@ from pto_jax.profiles import ProfileName
 from .. import scalars
 from ..rules import MEMORY_RULES, RULES, VALUE, Context, GlobalMemory, Inputs, Lanes, MemoryRule, jitted
 from ..words import from_words
+from .planning import key_of
 from .tile_memory import TileMemory, Violation
 
 if TYPE_CHECKING:
@@ -58,7 +59,13 @@ class InstructionMachine(TileMemory):
         if self.checks:
             self._check(e)
         require = partial(self.require, e.op) if self.checks else None
-        memory = GlobalMemory(view, self.buffers[view.buffer], require, self.constants.get(view.buffer))
+        memory = GlobalMemory(
+            view,
+            self.buffers[view.buffer],
+            require,
+            self.constants.get(view.buffer),
+            self.offsets.get((key_of(e.op), view.buffer)),
+        )
         words = rule(context, self.inputs(e, context), memory)
         target = e.operands[e.instruction.destinations[0].name]
         if words is not None and isinstance(target, TileRef):

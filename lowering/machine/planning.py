@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pto_jax.errors import NotExecutableError
-from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, launch
+from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, launch
 from pto_jax.interpreter.abstract import AbstractMachine
 from pto_jax.ir.dtypes import INDEX, DType
 from pto_jax.ir.program import Op, Program
@@ -63,12 +63,13 @@ class Surveyor(AbstractMachine):
 
     ``found`` are the addresses of tiles, ``accesses`` the constant accesses to global memory outside control
     flow that only execution knows; ``near`` tells of operations that compute addresses whether these are
-    always near the beginning of global memory.
+    always near the beginning of global memory, ``offsets`` of transfers where their windows begin.
     """
 
     found: list[Placement] = field(default_factory=list)
     accesses: dict[str, Accesses] = field(default_factory=dict)
     near: dict[Key, bool] = field(default_factory=dict)
+    offsets: dict[tuple[Key, str], Range] = field(default_factory=dict)
     current: Key = ("", ())
 
     def unknown(self, dtype: DType | None = None) -> Scalar:
@@ -82,8 +83,13 @@ class Surveyor(AbstractMachine):
     def execute(self, execution: Execution) -> dict[str, None]:
         """Note the elements that a transfer addresses, where they are known; every vector result is None."""
         transfer = execution.instruction.traits.transfer
-        if transfer is not None and self.depth == 0:
-            self._note(execution, *transfer)
+        if transfer is not None:
+            view = execution.operands[transfer[1]]
+            if isinstance(view.buffer, str):
+                place, found = (key_of(execution.op), view.buffer), Range.of(view.offset)
+                self.offsets[place] = self.offsets.get(place, found).joined(found)
+            if self.depth == 0:
+                self._note(execution, *transfer)
         return dict.fromkeys(execution.vectors)
 
     def _note(self, execution: Execution, tile: str, view: str) -> None:
@@ -122,6 +128,16 @@ class Surveyor(AbstractMachine):
             return Range(0, max(0, Range.of(trips).high - 1))
         lower, upper, step = (Range.of(names.get(frame.op.group(n)[0].name)) for n in ("lb", "ub", "step"))
         return Range(0, max(0, (upper.high - lower.low - 1) // max(1, step.low)))
+
+    def below(self, counter: Scalar, upper: Scalar) -> Scalar:
+        """The range of what is in one and less than a number of the other."""
+        return Range.of(counter).below(Range.of(upper))
+
+    def opened(self, operand: Operand) -> Operand:
+        """What a loop carries: where it points to changes from trip to trip."""
+        if isinstance(operand, View | Pointer):
+            return replace(operand, offset=Range())
+        return super().opened(operand)
 
     def either(self, first: Operand, second: Operand) -> Operand:
         """The smallest range that has both, for scalars that are numbers or ranges."""
@@ -175,6 +191,11 @@ def accesses(program: Program, entry: str, grid: int = 1) -> Mapping[str, Access
 def near(program: Program, entry: str, grid: int = 1) -> frozenset[Key]:
     """The operations whose addresses need no care: they cannot leave 64 bits."""
     return frozenset(key for key, is_near in _survey(program, entry, grid).near.items() if is_near)
+
+
+def offsets(program: Program, entry: str, grid: int = 1) -> Mapping[tuple[Key, str], Range]:
+    """Where the windows of transfers begin in their buffers, by operation and buffer."""
+    return _survey(program, entry, grid).offsets
 
 
 @lru_cache(maxsize=1024)

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
     from pto_jax.interpreter.machine import After, Arm, Before, Body, RunBlock
 
-#: Operations up to which a loop of known length is written out in a traced program; on GPUs every
-#: operation of a trip is a kernel launch, and what is written out can be one.
-MAX_UNROLLED = {"cpu": 16, "gpu": 64}
+#: Operations up to which a loop of known length is written out in a traced program: every operation of a
+#: trip is a pass over memory (on GPUs a kernel launch), and what is written out can be one. Exact arithmetic
+#: outside GPUs takes longer so, for it keeps the decoded operands of all trips.
+MAX_UNROLLED, MAX_UNROLLED_DECODED = 64, 16
 #: The operation that is executed before the first one.
 BEFORE = Op("")
 
@@ -50,7 +51,7 @@ class JaxMachine(InstructionMachine):
     operations whose addresses need no care.
     """
 
-    disjoint: Callable[[Mapping[str, int]], Mapping[str, blocks.Part] | None] | None = None
+    disjoint: Callable[[Mapping[str, int]], blocks.Disjoint | None] | None = None
     depth: int = 0
     abstract: bool = False
     near: frozenset[Key] = frozenset()
@@ -69,7 +70,8 @@ class JaxMachine(InstructionMachine):
     def unrolls(self, op: Op, trips: int) -> bool:
         """Whether the loop is executed trip by trip: eagerly always, else up to MAX_UNROLLED operations."""
         body = max(1, sum(1 for _ in op.walk()) - 1)
-        return not self.whole or trips * body <= MAX_UNROLLED.get(expected(), MAX_UNROLLED["cpu"])
+        decoded = self.semantics.numerics == "exact" and expected() != "gpu"
+        return not self.whole or trips * body <= (MAX_UNROLLED_DECODED if decoded else MAX_UNROLLED)
 
     def counter(self, value: int) -> Scalar:
         """A Python number in a program traced as a whole, else an int64 array, so that rules see one type."""
@@ -155,9 +157,9 @@ class JaxMachine(InstructionMachine):
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
         """Execute the blocks of a launch: side by side where they are proved not to meet, else in order."""
         sizes = {name: words.shape[0] for name, words in self.buffers.items()}
-        parts = self.disjoint(sizes) if self.whole and self.disjoint is not None else None
-        if parts is not None:
-            blocks.side_by_side(self, operands, grid, parts, run)
+        disjoint = self.disjoint(sizes) if self.whole and self.disjoint is not None else None
+        if disjoint is not None:
+            blocks.side_by_side(self, operands, grid, disjoint, run)
             return
 
         def body(number: Scalar, carried: tuple[Operand, ...]) -> tuple[Operand, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +19,17 @@ from pto_jax.ir.types import TileType
 from pto_jax.isa.rules.memory import ALIGNMENT
 
 from ..rules import Lanes, Semantics
-from ..words import moved_as
+from ..words import from_words, moved_as, moves_intact
 from . import storage
 from .block_numbers import BlockNumbers
 from .storage import Carried, Cell, Plan, Slot, Window
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float32, Float64, Int64, UInt
+    from jaxtyping import Bool, Float64, Int64, UInt
 
-    from ..arrays import Flat, Leaf, Size, Values, Words
+    from ..arrays import Elements, Flat, Leaf, Size, Values, Words
+    from .planning import Key
+    from .ranges import Range
 
 #: Name of the operation that stands for the blocks of a launch.
 BLOCK = "block"
@@ -97,15 +99,15 @@ class TileMemory:
     """Where tiles and buffers are, and the run-time rules that were broken.
 
     All state is in ``cells`` and ``buffers``. ``values`` are those of freshly written float32 tiles,
-    besides their words. ``constants`` are float32 buffers that nothing writes, besides their words: a loop
-    that reads words of an argument has a copy of it. ``kinds`` are the types of arrays that control flow
-    carries buffers as. ``temporaries`` are the cells of results that no
-    allocation names, ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that
-    arguments vary over; ``core`` is the core whose memory is meant; ``checks`` records run-time rules,
-    ``max_steps`` bounds while loops. ``whole`` says that the program is traced as a whole, ``region_traces``
-    what earlier traces of the regions of an operation have shown, by core, operation and how often the
-    operation is around them; ``traced`` names the operations that are. ``numbers`` are scalars that the
-    number of a block gives, where blocks are executed side by side.
+    besides their words. ``constants`` are buffers that nothing writes, besides their words: a loop that
+    reads words of an argument has a copy of it. ``offsets`` tells of transfers, by buffer, where their
+    windows begin. ``kinds`` are the types of arrays that control flow carries buffers as. ``temporaries`` are
+    the cells of results that no allocation names, ``of_block`` those that end with a block of a launch;
+    ``axes`` the mesh axes that arguments vary over; ``core`` is the core whose memory is meant; ``checks``
+    records run-time rules, ``max_steps`` bounds while loops. ``whole`` says that the program is traced as a
+    whole, ``region_traces`` what earlier traces of the regions of an operation have shown, by core, operation
+    and how often the operation is around them; ``traced`` names the operations that are. ``numbers`` are
+    scalars that the number of a block gives, where blocks are executed side by side.
     """
 
     semantics: Semantics
@@ -113,7 +115,8 @@ class TileMemory:
     buffers: dict[str, Flat]
     cells: dict[str, UInt[Array, "..."]] = field(default_factory=dict)
     values: dict[str, Float64[Array, "..."]] = field(default_factory=dict)
-    constants: dict[str, Float32[Array, " elements"]] = field(default_factory=dict)
+    constants: dict[str, Elements] = field(default_factory=dict)
+    offsets: Mapping[tuple[Key, str], Range] = field(default_factory=dict)
     packed: dict[str, bool] = field(default_factory=dict)
     kinds: dict[str, np.dtype[Any]] = field(default_factory=dict)
     temporaries: set[str] = field(default_factory=set)
@@ -139,8 +142,8 @@ class TileMemory:
         """
         self.packed[name] = dtype.packed
         self.kinds[name] = moved_as(dtype)
-        if constant and self.whole and dtype == F32:
-            self.constants[name] = lax.bitcast_convert_type(words, np.float32)
+        if constant and self.whole and moves_intact(dtype):
+            self.constants[name] = from_words(words, dtype.numpy)
         if dtype.packed:
             words = jnp.stack([words & np.uint8(0xF), words >> np.uint8(4)], axis=-1).reshape(-1)
         self.buffers[name] = words

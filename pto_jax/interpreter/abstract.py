@@ -35,6 +35,10 @@ class AbstractMachine:
         """The number of a trip of a loop, whichever it is."""
         return self.unknown()
 
+    def below(self, counter: Scalar, upper: Scalar) -> Scalar:
+        """The counter of a loop inside of it, which is below the upper bound."""
+        return counter
+
     def opened(self, operand: Operand) -> Operand:
         """What a loop carries: its scalars change from trip to trip."""
         kept = operand is None or isinstance(operand, TileRef | View | Pointer | tuple)

@@ -9,6 +9,7 @@ from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import Function, Op, Region, Symbol
 from ..isa.structure import FUSION
+from .abstract import AbstractMachine
 from .cores import kind_of, meet_inside, section_kind
 from .interpreter import Interpreter, Steps, complete, executes
 from .machine import After, Arm, Before, Machine
@@ -30,6 +31,8 @@ def _for(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
 
     def steps(trip: Scalar, operands: tuple[Operand, ...]) -> Steps[tuple[Operand, ...]]:
         counter = _counter(interpreter, lower, step, trip)
+        if isinstance(interpreter.machine, AbstractMachine):
+            counter = interpreter.machine.below(counter, upper)
         return interpreter.block(region, _inner(scope, region, (counter, *operands)))
 
     def body(trip: Scalar, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:

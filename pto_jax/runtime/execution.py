@@ -16,7 +16,7 @@ from ..analysis.entries import Argument
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
 from ..ir import types
 from ..ir.program import Function, Op, Program
-from ..lowering import JaxMachine, Semantics, disjoint_parts, near, plan, varying_axes
+from ..lowering import JaxMachine, Semantics, disjoint_parts, near, offsets, plan, varying_axes
 from ..lowering.machine.observed import ObservedMachine, Observer
 from ..lowering.words import from_words
 from ..profiles import Profile
@@ -89,6 +89,7 @@ def execute(
         max_steps=kernel.max_steps,
         axes=_axes(prepared),
         near=near(kernel.program, kernel.entry, kernel.grid),
+        offsets=offsets(kernel.program, kernel.entry, kernel.grid),
         disjoint=lambda sizes: disjoint_parts(
             kernel.program, kernel.entry, kernel.grid, tuple(sorted(sizes.items()))
         ),

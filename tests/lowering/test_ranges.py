@@ -14,16 +14,35 @@ from pto_jax.lowering.machine import ranges
 from pto_jax.lowering.machine.ranges import Range
 
 INTERVALS = [Range(a, b) for a, b in ((-3, 2), (0, 4), (-5, -1), (3, 3), (-4, 0))]
+STEPS = [Range(-8, 8, 4), Range(0, 12, 6), Range(3, 11, 4), Range(4, 4, 0), Range(-9, -3, 3)]
 NAMES = ["addi", "subi", "muli", "minsi", "maxsi", "divsi", "remsi"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_range_holds_every_result(name: str) -> None:
-    for a, b in product(INTERVALS, INTERVALS):
+    for a, b in product(INTERVALS + STEPS, INTERVALS + STEPS):
         found = ranges.scalar(f"arith.{name}", (a, b), INDEX, INDEX)
-        for x, y in product(range(a.low, a.high + 1), range(b.low, b.high + 1)):
+        for x, y in product(_numbers(a), _numbers(b)):
             value = fold(f"arith.{name}", (x, y), INDEX)
-            assert value is not None and found.low <= value <= found.high, (a, b, x, y)
+            assert value is not None and value in _numbers(found), (a, b, x, y)
+
+
+def _numbers(r: Range) -> range:
+    return range(r.low, r.high + 1, max(1, r.step))
+
+
+def test_joined_and_bounded_ranges_hold_what_they_should() -> None:
+    for a, b in product(INTERVALS + STEPS, INTERVALS + STEPS):
+        assert {*_numbers(a), *_numbers(b)} <= {*_numbers(a.joined(b))}
+        below = [n for n in _numbers(a) if n < b.high]
+        assert not below or below == [*_numbers(a.below(b))], (a, b)
+    assert Range.holding([20, 4, 12]) == Range(4, 20, 8)
+
+
+def test_tiles_of_a_loop_begin_at_multiples_of_their_size() -> None:
+    found = ranges.scalar("arith.muli", (Range(0, 3), 64), INDEX, INDEX)
+    assert found == Range(0, 192, 64)
+    assert ranges.scalar("arith.addi", (found, Range(0, 4096, 512)), INDEX, INDEX) == Range(0, 4288, 64)
 
 
 def test_what_may_wrap_is_any_number() -> None:
