@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .arrays import Floats, Integers
 
 Arithmetic = Float | Integer
+#: Bits of the widest type whose integer power is one kernel.
+_UNROLLED = 32
 
 
 def binary(
@@ -138,7 +140,9 @@ def integer_power(a: Integer, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape
         bit = (y >> i.astype(y.dtype)) & y.dtype.type(1)
         return jnp.where(bit != 0, power * square, power), square * square
 
-    power, _ = lax.fori_loop(np.int32(0), np.int32(a.dtype.bits), step, (power, square))
+    # Narrow types take one kernel: a trip of a loop costs more than its products of a small tile.
+    count, unroll = np.int32(a.dtype.bits), a.dtype.bits <= _UNROLLED
+    power, _ = lax.fori_loop(np.int32(0), count, step, (power, square), unroll=unroll)
     odd = (y & y.dtype.type(1)) != 0
     # Unsigned bases compare with -1 as C++ does: only a 64-bit one can meet a negative exponent.
     minus_one = a.const(-1) if a.dtype.is_signed else a.const(a.dtype.max_int)
