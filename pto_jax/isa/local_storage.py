@@ -116,7 +116,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "A handle to the elements. Contents are undefined until written, and stay from one trip of a loop to "
         "the next.",
         (Operand("result", "out", "handle", dtype=None),),
-        ((),),
         (Shown({"result": _ARRAY}),),
         constraints=(_kind(LocalArrayType, "result", "!pto.local_array<...>"), _elements),
         decisions=(_FRESH,),
@@ -130,7 +129,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("indices", "in", "scalar", dtype=None, note="one for each dimension"),
             _RESULT,
         ),
-        (("array", "indices"),),
         (
             Shown(
                 {"array": _ARRAY, "indices": _INDEX, "result": ScalarType(F32)},
@@ -150,7 +148,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("indices", "in", "scalar", dtype=None, note="one for each dimension"),
             _SCALAR,
         ),
-        (("array", "indices", "value"),),
         (
             Shown(
                 {"array": _ARRAY, "indices": _INDEX, "value": ScalarType(F32)},
@@ -167,7 +164,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "A handle to the fields. Contents are undefined until written, and stay from one trip of a loop to "
         "the next.",
         (Operand("result", "out", "handle", dtype=None),),
-        ((),),
         (Shown({"result": _STRUCT}),),
         constraints=(_kind(StructType, "result", "!pto.struct<...>"),),
         decisions=(_FRESH,),
@@ -177,7 +173,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Scalar of a structure.",
         "result = the scalar that path leads to, the value it has here.",
         (_handle("struct"), _RESULT),
-        (("struct",),),
         (Shown({"struct": _STRUCT, "result": ScalarType(F32)}, attrs={"path": (1, 1)}),),
         (_PATH,),
         (_holds("struct", "result"),),
@@ -188,7 +183,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Write a scalar of a structure.",
         "The scalar that path leads to = value.",
         (_handle("struct"), _SCALAR),
-        (("struct", "value"),),
         (Shown({"struct": _STRUCT, "value": ScalarType(I8)}, attrs={"path": (1, 0)}),),
         (_PATH,),
         (_holds("struct", "value"),),

@@ -111,7 +111,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Read one element of a tile as a scalar.",
         "result = element number offset of the tile's storage, as a bit copy.",
         (Operand("src", "in", dtype=None), _OFFSET, Operand("result", "out", "scalar", dtype=None)),
-        (("src", "offset"),),
         tuple(_shown_tile("src", "result", ("src", "offset"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("src", "in"),), (Loc.VEC,), PROFILE_NAMES),
@@ -128,7 +127,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Write a scalar to one element of a tile.",
         "Element number offset of the tile's storage = val, as a bit copy; every other element stays.",
         (Operand("dst", "inout", dtype=None), _OFFSET, Operand("val", "in", "scalar", dtype=None)),
-        (("offset", "val"),),
         tuple(_shown_tile("dst", "val", ("offset", "val"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("dst", "inout"),), (Loc.VEC,), PROFILE_NAMES),
@@ -148,7 +146,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Read one element of global memory.",
         "result = ptr[offset], as a bit copy; offset counts elements.",
         (_PTR, _OFFSET, Operand("result", "out", "scalar", dtype=None)),
-        (("ptr", "offset"),),
         tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
         constraints=(_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type),
         decisions=(_OUTSIDE,),
@@ -159,7 +156,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Write one element of global memory.",
         "ptr[offset] = value, as a bit copy; offset counts elements.",
         (Operand("value", "in", "scalar", dtype=None), _PTR, _OFFSET),
-        (("value", "ptr", "offset"),),
         tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
         constraints=(_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type),
         decisions=(_OUTSIDE,),

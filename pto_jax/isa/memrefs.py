@@ -138,7 +138,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "A handle to storage of its own, row-major; leading dimensions are rows, the last one columns. "
         "Contents are undefined until written.",
         (declare.Operand("result", "out", dtype=None),),
-        ((),),
         (handles.Shown({"result": _VEC}),),
         (declare.Attribute("alignment", int, None, "bytes; no effect on values"),),
         (_local("result"),),
@@ -156,7 +155,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "End the life of a local memref.",
         "No effect on values; the memref is not used afterwards.",
         (declare.Operand("memref", "in", dtype=None),),
-        (("memref",),),
         (handles.Shown({"memref": _VEC}),),
         constraints=(_local("memref"),),
     ),
@@ -171,7 +169,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
             _numbers("sizes", "one per dimension"),
             _numbers("strides", "one per dimension, in elements"),
         ),
-        (("source", "offsets", "sizes", "strides"),),
         (
             handles.Shown(
                 {"source": _FLAT, "offsets": _INDEX, "sizes": _INDEX, "strides": _INDEX, "result": _ROWS},
@@ -192,7 +189,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
             declare.Operand("view", "in", "gm", dtype=None),
             _numbers("offsets", "one per dimension"),
         ),
-        (("view", "offsets"),),
         (
             handles.Shown(
                 {"view": _VIEW, "offsets": _INDEX, "result": _WINDOW},

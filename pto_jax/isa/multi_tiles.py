@@ -160,7 +160,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("valid_col", "in", "scalar", dtype=None, optional=True, note="exactly with v_col=?"),
             Operand("result", "out", "handle", dtype=None),
         ),
-        tuple(tuple(p for i, p in enumerate(_PARTS) if mask & (1 << i)) for mask in range(1 << len(_PARTS))),
         (
             Shown({"result": _MULTI}, grouped=True),
             Shown(
@@ -173,6 +172,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 constants={"addr": (0x1000,), "valid_row": (8,), "valid_col": (16,)},
                 grouped=True,
             ),
+        ),
+        forms=tuple(
+            tuple(p for i, p in enumerate(_PARTS) if mask & (1 << i)) for mask in range(1 << len(_PARTS))
         ),
         constraints=(_kind("result"), _slots, _valid, _address, _unplanned),
         decisions=(
@@ -194,7 +196,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("tiles", "in", "handle", dtype=None),
             Operand("slot", "in", "scalar", dtype=None, note="0 to count - 1"),
         ),
-        (("tiles", "slot"),),
         (Shown({"tiles": _MULTI, "slot": _INDEX, "result": _SLOT}, constants={"slot": (1,)}),),
         constraints=(_kind("tiles"), _slot_type, _number),
         traits=Traits(alias=Alias("result", "tiles", part="window")),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..ir import dtypes, modes
+from ..ir.program import AttrValue
 from ..ir.types import Loc, PartitionViewType, Pipe, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES
 from . import assembly, changes, sync_config
@@ -14,9 +14,6 @@ from .pipes import ACC, MAT, PIPE, SLOT, VEC
 from .rules import constraints, issue, pipes, typesets
 from .rules.handles import Shown, handle, handle_operand, number_in, only_on
 from .traits import Effect, Traits
-
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue
 
 _GRID_TYPES = typesets.table((), typesets.STANDARD, ())
 _WINDOW = PartitionViewType((16, 16), dtypes.F32)
@@ -55,13 +52,13 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
         else "Make a pipe handle whose data goes from core to core.",
         "The lowered form of the initialisation; pushes, pops and frees name the handle.",
         tuple(operands),
-        forms,
         (
             Shown(types, forms[-1], ring, grouped=through_memory),
             Shown(one, forms[-2], {**ring, "dir_mask": 1, "slot_num": 8}, grouped=through_memory),
         ),
         tuple(attributes),
         (sync_config.required("dir_mask", "slot_size", "slot_num"), *rules),
+        forms=forms,
         traits=Traits(fifo="initialise"),
         changes=(changes.form("4 or 8 slots", "any number of slots, which may be a view"),),
     )
@@ -75,7 +72,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Declare a tile handle without storage.",
         "A pop gives it the storage of a slot, tassign an address.",
         (pipes.tile_operand("result", "out"),),
-        ((),),
         (Shown({"result": VEC}, ()),),
     ),
     pipes.pipe_instruction(
@@ -89,7 +85,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             handle_operand("pipe"),
             pipes.subblock("aiv_subblockid"),
         ),
-        (("tile", "pipe"), ("view", "pipe"), ("tile", "pipe", "aiv_subblockid")),
         (
             Shown({"tile": ACC, "pipe": PIPE}, ("tile", "pipe"), {"split": 1}),
             Shown({"tile": VEC, "pipe": PIPE}, ("tile", "pipe"), {"split": 0}),
@@ -103,7 +98,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             pipes.located("tile", Loc.ACC, Loc.VEC, Loc.CTRL),
             pipes.half_given("tile"),
         ),
-        Pipe.MTE3,
+        pipe=Pipe.MTE3,
+        forms=(("tile", "pipe"), ("view", "pipe"), ("tile", "pipe", "aiv_subblockid")),
         traits=Traits((Effect("read", "tile", "tile"),), fifo="push"),
         pipe_rule=issue.stored,
     ),
@@ -118,7 +114,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             handle_operand("pipe"),
             pipes.subblock("aiv_subblockid"),
         ),
-        (("tile", "pipe"), ("view", "pipe"), ("pipe",), ("tile", "pipe", "aiv_subblockid")),
         (
             Shown({"tile": VEC, "pipe": PIPE}, ("tile", "pipe"), {"split": 1}),
             Shown({"tile": MAT, "pipe": PIPE}, ("tile", "pipe"), {"split": 0}),
@@ -136,8 +131,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
             pipes.half_given("tile"),
         ),
-        Pipe.MTE2,
-        (pipes.RELEASE,),
+        decisions=(pipes.RELEASE,),
+        pipe=Pipe.MTE2,
+        forms=(("tile", "pipe"), ("view", "pipe"), ("pipe",), ("tile", "pipe", "aiv_subblockid")),
         traits=Traits(fifo="pop"),
         assembly=assembly.Assembly(trailing=0),
     ),
@@ -146,7 +142,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Declare a view of global memory without storage.",
         "talloc and tpop let it denote a slot; a pipe handle that is made of it has its slots there.",
         (Operand("result", "out", "gm", dtype=None),),
-        ((),),
         (Shown({"result": SLOT}, ()),),
         changes=(changes.new(),),
     ),
@@ -161,7 +156,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
             handle_operand("pipe"),
         ),
-        (("pipe",), ("view", "pipe")),
         (
             Shown({"result": _WINDOW, "pipe": PIPE}, ("pipe",), {"split": 0}),
             Shown({"view": SLOT, "pipe": PIPE}, ("view", "pipe"), {"split": 0}),
@@ -188,7 +182,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("entry", "in", "entry", dtype=None, optional=True, note="the slot that was popped"),
             Operand("view", "in", "gm", dtype=None, optional=True, note="slot popped as a view"),
         ),
-        (("pipe",), ("entry", "pipe"), ("pipe", "view")),
         (
             Shown({"pipe": PIPE}, ("pipe",), {"split": 0}),
             Shown({"pipe": PIPE, "view": _WINDOW}, ("pipe", "view"), {"split": 0}),
@@ -197,6 +190,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (pipes.SPLIT,),
         (pipes.SPLIT_RULE, handle("pipe", "pipe", pipes.DIALECT)),
+        forms=(("pipe",), ("entry", "pipe"), ("pipe", "view")),
         decisions=(pipes.RELEASE,),
         traits=Traits(fifo="free"),
         changes=(changes.form("the pipe alone", "the popped tile or view before it"),),
@@ -206,7 +200,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Send a tile to a neighbouring core, or to all cores of a row or column.",
         "The core dist hops away in the direction receives the tile; with a span every core of it does.",
         (Operand("tile", "in"), handle_operand("pipe")),
-        (("tile", "pipe"),),
         tuple(
             Shown(
                 {"tile": TileType(dtypes.dtype(d), 16, 32), "pipe": PIPE},
@@ -226,7 +219,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             handle("pipe", "pipe", pipes.PAGE),
             number_in("dist", lambda n: n >= 1, "1 or more", 0, pipes.PAGE),
         ),
-        Pipe.MTE3,
+        pipe=Pipe.MTE3,
         executable=False,
         decisions=(
             Decision(

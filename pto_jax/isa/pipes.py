@@ -6,11 +6,11 @@ Rules that span functions (initialisation on both sides, equal splits) are in :m
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from ..ir.dtypes import F32, I32, I64, INDEX
 from ..ir.modes import AccPushEpilogue, PushLayout, PushQuant, PushRelu
-from ..ir.program import Symbol
+from ..ir.program import AttrValue, Symbol
 from ..ir.types import (
     AddressSpace,
     BLayout,
@@ -34,9 +34,6 @@ from .rules.issue import stored
 from .rules.pipe_ends import END_RULES
 from .sync_config import required
 from .traits import Effect, Traits
-
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue
 
 PIPE = OpaqueType("pipe")
 VEC = TileType(F32, 16, 16)
@@ -84,7 +81,6 @@ def _initialize(core: str, kind: str) -> Instruction:
         "Pushes, pops and frees with its id go through it. Slots lie in the consumer's local buffer, on a2a3 "
         "with a copy in global memory; with gm_slot_tensor alone they are views of global memory.",
         operands,
-        (buffered, buffers, ("gm_slot_tensor",), ("gm_slot_tensor", buffers[0])),
         (
             shown(buffered, two),
             shown(("gm_slot_buffer", buffers[0]), quantised),
@@ -110,6 +106,7 @@ def _initialize(core: str, kind: str) -> Instruction:
             number_in("slot_num", lambda n: n > 0, "1 or more", 0, pipes.DIALECT),
             *END_RULES,
         ),
+        forms=(buffered, buffers, ("gm_slot_tensor",), ("gm_slot_tensor", buffers[0])),
         traits=Traits(fifo="initialise", core=KernelKind[kind.upper()]),
         changes=(
             form(
@@ -131,7 +128,6 @@ def _allocate(name: str, kind: str) -> Instruction:
         "Waits for a free slot; the result is the view that gm_slot_tensor describes (a half by split). "
         "A push of it commits what was stored there.",
         (Operand("entry", "out", "gm", dtype=None),),
-        ((),),
         (Shown({"entry": SLOT}, (), {"split": 0}), Shown({"entry": SLOT}, (), {"split": 1, "id": 2})),
         (pipes.ID, pipes.SPLIT),
         (pipes.ID_RULE, pipes.SPLIT_RULE),
@@ -150,7 +146,6 @@ def _push(name: str, kind: str, tile: TileType) -> Instruction:
         "Waits for a free slot, stores the tile row-major (halves by split) and marks the slot ready; a view "
         "is marked ready only.",
         operands,
-        (("tile",), *((("tile", *half),) if half else ())),
         (
             Shown({"tile": tile}, ("tile",), {"split": 1}),
             Shown({"tile": SLOT}, ("tile",), {"split": 0, "id": 1}),
@@ -163,7 +158,7 @@ def _push(name: str, kind: str, tile: TileType) -> Instruction:
             pipes.located("tile", tile.loc),
             *((pipes.half_given("tile"),) if half else ()),
         ),
-        Pipe.FIX if tile.loc == Loc.ACC else Pipe.MTE3,
+        pipe=Pipe.FIX if tile.loc == Loc.ACC else Pipe.MTE3,
         traits=Traits((Effect("read", "tile", "tile"),), fifo="push", core=KernelKind[kind.upper()]),
         pipe_rule=stored,
         changes=(_ENTRY,),
@@ -186,7 +181,6 @@ def _pop(name: str, kind: str, tile: TileType) -> Instruction:
             *map(pipes.subblock, half),
             Operand("result", "out", "entry", dtype=None),
         ),
-        ((), sizes, *(((*half,), (*sizes, *half)) if half else ())),
         (
             Shown({"result": tile}, (), {"split": 0}, grouped=True),
             Shown(open_type, sizes, {"split": 0, "id": 1}, constants, grouped=True),
@@ -201,8 +195,9 @@ def _pop(name: str, kind: str, tile: TileType) -> Instruction:
             pipes.dynamic_result,
             *((pipes.half_given("result"),) if half else ()),
         ),
-        Pipe.MTE2 if tile.loc == Loc.VEC else Pipe.MTE1,
-        (pipes.RELEASE,),
+        decisions=(pipes.RELEASE,),
+        pipe=Pipe.MTE2 if tile.loc == Loc.VEC else Pipe.MTE1,
+        forms=((), sizes, *(((*half,), (*sizes, *half)) if half else ())),
         traits=Traits(fifo="pop", core=KernelKind[kind.upper()]),
         changes=(_ENTRY,),
     )
@@ -214,7 +209,6 @@ def _free(name: str, kind: str) -> Instruction:
         f"Free the slot the {kind} core popped last.",
         "The producer may use the slot again.",
         (Operand("entry", "in", "entry", dtype=None, optional=True, note="the slot that was popped"),),
-        ((), ("entry",)),
         (
             Shown({}, (), {"split": 0}),
             Shown({"entry": SLOT}, ("entry",), {"split": 0, "id": 1}),
@@ -236,7 +230,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Reserve local memory for the slots of a pipe.",
         "The result is the byte address; the peer function imports the buffer by its name.",
         (Operand("result", "out", "scalar", dtype=None),),
-        ((),),
         (
             Shown({"result": ScalarType(I32)}, (), _BUFFER),
             Shown({"result": ScalarType(I32)}, (), {**_BUFFER, "auto": False, "base": 0}),
@@ -262,7 +255,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Address of a buffer that the peer function reserves.",
         "The result is the address of the buffer called name in peer_func.",
         (Operand("result", "out", "scalar", dtype=None),),
-        ((),),
         (Shown({"result": ScalarType(I32)}, (), {"name": "fifo", "peer_func": Symbol("fragment")}),),
         (
             Attribute("name", str, None, "name of the buffer"),

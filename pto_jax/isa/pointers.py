@@ -95,7 +95,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("idx", "in", "scalar", dtype=None),
             Operand("result", "out", "scalar", dtype=None),
         ),
-        (("view", "idx"),),
         (Shown({"view": _VIEW, "idx": _INDEX, "result": _INDEX}, constants={"idx": (1,)}),),
         constraints=(dimension,),
     ),
@@ -104,7 +103,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Pointer to the first element of a view.",
         "result points to element 0 of the view or window.",
         (Operand("view", "in", "gm", dtype=None), Operand("result", "out", "ptr", dtype=None)),
-        (("view",),),
         (
             Shown({"view": _VIEW, "result": types.PtrType(F32)}),
             Shown({"view": _WINDOW, "result": types.PtrType(F32)}),
@@ -117,7 +115,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Pointer to the storage of a tile.",
         "result points to byte 0 of the tile.",
         (Operand("tile", "in", dtype=None), Operand("result", "out", "ptr", dtype=None)),
-        (("tile",),),
         (Shown({"tile": types.TileType(F32, 16, 64), "result": types.PtrType(F32, types.AddressSpace.VEC)}),),
         constraints=(one_element("tile", "result", _DIALECT, retype("result", "f16")), _space_of_tile),
         decisions=(_LOCAL_ADDRESS,),
@@ -128,7 +125,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Pointer at an integer address, the address of a pointer, or a pointer to another type.",
         "The byte address stays.",
         (Operand("addr", "in", "event", dtype=None), Operand("result", "out", "event", dtype=None)),
-        (("addr",),),
         (
             Shown({"addr": _ADDRESS, "result": types.PtrType(F32, types.AddressSpace.VEC)}, ("addr",)),
             Shown({"addr": types.PtrType(F32, types.AddressSpace.VEC), "result": _ADDRESS}, ("addr",)),
@@ -147,7 +143,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("valid_col", "in", "scalar", dtype=None, optional=True),
             Operand("result", "out", dtype=None, note="as a memref of local memory"),
         ),
-        (("addrs",), ("addrs", "valid_row", "valid_col")),
         (
             Shown(
                 {"addrs": _ADDRESS, "valid_row": _INDEX, "valid_col": _INDEX, "result": _LOCAL},

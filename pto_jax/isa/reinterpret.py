@@ -163,7 +163,6 @@ def _alias(
     summary: str,
     semantics: str,
     operands: tuple[declare.Operand, ...],
-    form: tuple[str, ...],
     constraints: tuple[declare.Constraint, ...],
     shown: tuple[Shown, ...],
     *,
@@ -171,7 +170,6 @@ def _alias(
     attributes: tuple[declare.Attribute, ...] = (),
     decisions: tuple[declare.Decision, ...] = (),
     cls: declare.InstructionClass = "sync_config",
-    forms: tuple[tuple[str, ...], ...] = (),
     changes: tuple[Change, ...] = (),
 ) -> declare.Instruction:
     return custom(
@@ -179,7 +177,6 @@ def _alias(
         summary,
         semantics,
         operands,
-        forms or (form,),
         shown,
         attributes,
         constraints,
@@ -209,7 +206,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "Byte k of result is byte k of tile; nothing moves, and writes through either handle are seen "
         "through the other. The valid region of result is that of its own type.",
         (_tile("result", out=True), _tile("tile")),
-        ("tile",),
         (
             _PLACE,
             _pair(
@@ -246,7 +242,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "See the elements of a tile as another type.",
         "Byte k of result is byte k of tile; nothing moves.",
         (_tile("result", out=True), _tile("tile")),
-        ("tile",),
         (
             _pair(
                 "types-differ",
@@ -278,7 +273,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "result(r, c) is tile(offsets[0] + r, offsets[1] + c): the same element, in the order of tile, whose "
         "pitch it keeps.",
         (_tile("result", out=True), _tile("tile"), _index("offsets")),
-        ("tile", "offsets"),
         (_window_parts, _window_boxes),
         (
             Shown(
@@ -304,7 +298,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "Make a tile a window of the storage of another.",
         "dst(i, j) is src(rowIdx + i, colIdx + j): dst begins at that element and uses its own order.",
         (_tile("dst", out=True), _tile("src"), _index("rowIdx"), _index("colIdx")),
-        ("src", "rowIdx", "colIdx"),
         (
             _PLACE,
             _subview_window,
@@ -336,7 +329,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
             _index("valid_row", optional=True),
             _index("valid_col", optional=True),
         ),
-        ("source",),
         (),
         (
             Shown({"source": _LOCAL, "result": _LOCAL}, grouped=True),
@@ -347,7 +339,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
             ),
         ),
         attributes=(declare.Attribute("config", str, None, "layout of the tile"),),
-        forms=(("source",), ("source", "valid_row", "valid_col")),
         changes=(removed("alloc_tile, or the tile itself; it is still read"),),
     ),
 )

@@ -122,8 +122,6 @@ def _valid(site: Site) -> Iterator[Finding]:
             yield "result", f"{key}={shown} of {n} {unit}s; allowed: 0 to {n}"
 
 
-_FORM = ("tile", "offsets")
-
 INSTRUCTIONS: tuple[Instruction, ...] = (
     custom(
         SUBVIEW,
@@ -138,7 +136,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("valid_row", "in", "scalar", dtype=None, optional=True, note="valid rows"),
             Operand("valid_col", "in", "scalar", dtype=None, optional=True, note="valid columns"),
         ),
-        (_FORM, (*_FORM, "valid_row", "valid_col")),
         (
             Shown(
                 {"tile": _TILE, "offsets": _INDEX, "result": replace(_TILE, cols=32, v_col=32)},

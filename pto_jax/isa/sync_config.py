@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import IntEnum
+from typing import Unpack
 
 from ..ir.dtypes import F16, I64
 from ..ir.types import AddressSpace, Loc, MemRefType, Pipe, PipeEventType, ScalarType
-from .assembly import AS_DECLARED, Assembly
+from .assembly import Assembly
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import edit, forbid, retile
-from .rules.handles import Shown, custom
+from .rules.handles import CustomParts, Shown, custom
 from .rules.memory import address_rules
 from .rules.sync import CORE_FLAG, event_range, no_memref, required as required, token_range, two_pipes
 from .samples.operations import NUMBER, ROWS, TILE
@@ -38,25 +39,23 @@ def _sync(
     attributes: tuple[Attribute, ...],
     constraints: tuple[Constraint, ...] = (),
     operands: tuple[Operand, ...] = (),
-    forms: tuple[tuple[str, ...], ...] = ((),),
     shown: tuple[Shown, ...] = (),
     *,
     order: Order,
-    assembly: Assembly = AS_DECLARED,
+    **parts: Unpack[CustomParts],
 ) -> Instruction:
     return custom(
         name,
         summary,
         semantics,
         operands,
-        forms,
         shown,
         attributes,
         constraints,
         (NO_VALUE_EFFECT,),
         Traits(order=order),
         sources=_PAGES,
-        assembly=assembly,
+        **parts,
     )
 
 
@@ -130,7 +129,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("tile", "in", dtype=None, conv=True),
             Operand("addr", "in", "scalar", dtype=None, note="bytes"),
         ),
-        (("tile", "addr"),),
         (Shown({"tile": TILE, "addr": _I64, "result": TILE}, constants={"addr": (0x1000,)}),),
         constraints=(*address_rules("tile"), _same_type, no_memref("tile", "a tile", _REMOVED)),
         decisions=(
@@ -158,7 +156,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Second handle over the storage of a tile.",
         "dst denotes src's bytes through dst's own type; nothing moves.",
         (Operand("dst", "out", dtype=None), Operand("src", "in", dtype=None)),
-        (("src",),),
         (Shown({"src": TILE, "dst": replace(TILE, rows=ROWS // 2, v_row=ROWS // 2)}),),
         constraints=(_alias_space, _alias_size),
         decisions=(
@@ -210,7 +207,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             (_SRC_PIPE, _DST_PIPE),
             (required("src", "dst"), two_pipes("pipes-differ", "src", "dst")),
             (replace(_ID, optional=False),),
-            (("id",),),
             (Shown({"id": NUMBER}, attrs={"src": Pipe.MTE2, "dst": Pipe.V}, constants={"id": (0,)}),),
             order=order,
         )
@@ -243,7 +239,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             (_PIPE, replace(_EVENT, meaning="event identifier"), _FFTS),
             (required("pipe"), *CORE_FLAG),
             (_ID,),
-            ((), ("id",)),
             (Shown({}, (), {"pipe": Pipe.FIX, "event": 3}),),
             order=order,
         )

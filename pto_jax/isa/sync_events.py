@@ -82,7 +82,6 @@ def _async_event(name: str, summary: str, semantics: str, order: Order | None = 
             handle_operand("session"),
             Operand("completed", "out", "scalar", dtype="i1"),
         ),
-        (form,),
         (Shown(types, form),),
         constraints=(
             handle("event", "async_event", _HEADERS),
@@ -100,7 +99,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Set the base address of the cross-core flags.",
         "Later cross-core signals use it.",
         (Operand("ffts", "in", "memory", dtype=None, note="flags in global memory"),),
-        (("ffts",),),
         (Shown({"ffts": MemRefType((256,), I64)}), Shown({"ffts": PtrType(I64)})),
         constraints=(fixed_type("ffts", ("i64", "u64", "i8"), PROFILE_NAMES, _HEADERS),),
         changes=(form("a memref", "a pointer to i64 or i8"),),
@@ -111,7 +109,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Declare an array of run-time event identifiers.",
         "Its elements are 0 until they are set.",
         (handle_operand("result", out=True),),
-        ((),),
         (Shown({"result": _EVENTS}),),
         constraints=(handle("result", "eventid_array", _HEADERS), _array_size),
     ),
@@ -124,7 +121,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("index", "in", "scalar", dtype=None),
             Operand("result", "out", "scalar", dtype=None),
         ),
-        (("array", "index"),),
         (Shown({"array": _EVENTS, "index": _INDEX, "result": _INDEX}, constants={"index": (3,)}),),
         constraints=(handle("array", "eventid_array", _HEADERS), _event_index),
         traits=Traits(effects=(Effect("read", "events", "array", indexed=True),)),
@@ -138,7 +134,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("index", "in", "scalar", dtype=None),
             Operand("value", "in", "scalar", dtype=None),
         ),
-        (("array", "index", "value"),),
         (
             Shown(
                 {"array": _EVENTS, "index": _INDEX, "value": _INDEX}, constants={"index": (0,), "value": (2,)}
@@ -155,7 +150,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("workspace", "in", "ptr", dtype=None, note="bytes of global memory"),
             handle_operand("context", out=True),
         ),
-        (("workspace",),),
         (Shown({"workspace": PtrType(I8), "context": _CONTEXT}),),
         constraints=(
             fixed_type("workspace", ("i8", "u8"), PROFILE_NAMES, _HEADERS),
@@ -168,7 +162,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The session of a prefetch context, in which its events are waited for.",
         "session belongs to context.",
         (handle_operand("context"), handle_operand("session", out=True)),
-        (("context",),),
         (Shown({"context": _CONTEXT, "session": _SESSION}),),
         constraints=(
             handle("context", _CONTEXT.name, _HEADERS),
@@ -185,7 +178,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             handle_operand("context"),
             handle_operand("event", out=True),
         ),
-        (("src", "context"),),
         (
             Shown(
                 {

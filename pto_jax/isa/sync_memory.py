@@ -76,7 +76,6 @@ def _flag(name: str, summary: str, order: Order, last_a5: int, decision: Decisio
         summary,
         "Orders cores; the number of the flag is an attribute or an operand.",
         (_NUMBER,),
-        ((), ("id",)),
         (
             Shown({}, (), {"pipe": Pipe.FIX, "event": 0}),
             Shown({"id": ScalarType(INDEX)}, ("id",), {"pipe": Pipe.V}, {"id": (3,)}),
@@ -99,7 +98,6 @@ def _token(name: str, summary: str, order: Order) -> Instruction:
         summary,
         "As the form with a constant token.",
         (Operand("buf", "in", "index", dtype=None, note="buffer token"),),
-        (("buf",),),
         (Shown({"buf": ScalarType(INDEX)}, ("buf",), {"op_type": PipeEventType.TVEC}, {"buf": (1,)}),),
         (
             Attribute("op_type", IntEnum, None, "operation class or pipe"),
@@ -123,7 +121,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Write back and invalidate lines of the data cache.",
         "The line of an address, or all lines of global memory.",
         (Operand("addr", "in", "memory", dtype=None, optional=True, note="address whose line is meant"),),
-        ((), ("addr",)),
         (
             Shown({}, (), {"space": AddressSpace.GM}),
             Shown({"addr": PtrType(F32)}, ("addr",)),
@@ -140,7 +137,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Complete earlier writes of the core.",
         "Drains MTE2, MTE3 and FIX; what was written before is visible to all before what follows.",
         (),
-        ((),),
         (Shown({}, (), {"scope": FenceScope.GM}), Shown({}, (), {"scope": FenceScope.ALL})),
         (Attribute("scope", FenceScope, None, "memory whose writes are completed"),),
         (required("scope"),),

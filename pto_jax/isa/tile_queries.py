@@ -68,7 +68,6 @@ def _size_of(name: str, unit: str) -> Instruction:
         f"Valid {unit} of a tile.",
         f"result = the valid {unit} that the handle has here.",
         (_tile(), Operand("result", "out", "scalar", dtype=None)),
-        (("tile",),),
         (Shown({"tile": _TILE, "result": _INDEX}),),
         constraints=(_sizes("result"),),
         decisions=(),
@@ -86,7 +85,6 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
         summary,
         semantics,
         (Operand(source, "in", kinds[source], dtype=None), Operand("result", "out", made, dtype=None)),  # type: ignore[arg-type]
-        ((source,),),
         (Shown(types, (source,)),),
         constraints=(
             fixed_type(number, ("i64",), PROFILE_NAMES, _DIALECT),
@@ -103,7 +101,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Valid rows and columns of a tile.",
         "rows, cols = the valid sizes that the handle has here.",
         (_tile(), Operand("rows", "out", "scalar", dtype=None), Operand("cols", "out", "scalar", dtype=None)),
-        (("tile",),),
         (Shown({"tile": _TILE, "rows": _INDEX, "cols": _INDEX}),),
         constraints=(_sizes("rows", "cols"),),
         decisions=(),

@@ -179,7 +179,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _index("valid_col", optional=True, note="exactly when the type has v_col=?"),
             Operand("result", "out", dtype=None, conv=True),
         ),
-        _ALLOC_FORMS,
         (
             Shown(
                 {
@@ -194,6 +193,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 grouped=True,
             ),
         ),
+        forms=_ALLOC_FORMS,
         constraints=(_valid_given, _valid_range("result"), *address_rules("result")),
         decisions=(
             Decision(
@@ -220,7 +220,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _index("strides", note="one per dimension, in elements"),
             Operand("result", "out", "gm", dtype=None),
         ),
-        (("ptr", "shape", "strides"),),
         (
             Shown(
                 {"ptr": _PTR, "shape": NUMBER, "strides": NUMBER, "result": VIEW},
@@ -247,7 +246,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _index("sizes", note="one per dimension"),
             Operand("result", "out", "gm", dtype=None),
         ),
-        (("view", "offsets", "sizes"),),
         (
             Shown(
                 {"view": VIEW, "offsets": NUMBER, "sizes": NUMBER, "result": WINDOW},
@@ -286,7 +284,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _index("idx"),
             Operand("result", "out", "scalar", dtype=None),
         ),
-        (("view", "idx"),),
         (Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, constants={"idx": (0,)}),),
         constraints=(dimension,),
     ),
@@ -295,7 +292,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Change the valid region of a dynamic tile.",
         "The handle's valid region is valid_row x valid_col from here on; payload and place stay.",
         (Operand("tile", "in", dtype=None), _index("valid_row"), _index("valid_col")),
-        (("tile", "valid_row", "valid_col"),),
         (
             Shown(
                 {"tile": TILE.with_valid(None, None), "valid_row": NUMBER, "valid_col": NUMBER},
@@ -314,7 +310,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _index("offset"),
             Operand("result", "out", "ptr", dtype=None),
         ),
-        (("ptr", "offset"),),
         (Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, constants={"offset": (COLS,)}),),
         constraints=(one_element("ptr", "result", _SOURCES[1]),),
         traits=Traits(alias=Alias("result", "ptr", "global", "moved")),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from typing import Unpack
 
 from ...profiles import Profile
 from .. import declare, traits
-from ..assembly import AS_DECLARED, Assembly
-from ..changes import Change
-from . import elements, handles, typesets
+from . import elements, handles
 from .forbid import Types, forbid, retype
 
 SOURCES = ("PTO ISA communication pages", "pto_comm_inst.hpp; PTOAS dialect definition and verifier")
@@ -22,18 +21,15 @@ def comm(
     summary: str,
     semantics: str,
     operands: tuple[declare.Operand, ...],
-    forms: tuple[tuple[str, ...], ...],
     shown: tuple[handles.Shown, ...],
     attributes: tuple[declare.Attribute, ...] = (),
     constraints: tuple[declare.Constraint, ...] = (),
     decisions: tuple[declare.Decision, ...] = (),
-    types: typesets.TypeTable | None = None,
     *,
     effects: tuple[traits.Effect, ...] = (),
     order: traits.Order | None = None,
-    assembly: Assembly = AS_DECLARED,
-    changes: tuple[Change, ...] = (),
     executable: bool = False,
+    **parts: Unpack[handles.CustomParts],
 ) -> declare.Instruction:
     """Declare an instruction of communication.
 
@@ -53,7 +49,6 @@ def comm(
         summary,
         semantics,
         operands,
-        forms,
         shown,
         attributes,
         constraints,
@@ -61,10 +56,8 @@ def comm(
         traits.Traits((*derived, *effects), order=order),
         sources=SOURCES,
         cls="communication",
-        types=types,
         executable=executable,
-        assembly=assembly,
-        changes=changes,
+        **parts,
     )
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Unpack
 
 from ...ir.types import AddressSpace, Loc, Pipe, TileType
 from ...profiles import PROFILE_NAMES, Profile
-from ..assembly import AS_DECLARED, Assembly
-from ..changes import Change
-from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, PipeRule, Site
+from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from ..traits import PLAIN, Traits
 from .constraints import place
 from .forbid import Types, assign, edit, forbid, present
-from .handles import NOT_EXECUTED, Shown, custom, number_in
+from .handles import NOT_EXECUTED, CustomParts, Shown, custom, number_in
 from .typesets import TypeTable
 
 SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
@@ -167,19 +166,16 @@ def pipe_instruction(
     summary: str,
     semantics: str,
     operands: tuple[Operand, ...],
-    forms: tuple[tuple[str, ...], ...],
     shown: tuple[Shown, ...],
     attributes: tuple[Attribute, ...] = (),
     constraints: tuple[Constraint, ...] = (),
-    pipe: Pipe = Pipe.S,
     decisions: tuple[Decision, ...] = (),
-    types: TypeTable | None = None,
-    executable: bool = True,
     *,
     traits: Traits = PLAIN,
-    pipe_rule: PipeRule | None = None,
-    assembly: Assembly = AS_DECLARED,
-    changes: tuple[Change, ...] = (),
+    types: TypeTable | None = None,
+    pipe: Pipe = Pipe.S,
+    executable: bool = True,
+    **parts: Unpack[CustomParts],
 ) -> Instruction:
     """The declaration of an instruction of the class pipes, which has a syntax of its own.
 
@@ -190,7 +186,6 @@ def pipe_instruction(
         summary,
         semantics,
         operands,
-        forms,
         shown,
         attributes,
         (*constraints, *((no_store_attributes,) if ID in attributes else ())),
@@ -200,10 +195,8 @@ def pipe_instruction(
         cls="pipes",
         types=types,
         pipe=pipe,
-        pipe_rule=pipe_rule,
         executable=executable,
-        assembly=assembly,
-        changes=changes,
+        **parts,
     )
 
 
