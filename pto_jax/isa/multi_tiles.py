@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from ..ir.dtypes import F16, I64, INDEX, dtype
 from ..ir.types import Compact, Loc, MultiTileType, OpaqueType, ScalarType, TileType
@@ -46,10 +47,13 @@ def _slot(site: Site, name: str) -> MultiTileType | None:
     return t if isinstance(t, MultiTileType) else None
 
 
+_forbid = partial(forbid, source=_DIALECT)
+
+
 def _kind(name: str) -> Constraint:
     other = give(name, OpaqueType("pipe"))
 
-    @forbid(f"{name}-handle", f"{name} is a multi tile", source=_DIALECT, invalid_if=other)
+    @_forbid(f"{name}-handle", f"{name} is a multi tile", invalid_if=other)
     def rule(site: Site) -> Iterator[Finding]:
         t = site.types.get(name)
         if t is not None and not isinstance(t, MultiTileType):
@@ -58,10 +62,9 @@ def _kind(name: str) -> Constraint:
     return rule
 
 
-@forbid(
+@_forbid(
     "slot-type",
     "slots of whole bytes without padding",
-    source=_DIALECT,
     invalid_if=give("result", MultiTileType(_SLOT.with_dtype(dtype("i4")), 2)),
 )
 def _slots(site: Site) -> Iterator[Finding]:
@@ -79,10 +82,9 @@ def _slots(site: Site) -> Iterator[Finding]:
             yield "result", f"slots of {t.slot}: {found.message}"
 
 
-@forbid(
+@_forbid(
     "reserved-attribute",
     f"no {RESERVED}",
-    source=_DIALECT,
     invalid_if=lambda types, attrs, profile: attrs.update({RESERVED: (0, 512)}) is None,
 )
 def _unplanned(site: Site) -> Iterator[Finding]:
@@ -90,7 +92,7 @@ def _unplanned(site: Site) -> Iterator[Finding]:
         yield None, f"the attribute {RESERVED}, which a memory planner sets; allowed: addr = %address"
 
 
-@forbid("address-aligned", "slots begin at multiples of 32 bytes (512 for the cube core)", source=_DIALECT)
+@_forbid("address-aligned", "slots begin at multiples of 32 bytes (512 for the cube core)")
 def _address(site: Site) -> Iterator[Finding]:
     t, at = _slot(site, "result"), site.constant("addr")
     if t is None or at is None:
@@ -108,12 +110,7 @@ def _open(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return "valid_row" not in types
 
 
-@forbid(
-    "valid-operands",
-    "valid_row and valid_col exactly where the slots say ?",
-    source=_DIALECT,
-    invalid_if=_open,
-)
+@_forbid("valid-operands", "valid_row and valid_col exactly where the slots say ?", invalid_if=_open)
 def _valid(site: Site) -> Iterator[Finding]:
     t = _slot(site, "result")
     for operand, key, axis in _AXES if t is not None else ():
@@ -127,19 +124,14 @@ def _valid(site: Site) -> Iterator[Finding]:
             yield operand, f"{operand} = {number}; allowed: 0 to {t.slot.shape[axis]}"
 
 
-@forbid("slot", "a slot there is", source=_DIALECT)
+@_forbid("slot", "a slot there is")
 def _number(site: Site) -> Iterator[Finding]:
     t, number = _slot(site, "tiles"), site.constant("slot")
     if t is not None and number is not None and not 0 <= number < t.count:
         yield "slot", f"slot {number} of {t.count}; allowed: 0 to {t.count - 1}"
 
 
-@forbid(
-    "types-equal",
-    "the type of the slots",
-    source=_DIALECT,
-    invalid_if=give("result", _SLOT.with_dtype(dtype("i16"))),
-)
+@_forbid("types-equal", "the type of the slots", invalid_if=give("result", _SLOT.with_dtype(dtype("i16"))))
 def _slot_type(site: Site) -> Iterator[Finding]:
     t, result = _slot(site, "tiles"), site.tile("result")
     if t is not None and result is not None and result != t.slot:

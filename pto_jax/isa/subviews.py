@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from ..ir.dtypes import F32, INDEX
 from ..ir.types import BLayout, Loc, ScalarType, SLayout, TileType
@@ -35,7 +36,10 @@ def _window(site: Site) -> Iterator[tuple[int | None, int, str]]:
         yield from zip(offsets, sizes, ("row", "column"), strict=True)
 
 
-@forbid("window", "two offsets of 0 or more and two sizes of 1 or more", source=_DIALECT)
+_forbid = partial(forbid, source=_DIALECT)
+
+
+@_forbid("window", "two offsets of 0 or more and two sizes of 1 or more")
 def _parts(site: Site) -> Iterator[Finding]:
     sizes, offsets = _sizes(site), site.numbers("offsets")
     if len(sizes) != 2 or len(offsets) != 2:
@@ -47,7 +51,7 @@ def _parts(site: Site) -> Iterator[Finding]:
             yield "offsets", f"{unit} offset {start}; allowed: 0 or more"
 
 
-@forbid("window-inside", "a window inside the tile", severity="warning", source=_DIALECT)
+@_forbid("window-inside", "a window inside the tile", severity="warning")
 def _inside(site: Site) -> Iterator[Finding]:
     """A window beside the tile has elements of other tiles: it is legal text, and an error to execute."""
     t = site.tile("tile")
@@ -66,12 +70,7 @@ def _break_boxes(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return retile("result", slayout=SLayout.COL_MAJOR, rows=4, v_row=4)(types, attrs, profile) and boxed
 
 
-@forbid(
-    "window-boxes",
-    "windows of boxed tiles consist of whole boxes",
-    source=_DIALECT,
-    invalid_if=_break_boxes,
-)
+@_forbid("window-boxes", "windows of boxed tiles consist of whole boxes", invalid_if=_break_boxes)
 def _boxes(site: Site) -> Iterator[Finding]:
     t = site.tile("tile")
     boxes = t.box if t is not None and t.boxed else ()
@@ -80,10 +79,9 @@ def _boxes(site: Site) -> Iterator[Finding]:
             yield "tile", f"{n} {unit}s from {size(start)} on in boxes of {box}; allowed: whole boxes"
 
 
-@forbid(
+@_forbid(
     "types-equal",
     "the result has the sizes given, and otherwise its source's type",
-    source=_DIALECT,
     invalid_if=retype("result", "i32"),
 )
 def _types_agree(site: Site) -> Iterator[Finding]:
@@ -99,10 +97,9 @@ def _types_agree(site: Site) -> Iterator[Finding]:
         )
 
 
-@forbid(
+@_forbid(
     "valid-operands",
     "valid sizes from 0 to the window's, ? exactly where an operand gives them at run time",
-    source=_DIALECT,
     invalid_if=retile("result", v_row=None),
 )
 def _valid(site: Site) -> Iterator[Finding]:
