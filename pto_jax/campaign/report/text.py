@@ -74,7 +74,7 @@ def _failures(r: CampaignReport) -> Iterator[str]:
     yield from _titled(f"failures: {r.failures:,} of {len(r.causes)} causes")
     for c in r.causes[:CAUSES]:
         kinds = ", ".join(f"{n} {kind}" for kind, n in c.kinds.items())
-        yield f"{c.count:>7}  {_first_line(c.cause)}"
+        yield f"{c.count:>7}  {(c.cause.splitlines() or [''])[0]}"
         yield f"         {kinds}; {' '.join(c.instructions) or 'no instruction'}; {' '.join(c.profiles)}"
         yield f"         first: case {c.first.id}, index {c.first.index}"
         shown = c.evidence
@@ -88,10 +88,6 @@ def _failures(r: CampaignReport) -> Iterator[str]:
         yield f"         {c.command}"
     if len(r.causes) > CAUSES:
         yield f"         and {len(r.causes) - CAUSES} more causes"
-
-
-def _first_line(message: str) -> str:
-    return (message.splitlines() or [""])[0]
 
 
 def _throughput(r: CampaignReport) -> Iterator[str]:
