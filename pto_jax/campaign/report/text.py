@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...files.terminal import table
 from ..fuzz.coverage import REGIONS
 from ..fuzz.goal import goal_lines
 from ..fuzz.progress import duration
@@ -42,21 +43,6 @@ def short(n: float) -> str:
             break
     digits = f"{n:.1f}" if n < 9.95 else f"{n:.0f}"
     return digits.removesuffix(".0") + unit
-
-
-def table(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
-    r"""Lines of equal columns; the first ``left`` columns are set to the left.
-
-    >>> print("\n".join(table([["name", "n"], ["tadd", "12"]])))
-    name   n
-    tadd  12
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (
-            c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(cells).rstrip()
 
 
 def _titled(title: str) -> Iterator[str]:
