@@ -116,7 +116,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The session owns the scratch tile and the workspace.",
         (
             staging("scratch"),
-            Operand("workspace", "in", "ptr", dtype=None, note="bytes of global memory"),
+            Operand("workspace", "in", "ptr", note="bytes of global memory"),
             handle_operand("session", out=True),
         ),
         (Shown({"scratch": _SCRATCH, "workspace": _WORKSPACE, "session": SESSION}, attrs={"sync_id": 0}),),

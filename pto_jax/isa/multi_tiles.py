@@ -147,10 +147,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "A handle to count slots of one type, side by side from addr on or in storage of their own. Contents "
         "are undefined until written, and stay from one trip of a loop to the next.",
         (
-            Operand("addr", "in", "scalar", dtype=None, optional=True, note="byte address of slot 0"),
-            Operand("valid_row", "in", "scalar", dtype=None, optional=True, note="exactly with v_row=?"),
-            Operand("valid_col", "in", "scalar", dtype=None, optional=True, note="exactly with v_col=?"),
-            Operand("result", "out", "handle", dtype=None),
+            Operand("addr", "in", "scalar", optional=True, note="byte address of slot 0"),
+            Operand("valid_row", "in", "scalar", optional=True, note="exactly with v_row=?"),
+            Operand("valid_col", "in", "scalar", optional=True, note="exactly with v_col=?"),
+            Operand("result", "out", "handle"),
         ),
         (
             Shown({"result": _MULTI}, grouped=True),
@@ -184,9 +184,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "One slot of a tile in several buffers.",
         "result denotes the bytes of slot number slot, which may be known at run time only.",
         (
-            Operand("result", "out", dtype=None),
-            Operand("tiles", "in", "handle", dtype=None),
-            Operand("slot", "in", "scalar", dtype=None, note="0 to count - 1"),
+            Operand("result", "out"),
+            Operand("tiles", "in", "handle"),
+            Operand("slot", "in", "scalar", note="0 to count - 1"),
         ),
         (Shown({"tiles": _MULTI, "slot": _INDEX, "result": _SLOT}, constants={"slot": (1,)}),),
         constraints=(_kind("tiles"), _slot_type, _number),

@@ -24,10 +24,8 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
     local: tuple[str, ...] = ("local_addr", "peer_local_addr")
     forms: tuple[tuple[str, ...], ...] = (local[:1], local)
     operands = [
-        Operand("local_addr", "in", "scalar", dtype=None, note="address of the consumer's slots"),
-        Operand(
-            "peer_local_addr", "in", "scalar", dtype=None, optional=True, note="exactly with dir_mask = 3"
-        ),
+        Operand("local_addr", "in", "scalar", note="address of the consumer's slots"),
+        Operand("peer_local_addr", "in", "scalar", optional=True, note="exactly with dir_mask = 3"),
         handle_operand("result", out=True),
     ]
     types: dict[str, Type] = {**dict.fromkeys(local, ScalarType(dtypes.I32)), "result": PIPE}
@@ -36,7 +34,7 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
     ring: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024, "slot_num": 4, "flag_base": 0}
     if through_memory:
         operands = [
-            Operand("gm_addr", "in", "memory", dtype=None, note="slots in global memory"),
+            Operand("gm_addr", "in", "memory", note="slots in global memory"),
             replace(operands[0], optional=True),
             *operands[1:],
         ]
@@ -81,7 +79,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "from talloc is marked ready only.",
         (
             pipes.tile_operand("tile", optional=True),
-            Operand("view", "in", "gm", dtype=None, optional=True, note="slot from talloc"),
+            Operand("view", "in", "gm", optional=True, note="slot from talloc"),
             handle_operand("pipe"),
             pipes.subblock("aiv_subblockid"),
         ),
@@ -110,7 +108,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             pipes.tile_operand("result", "out", optional=True),
             pipes.tile_operand("tile", optional=True, note="handle that receives the slot"),
-            Operand("view", "in", "gm", dtype=None, optional=True, note="view that receives the slot"),
+            Operand("view", "in", "gm", optional=True, note="view that receives the slot"),
             handle_operand("pipe"),
             pipes.subblock("aiv_subblockid"),
         ),
@@ -141,7 +139,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "declare_global",
         "Declare a view of global memory without storage.",
         "talloc and tpop let it denote a slot; a pipe handle that is made of it has its slots there.",
-        (Operand("result", "out", "gm", dtype=None),),
+        (Operand("result", "out", "gm"),),
         (Shown({"result": SLOT}, ()),),
         changes=(changes.new(),),
     ),
@@ -150,10 +148,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Reserve the next slot of a pipe as a view of global memory.",
         "Waits for a free slot, which the view or result denotes from then on; a push of it commits it.",
         (
-            Operand("result", "out", "gm", dtype=None, optional=True),
-            Operand(
-                "view", "in", "gm", dtype=None, optional=True, note="declared view that receives the slot"
-            ),
+            Operand("result", "out", "gm", optional=True),
+            Operand("view", "in", "gm", optional=True, note="declared view that receives the slot"),
             handle_operand("pipe"),
         ),
         (
@@ -179,8 +175,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The producer may use the slot again.",
         (
             handle_operand("pipe"),
-            Operand("entry", "in", "entry", dtype=None, optional=True, note="the slot that was popped"),
-            Operand("view", "in", "gm", dtype=None, optional=True, note="slot popped as a view"),
+            Operand("entry", "in", "entry", optional=True, note="the slot that was popped"),
+            Operand("view", "in", "gm", optional=True, note="slot popped as a view"),
         ),
         (
             Shown({"pipe": PIPE}, ("pipe",), {"split": 0}),

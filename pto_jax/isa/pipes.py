@@ -55,16 +55,10 @@ def _initialize(core: str, kind: str) -> Instruction:
         **dict.fromkeys(buffers, ScalarType(I32)),
     }
     operands = (
-        Operand("gm_slot_buffer", "in", "ptr", dtype=None, optional=True, note="slots in global memory"),
-        Operand(
-            "gm_slot_tensor", "in", "gm", dtype=None, optional=True, note="the first slot in global memory"
-        ),
-        Operand(
-            buffers[0], "in", "scalar", dtype=None, optional=True, note="address of the vector core's slots"
-        ),
-        Operand(
-            buffers[1], "in", "scalar", dtype=None, optional=True, note="address of the cube core's slots"
-        ),
+        Operand("gm_slot_buffer", "in", "ptr", optional=True, note="slots in global memory"),
+        Operand("gm_slot_tensor", "in", "gm", optional=True, note="the first slot in global memory"),
+        Operand(buffers[0], "in", "scalar", optional=True, note="address of the vector core's slots"),
+        Operand(buffers[1], "in", "scalar", optional=True, note="address of the cube core's slots"),
     )
     two: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024}
     one: dict[str, AttrValue] = {"dir_mask": 1, "slot_size": 1024, "slot_num": 2, "id": 3}
@@ -127,7 +121,7 @@ def _allocate(name: str, kind: str) -> Instruction:
         f"Reserve the next slot of a pipe of the {kind} core as a view of global memory.",
         "Waits for a free slot; the result is the view that gm_slot_tensor describes (a half by split). "
         "A push of it commits what was stored there.",
-        (Operand("entry", "out", "gm", dtype=None),),
+        (Operand("entry", "out", "gm"),),
         (Shown({"entry": SLOT}, (), {"split": 0}), Shown({"entry": SLOT}, (), {"split": 1, "id": 2})),
         (pipes.ID, pipes.SPLIT),
         (pipes.ID_RULE, pipes.SPLIT_RULE),
@@ -138,7 +132,7 @@ def _allocate(name: str, kind: str) -> Instruction:
 
 def _push(name: str, kind: str, tile: TileType) -> Instruction:
     half = ("aiv_subblockid",) if kind == "vector" else ()
-    operands = (Operand("tile", "in", "entry", dtype=None), *map(pipes.subblock, half))
+    operands = (Operand("tile", "in", "entry"), *map(pipes.subblock, half))
     types: dict[str, Type] = {"tile": tile, "aiv_subblockid": ScalarType(I64)}
     return pipes.pipe_instruction(
         name,
@@ -176,10 +170,10 @@ def _pop(name: str, kind: str, tile: TileType) -> Instruction:
         f"Pop a tile, or a slot in global memory, on the {kind} core from a pipe.",
         "Waits for the next ready slot; the result is a handle to its data until the slot is freed.",
         (
-            Operand("valid_row", "in", "scalar", dtype=None, optional=True),
-            Operand("valid_col", "in", "scalar", dtype=None, optional=True),
+            Operand("valid_row", "in", "scalar", optional=True),
+            Operand("valid_col", "in", "scalar", optional=True),
             *map(pipes.subblock, half),
-            Operand("result", "out", "entry", dtype=None),
+            Operand("result", "out", "entry"),
         ),
         (
             Shown({"result": tile}, (), {"split": 0}, grouped=True),
@@ -208,7 +202,7 @@ def _free(name: str, kind: str) -> Instruction:
         name,
         f"Free the slot the {kind} core popped last.",
         "The producer may use the slot again.",
-        (Operand("entry", "in", "entry", dtype=None, optional=True, note="the slot that was popped"),),
+        (Operand("entry", "in", "entry", optional=True, note="the slot that was popped"),),
         (
             Shown({}, (), {"split": 0}),
             Shown({"entry": SLOT}, ("entry",), {"split": 0, "id": 1}),
@@ -229,7 +223,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "reserve_buffer",
         "Reserve local memory for the slots of a pipe.",
         "The result is the byte address; the peer function imports the buffer by its name.",
-        (Operand("result", "out", "scalar", dtype=None),),
+        (Operand("result", "out", "scalar"),),
         (
             Shown({"result": ScalarType(I32)}, (), _BUFFER),
             Shown({"result": ScalarType(I32)}, (), {**_BUFFER, "auto": False, "base": 0}),
@@ -254,7 +248,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "import_reserved_buffer",
         "Address of a buffer that the peer function reserves.",
         "The result is the address of the buffer called name in peer_func.",
-        (Operand("result", "out", "scalar", dtype=None),),
+        (Operand("result", "out", "scalar"),),
         (Shown({"result": ScalarType(I32)}, (), {"name": "fifo", "peer_func": Symbol("fragment")}),),
         (
             Attribute("name", str, None, "name of the buffer"),

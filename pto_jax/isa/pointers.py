@@ -91,9 +91,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Stride of one dimension of a view.",
         "result = stride of dimension idx, in elements.",
         (
-            Operand("view", "in", "gm", dtype=None),
-            Operand("idx", "in", "scalar", dtype=None),
-            Operand("result", "out", "scalar", dtype=None),
+            Operand("view", "in", "gm"),
+            Operand("idx", "in", "scalar"),
+            Operand("result", "out", "scalar"),
         ),
         (Shown({"view": _VIEW, "idx": _INDEX, "result": _INDEX}, constants={"idx": (1,)}),),
         constraints=(dimension,),
@@ -102,7 +102,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tensor_view_addr",
         "Pointer to the first element of a view.",
         "result points to element 0 of the view or window.",
-        (Operand("view", "in", "gm", dtype=None), Operand("result", "out", "ptr", dtype=None)),
+        (Operand("view", "in", "gm"), Operand("result", "out", "ptr")),
         (
             Shown({"view": _VIEW, "result": types.PtrType(F32)}),
             Shown({"view": _WINDOW, "result": types.PtrType(F32)}),
@@ -114,7 +114,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tile_buf_addr",
         "Pointer to the storage of a tile.",
         "result points to byte 0 of the tile.",
-        (Operand("tile", "in", dtype=None), Operand("result", "out", "ptr", dtype=None)),
+        (Operand("tile", "in"), Operand("result", "out", "ptr")),
         (Shown({"tile": types.TileType(F32, 16, 64), "result": types.PtrType(F32, types.AddressSpace.VEC)}),),
         constraints=(one_element("tile", "result", _DIALECT, retype("result", "f16")), _space_of_tile),
         decisions=(_LOCAL_ADDRESS,),
@@ -124,7 +124,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "castptr",
         "Pointer at an integer address, the address of a pointer, or a pointer to another type.",
         "The byte address stays.",
-        (Operand("addr", "in", "event", dtype=None), Operand("result", "out", "event", dtype=None)),
+        (Operand("addr", "in", "event"), Operand("result", "out", "event")),
         (
             Shown({"addr": _ADDRESS, "result": types.PtrType(F32, types.AddressSpace.VEC)}, ("addr",)),
             Shown({"addr": types.PtrType(F32, types.AddressSpace.VEC), "result": _ADDRESS}, ("addr",)),
@@ -138,10 +138,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Local memory at integer addresses.",
         "The result denotes the bytes at the address; several addresses are buffers used in turn.",
         (
-            Operand("addrs", "in", "scalar", dtype=None, note="one or more byte addresses"),
-            Operand("valid_row", "in", "scalar", dtype=None, optional=True),
-            Operand("valid_col", "in", "scalar", dtype=None, optional=True),
-            Operand("result", "out", dtype=None, note="as a memref of local memory"),
+            Operand("addrs", "in", "scalar", note="one or more byte addresses"),
+            Operand("valid_row", "in", "scalar", optional=True),
+            Operand("valid_col", "in", "scalar", optional=True),
+            Operand("result", "out", note="as a memref of local memory"),
         ),
         (
             Shown(

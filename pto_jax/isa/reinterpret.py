@@ -189,11 +189,11 @@ def _alias(
 
 
 def _tile(name: str, *, out: bool = False) -> declare.Operand:
-    return declare.Operand(name, "out" if out else "in", dtype=None)
+    return declare.Operand(name, "out" if out else "in")
 
 
 def _index(name: str, *, optional: bool = False) -> declare.Operand:
-    return declare.Operand(name, "in", "scalar", dtype=None, optional=optional)
+    return declare.Operand(name, "in", "scalar", optional=optional)
 
 
 _COLUMN = TileType(F32, 16, 1, blayout=BLayout.COL_MAJOR)
@@ -324,8 +324,8 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "Give a local memref a layout and a valid region.",
         "result denotes the bytes of source as the tile that config describes.",
         (
-            declare.Operand("result", "out", dtype=None),
-            declare.Operand("source", "in", dtype=None),
+            declare.Operand("result", "out"),
+            declare.Operand("source", "in"),
             _index("valid_row", optional=True),
             _index("valid_col", optional=True),
         ),

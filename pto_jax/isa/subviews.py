@@ -127,11 +127,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "pitch it keeps. The valid region is valid_row x valid_col, else that of the written type, else the "
         "sizes; it does not depend on the valid region of tile.",
         (
-            Operand("result", "out", dtype=None),
-            Operand("tile", "in", dtype=None),
-            Operand("offsets", "in", "scalar", dtype=None, note="row and column"),
-            Operand("valid_row", "in", "scalar", dtype=None, optional=True, note="valid rows"),
-            Operand("valid_col", "in", "scalar", dtype=None, optional=True, note="valid columns"),
+            Operand("result", "out"),
+            Operand("tile", "in"),
+            Operand("offsets", "in", "scalar", note="row and column"),
+            Operand("valid_row", "in", "scalar", optional=True, note="valid rows"),
+            Operand("valid_col", "in", "scalar", optional=True, note="valid columns"),
         ),
         (
             Shown(

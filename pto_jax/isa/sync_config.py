@@ -69,7 +69,7 @@ _SRC_PIPE = Attribute("src", Pipe, None, "producing pipe", ("src", "src_pipe"))
 _DST_PIPE = Attribute("dst", Pipe, None, "waiting pipe", ("dst", "dst_pipe"))
 _PIPE = Attribute("pipe", Pipe, None, "pipe", ("pipe",))
 _FFTS = Attribute("ffts_mode", int, None, "cross-core mode")
-_ID = Operand("id", "in", "index", dtype=None, optional=True, note="run-time event identifier")
+_ID = Operand("id", "in", "index", optional=True, note="run-time event identifier")
 _BUF = Attribute("buf", int, None, "buffer token", ("buf", "buf_id"))
 _MODE = Attribute("mode", int, 0, "token mode")
 
@@ -125,9 +125,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Bind a tile to a byte address of its memory space.",
         "The handle denotes the bytes [addr, addr + size) of the tile's space from here on; contents stay.",
         (
-            Operand("result", "out", dtype=None, optional=True, note="the rebound handle", conv=True),
-            Operand("tile", "in", dtype=None, conv=True),
-            Operand("addr", "in", "scalar", dtype=None, note="bytes"),
+            Operand("result", "out", optional=True, note="the rebound handle", conv=True),
+            Operand("tile", "in", conv=True),
+            Operand("addr", "in", "scalar", note="bytes"),
         ),
         (Shown({"tile": TILE, "addr": _I64, "result": TILE}, constants={"addr": (0x1000,)}),),
         constraints=(*address_rules("tile"), _same_type, no_memref("tile", "a tile", _REMOVED)),
@@ -146,7 +146,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Wait for events, or drain the pipe of one instruction.",
         "Without operands and attribute it does nothing.",
         (Attribute("op", str, None, "instruction whose pipe is drained", ("op", "Op")),),
-        operands=(Operand("events", "in", "event", dtype=None, optional=True, note="any number"),),
+        operands=(Operand("events", "in", "event", optional=True, note="any number"),),
         forms=((), *(("events",) * n for n in range(1, 9))),
         order=Order("wait", "operation"),
         assembly=Assembly(argument="op"),
@@ -155,7 +155,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         TALIAS,
         "Second handle over the storage of a tile.",
         "dst denotes src's bytes through dst's own type; nothing moves.",
-        (Operand("dst", "out", dtype=None), Operand("src", "in", dtype=None)),
+        (Operand("dst", "out"), Operand("src", "in")),
         (Shown({"src": TILE, "dst": replace(TILE, rows=ROWS // 2, v_row=ROWS // 2)}),),
         constraints=(_alias_space, _alias_size),
         decisions=(

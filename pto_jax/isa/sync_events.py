@@ -98,7 +98,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "set_ffts",
         "Set the base address of the cross-core flags.",
         "Later cross-core signals use it.",
-        (Operand("ffts", "in", "memory", dtype=None, note="flags in global memory"),),
+        (Operand("ffts", "in", "memory", note="flags in global memory"),),
         (Shown({"ffts": MemRefType((256,), I64)}), Shown({"ffts": PtrType(I64)})),
         constraints=(fixed_type("ffts", ("i64", "u64", "i8"), PROFILE_NAMES, _HEADERS),),
         changes=(form("a memref", "a pointer to i64 or i8"),),
@@ -118,8 +118,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = array[index].",
         (
             handle_operand("array"),
-            Operand("index", "in", "scalar", dtype=None),
-            Operand("result", "out", "scalar", dtype=None),
+            Operand("index", "in", "scalar"),
+            Operand("result", "out", "scalar"),
         ),
         (Shown({"array": _EVENTS, "index": _INDEX, "result": _INDEX}, constants={"index": (3,)}),),
         constraints=(handle("array", "eventid_array", _HEADERS), _event_index),
@@ -131,8 +131,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "array[index] = value.",
         (
             handle_operand("array"),
-            Operand("index", "in", "scalar", dtype=None),
-            Operand("value", "in", "scalar", dtype=None),
+            Operand("index", "in", "scalar"),
+            Operand("value", "in", "scalar"),
         ),
         (
             Shown(
@@ -147,7 +147,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Make the context that asynchronous prefetches use.",
         "The context owns the workspace.",
         (
-            Operand("workspace", "in", "ptr", dtype=None, note="bytes of global memory"),
+            Operand("workspace", "in", "ptr", note="bytes of global memory"),
             handle_operand("context", out=True),
         ),
         (Shown({"workspace": PtrType(I8), "context": _CONTEXT}),),
@@ -174,7 +174,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Hint that a region of global memory will be read.",
         "No effect on values; the event it returns is complete.",
         (
-            Operand("src", "in", "gm", dtype=None, note="flat region"),
+            Operand("src", "in", "gm", note="flat region"),
             handle_operand("context"),
             handle_operand("event", out=True),
         ),

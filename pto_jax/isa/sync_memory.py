@@ -30,7 +30,7 @@ _PAIRS = Decision(
     f"{DIALECT}; machine model pages",
 )
 _EVENT = Attribute("event", int, None, "number of the flag", ("event", "event_id"))
-_NUMBER = Operand("id", "in", "index", dtype=None, optional=True, note="run-time number")
+_NUMBER = Operand("id", "in", "index", optional=True, note="run-time number")
 
 
 @forbid("cache-space", "global memory", source=DIALECT, invalid_if=assign(space=AddressSpace.VEC))
@@ -97,7 +97,7 @@ def _token(name: str, summary: str, order: Order) -> Instruction:
         name,
         summary,
         "As the form with a constant token.",
-        (Operand("buf", "in", "index", dtype=None, note="buffer token"),),
+        (Operand("buf", "in", "index", note="buffer token"),),
         (Shown({"buf": ScalarType(INDEX)}, ("buf",), {"op_type": PipeEventType.TVEC}, {"buf": (1,)}),),
         (
             Attribute("op_type", IntEnum, None, "operation class or pipe"),
@@ -120,7 +120,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "cmo.cacheinvalid",
         "Write back and invalidate lines of the data cache.",
         "The line of an address, or all lines of global memory.",
-        (Operand("addr", "in", "memory", dtype=None, optional=True, note="address whose line is meant"),),
+        (Operand("addr", "in", "memory", optional=True, note="address whose line is meant"),),
         (
             Shown({}, (), {"space": AddressSpace.GM}),
             Shown({"addr": PtrType(F32)}, ("addr",)),

@@ -25,7 +25,7 @@ MAX_RANK = 5
 
 
 def _index(name: str, *, optional: bool = False, note: str = "") -> Operand:
-    return Operand(name, "in", "scalar", dtype=None, optional=optional, note=note)
+    return Operand(name, "in", "scalar", optional=optional, note=note)
 
 
 def extents(t: Type | None, count: int) -> tuple[int | None, ...] | None:
@@ -174,7 +174,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _index("addr", optional=True, note="byte address in the tile's space"),
             _index("valid_row", optional=True, note="exactly when the type has v_row=?"),
             _index("valid_col", optional=True, note="exactly when the type has v_col=?"),
-            Operand("result", "out", dtype=None, conv=True),
+            Operand("result", "out", conv=True),
         ),
         (
             Shown(
@@ -212,10 +212,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Describe a tensor in global memory.",
         "Element (i0..ik) is at ptr[sum i_n * stride_n]; strides count elements.",
         (
-            Operand("ptr", "in", "ptr", dtype=None),
+            Operand("ptr", "in", "ptr"),
             _index("shape", note="one per dimension"),
             _index("strides", note="one per dimension, in elements"),
-            Operand("result", "out", "gm", dtype=None),
+            Operand("result", "out", "gm"),
         ),
         (
             Shown(
@@ -238,10 +238,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Window of a global view.",
         "Base = view base + sum offset * stride; strides are inherited, extents are the sizes.",
         (
-            Operand("view", "in", "gm", dtype=None),
+            Operand("view", "in", "gm"),
             _index("offsets", note="one per dimension"),
             _index("sizes", note="one per dimension"),
-            Operand("result", "out", "gm", dtype=None),
+            Operand("result", "out", "gm"),
         ),
         (
             Shown(
@@ -277,9 +277,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Extent of one dimension of a view.",
         "result = extent of dimension idx.",
         (
-            Operand("view", "in", "gm", dtype=None),
+            Operand("view", "in", "gm"),
             _index("idx"),
-            Operand("result", "out", "scalar", dtype=None),
+            Operand("result", "out", "scalar"),
         ),
         (Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, constants={"idx": (0,)}),),
         constraints=(dimension,),
@@ -288,7 +288,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "set_validshape",
         "Change the valid region of a dynamic tile.",
         "The handle's valid region is valid_row x valid_col from here on; payload and place stay.",
-        (Operand("tile", "in", dtype=None), _index("valid_row"), _index("valid_col")),
+        (Operand("tile", "in"), _index("valid_row"), _index("valid_col")),
         (
             Shown(
                 {"tile": TILE.with_valid(None, None), "valid_row": NUMBER, "valid_col": NUMBER},
@@ -303,9 +303,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Pointer plus an element offset.",
         "result = ptr + offset elements.",
         (
-            Operand("ptr", "in", "ptr", dtype=None),
+            Operand("ptr", "in", "ptr"),
             _index("offset"),
-            Operand("result", "out", "ptr", dtype=None),
+            Operand("result", "out", "ptr"),
         ),
         (Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, constants={"offset": (COLS,)}),),
         constraints=(one_element("ptr", "result", _SOURCES[1]),),

@@ -63,12 +63,12 @@ def comm(
 
 def gm(name: str, role: str = "in", note: str = "") -> declare.Operand:
     """An operand in global memory; ``role`` is "in" or "out"."""
-    return declare.Operand(name, "out" if role == "out" else "in", "gm", dtype=None, note=note)
+    return declare.Operand(name, "out" if role == "out" else "in", "gm", note=note)
 
 
 def staging(name: str, *, optional: bool = False, note: str = "") -> declare.Operand:
     """A tile that data passes through on its way."""
-    return declare.Operand(name, "in", "tile", dtype=None, optional=optional, note=note)
+    return declare.Operand(name, "in", "tile", optional=optional, note=note)
 
 
 def equal_elements(*names: str) -> declare.Constraint:

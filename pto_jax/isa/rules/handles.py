@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict, Unpack
 
 from ...ir.program import AttrValue
@@ -135,8 +135,11 @@ def custom(
 ) -> declare.Instruction:
     """The declaration of an instruction that computes no tile, most of them with a syntax of their own.
 
-    ``shown`` are its sample operations; without any there is one of its attributes alone.
+    ``shown`` are its sample operations; without any there is one of its attributes alone. Without a table of
+    types, the element types of operands are free.
     """
+    if not types:
+        operands = tuple(replace(o, dtype=None) if o.dtype == "T" else o for o in operands)
     return declare.Instruction(
         name,
         cls,

@@ -188,7 +188,7 @@ def pipe_instruction(
 
 def tile_operand(name: str, role: str = "in", *, optional: bool = False, note: str = "") -> Operand:
     """A tile operand of any element type; ``role`` is "in" or "out"."""
-    return Operand(name, "out" if role == "out" else "in", "tile", dtype=None, optional=optional, note=note)
+    return Operand(name, "out" if role == "out" else "in", "tile", optional=optional, note=note)
 
 
 def subblock(name: str) -> Operand:
