@@ -93,14 +93,10 @@ def overwrite(buffer: Flat, where: Int32[Array, " lanes"], new: UInt[Array, " la
     return buffer.at[target].set(new[order], mode="drop")
 
 
-def _iota(flat: Shaped[Array, " lanes"]) -> Int32[Array, " lanes"]:
-    return lax.iota(np.int32, flat.shape[0])
-
-
 def _sorted(
     where: Int32[Array, " lanes"],
 ) -> tuple[Int32[Array, " lanes"], Int32[Array, " lanes"], Bool[Array, " lanes"]]:
     """Positions in order, the lanes they belong to, and whether a place is the first one of its position."""
-    positions, order = lax.sort((where, _iota(where)), num_keys=1, is_stable=True)
+    positions, order = lax.sort((where, lax.iota(np.int32, where.shape[0])), num_keys=1, is_stable=True)
     first = jnp.concatenate([jnp.ones(1, np.bool_), positions[1:] != positions[:-1]])
     return positions, order, first

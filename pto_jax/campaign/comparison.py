@@ -15,6 +15,7 @@ from typing import Literal
 
 from ..errors import ExecutionError, NotExecutableError, UndefinedDataError
 from ..generate.programs import Case
+from ..vectors.compare import Difference
 from .results import Mismatch, Run, mismatch
 from .targets import BatchTarget, Target
 
@@ -41,6 +42,12 @@ class Outcome:
     def is_failure(self) -> bool:
         """Whether the machines disagree or one of them crashed."""
         return self.kind in ("different", "crashed")
+
+    @property
+    def first(self) -> Difference | None:
+        """The first element that differs, where there is one."""
+        comparison = self.mismatch.comparison if self.mismatch is not None else None
+        return comparison.first if comparison is not None else None
 
     def __str__(self) -> str:
         c = self.case

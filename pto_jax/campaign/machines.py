@@ -31,10 +31,11 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..files.terminal import one_line
+from ..lowering.numerics import Numerics
 from ..profiles import PROFILE_NAMES, ProfileName
 from .devices import contract
 from .machine_names import DEVICES
-from .targets import Engine, Oracle, Target
+from .targets import Engine, Mode, Oracle, Sanitizer, Target
 
 NAMES = (
     "oracle[:again][:Q] eager[:Q] trace[:Q] jit[:Q] fast[:Q] profile:Q lockstep[:grouped] "
@@ -85,8 +86,6 @@ def _lockstep(words: list[str], profile: ProfileName | None) -> Target:
 
 
 def _sanitizer(words: list[str], profile: ProfileName | None) -> Target:
-    from .sanitizer import Sanitizer
-
     return Sanitizer(strict="strict" in words, profile=profile)
 
 
@@ -116,8 +115,8 @@ def _of_module(text: str) -> Target:
     return target
 
 
-def _engine(mode: Any, words: list[str], profile: ProfileName | None) -> Target:
-    return Engine(mode, profile)
+def _engine(mode: Mode, numerics: Numerics, words: list[str], profile: ProfileName | None) -> Target:
+    return Engine(mode, profile, numerics)
 
 
 def _oracle(words: list[str], profile: ProfileName | None) -> Target:
@@ -128,18 +127,14 @@ def _oracle(words: list[str], profile: ProfileName | None) -> Target:
     return Oracle(profile)
 
 
-def _fast(words: list[str], profile: ProfileName | None) -> Target:
-    return Engine("jit", profile, "fast")
-
-
 _WORDS = {
     "oracle": _Word(_oracle, ("again",)),
     "interpreter": _Word(_oracle, ("again",)),
-    "eager": _Word(partial(_engine, "eager")),
-    "trace": _Word(partial(_engine, "trace")),
-    "jit": _Word(partial(_engine, "jit")),
-    "fast": _Word(_fast),
-    "profile": _Word(partial(_engine, "eager")),
+    "eager": _Word(partial(_engine, "eager", "exact")),
+    "trace": _Word(partial(_engine, "trace", "exact")),
+    "jit": _Word(partial(_engine, "jit", "exact")),
+    "fast": _Word(partial(_engine, "jit", "fast")),
+    "profile": _Word(partial(_engine, "eager", "exact")),
     "lockstep": _Word(_lockstep, ("grouped",), profile=False),
     "sanitizer": _Word(_sanitizer, ("strict",)),
 }

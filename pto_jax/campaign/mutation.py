@@ -17,7 +17,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import IntEnum
 
 from .. import isa
 from ..analysis.resolve import resolve
@@ -158,8 +157,8 @@ def _attribute(program: Program, profile: Profile, rng: random.Random) -> tuple[
         (op, a.name, value)
         for op, instruction in _instructions(program)
         for a in instruction.attributes
-        if a.type is bool or (issubclass(a.type, IntEnum) and not issubclass(a.type, types.GlobalLayout))
-        for value in ((False, True) if a.type is bool else tuple(a.type))
+        if not issubclass(a.type, types.GlobalLayout)
+        for value in a.choices
         if op.attrs.get(a.name, a.default) != value
     ]
     if not choices:

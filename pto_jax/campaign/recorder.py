@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from .comparison import Outcome
 from .targets import Target
@@ -28,11 +27,8 @@ class Record:
     types: str = ""
 
 
-class Recorder(Protocol):
-    """Keeps a failure that was found with two machines."""
-
-    def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
-        """What is kept of a failure, from the machines on which it was found."""
+#: Keeps a failure: the outcome, and the machines (reference and tested one) on which it was found.
+Recorder = Callable[[Outcome, Target, Target], Record]
 
 
 def forget(outcome: Outcome, reference: Target, tested: Target) -> Record:

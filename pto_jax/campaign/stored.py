@@ -112,39 +112,29 @@ def _wrong(value: Any, place: str, needed: str) -> ValueError:
     return ValueError(f"{place} is {text if len(text) <= 60 else text[:60] + '...'}; {needed} is needed")
 
 
-def _integer(value: Any, place: str) -> None:
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        raise _wrong(value, place, "a count")
+def _value(needed: str, fits: Callable[[Any], bool]) -> Check:
+    """A check of a value that is of one kind."""
+
+    def checked(value: Any, place: str) -> None:
+        if not fits(value):
+            raise _wrong(value, place, needed)
+
+    return checked
 
 
-def _seconds(value: Any, place: str) -> None:
-    if type(value) not in (int, float) or not 0 <= value < _LAST:
-        raise _wrong(value, place, "a number of seconds")
-
-
-def _text(value: Any, place: str) -> None:
-    if not isinstance(value, str):
-        raise _wrong(value, place, "a text")
-
-
-def _object(value: Any, place: str) -> None:
-    if not isinstance(value, dict):
-        raise _wrong(value, place, "an object")
-
-
-def _strings(value: Any, place: str) -> None:
-    if not isinstance(value, str | list) or not all(isinstance(v, str) for v in value):
-        raise _wrong(value, place, "a list of names")
-
-
-def _files(value: Any, place: str) -> None:
-    if not isinstance(value, dict | list) or not all(isinstance(v, str) for v in value):
-        raise _wrong(value, place, "a list of files")
-
-
-def _truth(value: Any, place: str) -> None:
-    if not isinstance(value, bool):
-        raise _wrong(value, place, "true or false")
+_integer = _value("a count", lambda value: type(value) is int and 0 <= value < 1 << 63)
+_seconds = _value("a number of seconds", lambda value: type(value) in (int, float) and 0 <= value < _LAST)
+_text = _value("a text", lambda value: isinstance(value, str))
+_object = _value("an object", lambda value: isinstance(value, dict))
+_truth = _value("true or false", lambda value: isinstance(value, bool))
+_strings = _value(
+    "a list of names",
+    lambda value: isinstance(value, str | list) and all(isinstance(v, str) for v in value),
+)
+_files = _value(
+    "a list of files",
+    lambda value: isinstance(value, dict | list) and all(isinstance(v, str) for v in value),
+)
 
 
 def _counts(value: Any, place: str) -> None:
@@ -154,18 +144,16 @@ def _counts(value: Any, place: str) -> None:
             raise _wrong(count, f"{place}: the count of {name!r}", "a count")
 
 
-def _cells(value: Any, place: str) -> None:
-    _counts(value, place)
-    for text in value:
-        if text.count("|") + 1 not in (OLDER, len(PARTS)):
-            raise _wrong(text, place, f"a cell of {len(PARTS)} parts")
+def _parted(what: str, *allowed: int) -> Check:
+    """A check of counts of texts with as many parts as is allowed."""
 
+    def checked(value: Any, place: str) -> None:
+        _counts(value, place)
+        for text in value:
+            if text.count("|") + 1 not in allowed:
+                raise _wrong(text, place, f"a {what} of {len(PARTS)} parts")
 
-def _bins(value: Any, place: str) -> None:
-    _counts(value, place)
-    for text in value:
-        if text.count("|") + 1 != len(PARTS):
-            raise _wrong(text, place, f"a bin of {len(PARTS)} parts")
+    return checked
 
 
 def _optional(check: Check) -> Check:
@@ -182,12 +170,8 @@ def _json(check: Check) -> Check:
     return checked
 
 
-def _anything(value: Any, place: str) -> None:
-    pass
-
-
 _CHECKS: Mapping[str, Mapping[str, Check]] = {
-    "campaign": {"key": _text, "value": _json(_anything)},
+    "campaign": {"key": _text, "value": _json(lambda value, place: None)},
     "batch": {
         "start": _integer,
         "count": _integer,
@@ -195,7 +179,7 @@ _CHECKS: Mapping[str, Mapping[str, Check]] = {
         "seconds": _seconds,
         "finished": _seconds,
         "kinds": _json(_counts),
-        "coverage": _json(_cells),
+        "coverage": _json(_parted("cell", OLDER, len(PARTS))),
         "ulp": _optional(_json(_object)),
     },
     "failure": {
@@ -217,5 +201,5 @@ _CAMPAIGN: Mapping[str, Check] = {
     "programs": _files,
     "versions": _object,
     "started": _seconds,
-    "bins": _bins,
+    "bins": _parted("bin", len(PARTS)),
 }

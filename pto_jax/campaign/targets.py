@@ -1,4 +1,4 @@
-"""Machines that execute cases: this engine in its execution modes, and the reference interpreter."""
+"""Machines that execute cases: this engine in its execution modes, the interpreter and the sanitizer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from .. import oracle
 from ..analysis.provenance import GlobalTypes
 from ..analysis.resolve import resolve
+from ..errors import UndefinedDataError
 from ..generate.programs import Case
 from ..generate.state import Input
 from ..ir.dtypes import pack_pairs, unpack_pairs
@@ -24,6 +25,7 @@ from ..runtime import kernel as engine
 from ..runtime.interpret_trace import run_traced
 from ..runtime.state import Report
 from ..runtime.tiles import Tile
+from ..sanitizer.sanitize import sanitize
 from .results import Output, Run, type_of
 
 #: ``eager``: operation by operation; ``trace``: the program traced as a whole, executed without compiling
@@ -122,6 +124,38 @@ class Engine:
         else:
             outputs, report = kernel(**arguments)
         return of_engine(case, outputs, report)
+
+
+@dataclass(frozen=True)
+class Sanitizer:
+    """The reference interpreter with a definedness bit per bit of data.
+
+    ``run`` raises :class:`UndefinedDataError` where undefined data reaches global memory, a scalar, an index
+    or a result; with ``strict`` already where an instruction computes with it.
+    """
+
+    strict: bool = False
+    profile: ProfileName | None = None
+
+    @property
+    def name(self) -> str:
+        """The machine as the command line names it."""
+        return ":".join(["sanitizer", *(["strict"] if self.strict else []), *filter(None, [self.profile])])
+
+    def run(self, case: Case) -> Run:
+        """The results of a case without undefined data."""
+        execution = sanitize(
+            case.program,
+            interpreter_arguments(case),
+            profile=self.profile or case.profile,
+            entry=case.entry,
+            grid=case.grid,
+            partial_launch=True,
+            strict=self.strict,
+        )
+        if execution.diagnostics:
+            raise UndefinedDataError(execution.diagnostics)
+        return Run(interpreter_outputs(case, execution.outputs))
 
 
 def interpreter_arguments(case: Case) -> dict[str, Any]:

@@ -36,10 +36,6 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.matmul(a, b, preferred_element_type=jnp.float32)
 
 
-def _add_relu_convert(a: Arguments) -> Results:
-    return {"z": jnp.clip(a["x"] + a["y"], 0, 65504).astype(jnp.float16)}
-
-
 def _masked_tile(a: Arguments) -> Results:
     rows, cols = (jnp.arange(n) for n in a["x"].shape)
     inside = ((rows >= 3) & (rows < 3 + a["rows"]))[:, None] & (cols >= 5) & (cols < 5 + a["cols"])
@@ -61,10 +57,6 @@ def _rmsnorm(a: Arguments) -> Results:
 def _topk(a: Arguments) -> Results:
     values, positions = jax.lax.top_k(a["logits"], 16)
     return {"values": values, "positions": positions}
-
-
-def _grid_reduction(a: Arguments) -> Results:
-    return {"result": a["result"] + jnp.stack([a["x"].sum(), (a["x"] * a["x"]).sum()])}
 
 
 def _swiglu_ffn(a: Arguments) -> Results:
@@ -132,13 +124,13 @@ def _pipe_linear(a: Arguments) -> Results:
 #: The computation of each example as one writes it in jnp for one set of arguments.
 BY_HAND: dict[str, Callable[[Arguments], Results]] = {
     "vector_add": lambda a: {"z": a["x"] + a["y"]},
-    "add_relu_convert": _add_relu_convert,
+    "add_relu_convert": lambda a: {"z": jnp.clip(a["x"] + a["y"], 0, 65504).astype(jnp.float16)},
     "masked_tile": _masked_tile,
     "conversion_chain": _conversion_chain,
     "softmax": lambda a: {"y": jax.nn.softmax(a["x"], axis=-1)},
     "rmsnorm": _rmsnorm,
     "topk": _topk,
-    "grid_reduction": _grid_reduction,
+    "grid_reduction": lambda a: {"result": a["result"] + jnp.stack([a["x"].sum(), (a["x"] * a["x"]).sum()])},
     "gemm_splitk": lambda a: {"c": a["c"] + _product(a["a"], a["b"])},
     "swiglu_ffn": _swiglu_ffn,
     "flash_attention": _flash_attention,

@@ -149,14 +149,6 @@ def _column_sum(work: Work) -> Size:
     return 2 * pairs * ceil_div(work.valid_col, work.per_repeat) + _COPY
 
 
-def _row_expand(work: Work) -> Size:
-    return 14 + 8 * work.valid_row
-
-
-def _sort32(work: Work) -> Size:
-    return 14 + 4 * work.valid_row * (work.valid_col // 32) + at_least(work.valid_row - 1, 0) * BARRIER
-
-
 def _merge_sort(work: Work) -> Size:
     if work.lists > 1:
         return 14 + 6 + _COPY
@@ -178,8 +170,10 @@ _SEQUENCES: Mapping[str, Callable[[Work], Size | None]] = {
     **dict.fromkeys(("trowsum", "trowmax", "trowmin"), _row_reduction),
     **dict.fromkeys(("tcolmax", "tcolmin"), _column_fold),
     "tcolsum": _column_sum,
-    "trowexpand": _row_expand,
-    "tsort32": _sort32,
+    "trowexpand": lambda work: 14 + 8 * work.valid_row,
+    "tsort32": lambda work: (
+        14 + 4 * work.valid_row * (work.valid_col // 32) + at_least(work.valid_row - 1, 0) * BARRIER
+    ),
     "tmrgsort": _merge_sort,
     "tscatter": _scatter,
     "ttrans": _transpose,

@@ -82,19 +82,11 @@ def _partial(work: Work) -> Size:
     return (work.cols < work.per_repeat) | (work.valid_col % work.per_repeat != 0)
 
 
-def _row_partial(work: Work) -> Size:
-    return work.valid_col % work.per_repeat != 0
-
-
-def _never(work: Work) -> Size:
-    return False
-
-
 _Kind = tuple[Mapping[str, Call], Callable[[Work], Size], Callable[[Work], Size]]
 _KINDS: tuple[_Kind, ...] = (
     (BINARY, binary_repeats, _partial),
-    (TILE_SCALAR, _row_repeats, _row_partial),
-    (UNARY, unary_repeats, _never),
+    (TILE_SCALAR, _row_repeats, lambda work: work.valid_col % work.per_repeat != 0),
+    (UNARY, unary_repeats, lambda work: False),
 )
 
 

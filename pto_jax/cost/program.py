@@ -172,7 +172,7 @@ class _Walk:
             t.rows,
             t.cols,
             t.layout,
-            route=_route(op, values),
+            route=f"{_place(values.get('src'))}->{_place(values.get('dst'))}",
             static=t.is_static,
             binary=bool(op.attrs.get("isBinary")),
             block=_block(values, known),
@@ -223,7 +223,3 @@ def _block(values: Mapping[str, Value], known: OperandFacts) -> Size:
 def _place(value: Value | None) -> str:
     t = None if value is None else value.type
     return _PLACES[t.loc] if isinstance(t, TileType) else "GM"
-
-
-def _route(op: Op, values: Mapping[str, Value]) -> str:
-    return f"{_place(values.get('src'))}->{_place(values.get('dst'))}"

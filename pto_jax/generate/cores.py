@@ -51,6 +51,12 @@ def _section(state: State, kind: Kind, body: Callable[[], None]) -> Op:
     return Op(f"section.{kind}", regions=(Region(tuple(state.levels.pop().ops)),))
 
 
+def _in_some_order(state: State, ops: list[Op]) -> None:
+    state.rng.shuffle(ops)
+    for op in ops:
+        state.emit(op)
+
+
 def _ring(state: State, plan: Plan, address: Value, peer: Value, memory: Value | None) -> Value:
     """A handle of a pipe over a buffer, or with a flag of its own."""
     both = plan.to_vector and plan.to_cube
@@ -76,9 +82,7 @@ def _in_sections(state: State, plan: Plan, cube: Sequence[Value], vector: Sequen
         _section(state, "cube", lambda: cube_core(state, plan, link, *cube)),
         _section(state, "vector", lambda: vector_core(state, plan, link, *vector)),
     ]
-    state.rng.shuffle(sections)
-    for section in sections:
-        state.emit(section)
+    _in_some_order(state, sections)
 
 
 def _by_flags(state: State, plan: Plan, cube: Sequence[Value]) -> None:
@@ -102,9 +106,7 @@ def _by_flags(state: State, plan: Plan, cube: Sequence[Value]) -> None:
         state.emit(Op("tstore", (held.value,), (window,)))
 
     sections = [_section(state, "cube", multiply), _section(state, "vector", negate)]
-    state.rng.shuffle(sections)
-    for section in sections:
-        state.emit(section)
+    _in_some_order(state, sections)
 
 
 def _in_functions(state: State, plan: Plan, cube: Sequence[Value], vector: Sequence[Value]) -> None:
@@ -121,9 +123,7 @@ def _in_functions(state: State, plan: Plan, cube: Sequence[Value], vector: Seque
         passed = (*views, *memory)
         state.functions.append(_function(state, plan, kind, names, passed, bool(memory), handles))
         calls.append(Op("call", passed, attributes=attrs(callee=Symbol(names[kind]))))
-    state.rng.shuffle(calls)
-    for call in calls:
-        state.emit(call)
+    _in_some_order(state, calls)
 
 
 def _function(

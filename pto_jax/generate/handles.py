@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..ir.dtypes import I64, INDEX, dtype
@@ -40,10 +41,14 @@ def alias(state: State) -> None:
 
 def _handle(state: State, name: str, held: Held, t: TileType, sizes: Sizes | None) -> None:
     value = Value(state.name("h"), t)
-    op = Op(name, (held.value,), results=(value,))
-    if legal(state.profile, op):
+    _made(state, Op(name, (held.value,), results=(value,)), Held(value, t, sizes, window=held.window))
+
+
+def _made(state: State, op: Op, held: Held, constants: Mapping[str, int] | None = None) -> None:
+    """Add an operation that makes a handle, where it is legal."""
+    if legal(state.profile, op, constants):
         state.emit(op)
-        state.level.tiles.append(Held(value, t, sizes, window=held.window))
+        state.level.tiles.append(held)
 
 
 def _reshape(state: State, held: Held) -> None:
@@ -100,9 +105,8 @@ def _window(state: State, held: Held) -> None:
         attributes=attrs(sizes=(rows, cols)),
         groups=(("tile", 1), ("offsets", 2), *((n, 1) for n in ("valid_row", "valid_col") if extents)),
     )
-    if legal(state.profile, op, constants | {v.name: n for v, n in zip(extents, valid, strict=False)}):
-        state.emit(op)
-        state.level.tiles.append(Held(op.results[0], seen, valid, window=True))
+    constants |= {v.name: n for v, n in zip(extents, valid, strict=False)}
+    _made(state, op, Held(op.results[0], seen, valid, window=True), constants)
 
 
 def _is_whole(held: Held) -> bool:
@@ -126,10 +130,9 @@ def _part(state: State, held: Held) -> None:
     numbers = [state.number(n) for n in at]
     part = replace(t, rows=rows, v_row=sizes[0], v_col=sizes[1])
     value = Value(state.name("w"), part)
+    constants = {v.name: n for v, n in zip(numbers, at, strict=True)}
     op = Op("tsubview", (held.value, *numbers), results=(value,))
-    if legal(state.profile, op, {v.name: n for v, n in zip(numbers, at, strict=True)}):
-        state.emit(op)
-        state.level.tiles.append(Held(value, part, sizes, window=True))
+    _made(state, op, Held(value, part, sizes, window=True), constants)
 
 
 def _again(state: State, held: Held) -> None:
@@ -152,10 +155,9 @@ def _overlay(state: State, held: Held) -> None:
         t = t.with_dtype(dtype(state.rng.choice(_CASTS[t.dtype.word_bits])))
     at = state.constant(state.rng.randrange(0, state.address, 32), I64)
     value = Value(state.name("o"), t)
-    op = Op("alloc_tile", (at,), results=(value,), groups=(("addr", 1),))
-    if legal(state.profile, op):
-        state.emit(op)
-        state.level.tiles.append(Held(value, t, t.shape, True))
+    _made(
+        state, Op("alloc_tile", (at,), results=(value,), groups=(("addr", 1),)), Held(value, t, t.shape, True)
+    )
 
 
 def _move(state: State, held: Held) -> None:

@@ -19,7 +19,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..ir.dtypes import I64, INDEX
+from ..ir.dtypes import INDEX
 from ..ir.program import FRAGMENT, Function, Op, Program, Region, Value, fragment_results, short_list
 from ..ir.types import PartitionViewType, ScalarType, TensorViewType
 from ..isa.history import written_out
@@ -27,6 +27,7 @@ from ..isa.memory import TSTORE
 from ..isa.queries import GET_BLOCK_IDX, GET_BLOCK_NUM
 from ..profiles import Profile, profile as find_profile
 from . import buffers, control, cores as generate_cores, handles, memory, sync, tiles
+from .core_bodies import number_of
 from .legal import legal
 from .operations import Scale
 from .options import STRAIGHT, Options
@@ -130,13 +131,8 @@ def statements(state: State, count: int) -> None:
 
 def _number_block(state: State) -> None:
     """Name the number of the block and how many there are, as indices."""
-    number, state.block = Value(state.name("b"), ScalarType(I64)), Value(state.name("b"), ScalarType(INDEX))
-    state.emit(Op(GET_BLOCK_IDX, results=(number,)))
-    state.emit(Op("arith.index_cast", (number,), results=(state.block,)))
-    count, blocks = Value(state.name("b"), ScalarType(I64)), Value(state.name("b"), ScalarType(INDEX))
-    state.emit(Op(GET_BLOCK_NUM, results=(count,)))
-    state.emit(Op("arith.index_cast", (count,), results=(blocks,)))
-    state.level.scalars += [state.block, blocks]
+    state.block = number_of(state, GET_BLOCK_IDX)
+    state.level.scalars += [state.block, number_of(state, GET_BLOCK_NUM)]
 
 
 def _store_everything(state: State, grid: int) -> None:

@@ -28,6 +28,10 @@ class Scope:
         """The names bound in this scope itself."""
         return self._names
 
+    def find(self, value: Value) -> Operand:
+        """What a name stands for here, None for one that is not visible."""
+        return next((names[value.name] for names in self.chain() if value.name in names), None)
+
     def __getitem__(self, value: Value) -> Operand:
         scope: Scope | None = self
         while scope is not None:

@@ -94,7 +94,6 @@ def _async_copy(name: str, summary: str) -> Instruction:
         summary,
         "Starts the copy and returns an event; the data is there once the event completed.",
         operands,
-        (form,),
         (Shown(types, form),),
         (engine(DmaEngine),),
         (
@@ -117,10 +116,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The session owns the scratch tile and the workspace.",
         (
             staging("scratch"),
-            Operand("workspace", "in", "ptr", dtype=None, note="bytes of global memory"),
+            Operand("workspace", "in", "ptr", note="bytes of global memory"),
             handle_operand("session", out=True),
         ),
-        (("scratch", "workspace"),),
         (Shown({"scratch": _SCRATCH, "workspace": _WORKSPACE, "session": SESSION}, attrs={"sync_id": 0}),),
         (
             Attribute("sync_id", int, None, "flag of the session"),

@@ -283,7 +283,7 @@ class Instruction:
         if not self.sized_by:
             object.__setattr__(self, "sized_by", ("src" if self.domain == "src" else "dst",))
         object.__setattr__(self, "traits", replace(self.traits, effects=self._effects()))
-        if not self.forms and self.syntax == "tile":
+        if not self.forms:
             reads = [o for o in self.operands if o.role in ("in", "tmp")]
             required = [o.name for o in reads if not o.optional]
             every = [o.name for o in reads]

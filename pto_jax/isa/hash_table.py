@@ -52,7 +52,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "capacity is the number of keys. hash of 32 bits x without sign: x ^= x >> 16, x *= 0x7feb352d, "
         "x ^= x >> 15, x *= 0x846ca68b, x ^= x >> 16. Elements of views count row by row.",
         _HASH_OPERANDS,
-        (_HASH_FORM,),
         (
             handles.Shown(
                 {

@@ -9,10 +9,10 @@ from ..ir.dtypes import F32, I8, U8, dtype
 from ..ir.types import BLayout, QuantType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
 from . import assembly, changes, common, operands
-from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
 from .rules import elementwise, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
-from .rules.forbid import Types, assign, forbid, give, retype, shrunk
+from .rules.forbid import assign, forbid, give, retype, shrunk
 from .rules.irregular import Want, room, row_cols, sample
 from .samples.operations import Sample
 
@@ -60,16 +60,12 @@ def _quant_sign(site: Site) -> Iterator[Finding]:
     yield from _quant_dst.check(site)
 
 
-def _in_rows(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    return give("scale", TileType(F32, 8, 8))(types, attrs, profile)
-
-
 @forbid(
     "parameter-layout",
     "factors and zero points are not row_major",
     ("a2a3",),
     source=changes.DIALECT,
-    invalid_if=_in_rows,
+    invalid_if=give("scale", TileType(F32, 8, 8)),
     since="2026-08",
 )
 def _parameter_layout(site: Site) -> Iterator[Finding]:
@@ -95,10 +91,6 @@ def _quant_type(site: Site) -> Iterator[Finding]:
         allowed = "one, with INT8_ASYM" if asymmetric else "none, with INT8_SYM"
         found = "an" if "offset" in site.values else "no"
         yield "offset" if not asymmetric else None, f"found {found} offset; allowed: {allowed}"
-
-
-def _source_region(site: Site) -> Want:
-    return site.region("src")
 
 
 def _int8_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -156,7 +148,7 @@ TQUANT = common.tile_instruction(
         _parameter_layout,
         fixed_type("scale", ("f32",), PROFILE_NAMES, HEADERS),
         fixed_type("offset", ("f32",), PROFILE_NAMES, HEADERS),
-        room("dst", _source_region, "the valid region of src"),
+        room("dst", lambda site: site.region("src"), "the valid region of src"),
         _equal_regions,
         replace(regions.equal_shape("src", "tmp", ("a2a3",), changes.DIALECT, "tmp-shape"), since="2026-08"),
     ),

@@ -45,11 +45,12 @@ def _stored(site: declare.Site) -> int | None:
     return (padded(rows) if across(site) else rows) * cols
 
 
-def _not_zz(t: TileType) -> TileType:
-    return replace(t, slayout=SLayout.NONE_BOX)
-
-
-@forbid("layout-zz", "dst is row_major with boxes in row_major order", _A5, invalid_if=edit("dst", _not_zz))
+@forbid(
+    "layout-zz",
+    "dst is row_major with boxes in row_major order",
+    _A5,
+    invalid_if=retile("dst", slayout=SLayout.NONE_BOX),
+)
 def _dst_layout(site: declare.Site) -> Iterator[declare.Finding]:
     t = site.tile("dst")
     if t is not None and (t.blayout, t.slayout) != (BLayout.ROW_MAJOR, SLayout.ROW_MAJOR):
@@ -111,16 +112,12 @@ def _whole_boxes(site: declare.Site) -> Iterator[declare.Finding]:
         yield "src", f"src has {cols} valid columns; allowed along axis0: a multiple of {BOX_ROWS}"
 
 
-def _wider(t: TileType) -> TileType | None:
-    return replace(t, cols=2 * t.cols) if t.v_row != 1 else None
-
-
 @forbid(
     "exponents-dense",
     "the valid exponents of src follow each other in its storage",
     _A5,
     source=f"{constraints.HEADERS}; {changes.DIALECT}",
-    invalid_if=edit("src", _wider),
+    invalid_if=edit("src", lambda t: replace(t, cols=2 * t.cols) if t.v_row != 1 else None),
 )
 def _dense(site: declare.Site) -> Iterator[declare.Finding]:
     t, (rows, cols) = site.tile("src"), site.region("src")

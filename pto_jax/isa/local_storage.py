@@ -95,10 +95,6 @@ def _elements(site: Site) -> Iterator[Finding]:
 _declared = partial(custom, sources=(_DIALECT,))
 
 
-def _handle(name: str) -> Operand:
-    return Operand(name, "in", "handle", dtype=None)
-
-
 _READS, _WRITES = (Traits(effects=(Effect(a, "vector", None),)) for a in ("read", "write"))
 _FRESH = Decision(
     "What does a fresh one hold?",
@@ -106,8 +102,8 @@ _FRESH = Decision(
     _DIALECT,
 )
 _PATH = Attribute("path", tuple, None, "numbers of the fields that lead to the scalar")
-_SCALAR = Operand("value", "in", "scalar", dtype=None)
-_RESULT = Operand("result", "out", "scalar", dtype=None)
+_SCALAR = Operand("value", "in", "scalar")
+_RESULT = Operand("result", "out", "scalar")
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _declared(
@@ -115,8 +111,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Declare an array of scalars.",
         "A handle to the elements. Contents are undefined until written, and stay from one trip of a loop to "
         "the next.",
-        (Operand("result", "out", "handle", dtype=None),),
-        ((),),
+        (Operand("result", "out", "handle"),),
         (Shown({"result": _ARRAY}),),
         constraints=(_kind(LocalArrayType, "result", "!pto.local_array<...>"), _elements),
         decisions=(_FRESH,),
@@ -126,11 +121,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Element of an array.",
         "result = array[indices], the value it has here.",
         (
-            _handle("array"),
-            Operand("indices", "in", "scalar", dtype=None, note="one for each dimension"),
+            Operand("array", "in", "handle"),
+            Operand("indices", "in", "scalar", note="one for each dimension"),
             _RESULT,
         ),
-        (("array", "indices"),),
         (
             Shown(
                 {"array": _ARRAY, "indices": _INDEX, "result": ScalarType(F32)},
@@ -146,11 +140,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Write an element of an array.",
         "array[indices] = value.",
         (
-            _handle("array"),
-            Operand("indices", "in", "scalar", dtype=None, note="one for each dimension"),
+            Operand("array", "in", "handle"),
+            Operand("indices", "in", "scalar", note="one for each dimension"),
             _SCALAR,
         ),
-        (("array", "indices", "value"),),
         (
             Shown(
                 {"array": _ARRAY, "indices": _INDEX, "value": ScalarType(F32)},
@@ -166,8 +159,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Declare a structure of scalars.",
         "A handle to the fields. Contents are undefined until written, and stay from one trip of a loop to "
         "the next.",
-        (Operand("result", "out", "handle", dtype=None),),
-        ((),),
+        (Operand("result", "out", "handle"),),
         (Shown({"result": _STRUCT}),),
         constraints=(_kind(StructType, "result", "!pto.struct<...>"),),
         decisions=(_FRESH,),
@@ -176,8 +168,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "struct_get",
         "Scalar of a structure.",
         "result = the scalar that path leads to, the value it has here.",
-        (_handle("struct"), _RESULT),
-        (("struct",),),
+        (Operand("struct", "in", "handle"), _RESULT),
         (Shown({"struct": _STRUCT, "result": ScalarType(F32)}, attrs={"path": (1, 1)}),),
         (_PATH,),
         (_holds("struct", "result"),),
@@ -187,8 +178,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "struct_set",
         "Write a scalar of a structure.",
         "The scalar that path leads to = value.",
-        (_handle("struct"), _SCALAR),
-        (("struct", "value"),),
+        (Operand("struct", "in", "handle"), _SCALAR),
         (Shown({"struct": _STRUCT, "value": ScalarType(I8)}, attrs={"path": (1, 0)}),),
         (_PATH,),
         (_holds("struct", "value"),),

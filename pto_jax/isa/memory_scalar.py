@@ -19,7 +19,7 @@ _SOURCES = ("PTO ISA page of the instruction", _DIALECT)
 _INDEX = ScalarType(INDEX)
 _TILE = TileType(F32, 4, 64)
 _BYTES = TileType(U8, 4, 64, 3, 60)
-_OFFSET = Operand("offset", "in", "scalar", dtype=None, note="element number, an index", holds="positions")
+_OFFSET = Operand("offset", "in", "scalar", note="element number, an index", holds="positions")
 
 _STORAGE = Decision(
     "Which element does an offset name?",
@@ -102,7 +102,7 @@ def _shown_memory(form: tuple[str, ...], d: str) -> Shown:
     return Shown(types, form, {}, {"offset": (5,)})
 
 
-_PTR = Operand("ptr", "in", "ptr", dtype=None)
+_PTR = Operand("ptr", "in", "ptr")
 _TILES = tuple(zip((_TILE, _BYTES), (70, 255), strict=True))
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -110,8 +110,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tgetval",
         "Read one element of a tile as a scalar.",
         "result = element number offset of the tile's storage, as a bit copy.",
-        (Operand("src", "in", dtype=None), _OFFSET, Operand("result", "out", "scalar", dtype=None)),
-        (("src", "offset"),),
+        (Operand("src", "in"), _OFFSET, Operand("result", "out", "scalar")),
         tuple(_shown_tile("src", "result", ("src", "offset"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("src", "in"),), (Loc.VEC,), PROFILE_NAMES),
@@ -127,8 +126,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         TSETVAL,
         "Write a scalar to one element of a tile.",
         "Element number offset of the tile's storage = val, as a bit copy; every other element stays.",
-        (Operand("dst", "inout", dtype=None), _OFFSET, Operand("val", "in", "scalar", dtype=None)),
-        (("offset", "val"),),
+        (Operand("dst", "inout"), _OFFSET, Operand("val", "in", "scalar")),
         tuple(_shown_tile("dst", "val", ("offset", "val"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("dst", "inout"),), (Loc.VEC,), PROFILE_NAMES),
@@ -147,8 +145,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "load_scalar",
         "Read one element of global memory.",
         "result = ptr[offset], as a bit copy; offset counts elements.",
-        (_PTR, _OFFSET, Operand("result", "out", "scalar", dtype=None)),
-        (("ptr", "offset"),),
+        (_PTR, _OFFSET, Operand("result", "out", "scalar")),
         tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
         constraints=(_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type),
         decisions=(_OUTSIDE,),
@@ -158,8 +155,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "store_scalar",
         "Write one element of global memory.",
         "ptr[offset] = value, as a bit copy; offset counts elements.",
-        (Operand("value", "in", "scalar", dtype=None), _PTR, _OFFSET),
-        (("value", "ptr", "offset"),),
+        (Operand("value", "in", "scalar"), _PTR, _OFFSET),
         tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
         constraints=(_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type),
         decisions=(_OUTSIDE,),

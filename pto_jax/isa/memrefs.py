@@ -123,7 +123,7 @@ _declared = partial(handles.custom, sources=(_MLIR, _DIALECT))
 
 
 def _numbers(name: str, note: str) -> declare.Operand:
-    return declare.Operand(name, "in", "scalar", dtype=None, note=note)
+    return declare.Operand(name, "in", "scalar", note=note)
 
 
 _VEC = MemRefType((16, 16), F16, AddressSpace.VEC)
@@ -137,8 +137,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "Declare a local memref: a tile without a written layout.",
         "A handle to storage of its own, row-major; leading dimensions are rows, the last one columns. "
         "Contents are undefined until written.",
-        (declare.Operand("result", "out", dtype=None),),
-        ((),),
+        (declare.Operand("result", "out"),),
         (handles.Shown({"result": _VEC}),),
         (declare.Attribute("alignment", int, None, "bytes; no effect on values"),),
         (_local("result"),),
@@ -155,8 +154,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "memref.dealloc",
         "End the life of a local memref.",
         "No effect on values; the memref is not used afterwards.",
-        (declare.Operand("memref", "in", dtype=None),),
-        (("memref",),),
+        (declare.Operand("memref", "in"),),
         (handles.Shown({"memref": _VEC}),),
         constraints=(_local("memref"),),
     ),
@@ -165,13 +163,12 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "See a memref of global memory through other extents and strides.",
         "Element (i0..ik) of result is at source[offset + sum i_n * strides_n], in elements.",
         (
-            declare.Operand("result", "out", "gm", dtype=None),
-            declare.Operand("source", "in", "gm", dtype=None),
+            declare.Operand("result", "out", "gm"),
+            declare.Operand("source", "in", "gm"),
             _numbers("offsets", "one, in elements"),
             _numbers("sizes", "one per dimension"),
             _numbers("strides", "one per dimension, in elements"),
         ),
-        (("source", "offsets", "sizes", "strides"),),
         (
             handles.Shown(
                 {"source": _FLAT, "offsets": _INDEX, "sizes": _INDEX, "strides": _INDEX, "result": _ROWS},
@@ -188,11 +185,10 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "Window of a global view with constant sizes, as older programs spell it: pto.subview.",
         "As partition_view: base = view base + sum offset * stride; strides are inherited.",
         (
-            declare.Operand("result", "out", "gm", dtype=None),
-            declare.Operand("view", "in", "gm", dtype=None),
+            declare.Operand("result", "out", "gm"),
+            declare.Operand("view", "in", "gm"),
             _numbers("offsets", "one per dimension"),
         ),
-        (("view", "offsets"),),
         (
             handles.Shown(
                 {"view": _VIEW, "offsets": _INDEX, "result": _WINDOW},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from ..ir.dtypes import F16, I64, INDEX, dtype
 from ..ir.types import Compact, Loc, MultiTileType, OpaqueType, ScalarType, TileType
@@ -46,10 +47,13 @@ def _slot(site: Site, name: str) -> MultiTileType | None:
     return t if isinstance(t, MultiTileType) else None
 
 
+_forbid = partial(forbid, source=_DIALECT)
+
+
 def _kind(name: str) -> Constraint:
     other = give(name, OpaqueType("pipe"))
 
-    @forbid(f"{name}-handle", f"{name} is a multi tile", source=_DIALECT, invalid_if=other)
+    @_forbid(f"{name}-handle", f"{name} is a multi tile", invalid_if=other)
     def rule(site: Site) -> Iterator[Finding]:
         t = site.types.get(name)
         if t is not None and not isinstance(t, MultiTileType):
@@ -58,10 +62,9 @@ def _kind(name: str) -> Constraint:
     return rule
 
 
-@forbid(
+@_forbid(
     "slot-type",
     "slots of whole bytes without padding",
-    source=_DIALECT,
     invalid_if=give("result", MultiTileType(_SLOT.with_dtype(dtype("i4")), 2)),
 )
 def _slots(site: Site) -> Iterator[Finding]:
@@ -79,10 +82,9 @@ def _slots(site: Site) -> Iterator[Finding]:
             yield "result", f"slots of {t.slot}: {found.message}"
 
 
-@forbid(
+@_forbid(
     "reserved-attribute",
     f"no {RESERVED}",
-    source=_DIALECT,
     invalid_if=lambda types, attrs, profile: attrs.update({RESERVED: (0, 512)}) is None,
 )
 def _unplanned(site: Site) -> Iterator[Finding]:
@@ -90,7 +92,7 @@ def _unplanned(site: Site) -> Iterator[Finding]:
         yield None, f"the attribute {RESERVED}, which a memory planner sets; allowed: addr = %address"
 
 
-@forbid("address-aligned", "slots begin at multiples of 32 bytes (512 for the cube core)", source=_DIALECT)
+@_forbid("address-aligned", "slots begin at multiples of 32 bytes (512 for the cube core)")
 def _address(site: Site) -> Iterator[Finding]:
     t, at = _slot(site, "result"), site.constant("addr")
     if t is None or at is None:
@@ -108,12 +110,7 @@ def _open(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return "valid_row" not in types
 
 
-@forbid(
-    "valid-operands",
-    "valid_row and valid_col exactly where the slots say ?",
-    source=_DIALECT,
-    invalid_if=_open,
-)
+@_forbid("valid-operands", "valid_row and valid_col exactly where the slots say ?", invalid_if=_open)
 def _valid(site: Site) -> Iterator[Finding]:
     t = _slot(site, "result")
     for operand, key, axis in _AXES if t is not None else ():
@@ -127,19 +124,14 @@ def _valid(site: Site) -> Iterator[Finding]:
             yield operand, f"{operand} = {number}; allowed: 0 to {t.slot.shape[axis]}"
 
 
-@forbid("slot", "a slot there is", source=_DIALECT)
+@_forbid("slot", "a slot there is")
 def _number(site: Site) -> Iterator[Finding]:
     t, number = _slot(site, "tiles"), site.constant("slot")
     if t is not None and number is not None and not 0 <= number < t.count:
         yield "slot", f"slot {number} of {t.count}; allowed: 0 to {t.count - 1}"
 
 
-@forbid(
-    "types-equal",
-    "the type of the slots",
-    source=_DIALECT,
-    invalid_if=give("result", _SLOT.with_dtype(dtype("i16"))),
-)
+@_forbid("types-equal", "the type of the slots", invalid_if=give("result", _SLOT.with_dtype(dtype("i16"))))
 def _slot_type(site: Site) -> Iterator[Finding]:
     t, result = _slot(site, "tiles"), site.tile("result")
     if t is not None and result is not None and result != t.slot:
@@ -155,12 +147,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "A handle to count slots of one type, side by side from addr on or in storage of their own. Contents "
         "are undefined until written, and stay from one trip of a loop to the next.",
         (
-            Operand("addr", "in", "scalar", dtype=None, optional=True, note="byte address of slot 0"),
-            Operand("valid_row", "in", "scalar", dtype=None, optional=True, note="exactly with v_row=?"),
-            Operand("valid_col", "in", "scalar", dtype=None, optional=True, note="exactly with v_col=?"),
-            Operand("result", "out", "handle", dtype=None),
+            Operand("addr", "in", "scalar", optional=True, note="byte address of slot 0"),
+            Operand("valid_row", "in", "scalar", optional=True, note="exactly with v_row=?"),
+            Operand("valid_col", "in", "scalar", optional=True, note="exactly with v_col=?"),
+            Operand("result", "out", "handle"),
         ),
-        tuple(tuple(p for i, p in enumerate(_PARTS) if mask & (1 << i)) for mask in range(1 << len(_PARTS))),
         (
             Shown({"result": _MULTI}, grouped=True),
             Shown(
@@ -173,6 +164,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 constants={"addr": (0x1000,), "valid_row": (8,), "valid_col": (16,)},
                 grouped=True,
             ),
+        ),
+        forms=tuple(
+            tuple(p for i, p in enumerate(_PARTS) if mask & (1 << i)) for mask in range(1 << len(_PARTS))
         ),
         constraints=(_kind("result"), _slots, _valid, _address, _unplanned),
         decisions=(
@@ -190,11 +184,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "One slot of a tile in several buffers.",
         "result denotes the bytes of slot number slot, which may be known at run time only.",
         (
-            Operand("result", "out", dtype=None),
-            Operand("tiles", "in", "handle", dtype=None),
-            Operand("slot", "in", "scalar", dtype=None, note="0 to count - 1"),
+            Operand("result", "out"),
+            Operand("tiles", "in", "handle"),
+            Operand("slot", "in", "scalar", note="0 to count - 1"),
         ),
-        (("tiles", "slot"),),
         (Shown({"tiles": _MULTI, "slot": _INDEX, "result": _SLOT}, constants={"slot": (1,)}),),
         constraints=(_kind("tiles"), _slot_type, _number),
         traits=Traits(alias=Alias("result", "tiles", part="window")),

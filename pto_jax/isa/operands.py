@@ -132,3 +132,10 @@ class Attribute:
     def keys(self) -> tuple[str, ...]:
         """The keys it is written under in programs, the printed one first."""
         return self.spellings or (self.name,)
+
+    @property
+    def choices(self) -> tuple[IntEnum | bool, ...]:
+        """The values of an attribute that is a choice, none for others."""
+        if self.type is bool:
+            return (False, True)
+        return tuple(self.type) if issubclass(self.type, IntEnum) else ()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..ir import dtypes, modes
+from ..ir.program import AttrValue
 from ..ir.types import Loc, PartitionViewType, Pipe, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES
 from . import assembly, changes, sync_config
@@ -14,9 +14,6 @@ from .pipes import ACC, MAT, PIPE, SLOT, VEC
 from .rules import constraints, issue, pipes, typesets
 from .rules.handles import Shown, handle, handle_operand, number_in, only_on
 from .traits import Effect, Traits
-
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue
 
 _GRID_TYPES = typesets.table((), typesets.STANDARD, ())
 _WINDOW = PartitionViewType((16, 16), dtypes.F32)
@@ -27,10 +24,8 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
     local: tuple[str, ...] = ("local_addr", "peer_local_addr")
     forms: tuple[tuple[str, ...], ...] = (local[:1], local)
     operands = [
-        Operand("local_addr", "in", "scalar", dtype=None, note="address of the consumer's slots"),
-        Operand(
-            "peer_local_addr", "in", "scalar", dtype=None, optional=True, note="exactly with dir_mask = 3"
-        ),
+        Operand("local_addr", "in", "scalar", note="address of the consumer's slots"),
+        Operand("peer_local_addr", "in", "scalar", optional=True, note="exactly with dir_mask = 3"),
         handle_operand("result", out=True),
     ]
     types: dict[str, Type] = {**dict.fromkeys(local, ScalarType(dtypes.I32)), "result": PIPE}
@@ -39,7 +34,7 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
     ring: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024, "slot_num": 4, "flag_base": 0}
     if through_memory:
         operands = [
-            Operand("gm_addr", "in", "memory", dtype=None, note="slots in global memory"),
+            Operand("gm_addr", "in", "memory", note="slots in global memory"),
             replace(operands[0], optional=True),
             *operands[1:],
         ]
@@ -55,13 +50,13 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
         else "Make a pipe handle whose data goes from core to core.",
         "The lowered form of the initialisation; pushes, pops and frees name the handle.",
         tuple(operands),
-        forms,
         (
             Shown(types, forms[-1], ring, grouped=through_memory),
             Shown(one, forms[-2], {**ring, "dir_mask": 1, "slot_num": 8}, grouped=through_memory),
         ),
         tuple(attributes),
         (sync_config.required("dir_mask", "slot_size", "slot_num"), *rules),
+        forms=forms,
         traits=Traits(fifo="initialise"),
         changes=(changes.form("4 or 8 slots", "any number of slots, which may be a view"),),
     )
@@ -75,7 +70,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Declare a tile handle without storage.",
         "A pop gives it the storage of a slot, tassign an address.",
         (pipes.tile_operand("result", "out"),),
-        ((),),
         (Shown({"result": VEC}, ()),),
     ),
     pipes.pipe_instruction(
@@ -85,11 +79,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "from talloc is marked ready only.",
         (
             pipes.tile_operand("tile", optional=True),
-            Operand("view", "in", "gm", dtype=None, optional=True, note="slot from talloc"),
+            Operand("view", "in", "gm", optional=True, note="slot from talloc"),
             handle_operand("pipe"),
             pipes.subblock("aiv_subblockid"),
         ),
-        (("tile", "pipe"), ("view", "pipe"), ("tile", "pipe", "aiv_subblockid")),
         (
             Shown({"tile": ACC, "pipe": PIPE}, ("tile", "pipe"), {"split": 1}),
             Shown({"tile": VEC, "pipe": PIPE}, ("tile", "pipe"), {"split": 0}),
@@ -103,7 +96,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             pipes.located("tile", Loc.ACC, Loc.VEC, Loc.CTRL),
             pipes.half_given("tile"),
         ),
-        Pipe.MTE3,
+        pipe=Pipe.MTE3,
+        forms=(("tile", "pipe"), ("view", "pipe"), ("tile", "pipe", "aiv_subblockid")),
         traits=Traits((Effect("read", "tile", "tile"),), fifo="push"),
         pipe_rule=issue.stored,
     ),
@@ -114,11 +108,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             pipes.tile_operand("result", "out", optional=True),
             pipes.tile_operand("tile", optional=True, note="handle that receives the slot"),
-            Operand("view", "in", "gm", dtype=None, optional=True, note="view that receives the slot"),
+            Operand("view", "in", "gm", optional=True, note="view that receives the slot"),
             handle_operand("pipe"),
             pipes.subblock("aiv_subblockid"),
         ),
-        (("tile", "pipe"), ("view", "pipe"), ("pipe",), ("tile", "pipe", "aiv_subblockid")),
         (
             Shown({"tile": VEC, "pipe": PIPE}, ("tile", "pipe"), {"split": 1}),
             Shown({"tile": MAT, "pipe": PIPE}, ("tile", "pipe"), {"split": 0}),
@@ -136,8 +129,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
             pipes.half_given("tile"),
         ),
-        Pipe.MTE2,
-        (pipes.RELEASE,),
+        decisions=(pipes.RELEASE,),
+        pipe=Pipe.MTE2,
+        forms=(("tile", "pipe"), ("view", "pipe"), ("pipe",), ("tile", "pipe", "aiv_subblockid")),
         traits=Traits(fifo="pop"),
         assembly=assembly.Assembly(trailing=0),
     ),
@@ -145,8 +139,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "declare_global",
         "Declare a view of global memory without storage.",
         "talloc and tpop let it denote a slot; a pipe handle that is made of it has its slots there.",
-        (Operand("result", "out", "gm", dtype=None),),
-        ((),),
+        (Operand("result", "out", "gm"),),
         (Shown({"result": SLOT}, ()),),
         changes=(changes.new(),),
     ),
@@ -155,13 +148,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Reserve the next slot of a pipe as a view of global memory.",
         "Waits for a free slot, which the view or result denotes from then on; a push of it commits it.",
         (
-            Operand("result", "out", "gm", dtype=None, optional=True),
-            Operand(
-                "view", "in", "gm", dtype=None, optional=True, note="declared view that receives the slot"
-            ),
+            Operand("result", "out", "gm", optional=True),
+            Operand("view", "in", "gm", optional=True, note="declared view that receives the slot"),
             handle_operand("pipe"),
         ),
-        (("pipe",), ("view", "pipe")),
         (
             Shown({"result": _WINDOW, "pipe": PIPE}, ("pipe",), {"split": 0}),
             Shown({"view": SLOT, "pipe": PIPE}, ("view", "pipe"), {"split": 0}),
@@ -185,10 +175,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The producer may use the slot again.",
         (
             handle_operand("pipe"),
-            Operand("entry", "in", "entry", dtype=None, optional=True, note="the slot that was popped"),
-            Operand("view", "in", "gm", dtype=None, optional=True, note="slot popped as a view"),
+            Operand("entry", "in", "entry", optional=True, note="the slot that was popped"),
+            Operand("view", "in", "gm", optional=True, note="slot popped as a view"),
         ),
-        (("pipe",), ("entry", "pipe"), ("pipe", "view")),
         (
             Shown({"pipe": PIPE}, ("pipe",), {"split": 0}),
             Shown({"pipe": PIPE, "view": _WINDOW}, ("pipe", "view"), {"split": 0}),
@@ -197,6 +186,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (pipes.SPLIT,),
         (pipes.SPLIT_RULE, handle("pipe", "pipe", pipes.DIALECT)),
+        forms=(("pipe",), ("entry", "pipe"), ("pipe", "view")),
         decisions=(pipes.RELEASE,),
         traits=Traits(fifo="free"),
         changes=(changes.form("the pipe alone", "the popped tile or view before it"),),
@@ -206,7 +196,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Send a tile to a neighbouring core, or to all cores of a row or column.",
         "The core dist hops away in the direction receives the tile; with a span every core of it does.",
         (Operand("tile", "in"), handle_operand("pipe")),
-        (("tile", "pipe"),),
         tuple(
             Shown(
                 {"tile": TileType(dtypes.dtype(d), 16, 32), "pipe": PIPE},
@@ -226,7 +215,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             handle("pipe", "pipe", pipes.PAGE),
             number_in("dist", lambda n: n >= 1, "1 or more", 0, pipes.PAGE),
         ),
-        Pipe.MTE3,
+        pipe=Pipe.MTE3,
         executable=False,
         decisions=(
             Decision(

@@ -6,11 +6,11 @@ Rules that span functions (initialisation on both sides, equal splits) are in :m
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from ..ir.dtypes import F32, I32, I64, INDEX
 from ..ir.modes import AccPushEpilogue, PushLayout, PushQuant, PushRelu
-from ..ir.program import Symbol
+from ..ir.program import AttrValue, Symbol
 from ..ir.types import (
     AddressSpace,
     BLayout,
@@ -35,9 +35,6 @@ from .rules.pipe_ends import END_RULES
 from .sync_config import required
 from .traits import Effect, Traits
 
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue
-
 PIPE = OpaqueType("pipe")
 VEC = TileType(F32, 16, 16)
 ACC = TileType(F32, 16, 16, loc=Loc.ACC, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR, fractal=1024)
@@ -58,16 +55,10 @@ def _initialize(core: str, kind: str) -> Instruction:
         **dict.fromkeys(buffers, ScalarType(I32)),
     }
     operands = (
-        Operand("gm_slot_buffer", "in", "ptr", dtype=None, optional=True, note="slots in global memory"),
-        Operand(
-            "gm_slot_tensor", "in", "gm", dtype=None, optional=True, note="the first slot in global memory"
-        ),
-        Operand(
-            buffers[0], "in", "scalar", dtype=None, optional=True, note="address of the vector core's slots"
-        ),
-        Operand(
-            buffers[1], "in", "scalar", dtype=None, optional=True, note="address of the cube core's slots"
-        ),
+        Operand("gm_slot_buffer", "in", "ptr", optional=True, note="slots in global memory"),
+        Operand("gm_slot_tensor", "in", "gm", optional=True, note="the first slot in global memory"),
+        Operand(buffers[0], "in", "scalar", optional=True, note="address of the vector core's slots"),
+        Operand(buffers[1], "in", "scalar", optional=True, note="address of the cube core's slots"),
     )
     two: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024}
     one: dict[str, AttrValue] = {"dir_mask": 1, "slot_size": 1024, "slot_num": 2, "id": 3}
@@ -84,7 +75,6 @@ def _initialize(core: str, kind: str) -> Instruction:
         "Pushes, pops and frees with its id go through it. Slots lie in the consumer's local buffer, on a2a3 "
         "with a copy in global memory; with gm_slot_tensor alone they are views of global memory.",
         operands,
-        (buffered, buffers, ("gm_slot_tensor",), ("gm_slot_tensor", buffers[0])),
         (
             shown(buffered, two),
             shown(("gm_slot_buffer", buffers[0]), quantised),
@@ -110,6 +100,7 @@ def _initialize(core: str, kind: str) -> Instruction:
             number_in("slot_num", lambda n: n > 0, "1 or more", 0, pipes.DIALECT),
             *END_RULES,
         ),
+        forms=(buffered, buffers, ("gm_slot_tensor",), ("gm_slot_tensor", buffers[0])),
         traits=Traits(fifo="initialise", core=KernelKind[kind.upper()]),
         changes=(
             form(
@@ -130,8 +121,7 @@ def _allocate(name: str, kind: str) -> Instruction:
         f"Reserve the next slot of a pipe of the {kind} core as a view of global memory.",
         "Waits for a free slot; the result is the view that gm_slot_tensor describes (a half by split). "
         "A push of it commits what was stored there.",
-        (Operand("entry", "out", "gm", dtype=None),),
-        ((),),
+        (Operand("entry", "out", "gm"),),
         (Shown({"entry": SLOT}, (), {"split": 0}), Shown({"entry": SLOT}, (), {"split": 1, "id": 2})),
         (pipes.ID, pipes.SPLIT),
         (pipes.ID_RULE, pipes.SPLIT_RULE),
@@ -142,7 +132,7 @@ def _allocate(name: str, kind: str) -> Instruction:
 
 def _push(name: str, kind: str, tile: TileType) -> Instruction:
     half = ("aiv_subblockid",) if kind == "vector" else ()
-    operands = (Operand("tile", "in", "entry", dtype=None), *map(pipes.subblock, half))
+    operands = (Operand("tile", "in", "entry"), *map(pipes.subblock, half))
     types: dict[str, Type] = {"tile": tile, "aiv_subblockid": ScalarType(I64)}
     return pipes.pipe_instruction(
         name,
@@ -150,7 +140,6 @@ def _push(name: str, kind: str, tile: TileType) -> Instruction:
         "Waits for a free slot, stores the tile row-major (halves by split) and marks the slot ready; a view "
         "is marked ready only.",
         operands,
-        (("tile",), *((("tile", *half),) if half else ())),
         (
             Shown({"tile": tile}, ("tile",), {"split": 1}),
             Shown({"tile": SLOT}, ("tile",), {"split": 0, "id": 1}),
@@ -163,7 +152,7 @@ def _push(name: str, kind: str, tile: TileType) -> Instruction:
             pipes.located("tile", tile.loc),
             *((pipes.half_given("tile"),) if half else ()),
         ),
-        Pipe.FIX if tile.loc == Loc.ACC else Pipe.MTE3,
+        pipe=Pipe.FIX if tile.loc == Loc.ACC else Pipe.MTE3,
         traits=Traits((Effect("read", "tile", "tile"),), fifo="push", core=KernelKind[kind.upper()]),
         pipe_rule=stored,
         changes=(_ENTRY,),
@@ -181,12 +170,11 @@ def _pop(name: str, kind: str, tile: TileType) -> Instruction:
         f"Pop a tile, or a slot in global memory, on the {kind} core from a pipe.",
         "Waits for the next ready slot; the result is a handle to its data until the slot is freed.",
         (
-            Operand("valid_row", "in", "scalar", dtype=None, optional=True),
-            Operand("valid_col", "in", "scalar", dtype=None, optional=True),
+            Operand("valid_row", "in", "scalar", optional=True),
+            Operand("valid_col", "in", "scalar", optional=True),
             *map(pipes.subblock, half),
-            Operand("result", "out", "entry", dtype=None),
+            Operand("result", "out", "entry"),
         ),
-        ((), sizes, *(((*half,), (*sizes, *half)) if half else ())),
         (
             Shown({"result": tile}, (), {"split": 0}, grouped=True),
             Shown(open_type, sizes, {"split": 0, "id": 1}, constants, grouped=True),
@@ -201,8 +189,9 @@ def _pop(name: str, kind: str, tile: TileType) -> Instruction:
             pipes.dynamic_result,
             *((pipes.half_given("result"),) if half else ()),
         ),
-        Pipe.MTE2 if tile.loc == Loc.VEC else Pipe.MTE1,
-        (pipes.RELEASE,),
+        decisions=(pipes.RELEASE,),
+        pipe=Pipe.MTE2 if tile.loc == Loc.VEC else Pipe.MTE1,
+        forms=((), sizes, *(((*half,), (*sizes, *half)) if half else ())),
         traits=Traits(fifo="pop", core=KernelKind[kind.upper()]),
         changes=(_ENTRY,),
     )
@@ -213,8 +202,7 @@ def _free(name: str, kind: str) -> Instruction:
         name,
         f"Free the slot the {kind} core popped last.",
         "The producer may use the slot again.",
-        (Operand("entry", "in", "entry", dtype=None, optional=True, note="the slot that was popped"),),
-        ((), ("entry",)),
+        (Operand("entry", "in", "entry", optional=True, note="the slot that was popped"),),
         (
             Shown({}, (), {"split": 0}),
             Shown({"entry": SLOT}, ("entry",), {"split": 0, "id": 1}),
@@ -235,8 +223,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "reserve_buffer",
         "Reserve local memory for the slots of a pipe.",
         "The result is the byte address; the peer function imports the buffer by its name.",
-        (Operand("result", "out", "scalar", dtype=None),),
-        ((),),
+        (Operand("result", "out", "scalar"),),
         (
             Shown({"result": ScalarType(I32)}, (), _BUFFER),
             Shown({"result": ScalarType(I32)}, (), {**_BUFFER, "auto": False, "base": 0}),
@@ -261,8 +248,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "import_reserved_buffer",
         "Address of a buffer that the peer function reserves.",
         "The result is the address of the buffer called name in peer_func.",
-        (Operand("result", "out", "scalar", dtype=None),),
-        ((),),
+        (Operand("result", "out", "scalar"),),
         (Shown({"result": ScalarType(I32)}, (), {"name": "fifo", "peer_func": Symbol("fragment")}),),
         (
             Attribute("name", str, None, "name of the buffer"),

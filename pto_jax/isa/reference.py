@@ -14,7 +14,6 @@ from ..profiles import PROFILE_NAMES, ProfileName
 from .aliases import ALIASES
 from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand
 from .history import changes_of
-from .rules.typesets import Row
 
 Style = Literal["text", "markdown", "json"]
 #: Heading, items and how these are set.
@@ -104,7 +103,7 @@ def types_text(instruction: Instruction, profile: ProfileName, limit: int = 20) 
         absent = any(c.rule == "types" and profile in c.profiles for c in instruction.constraints)
         return "-" if absent else "any"
     rows = instruction.types.get(profile, ())
-    shown = " ".join(_row_text(r) for r in rows[:limit])
+    shown = " ".join("<-".join(r) for r in rows[:limit])
     more = f" ... ({len(rows)} combinations)" if len(rows) > limit else ""
     return shown + more if rows else "-"
 
@@ -126,10 +125,6 @@ def every_type(instruction: Instruction, profile: ProfileName) -> list[str]:
     for last, firsts in by_last.items():
         by_first.setdefault(tuple(firsts), []).append(last)
     return [f"{' '.join(firsts)} <- {' '.join(lasts)}" for firsts, lasts in by_first.items()]
-
-
-def _row_text(row: Row) -> str:
-    return "<-".join(row)
 
 
 def _types_record(instruction: Instruction) -> Json:

@@ -163,7 +163,6 @@ def _alias(
     summary: str,
     semantics: str,
     operands: tuple[declare.Operand, ...],
-    form: tuple[str, ...],
     constraints: tuple[declare.Constraint, ...],
     shown: tuple[Shown, ...],
     *,
@@ -171,7 +170,6 @@ def _alias(
     attributes: tuple[declare.Attribute, ...] = (),
     decisions: tuple[declare.Decision, ...] = (),
     cls: declare.InstructionClass = "sync_config",
-    forms: tuple[tuple[str, ...], ...] = (),
     changes: tuple[Change, ...] = (),
 ) -> declare.Instruction:
     return custom(
@@ -179,7 +177,6 @@ def _alias(
         summary,
         semantics,
         operands,
-        forms or (form,),
         shown,
         attributes,
         constraints,
@@ -192,11 +189,11 @@ def _alias(
 
 
 def _tile(name: str, *, out: bool = False) -> declare.Operand:
-    return declare.Operand(name, "out" if out else "in", dtype=None)
+    return declare.Operand(name, "out" if out else "in")
 
 
 def _index(name: str, *, optional: bool = False) -> declare.Operand:
-    return declare.Operand(name, "in", "scalar", dtype=None, optional=optional)
+    return declare.Operand(name, "in", "scalar", optional=optional)
 
 
 _COLUMN = TileType(F32, 16, 1, blayout=BLayout.COL_MAJOR)
@@ -209,7 +206,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "Byte k of result is byte k of tile; nothing moves, and writes through either handle are seen "
         "through the other. The valid region of result is that of its own type.",
         (_tile("result", out=True), _tile("tile")),
-        ("tile",),
         (
             _PLACE,
             _pair(
@@ -246,7 +242,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "See the elements of a tile as another type.",
         "Byte k of result is byte k of tile; nothing moves.",
         (_tile("result", out=True), _tile("tile")),
-        ("tile",),
         (
             _pair(
                 "types-differ",
@@ -278,7 +273,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "result(r, c) is tile(offsets[0] + r, offsets[1] + c): the same element, in the order of tile, whose "
         "pitch it keeps.",
         (_tile("result", out=True), _tile("tile"), _index("offsets")),
-        ("tile", "offsets"),
         (_window_parts, _window_boxes),
         (
             Shown(
@@ -304,7 +298,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "Make a tile a window of the storage of another.",
         "dst(i, j) is src(rowIdx + i, colIdx + j): dst begins at that element and uses its own order.",
         (_tile("dst", out=True), _tile("src"), _index("rowIdx"), _index("colIdx")),
-        ("src", "rowIdx", "colIdx"),
         (
             _PLACE,
             _subview_window,
@@ -331,12 +324,11 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "Give a local memref a layout and a valid region.",
         "result denotes the bytes of source as the tile that config describes.",
         (
-            declare.Operand("result", "out", dtype=None),
-            declare.Operand("source", "in", dtype=None),
+            declare.Operand("result", "out"),
+            declare.Operand("source", "in"),
             _index("valid_row", optional=True),
             _index("valid_col", optional=True),
         ),
-        ("source",),
         (),
         (
             Shown({"source": _LOCAL, "result": _LOCAL}, grouped=True),
@@ -347,7 +339,6 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
             ),
         ),
         attributes=(declare.Attribute("config", str, None, "layout of the tile"),),
-        forms=(("source",), ("source", "valid_row", "valid_col")),
         changes=(removed("alloc_tile, or the tile itself; it is still read"),),
     ),
 )

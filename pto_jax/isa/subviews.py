@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from ..ir.dtypes import F32, INDEX
 from ..ir.types import BLayout, Loc, ScalarType, SLayout, TileType
@@ -35,7 +36,10 @@ def _window(site: Site) -> Iterator[tuple[int | None, int, str]]:
         yield from zip(offsets, sizes, ("row", "column"), strict=True)
 
 
-@forbid("window", "two offsets of 0 or more and two sizes of 1 or more", source=_DIALECT)
+_forbid = partial(forbid, source=_DIALECT)
+
+
+@_forbid("window", "two offsets of 0 or more and two sizes of 1 or more")
 def _parts(site: Site) -> Iterator[Finding]:
     sizes, offsets = _sizes(site), site.numbers("offsets")
     if len(sizes) != 2 or len(offsets) != 2:
@@ -47,7 +51,7 @@ def _parts(site: Site) -> Iterator[Finding]:
             yield "offsets", f"{unit} offset {start}; allowed: 0 or more"
 
 
-@forbid("window-inside", "a window inside the tile", severity="warning", source=_DIALECT)
+@_forbid("window-inside", "a window inside the tile", severity="warning")
 def _inside(site: Site) -> Iterator[Finding]:
     """A window beside the tile has elements of other tiles: it is legal text, and an error to execute."""
     t = site.tile("tile")
@@ -66,12 +70,7 @@ def _break_boxes(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return retile("result", slayout=SLayout.COL_MAJOR, rows=4, v_row=4)(types, attrs, profile) and boxed
 
 
-@forbid(
-    "window-boxes",
-    "windows of boxed tiles consist of whole boxes",
-    source=_DIALECT,
-    invalid_if=_break_boxes,
-)
+@_forbid("window-boxes", "windows of boxed tiles consist of whole boxes", invalid_if=_break_boxes)
 def _boxes(site: Site) -> Iterator[Finding]:
     t = site.tile("tile")
     boxes = t.box if t is not None and t.boxed else ()
@@ -80,10 +79,9 @@ def _boxes(site: Site) -> Iterator[Finding]:
             yield "tile", f"{n} {unit}s from {size(start)} on in boxes of {box}; allowed: whole boxes"
 
 
-@forbid(
+@_forbid(
     "types-equal",
     "the result has the sizes given, and otherwise its source's type",
-    source=_DIALECT,
     invalid_if=retype("result", "i32"),
 )
 def _types_agree(site: Site) -> Iterator[Finding]:
@@ -99,10 +97,9 @@ def _types_agree(site: Site) -> Iterator[Finding]:
         )
 
 
-@forbid(
+@_forbid(
     "valid-operands",
     "valid sizes from 0 to the window's, ? exactly where an operand gives them at run time",
-    source=_DIALECT,
     invalid_if=retile("result", v_row=None),
 )
 def _valid(site: Site) -> Iterator[Finding]:
@@ -122,8 +119,6 @@ def _valid(site: Site) -> Iterator[Finding]:
             yield "result", f"{key}={shown} of {n} {unit}s; allowed: 0 to {n}"
 
 
-_FORM = ("tile", "offsets")
-
 INSTRUCTIONS: tuple[Instruction, ...] = (
     custom(
         SUBVIEW,
@@ -132,13 +127,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "pitch it keeps. The valid region is valid_row x valid_col, else that of the written type, else the "
         "sizes; it does not depend on the valid region of tile.",
         (
-            Operand("result", "out", dtype=None),
-            Operand("tile", "in", dtype=None),
-            Operand("offsets", "in", "scalar", dtype=None, note="row and column"),
-            Operand("valid_row", "in", "scalar", dtype=None, optional=True, note="valid rows"),
-            Operand("valid_col", "in", "scalar", dtype=None, optional=True, note="valid columns"),
+            Operand("result", "out"),
+            Operand("tile", "in"),
+            Operand("offsets", "in", "scalar", note="row and column"),
+            Operand("valid_row", "in", "scalar", optional=True, note="valid rows"),
+            Operand("valid_col", "in", "scalar", optional=True, note="valid columns"),
         ),
-        (_FORM, (*_FORM, "valid_row", "valid_col")),
         (
             Shown(
                 {"tile": _TILE, "offsets": _INDEX, "result": replace(_TILE, cols=32, v_col=32)},

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import IntEnum
+from typing import Unpack
 
 from ..ir.dtypes import F16, I64
 from ..ir.types import AddressSpace, Loc, MemRefType, Pipe, PipeEventType, ScalarType
-from .assembly import AS_DECLARED, Assembly
+from .assembly import Assembly
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import edit, forbid, retile
-from .rules.handles import Shown, custom
+from .rules.handles import CustomParts, Shown, custom
 from .rules.memory import address_rules
 from .rules.sync import CORE_FLAG, event_range, no_memref, required as required, token_range, two_pipes
 from .samples.operations import NUMBER, ROWS, TILE
@@ -38,25 +39,23 @@ def _sync(
     attributes: tuple[Attribute, ...],
     constraints: tuple[Constraint, ...] = (),
     operands: tuple[Operand, ...] = (),
-    forms: tuple[tuple[str, ...], ...] = ((),),
     shown: tuple[Shown, ...] = (),
     *,
     order: Order,
-    assembly: Assembly = AS_DECLARED,
+    **parts: Unpack[CustomParts],
 ) -> Instruction:
     return custom(
         name,
         summary,
         semantics,
         operands,
-        forms,
         shown,
         attributes,
         constraints,
         (NO_VALUE_EFFECT,),
         Traits(order=order),
         sources=_PAGES,
-        assembly=assembly,
+        **parts,
     )
 
 
@@ -70,7 +69,7 @@ _SRC_PIPE = Attribute("src", Pipe, None, "producing pipe", ("src", "src_pipe"))
 _DST_PIPE = Attribute("dst", Pipe, None, "waiting pipe", ("dst", "dst_pipe"))
 _PIPE = Attribute("pipe", Pipe, None, "pipe", ("pipe",))
 _FFTS = Attribute("ffts_mode", int, None, "cross-core mode")
-_ID = Operand("id", "in", "index", dtype=None, optional=True, note="run-time event identifier")
+_ID = Operand("id", "in", "index", optional=True, note="run-time event identifier")
 _BUF = Attribute("buf", int, None, "buffer token", ("buf", "buf_id"))
 _MODE = Attribute("mode", int, 0, "token mode")
 
@@ -126,11 +125,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Bind a tile to a byte address of its memory space.",
         "The handle denotes the bytes [addr, addr + size) of the tile's space from here on; contents stay.",
         (
-            Operand("result", "out", dtype=None, optional=True, note="the rebound handle", conv=True),
-            Operand("tile", "in", dtype=None, conv=True),
-            Operand("addr", "in", "scalar", dtype=None, note="bytes"),
+            Operand("result", "out", optional=True, note="the rebound handle", conv=True),
+            Operand("tile", "in", conv=True),
+            Operand("addr", "in", "scalar", note="bytes"),
         ),
-        (("tile", "addr"),),
         (Shown({"tile": TILE, "addr": _I64, "result": TILE}, constants={"addr": (0x1000,)}),),
         constraints=(*address_rules("tile"), _same_type, no_memref("tile", "a tile", _REMOVED)),
         decisions=(
@@ -148,7 +146,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Wait for events, or drain the pipe of one instruction.",
         "Without operands and attribute it does nothing.",
         (Attribute("op", str, None, "instruction whose pipe is drained", ("op", "Op")),),
-        operands=(Operand("events", "in", "event", dtype=None, optional=True, note="any number"),),
+        operands=(Operand("events", "in", "event", optional=True, note="any number"),),
         forms=((), *(("events",) * n for n in range(1, 9))),
         order=Order("wait", "operation"),
         assembly=Assembly(argument="op"),
@@ -157,8 +155,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         TALIAS,
         "Second handle over the storage of a tile.",
         "dst denotes src's bytes through dst's own type; nothing moves.",
-        (Operand("dst", "out", dtype=None), Operand("src", "in", dtype=None)),
-        (("src",),),
+        (Operand("dst", "out"), Operand("src", "in")),
         (Shown({"src": TILE, "dst": replace(TILE, rows=ROWS // 2, v_row=ROWS // 2)}),),
         constraints=(_alias_space, _alias_size),
         decisions=(
@@ -210,7 +207,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             (_SRC_PIPE, _DST_PIPE),
             (required("src", "dst"), two_pipes("pipes-differ", "src", "dst")),
             (replace(_ID, optional=False),),
-            (("id",),),
             (Shown({"id": NUMBER}, attrs={"src": Pipe.MTE2, "dst": Pipe.V}, constants={"id": (0,)}),),
             order=order,
         )
@@ -243,7 +239,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             (_PIPE, replace(_EVENT, meaning="event identifier"), _FFTS),
             (required("pipe"), *CORE_FLAG),
             (_ID,),
-            ((), ("id",)),
             (Shown({}, (), {"pipe": Pipe.FIX, "event": 3}),),
             order=order,
         )

@@ -82,7 +82,6 @@ def _async_event(name: str, summary: str, semantics: str, order: Order | None = 
             handle_operand("session"),
             Operand("completed", "out", "scalar", dtype="i1"),
         ),
-        (form,),
         (Shown(types, form),),
         constraints=(
             handle("event", "async_event", _HEADERS),
@@ -99,8 +98,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "set_ffts",
         "Set the base address of the cross-core flags.",
         "Later cross-core signals use it.",
-        (Operand("ffts", "in", "memory", dtype=None, note="flags in global memory"),),
-        (("ffts",),),
+        (Operand("ffts", "in", "memory", note="flags in global memory"),),
         (Shown({"ffts": MemRefType((256,), I64)}), Shown({"ffts": PtrType(I64)})),
         constraints=(fixed_type("ffts", ("i64", "u64", "i8"), PROFILE_NAMES, _HEADERS),),
         changes=(form("a memref", "a pointer to i64 or i8"),),
@@ -111,7 +109,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Declare an array of run-time event identifiers.",
         "Its elements are 0 until they are set.",
         (handle_operand("result", out=True),),
-        ((),),
         (Shown({"result": _EVENTS}),),
         constraints=(handle("result", "eventid_array", _HEADERS), _array_size),
     ),
@@ -121,10 +118,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = array[index].",
         (
             handle_operand("array"),
-            Operand("index", "in", "scalar", dtype=None),
-            Operand("result", "out", "scalar", dtype=None),
+            Operand("index", "in", "scalar"),
+            Operand("result", "out", "scalar"),
         ),
-        (("array", "index"),),
         (Shown({"array": _EVENTS, "index": _INDEX, "result": _INDEX}, constants={"index": (3,)}),),
         constraints=(handle("array", "eventid_array", _HEADERS), _event_index),
         traits=Traits(effects=(Effect("read", "events", "array", indexed=True),)),
@@ -135,10 +131,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "array[index] = value.",
         (
             handle_operand("array"),
-            Operand("index", "in", "scalar", dtype=None),
-            Operand("value", "in", "scalar", dtype=None),
+            Operand("index", "in", "scalar"),
+            Operand("value", "in", "scalar"),
         ),
-        (("array", "index", "value"),),
         (
             Shown(
                 {"array": _EVENTS, "index": _INDEX, "value": _INDEX}, constants={"index": (0,), "value": (2,)}
@@ -152,10 +147,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Make the context that asynchronous prefetches use.",
         "The context owns the workspace.",
         (
-            Operand("workspace", "in", "ptr", dtype=None, note="bytes of global memory"),
+            Operand("workspace", "in", "ptr", note="bytes of global memory"),
             handle_operand("context", out=True),
         ),
-        (("workspace",),),
         (Shown({"workspace": PtrType(I8), "context": _CONTEXT}),),
         constraints=(
             fixed_type("workspace", ("i8", "u8"), PROFILE_NAMES, _HEADERS),
@@ -168,7 +162,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The session of a prefetch context, in which its events are waited for.",
         "session belongs to context.",
         (handle_operand("context"), handle_operand("session", out=True)),
-        (("context",),),
         (Shown({"context": _CONTEXT, "session": _SESSION}),),
         constraints=(
             handle("context", _CONTEXT.name, _HEADERS),
@@ -181,11 +174,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Hint that a region of global memory will be read.",
         "No effect on values; the event it returns is complete.",
         (
-            Operand("src", "in", "gm", dtype=None, note="flat region"),
+            Operand("src", "in", "gm", note="flat region"),
             handle_operand("context"),
             handle_operand("event", out=True),
         ),
-        (("src", "context"),),
         (
             Shown(
                 {

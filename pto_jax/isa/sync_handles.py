@@ -117,7 +117,6 @@ def _convolution(name: str, summary: str, semantics: str, decisions: tuple[Decis
                 conv=True,
             ),
         ),
-        (("config",), ("tile",)),
         (
             Shown({"config": _CONFIG}, ("config",), {"mode": FmatrixMode.FMATRIX_A_MANUAL}),
             Shown({"tile": _IMAGE}, ("tile",)),
@@ -132,6 +131,7 @@ def _convolution(name: str, summary: str, semantics: str, decisions: tuple[Decis
             ),
         ),
         (handle("config", "fmatrix_config", _PAGE), _config_text, _geometry_given),
+        forms=(("config",), ("tile",)),
         decisions=decisions,
         traits=_SETS_MODE,
     )
@@ -215,7 +215,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
             Operand("cores", "in", "scalar", dtype=None, optional=True, note="number of cores; 0: all"),
         ),
-        ((), ("workspace",), ("workspace", "cores")),
         (
             Shown({}, (), {"mode": SyncMode.HARD, "core": CoreType.AIV_ONLY}),
             Shown(
@@ -246,6 +245,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             barrier_memory,
             _barrier_cores,
         ),
+        forms=((), ("workspace",), ("workspace", "cores")),
         traits=Traits(order=Order("barrier", "cores")),
         changes=(
             form(
@@ -286,7 +286,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Set the scale of quantising pushes.",
         "The scale and the signedness of 8-bit results are kept for later pushes.",
         (Operand("scale", "in", "scalar", dtype=None),),
-        (("scale",),),
         (
             Shown({"scale": ScalarType(F32)}, ("scale",), {"out_type": "i8"}),
             Shown({"scale": ScalarType(F32)}, ("scale",), {"id": 1}),
@@ -305,7 +304,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Set the scales of quantising pushes.",
         "The place of the scaling tile is kept for later pushes.",
         (Operand("fp", "in", "tile", dtype=None, note="scaling tile"),),
-        (("fp",),),
         (Shown({"fp": TileType(dtype("u64"), 1, 16, loc=Loc.SCALING)}, ("fp",)),),
         (PIPE_NUMBER,),
         (

@@ -30,7 +30,7 @@ _PAIRS = Decision(
     f"{DIALECT}; machine model pages",
 )
 _EVENT = Attribute("event", int, None, "number of the flag", ("event", "event_id"))
-_NUMBER = Operand("id", "in", "index", dtype=None, optional=True, note="run-time number")
+_NUMBER = Operand("id", "in", "index", optional=True, note="run-time number")
 
 
 @forbid("cache-space", "global memory", source=DIALECT, invalid_if=assign(space=AddressSpace.VEC))
@@ -76,7 +76,6 @@ def _flag(name: str, summary: str, order: Order, last_a5: int, decision: Decisio
         summary,
         "Orders cores; the number of the flag is an attribute or an operand.",
         (_NUMBER,),
-        ((), ("id",)),
         (
             Shown({}, (), {"pipe": Pipe.FIX, "event": 0}),
             Shown({"id": ScalarType(INDEX)}, ("id",), {"pipe": Pipe.V}, {"id": (3,)}),
@@ -98,8 +97,7 @@ def _token(name: str, summary: str, order: Order) -> Instruction:
         name,
         summary,
         "As the form with a constant token.",
-        (Operand("buf", "in", "index", dtype=None, note="buffer token"),),
-        (("buf",),),
+        (Operand("buf", "in", "index", note="buffer token"),),
         (Shown({"buf": ScalarType(INDEX)}, ("buf",), {"op_type": PipeEventType.TVEC}, {"buf": (1,)}),),
         (
             Attribute("op_type", IntEnum, None, "operation class or pipe"),
@@ -122,8 +120,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "cmo.cacheinvalid",
         "Write back and invalidate lines of the data cache.",
         "The line of an address, or all lines of global memory.",
-        (Operand("addr", "in", "memory", dtype=None, optional=True, note="address whose line is meant"),),
-        ((), ("addr",)),
+        (Operand("addr", "in", "memory", optional=True, note="address whose line is meant"),),
         (
             Shown({}, (), {"space": AddressSpace.GM}),
             Shown({"addr": PtrType(F32)}, ("addr",)),
@@ -140,7 +137,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Complete earlier writes of the core.",
         "Drains MTE2, MTE3 and FIX; what was written before is visible to all before what follows.",
         (),
-        ((),),
         (Shown({}, (), {"scope": FenceScope.GM}), Shown({}, (), {"scope": FenceScope.ALL})),
         (Attribute("scope", FenceScope, None, "memory whose writes are completed"),),
         (required("scope"),),

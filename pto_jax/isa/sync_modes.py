@@ -52,7 +52,6 @@ def _mode(name: str, short: str) -> Instruction:
         "From here on multiplications round each f32 operand to the short format first; products and sums "
         "stay f32. Both modes are one state.",
         (),
-        ((),),
         tuple(Shown({}, attrs={"enable": enable, "mode": mode}) for enable, mode in modes),
         (
             Attribute("enable", bool, None, "on or off"),

@@ -58,17 +58,12 @@ def _pointee(site: Site) -> Iterator[Finding]:
         yield "result", f"a pointer to {t.dtype}; allowed: element types of 8 bits and more, not index"
 
 
-def _tile() -> Operand:
-    return Operand("tile", "in", dtype=None)
-
-
 def _size_of(name: str, unit: str) -> Instruction:
     return config(
         name,
         f"Valid {unit} of a tile.",
         f"result = the valid {unit} that the handle has here.",
-        (_tile(), Operand("result", "out", "scalar", dtype=None)),
-        (("tile",),),
+        (Operand("tile", "in"), Operand("result", "out", "scalar")),
         (Shown({"tile": _TILE, "result": _INDEX}),),
         constraints=(_sizes("result"),),
         decisions=(),
@@ -85,8 +80,7 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
         name,
         summary,
         semantics,
-        (Operand(source, "in", kinds[source], dtype=None), Operand("result", "out", made, dtype=None)),  # type: ignore[arg-type]
-        ((source,),),
+        (Operand(source, "in", kinds[source]), Operand("result", "out", made)),  # type: ignore[arg-type]
         (Shown(types, (source,)),),
         constraints=(
             fixed_type(number, ("i64",), PROFILE_NAMES, _DIALECT),
@@ -102,8 +96,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "get_validshape",
         "Valid rows and columns of a tile.",
         "rows, cols = the valid sizes that the handle has here.",
-        (_tile(), Operand("rows", "out", "scalar", dtype=None), Operand("cols", "out", "scalar", dtype=None)),
-        (("tile",),),
+        (Operand("tile", "in"), Operand("rows", "out", "scalar"), Operand("cols", "out", "scalar")),
         (Shown({"tile": _TILE, "rows": _INDEX, "cols": _INDEX}),),
         constraints=(_sizes("rows", "cols"),),
         decisions=(),

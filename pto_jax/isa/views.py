@@ -25,7 +25,7 @@ MAX_RANK = 5
 
 
 def _index(name: str, *, optional: bool = False, note: str = "") -> Operand:
-    return Operand(name, "in", "scalar", dtype=None, optional=optional, note=note)
+    return Operand(name, "in", "scalar", optional=optional, note=note)
 
 
 def extents(t: Type | None, count: int) -> tuple[int | None, ...] | None:
@@ -38,7 +38,10 @@ def extents(t: Type | None, count: int) -> tuple[int | None, ...] | None:
     return (None,) * count if count > 1 and t.dims == (count,) else t.dims
 
 
-@forbid("valid-operands", "valid_row and valid_col exactly where the type says ?", source=_SOURCES[1])
+_forbid = partial(forbid, source=_SOURCES[1])
+
+
+@_forbid("valid-operands", "valid_row and valid_col exactly where the type says ?")
 def _valid_given(site: Site) -> Iterator[Finding]:
     t = site.tile("result")
     if t is None:
@@ -54,7 +57,7 @@ def _valid_given(site: Site) -> Iterator[Finding]:
 
 
 def _valid_range(tile: str) -> Constraint:
-    @forbid("valid-range", "valid sizes between 0 and the physical sizes", source=_SOURCES[1])
+    @_forbid("valid-range", "valid sizes between 0 and the physical sizes")
     def rule(site: Site) -> Iterator[Finding]:
         t = site.tile(tile)
         for operand, limit in (("valid_row", t.rows if t else 0), ("valid_col", t.cols if t else 0)):
@@ -68,7 +71,7 @@ def _valid_range(tile: str) -> Constraint:
 def _ranks(view: str, result: str, groups: tuple[str, ...]) -> Constraint:
     statement = f"one of {', '.join(groups)} per dimension, rank 1 to {MAX_RANK}"
 
-    @forbid("ranks", statement, source=_SOURCES[1])
+    @_forbid("ranks", statement)
     def rule(site: Site) -> Iterator[Finding]:
         dims = extents(site.types.get(result), len(site.op.group(groups[0])))
         if dims is None:
@@ -90,7 +93,7 @@ def _ranks(view: str, result: str, groups: tuple[str, ...]) -> Constraint:
 def _extents(result: str, group: str) -> Constraint:
     """Static extents of the type agree with constant operands; no extent is negative."""
 
-    @forbid("extents", f"{group} agree with the static extents of the type", source=_SOURCES[1])
+    @_forbid("extents", f"{group} agree with the static extents of the type")
     def rule(site: Site) -> Iterator[Finding]:
         numbers = site.numbers(group)
         dims = extents(site.types.get(result), len(numbers)) or ()
@@ -103,7 +106,7 @@ def _extents(result: str, group: str) -> Constraint:
     return rule
 
 
-@forbid("window", "a window inside the view", source=_SOURCES[1])
+@_forbid("window", "a window inside the view")
 def _window(site: Site) -> Iterator[Finding]:
     view = site.values.get("view")
     t = site.types.get("result")
@@ -119,13 +122,7 @@ def _window(site: Site) -> Iterator[Finding]:
             yield "offsets", f"{found}; allowed: a window inside the view"
 
 
-@forbid(
-    "view-layout",
-    "strides that agree with an explicit layout",
-    severity="warning",
-    source=_SOURCES[1],
-    on_lanes=False,
-)
+@_forbid("view-layout", "strides that agree with an explicit layout", severity="warning", on_lanes=False)
 def _layout_agrees(site: Site) -> Iterator[Finding]:
     layout, strides = site.attrs.get("layout"), site.numbers("strides")
     shape = site.numbers("shape")
@@ -139,7 +136,7 @@ def _layout_agrees(site: Site) -> Iterator[Finding]:
     yield "strides", f"{found}; the layout means a stride of 1 in the {where} dimension"
 
 
-@forbid("dimension", "a dimension of the view", source=_SOURCES[1])
+@_forbid("dimension", "a dimension of the view")
 def dimension(site: Site) -> Iterator[Finding]:
     """A constant index names a dimension of the view."""
     view, idx = site.values.get("view"), site.constant("idx")
@@ -150,7 +147,7 @@ def dimension(site: Site) -> Iterator[Finding]:
         yield "idx", f"dimension {idx} of a view of rank {rank}; allowed: 0 to {rank - 1}"
 
 
-@forbid("valid-dynamic", "a tile whose type says v_row=? and v_col=?", source=_SOURCES[1])
+@_forbid("valid-dynamic", "a tile whose type says v_row=? and v_col=?")
 def _dynamic_tile(site: Site) -> Iterator[Finding]:
     t = site.tile("tile")
     if t is not None and (t.v_row is not None or t.v_col is not None):
@@ -177,9 +174,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _index("addr", optional=True, note="byte address in the tile's space"),
             _index("valid_row", optional=True, note="exactly when the type has v_row=?"),
             _index("valid_col", optional=True, note="exactly when the type has v_col=?"),
-            Operand("result", "out", dtype=None, conv=True),
+            Operand("result", "out", conv=True),
         ),
-        _ALLOC_FORMS,
         (
             Shown(
                 {
@@ -194,6 +190,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 grouped=True,
             ),
         ),
+        forms=_ALLOC_FORMS,
         constraints=(_valid_given, _valid_range("result"), *address_rules("result")),
         decisions=(
             Decision(
@@ -215,12 +212,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Describe a tensor in global memory.",
         "Element (i0..ik) is at ptr[sum i_n * stride_n]; strides count elements.",
         (
-            Operand("ptr", "in", "ptr", dtype=None),
+            Operand("ptr", "in", "ptr"),
             _index("shape", note="one per dimension"),
             _index("strides", note="one per dimension, in elements"),
-            Operand("result", "out", "gm", dtype=None),
+            Operand("result", "out", "gm"),
         ),
-        (("ptr", "shape", "strides"),),
         (
             Shown(
                 {"ptr": _PTR, "shape": NUMBER, "strides": NUMBER, "result": VIEW},
@@ -242,12 +238,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Window of a global view.",
         "Base = view base + sum offset * stride; strides are inherited, extents are the sizes.",
         (
-            Operand("view", "in", "gm", dtype=None),
+            Operand("view", "in", "gm"),
             _index("offsets", note="one per dimension"),
             _index("sizes", note="one per dimension"),
-            Operand("result", "out", "gm", dtype=None),
+            Operand("result", "out", "gm"),
         ),
-        (("view", "offsets", "sizes"),),
         (
             Shown(
                 {"view": VIEW, "offsets": NUMBER, "sizes": NUMBER, "result": WINDOW},
@@ -282,11 +277,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Extent of one dimension of a view.",
         "result = extent of dimension idx.",
         (
-            Operand("view", "in", "gm", dtype=None),
+            Operand("view", "in", "gm"),
             _index("idx"),
-            Operand("result", "out", "scalar", dtype=None),
+            Operand("result", "out", "scalar"),
         ),
-        (("view", "idx"),),
         (Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, constants={"idx": (0,)}),),
         constraints=(dimension,),
     ),
@@ -294,8 +288,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "set_validshape",
         "Change the valid region of a dynamic tile.",
         "The handle's valid region is valid_row x valid_col from here on; payload and place stay.",
-        (Operand("tile", "in", dtype=None), _index("valid_row"), _index("valid_col")),
-        (("tile", "valid_row", "valid_col"),),
+        (Operand("tile", "in"), _index("valid_row"), _index("valid_col")),
         (
             Shown(
                 {"tile": TILE.with_valid(None, None), "valid_row": NUMBER, "valid_col": NUMBER},
@@ -310,11 +303,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Pointer plus an element offset.",
         "result = ptr + offset elements.",
         (
-            Operand("ptr", "in", "ptr", dtype=None),
+            Operand("ptr", "in", "ptr"),
             _index("offset"),
-            Operand("result", "out", "ptr", dtype=None),
+            Operand("result", "out", "ptr"),
         ),
-        (("ptr", "offset"),),
         (Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, constants={"offset": (COLS,)}),),
         constraints=(one_element("ptr", "result", _SOURCES[1]),),
         traits=Traits(alias=Alias("result", "ptr", "global", "moved")),

@@ -10,10 +10,6 @@ from ..text.types import MAX_RANK, OPAQUE
 from .topics import Part, Topic, program, table
 
 
-def _element_types() -> list[str]:
-    return table(["name", "printed as", "bits", "array type", *PROFILES], [_row(d) for d in TILE_DTYPES])
-
-
 def _row(d: DType) -> list[str]:
     raw = d.bits == 4 or (d.numpy == d.word and not d.is_integer)
     exists = ["yes" if p.has_dtype(d) else "-" for p in PROFILES.values()]
@@ -24,7 +20,11 @@ TOPIC = Topic(
     "types",
     "Element types, pointers, views of global memory, scalars.",
     (
-        Part("Element types of tiles", _element_types(), "table"),
+        Part(
+            "Element types of tiles",
+            table(["name", "printed as", "bits", "array type", *PROFILES], [_row(d) for d in TILE_DTYPES]),
+            "table",
+        ),
         Part(
             "Notes",
             [

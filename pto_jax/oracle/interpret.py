@@ -70,7 +70,7 @@ def run(  # noqa: PLR0913 - keywords
     a ``partial_launch``. ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
     that executes, for callers that watch it.
     """
-    selected = profile_called(profile) if profile is not None else _profile_of(program)
+    selected = profile_called(profile) if profile is not None else profile_of_program(program)
     region = out_of_region or selected.out_of_region
     if region not in ("ones", "backing"):
         raise ArgumentError(
@@ -122,10 +122,6 @@ def _check_launch(program: Program, function: Function, given: Mapping[str, Any]
     problem = launches.judge(program, function.name, grid, facts).problem
     if problem is not None:
         raise ExecutionError(problem)
-
-
-def _profile_of(program: Program) -> Profile:
-    return profile_of_program(program)
 
 
 def _entry(program: Program, name: str | None) -> Function:

@@ -33,17 +33,7 @@ from ..isa.samples.operations import Sample, legal_samples
 from ..profiles import PROFILES, Profile
 from ..runtime.kernel import compile
 from ..vectors.compare import is_nan, number, ulp_distance
-from .differential import (
-    BATCH,
-    Case,
-    arguments,
-    computes,
-    differing,
-    label,
-    make_case,
-    random_words,
-    result_words,
-)
+from . import differential
 
 TILE = (32, 64)
 #: 512 tiles of 32x64 are 2^20 lanes.
@@ -73,7 +63,7 @@ class Outcome:
 
     def compare(self, what: str, d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int = 0) -> None:
         """Count one array of raw words and keep its first difference."""
-        bad = differing(d, got, wanted, ulp)
+        bad = differential.differing(d, got, wanted, ulp)
         self.lanes += bad.size
         self.different += int(bad.sum())
         if d.is_float:
@@ -92,23 +82,23 @@ class Outcome:
 def check_sample(sample: Sample, profile: Profile, seed: int, device: jax.Device) -> Outcome:
     """One operation on the device and in the interpreter. An exception is a failure of the operation."""
     try:
-        return _compare(make_case(sample, profile, seed), device)
+        return _compare(differential.make_case(sample, profile, seed), device)
     except Exception as error:
         # One operation that the device's compiler refuses must not hide the results of the others.
         text = str(error).splitlines()
         reason = f"{type(error).__name__}: {text[0] if text else ''}"
-        return Outcome(failures=[f"{label(sample)} [{profile.name}]: {reason}"])
+        return Outcome(failures=[f"{differential.label(sample)} [{profile.name}]: {reason}"])
 
 
-def _compare(case: Case, device: jax.Device) -> Outcome:
+def _compare(case: differential.Case, device: jax.Device) -> Outcome:
     outcome = Outcome()
     with jax.default_device(device):
-        batch = jax.jit(jax.vmap(lambda tiles: case.kernel(**tiles)))(arguments(case.given))
-    for index in range(BATCH):
+        batch = jax.jit(jax.vmap(lambda tiles: case.kernel(**tiles)))(differential.arguments(case.given))
+    for index in range(differential.BATCH):
         what = f"{case.label} [{case.profile.name}], batch {index}"
         for name, wanted in case.reference(index).items():
             d = case.dtype(name)
-            outcome.compare(what, d, result_words(d, batch[name], index), wanted, case.ulp(name))
+            outcome.compare(what, d, differential.result_words(d, batch[name], index), wanted, case.ulp(name))
     return outcome
 
 
@@ -160,7 +150,7 @@ def float_operands(seed: int, count: int, tiles: int = TILES) -> list[NDArray[np
     shape = (tiles, *TILE)
     operands = []
     for _ in range(count):
-        words = random_words(rng, F32, shape)
+        words = differential.random_words(rng, F32, shape)
         tiny = words & np.uint32(0x80FFFFFF)
         ordinary = rng.standard_normal(shape).astype(np.float32).view(np.uint32)
         kind = rng.integers(0, 8, (tiles, 1, 1))
@@ -185,7 +175,7 @@ def check_exactness(
     tiny = np.finfo(np.float32).tiny
     note = f"{int(((np.abs(wanted) < tiny) & (wanted != 0)).sum())} subnormal results"
     if naive is not None:
-        other = differing(F32, np.asarray(naive).view(np.uint32), wanted.view(np.uint32))
+        other = differential.differing(F32, np.asarray(naive).view(np.uint32), wanted.view(np.uint32))
         note += f"; naive jitted jnp differs in {int(other.sum())}"
     return outcome, note
 
@@ -193,7 +183,7 @@ def check_exactness(
 def samples(names: Sequence[str] = ()) -> Iterator[tuple[Sample, Profile]]:
     """Every legal sample of the instructions (all that compute on tiles by default)."""
     for name, instruction in isa.instructions().items():
-        if computes(instruction) and (not names or name in names):
+        if differential.computes(instruction) and (not names or name in names):
             for profile in PROFILES.values():
                 for sample in legal_samples(instruction, profile):
                     yield sample, profile
@@ -204,7 +194,7 @@ def quick_samples(profile: Profile) -> Iterator[Sample]:
     shown: set[object] = set()
     for instruction in isa.instructions().values():
         kind = "conversion" if instruction.converts else instruction.cls
-        if kind not in shown and instruction.executable and computes(instruction):
+        if kind not in shown and instruction.executable and differential.computes(instruction):
             sample = next(iter(legal_samples(instruction, profile)), None)
             if sample is not None:
                 shown.add(kind)
@@ -286,7 +276,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="threads (default: one per core)"
     )
     args = parser.parse_args(argv)
-    names = [name for name, i in isa.instructions().items() if computes(i)]
+    names = [name for name, i in isa.instructions().items() if differential.computes(i)]
     try:
         for name in args.only:
             if name not in names:

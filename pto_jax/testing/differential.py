@@ -16,7 +16,7 @@ False
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,50 +108,6 @@ def computes(instruction: Instruction) -> bool:
         and bool(instruction.destinations)
         and all(e.indexed for e in instruction.traits.effects if e.resource == "global")
     )
-
-
-def covering(
-    samples: Iterable[Sample], first: Collection[str] = (), known: Collection[object] = ()
-) -> list[Sample]:
-    """Samples that together show every element type, form, attribute value and order of tiles.
-
-    They need not show every combination. Those whose :func:`label` is in ``first`` are taken first;
-    :func:`types_shown` that are ``known`` need no sample of their own.
-
-    >>> from pto_jax import isa
-    >>> from pto_jax.isa.samples.operations import legal_samples
-    >>> from pto_jax.profiles import A5
-    >>> listed = list(legal_samples(isa.instructions()["trowargmax"], A5))
-    >>> len(covering(listed)) < len(listed)
-    True
-    """
-    seen: set[object] = set(known)
-    kept = []
-    for sample in sorted(samples, key=lambda s: label(s) not in first):
-        shown = {*_modes_shown(sample), *types_shown(sample, pairs=not known)}
-        if not shown <= seen:
-            kept.append(sample)
-            seen |= shown
-    return kept
-
-
-def types_shown(sample: Sample, pairs: bool = True) -> set[object]:
-    """The element types of a sample; those of a conversion as a pair as well."""
-    bound = {
-        sample.instruction.operand(name).dtype or name: t.dtype
-        for name, t in sample.types.items()
-        if isinstance(t, TileType | ScalarType | VectorType | PartitionViewType)
-    }
-    both = {tuple(bound.items())} if pairs and sample.instruction.converts else set()
-    return {*bound.items(), *both}
-
-
-def _modes_shown(sample: Sample) -> Iterator[object]:
-    tiles = {name: t for name, t in sample.types.items() if isinstance(t, TileType)}
-    order = ((n, t.loc, t.blayout, t.slayout, t.fractal, t.pad, t.compact) for n, t in tiles.items())
-    yield sample.form, tuple(order)
-    yield from ((name, t.is_full, t.rows == 1, t.cols == 1) for name, t in tiles.items())
-    yield from sample.attrs.items()
 
 
 def open_regions(program: Program) -> Program:

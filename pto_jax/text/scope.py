@@ -109,7 +109,8 @@ class Scopes:
             binding.type = found
         elif written is not None and written != found and not isinstance(written, UnknownType):
             self._agree(mention, written, binding)
-        return Value(_canonical(mention.name, self._bindings), found, self.span(mention))
+        name = mention.name if mention.name in self._bindings else f"{mention.name}#0"
+        return Value(name, found, self.span(mention))
 
     def use_again(self, mention: Mention, type_: Type) -> Value | None:
         """A use of a value that is defined under this very name with this type; None for others."""
@@ -164,10 +165,6 @@ class Scopes:
             binding = self._bindings[name]
             out.append(Value(name, binding.type, self._cursor.span(binding.start, binding.end)))
         return tuple(out)
-
-
-def _canonical(name: str, bindings: dict[str, _Binding]) -> str:
-    return name if name in bindings else f"{name}#0"
 
 
 def _difference(written: Type, defined: Type) -> str:

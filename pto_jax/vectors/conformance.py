@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import NDArray
 
 from ..errors import FileError, PtoError
+from ..files.terminal import table
 from .cases import case_program as case_program, unsupported_reason as unsupported_reason, written_operands
 from .compare import Comparison, compare_operand
 from .exclusions import exclusion, not_required
@@ -91,13 +92,7 @@ class ConformanceReport:
             count = Counter(r.status for r in results)
             worst = max((r.max_ulp for r in results if r.status == "pass"), default=0)
             rows.append([name, str(len(results)), *(str(count[s]) for s in STATUSES), str(worst)])
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        return "\n".join(
-            "  ".join(
-                c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in rows
-        )
+        return "\n".join(table(rows))
 
     def summary(self, shown: int = 20) -> str:
         """The table, the first failures, and why cases were left out."""

@@ -7,7 +7,7 @@ cases show too have the same ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,37 +15,10 @@ import numpy as np
 from ..interpreter import Execution
 from ..isa.rules.typesets import FLOATS
 from ..oracle.machine import ReferenceMachine
-from ..oracle.step import Policy, Step
+from ..oracle.step import Step
+from . import executed
 from .compare import is_nan
 from .exclusions import EXCLUSIONS
-from .executed import (
-    Array,
-    Executed,
-    computes_with_eight_bit_floats,
-    concatenates_out_of_range,
-    converts_four_bits,
-    converts_out_of_range,
-    converts_special_codes,
-    diagonal_overflows,
-    divides_out_of_range,
-    encodes_eight_bits,
-    index_out_of_range,
-    integer_power,
-    lanes_out_of_range,
-    multiplies_special_codes,
-    overlapping,
-    overlapping_blocks,
-    prefetches_past_the_end,
-    quantises_to_four_bits,
-    refused_regions,
-    runs_out_of_parameters,
-    saturates_from_eight_bits,
-    shifts_too_far,
-    sorts_nan,
-    sorts_past_the_row,
-    special_codes,
-    wraps_at_the_limit,
-)
 
 
 @dataclass(frozen=True)
@@ -57,10 +30,10 @@ class ProgramExclusion:
     """
 
     id: str
-    applies: Callable[[Executed], bool]
+    applies: Callable[[executed.Executed], bool]
     reason: str
     contained: bool = True
-    lanes: Callable[[Executed], Array] | None = None
+    lanes: Callable[[executed.Executed], executed.Array] | None = None
 
 
 _RECORDED = {x.id: x.reason for x in EXCLUSIONS}
@@ -68,123 +41,111 @@ PROGRAM_EXCLUSIONS: tuple[ProgramExclusion, ...] = (
     *(
         ProgramExclusion(id, applies, _RECORDED[id])
         for id, applies in (
-            ("fp8-arithmetic-encoder", computes_with_eight_bit_floats),
-            ("fp8-conversion-encoder", encodes_eight_bits),
-            ("fp8-source-saturation", saturates_from_eight_bits),
-            ("sort-16-bit-blocks", overlapping_blocks),
-            ("u64-to-i64-saturation", wraps_at_the_limit),
+            ("fp8-arithmetic-encoder", executed.computes_with_eight_bit_floats),
+            ("fp8-conversion-encoder", executed.encodes_eight_bits),
+            ("fp8-source-saturation", executed.saturates_from_eight_bits),
+            ("sort-16-bit-blocks", executed.overlapping_blocks),
+            ("u64-to-i64-saturation", executed.wraps_at_the_limit),
         )
     ),
     ProgramExclusion(
         "mx-decoder",
-        multiplies_special_codes,
+        executed.multiplies_special_codes,
         f"{_RECORDED['mx-decoder']}; negative zero reads as positive zero",
     ),
     ProgramExclusion(
         "fp8-decoder",
-        converts_special_codes,
+        executed.converts_special_codes,
         "the simulator's decoders of f8e4m3 and f8e5m2 know no NaN, infinity or negative zero",
-        lanes=special_codes,
+        lanes=executed.special_codes,
     ),
     ProgramExclusion(
         "four-bit-conversion",
-        converts_four_bits,
+        executed.converts_four_bits,
         "the simulator's 4-bit encoders round to an integer first, and its decoders know no negative zero",
     ),
     ProgramExclusion(
         "conversion-range",
-        converts_out_of_range,
+        executed.converts_out_of_range,
         "the conversion of a number that the integer type cannot hold is undefined in C++",
-        lanes=lanes_out_of_range,
+        lanes=executed.lanes_out_of_range,
     ),
     ProgramExclusion(
         "integer-division",
-        divides_out_of_range,
+        executed.divides_out_of_range,
         "integer division by zero, or of the smallest number by -1, is undefined in C++ and ends the process",
         contained=False,
     ),
     ProgramExclusion(
         "integer-power",
-        integer_power,
+        executed.integer_power,
         "the simulator computes powers of integers in float64, whose conversion back is undefined where the "
         "power does not fit",
     ),
     ProgramExclusion(
-        "shift-count", shifts_too_far, "a shift by as many bits as there are or more is undefined in C++"
+        "shift-count",
+        executed.shifts_too_far,
+        "a shift by as many bits as there are or more is undefined in C++",
     ),
     ProgramExclusion(
         "overlapping-operands",
-        overlapping,
+        executed.overlapping,
         "the simulator reads and writes element by element, so that what it wrote is read again where a "
         "destination shares bytes with another operand",
     ),
     ProgramExclusion(
         "quantisation-parameters",
-        runs_out_of_parameters,
+        executed.runs_out_of_parameters,
         "the simulator lists as many parameters as one of the tiles has rows or columns and reads past the "
         "end of the list",
         contained=False,
     ),
     ProgramExclusion(
         "refused-regions",
-        refused_regions,
+        executed.refused_regions,
         "the simulator's assertions forbid these valid regions",
         contained=False,
     ),
     ProgramExclusion(
         "concatenation-range",
-        concatenates_out_of_range,
+        executed.concatenates_out_of_range,
         "the simulator copies as many columns as the index tile says, past the ends of the tiles",
         contained=False,
     ),
     ProgramExclusion(
         "index-range",
-        index_out_of_range,
+        executed.index_out_of_range,
         "the simulator uses an index that picks nothing as an address",
         contained=False,
     ),
     ProgramExclusion(
         "prefetch-size",
-        prefetches_past_the_end,
+        executed.prefetches_past_the_end,
         "the simulator prefetches as many elements as the whole tile has, past the end of the buffer",
         contained=False,
     ),
     ProgramExclusion(
         "four-bit-quantisation",
-        quantises_to_four_bits,
+        executed.quantises_to_four_bits,
         "the simulator clears twice the bytes of a packed destination, those of whatever lies behind it too",
         contained=False,
     ),
     ProgramExclusion(
-        "triangle-diagonal", diagonal_overflows, "the simulator's sum of row and diagonal overflows"
+        "triangle-diagonal", executed.diagonal_overflows, "the simulator's sum of row and diagonal overflows"
     ),
     ProgramExclusion(
-        "sort-nan", sorts_nan, "the simulator sorts by a comparison that is no order when there is a NaN"
+        "sort-nan",
+        executed.sorts_nan,
+        "the simulator sorts by a comparison that is no order when there is a NaN",
     ),
     ProgramExclusion(
         "sort-row",
-        sorts_past_the_row,
+        executed.sorts_past_the_row,
         "the simulator writes the records of a row one after another, past the end of the "
         "destination's rows, and past its last one",
         contained=False,
     ),
 )
-
-
-class Excluding(ReferenceMachine):
-    """The interpreter, collecting the ids of the entries that apply to what it executes."""
-
-    def __init__(
-        self, policy: Policy, buffers: Mapping[str, Array], max_steps: int = 1_000_000, *, found: set[str]
-    ) -> None:
-        super().__init__(policy, buffers, max_steps)
-        self.found = found
-
-    def execute(self, execution: Execution) -> dict[str, Array]:
-        """Execute an instruction, and add the ids of the entries that apply to it to ``found``."""
-        executed = Executed(execution, self)
-        self.found.update(x.id for x in PROGRAM_EXCLUSIONS if x.applies(executed))
-        return super().execute(execution)
 
 
 class OtherNans(ReferenceMachine):
@@ -197,7 +158,7 @@ class OtherNans(ReferenceMachine):
     def compute(self, execution: Execution, step: Step) -> None:
         """Compute an instruction, then overwrite the NaNs of its float destinations with all bits set."""
         super().compute(execution, step)
-        for ref in Executed(execution, self).tiles("out", "inout"):
+        for ref in executed.Executed(execution, self).tiles("out", "inout"):
             d = ref.type.dtype
             if d.name not in FLOATS:
                 continue

@@ -33,12 +33,11 @@ from pto_jax.testing.differential import (
     Case,
     arguments,
     computes,
-    covering,
     differing,
     make_case,
     result_words,
-    types_shown,
 )
+from tests.covering import covering, types_shown
 
 #: Samples in one compilation.
 TOGETHER = 16

@@ -19,7 +19,8 @@ from pto_jax.lowering.quantise import quantise
 from pto_jax.lowering.rules import Context
 from pto_jax.lowering.words import x64
 from pto_jax.profiles import ProfileName, profile
-from pto_jax.testing.differential import BATCH, arguments, covering, differing, make_case, result_words
+from pto_jax.testing.differential import BATCH, arguments, differing, make_case, result_words
+from tests.covering import covering
 
 RNG = np.random.default_rng(3)
 Words = NDArray[Any]

@@ -12,7 +12,8 @@ from pto_jax.ir.types import Loc, TileType
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.oracle.step import Step
 from pto_jax.profiles import PROFILES
-from pto_jax.testing.differential import BATCH, computes, covering, make_case
+from pto_jax.testing.differential import BATCH, computes, make_case
+from tests.covering import covering
 
 #: Their results are a handle, an element and global memory; HiF4 is not executed.
 _NO_TILES = frozenset(("talias", "tsetval", "mscatter", "tmatmul.mx.hif4", "tquant.hif4"))

@@ -77,7 +77,7 @@ def test_a_crash_is_a_failure_of_its_operation_only(monkeypatch: pytest.MonkeyPa
     def crash(*args: Any) -> None:
         raise RuntimeError("no memory\nmore text")
 
-    monkeypatch.setattr(device_check, "arguments", crash)
+    monkeypatch.setattr(differential, "arguments", crash)
     sample = next(legal_samples(isa.instructions()["tneg"], A2A3))
     (failure,) = device_check.check_sample(sample, A2A3, 0, CPU).failures
     assert failure.startswith("tneg [") and failure.endswith("[a2a3]: RuntimeError: no memory")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 
 from pto_jax import oracle
 from pto_jax.api import parse
+from pto_jax.interpreter import Execution
 from pto_jax.ir.types import PartitionViewType, ScalarType, TileType
 from pto_jax.oracle.machine import ReferenceMachine
-from pto_jax.vectors.exclusions_programs import PROGRAM_EXCLUSIONS, Excluding, OtherNans
+from pto_jax.oracle.step import Policy
+from pto_jax.vectors.exclusions_programs import PROGRAM_EXCLUSIONS, OtherNans
+from pto_jax.vectors.executed import Executed
 
 NAN, SIGNALLING = 0x7FC00000, 0x7F800001
 
@@ -49,6 +53,22 @@ def run(text: str, words: dict[str, int], machine: Any) -> dict[str, Any]:
             assert isinstance(t, ScalarType)
             given[a.name] = np.asarray(word, t.dtype.word).view(t.dtype.numpy)[()]
     return oracle.run(program, given, profile="cpu_sim", machine=machine)
+
+
+class Excluding(ReferenceMachine):
+    """The interpreter, collecting the ids of the entries that apply to what it executes."""
+
+    def __init__(
+        self, policy: Policy, buffers: Mapping[str, Any], max_steps: int = 1_000_000, *, found: set[str]
+    ) -> None:
+        super().__init__(policy, buffers, max_steps)
+        self.found = found
+
+    def execute(self, execution: Execution) -> dict[str, Any]:
+        """Execute an instruction, and add the ids of the entries that apply to it to ``found``."""
+        executed = Executed(execution, self)
+        self.found.update(x.id for x in PROGRAM_EXCLUSIONS if x.applies(executed))
+        return super().execute(execution)
 
 
 def excluded(text: str, **words: int) -> set[str]:

@@ -1,6 +1,6 @@
 """The contract of a device under test: its names and numbers, and the text of ``pto-jax fuzz --help-dut``.
 
-What executes devices (:mod:`.dut`, :mod:`.folders`) takes the names from here, so that the text is true.
+What executes devices (:mod:`.dut`, :mod:`.exchange`) takes the names from here, so that the text is true.
 """
 
 from __future__ import annotations

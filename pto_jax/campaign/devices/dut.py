@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ...errors import DeviceError, Diagnostic, NotExecutableError
+from ...errors import DeviceError
 from ...generate.programs import Case
 from ..results import Run
 from ..targets import BatchTarget
 from .contract import DECLINE_FILE, DECLINED, INPUTS, NEEDED, OUTPUTS, PLACEHOLDERS, PROGRAM
-from .exchange import load_outputs
-from .folders import write_case
-from .process import Ended, Template, execute
+from .exchange import load_outputs, write_case
+from .process import Ended, Template, declined, execute, failed
 
 #: Times in a row that a batch command may end without a single answer before the rest is given up.
 _ATTEMPTS = 3
@@ -50,7 +49,7 @@ class Command:
         NotExecutableError where it declines, DeviceError where it ends otherwise than it should.
         """
         if case.grid > 1 and not self._template.used & {"grid", "folder"}:
-            raise _declined(f"{case.grid} blocks; the command has neither {{grid}} nor {{folder}}")
+            raise declined(f"{case.grid} blocks; the command has neither {{grid}} nor {{folder}}")
         with tempfile.TemporaryDirectory(prefix="pto-jax-dut-") as made:
             folder = Path(made)
             write_case(folder, case)
@@ -63,7 +62,8 @@ class Command:
                 "folder": made,
             }
             ended = execute(self._template.filled(values), folder, self.timeout)
-            _raise_unless_done(ended)
+            if ended.status != 0:
+                raise _failure(ended)
             return replace(load_outputs(folder / OUTPUTS, case), log=ended.output)
 
 
@@ -131,25 +131,14 @@ def _answer(folder: Path, case: Case) -> Run | Exception:
     if (folder / DECLINE_FILE).exists():
         with (folder / DECLINE_FILE).open("rb") as file:
             reason = file.read(_REASON).decode("utf-8", errors="replace").strip()
-        return _declined(reason or "no reason given")
+        return declined(reason)
     try:
         return load_outputs(folder / OUTPUTS, case)
     except DeviceError as error:
         return error
 
 
-def _raise_unless_done(ended: Ended) -> None:
-    if ended.status != 0:
-        raise _failure(ended)
-
-
 def _failure(ended: Ended) -> Exception:
     if ended.status == DECLINED:
-        return _declined(ended.tail or "no reason given")
-    error = DeviceError(ended.reason)
-    error.output = ended.output
-    return error
-
-
-def _declined(reason: str) -> NotExecutableError:
-    return NotExecutableError(Diagnostic("error", f"the device declines: {reason}"))
+        return declined(ended.tail)
+    return failed(ended.reason, ended.output)

@@ -25,7 +25,7 @@ from ..fuzz.plan import Form, Plan
 from ..fuzz.programs import Programs
 from ..kernels import kernel, kernels_only
 from ..targets import Oracle
-from . import binary, contract, exchange, folders
+from . import binary, contract, exchange
 from .expectation import Expectation, divergences, expectation
 from .readme import readme
 
@@ -181,7 +181,7 @@ def write_folder(folder: Path, emitted: Emitted) -> None:
                 "results": _results(case, simulator),
                 "differences": list(emitted.differences),
             }
-        folders.write_case(made, case, **more)
+        exchange.write_case(made, case, **more)
         binary.save_inputs(_folder(made / "inputs"), case)
         if emitted.cpp is not None:
             write_text(made / "case.cpp", emitted.cpp)

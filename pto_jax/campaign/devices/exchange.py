@@ -8,6 +8,7 @@ columns of the tile ``NAME`` where it is not valid as a whole.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from ...analysis.provenance import GlobalTypes
 from ...errors import DeviceError, FileError
-from ...files import load_arrays, save_arrays
+from ...files import load_arrays, save_arrays, write_text
 from ...generate.programs import Case
 from ...generate.state import Input
 from ...ir.dtypes import DType, pack_pairs, unpack_pairs
@@ -26,6 +27,7 @@ from ...ir.program import Program, attrs
 from ...ir.types import ScalarType, TileType, VectorType
 from ...runtime.array_files import REGION, storable
 from ..results import Output, Run
+from .contract import INPUTS, MANIFEST, PROGRAM
 
 Array = NDArray[Any]
 
@@ -34,6 +36,39 @@ def program_text(case: Case) -> str:
     """The program, with the case's profile as its target."""
     target = attrs(case.program.attrs, **{"pto.target_arch": case.profile.name})
     return str(replace(case.program, attributes=target, has_module=True))
+
+
+def write_case(folder: Path, case: Case, **more: Any) -> None:
+    """Write the files of a case into a folder that exists; ``more`` are further entries of its manifest."""
+    write_text(folder / PROGRAM, program_text(case))
+    save_inputs(folder / INPUTS, case)
+    write_text(folder / MANIFEST, json.dumps({**manifest(case), **more}, indent=1) + "\n")
+
+
+def manifest(case: Case) -> dict[str, Any]:
+    """What a case is: identity, profile, blocks, and the arguments in order."""
+    return {
+        "id": case.id,
+        "seed": case.seed,
+        "index": case.index,
+        "profile": case.profile.name,
+        "entry": case.entry,
+        "grid": case.grid,
+        "arguments": [
+            {
+                "name": name,
+                "kind": _kind(i.type),
+                "dtype": i.type.dtype.name,
+                "shape": list(i.words.shape),
+                **({"valid": list(i.valid or i.words.shape)} if isinstance(i.type, TileType) else {}),
+            }
+            for name, i in case.inputs.items()
+        ],
+    }
+
+
+def _kind(t: object) -> str:
+    return type(t).__name__.removesuffix("Type").removesuffix("View").lower()
 
 
 def save_inputs(path: Path, case: Case) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ...errors import ArgumentError, DeviceError
+from ...errors import ArgumentError, DeviceError, Diagnostic, NotExecutableError
 
 #: How much of what a process wrote to its error stream is kept, from the end.
 _TAIL_LINES, _TAIL_BYTES = 5, 4096
@@ -179,6 +179,18 @@ def _end_of(path: Path) -> bytes:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - OUTPUT_BYTES))
         return file.read()
+
+
+def declined(reason: str) -> NotExecutableError:
+    """What says that a device does not execute a case."""
+    return NotExecutableError(Diagnostic("error", f"the device declines: {reason or 'no reason given'}"))
+
+
+def failed(reason: str, output: str) -> DeviceError:
+    """What says that a device failed, with what it wrote to its error stream."""
+    error = DeviceError(reason)
+    error.output = output
+    return error
 
 
 def plain(stream: bytes) -> str:

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ...errors import DeviceError, Diagnostic, NotExecutableError
+from ...errors import DeviceError
 from ...generate.programs import Case
 from ..results import Run
 from .contract import DECLINED, DECLINES, FAILED, OK
 from .conversation import Conversation, Gone
-from .process import Template
+from .process import Template, declined, failed
 from .wire import Request, request
 
 #: Cases that a device is sent before it has answered the first of them.
@@ -96,23 +96,13 @@ class Server:
             if word == OK:
                 return replace(asked.run(process.exactly(asked.size)), log=process.said())
             if word == DECLINES:
-                return _declined(reason)
+                return declined(reason)
             if word == FAILED:
-                return _failure(f"the device says: {reason or 'failed'}", process.said())
+                return failed(f"the device says: {reason or 'failed'}", process.said())
             allowed = f"allowed: {OK}, {DECLINES} REASON, {FAILED} REASON"
             raise process.gone(f"answered {f'{word} {reason}'.strip()[:80]!r}; {allowed}")
         except Gone as gone:
             self._end()
-            return _declined(gone.tail) if gone.status == DECLINED else _failure(str(gone), gone.output)
+            return declined(gone.tail) if gone.status == DECLINED else failed(str(gone), gone.output)
         except DeviceError as error:
             return error
-
-
-def _declined(reason: str) -> NotExecutableError:
-    return NotExecutableError(Diagnostic("error", f"the device declines: {reason or 'no reason given'}"))
-
-
-def _failure(reason: str, output: str) -> DeviceError:
-    error = DeviceError(reason)
-    error.output = output
-    return error

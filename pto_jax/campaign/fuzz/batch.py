@@ -16,14 +16,14 @@ NO_ULP = Histograms().to_json()
 
 @dataclass(frozen=True)
 class Failure:
-    """A row of the table ``failure``.
+    """A row of the table ``failure``: the index and the identity of a case, and what became of it.
 
     ``detail`` has the first element that differs, where there is one: output, index, dtype, expected and got
     (hexadecimal), ulp.
     """
 
-    case_index: int
-    case_id: str
+    index: int
+    id: str
     kind: str
     profile: str = ""
     instruction: str = ""
@@ -57,7 +57,7 @@ def crash(seed: int, index: int, message: str) -> Failure:
 
 def alone(found: Failure) -> Batch:
     """A block of one case that gave no outcome."""
-    return Batch(found.case_index, 1, Counter({found.kind: 1}), Counter(), failures=(found,))
+    return Batch(found.index, 1, Counter({found.kind: 1}), Counter(), failures=(found,))
 
 
 class Tally:

@@ -71,7 +71,7 @@ def _detail(outcome: Outcome) -> dict[str, Any]:
     mismatch = outcome.mismatch
     if mismatch is None:
         return {}
-    first = mismatch.comparison.first if mismatch.comparison is not None else None
+    first = outcome.first
     if first is None:
         return {"output": mismatch.output}
     digits = max(1, first.dtype.bits // 4)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ... import isa
+from ...files.terminal import table
 from ...generate.programs import Case
 from ...ir.dtypes import F32
 from ...ir.program import Program
@@ -15,7 +16,6 @@ from ...ir.types import TileType
 from ...isa.views import MAKE_TENSOR_VIEW
 from ...lockstep.programs import STEPS
 from ..lockstep.executor import covered_cells
-from ..report.text import table
 from .coverage import of_program
 from .executor_cases import source_of
 from .plan import Plan

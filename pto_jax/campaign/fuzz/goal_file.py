@@ -25,7 +25,6 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -39,7 +38,6 @@ from ...generate.options import LAYOUT_NAMES, STRAIGHT, layout_name
 from ...generate.selection import catalogue
 from ...ir.dtypes import TILE_DTYPES
 from ...ir.types import TileType
-from ...isa.declare import Attribute
 from ...isa.samples.operations import Sample
 from ...profiles import PROFILE_NAMES, ProfileName, profile as find_profile
 from ...text.names import canonical, suggestion
@@ -243,7 +241,7 @@ def _declared(part: str, name: str, profiles: tuple[ProfileName, ...]) -> tuple[
         return REGIONS if on_tiles else ("-",)
     if part == "attribute":
         listed = isa.instructions()[name].attributes
-        return tuple(f"{a.name}={shown(m)}" for a in listed for m in _members(a))
+        return tuple(f"{a.name}={shown(m)}" for a in listed for m in a.choices)
     column = {"type": 0, "layout": 1, "operands": 2}[part]
     return tuple(dict.fromkeys(kind[column] for p in profiles for kind in _kinds(name, p)))
 
@@ -284,15 +282,8 @@ def _takes(samples: Sequence[Sample], attribute: str, profile: ProfileName) -> b
     declared = samples[0].instruction.attribute(key)
     if declared is None:
         return False
-    member = next((m for m in _members(declared) if shown(m) == value), None)
+    member = next((m for m in declared.choices if shown(m) == value), None)
     if member is None:
         return False
     where = find_profile(profile)
     return any(suits(s, s.types, {**s.attrs, key: member}, {}, where) != "illegal" for s in samples)
-
-
-def _members(attribute: Attribute) -> Sequence[Any]:
-    """The values of an attribute that is a choice."""
-    if attribute.type is bool:
-        return (False, True)
-    return list(attribute.type) if issubclass(attribute.type, IntEnum) else ()

@@ -40,7 +40,7 @@ def measured(plan: Plan, workers: int = 1) -> Measured:
                 continue
             first = first or time.monotonic() - began
             for failed in update.piece.failures:
-                raise PtoError(f"case {failed.case_id}, index {failed.case_index}: {failed.message}")
+                raise PtoError(f"case {failed.id}, index {failed.index}: {failed.message}")
             cells.update(update.piece.coverage)
     rate = plan.count * workers / sum(b.seconds for b in blocks)
     return Measured(rate, first, pool.peak, len(cells))

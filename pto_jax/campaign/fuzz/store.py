@@ -17,6 +17,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,6 @@ CREATE INDEX failure_start ON failure(start);
 """
 #: Rows of the cases from one index to before another.
 _WITHIN = "WHERE start >= ? AND start < ?"
-#: Seconds to wait for another process that reads or writes.
-_BUSY = 30.0
 
 
 class Store:
@@ -160,7 +159,7 @@ class Store:
     def _failures(self, start: int) -> tuple[Failure, ...]:
         query = """SELECT case_index, case_id, kind, profile, instruction, cause, message, folder, detail
                    FROM failure WHERE start = ? ORDER BY case_index"""
-        return tuple(_failure(*row) for row in self.rows(query, start))
+        return tuple(replace(Failure(*row), detail=json.loads(row[-1])) for row in self.rows(query, start))
 
     def rows(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """Rows of a query, one at a time."""
@@ -195,7 +194,9 @@ class Store:
 
 def _connected(path: Path | None) -> sqlite3.Connection:
     try:
-        database = sqlite3.connect(":memory:" if path is None else path, timeout=_BUSY, isolation_level=None)
+        database = sqlite3.connect(
+            ":memory:" if path is None else path, timeout=stored.BUSY, isolation_level=None
+        )
         database.execute("PRAGMA journal_mode=WAL")
         # A transaction may be lost when the machine loses power, never when a process is killed.
         database.execute("PRAGMA synchronous=NORMAL")
@@ -221,25 +222,8 @@ def _insert(database: sqlite3.Connection, values: Mapping[str, Any]) -> None:
 
 
 def _row(f: Failure, start: int) -> tuple[Any, ...]:
-    return (
-        f.case_index,
-        f.case_id,
-        start,
-        f.kind,
-        f.profile,
-        f.instruction,
-        f.cause,
-        f.message,
-        f.folder,
-        _json(f.detail),
-    )
-
-
-def _failure(case_index: int, case_id: str, kind: str, *row: Any) -> Failure:
-    """A row of a query as ``_failures`` makes it."""
-    profile, instruction, cause, message, folder, detail = row
-    element = json.loads(detail)
-    return Failure(case_index, case_id, kind, profile, instruction, cause, message, folder, element)
+    case = (f.index, f.id, start, f.kind, f.profile)
+    return *case, f.instruction, f.cause, f.message, f.folder, _json(f.detail)
 
 
 def _json(value: Any) -> str:

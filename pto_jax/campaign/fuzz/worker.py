@@ -19,10 +19,11 @@ from ...errors import ArgumentError, FileError, PtoError
 from ...extension import load_from_environment
 from ...generate.programs import Case
 from ..comparison import Outcome
+from ..machine_names import is_device
 from ..recorder import Keeper, Record, Recorder, forget
 from ..targets import Target
-from .executor import Executor
-from .executors import make
+from .executor import Beat, Executor
+from .executor_cases import CaseExecutor
 from .messages import Board, Done, Failed, Note, Piece, Ready, Task
 from .plan import Plan
 
@@ -56,6 +57,22 @@ def _serve(plan: Plan, connection: Connection, board: Board) -> None:
         task: Task = connection.recv()
         guarded.begin(task)
         connection.send(_executed(executor, task, connection.send))
+
+
+def make(plan: Plan, recorder: Recorder, beat: Beat) -> Executor:
+    """The executor of a campaign; the recorder is called once for each failure.
+
+    Raises PtoError for machines and programs that there are not.
+    """
+    if plan.lockstep and is_device(plan.tested):
+        from ..lockstep.devices import DeviceExecutor
+
+        return DeviceExecutor(plan, recorder, beat)
+    if plan.lockstep:
+        from ..lockstep.executor import LockstepExecutor
+
+        return LockstepExecutor(plan, recorder)
+    return CaseExecutor(plan, recorder, beat)
 
 
 def _executed(executor: Executor, task: Task, send: Callable[[Piece], None]) -> Done | Failed:

@@ -1,4 +1,4 @@
-"""Samples of lockstep programs compared with another machine, one program at a time."""
+"""Samples of lockstep programs with their results, one program at a time, to be compared with a machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from ...lockstep import values
 from ...lockstep.programs import Drawn, contents, draw
 from ...lockstep.stream import Runner
 from ...lowering.lockstep import Programs
-from ..comparison import Outcome, Watch, compare_case
 from ..results import Run
-from ..targets import Oracle, Target
 from .cases import as_case, outputs, pool_of
 
 
@@ -54,23 +52,3 @@ def finished(runner: Runner, seed: int, index: Sequence[int]) -> Iterator[Finish
             single = Drawn(Programs(*(a[one] for a in drawn.programs)), *(a[one] for a in drawn[1:]))
             case = as_case(table, seed, number, single, filled[n])
             yield Finished(case, single.programs, Given(runner.name, Run(outputs(case, table, registers[n]))))
-
-
-def compare(
-    runner: Runner, reference: Target, seed: int, index: Sequence[int], watch: Watch | None = None
-) -> Iterator[Outcome]:
-    """What became of the programs of some indices, on a reference machine and in lockstep."""
-    for program in finished(runner, seed, index):
-        yield compare_case(program.case, reference, program.machine, watch)
-
-
-def compare_with_interpreter(runner: Runner, seed: int, start: int, count: int) -> list[Outcome]:
-    """The programs on which the lockstep engine and the reference interpreter do not agree.
-
-    >>> from pto_jax.lockstep.table import Table, table
-    >>> few = Table("a5", 16, 16, tuple(o for o in table("a5").opcodes if o.name in ("tadd", "tand")))
-    >>> compare_with_interpreter(Runner(few, chunk=8), 1, 0, 8)
-    []
-    """
-    every = compare(runner, Oracle(), seed, range(start, start + count))
-    return [o for o in every if o.is_failure]

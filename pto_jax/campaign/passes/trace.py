@@ -128,7 +128,7 @@ class _Watcher(ReferenceMachine):
         if found.instruction is not None and found.bound is not None:
             declared, bound = found.instruction, found.bound
             sources = [v for n, v in bound.values.items() if declared.operand(n).role in ("in", "inout")]
-        read = (_looked_up(scope, v) for v in sources)
+        read = (scope.find(v) for v in sources)
         event = Event(op, tuple((self._contents(o), self._span(o)) for o in read))
         self._kept.events.append(event)
         written = {v.name: v for v in (*op.outs, *op.results, *found.written())}
@@ -140,7 +140,7 @@ class _Watcher(ReferenceMachine):
             return
         event, written, scope = self._open
         self._open = None
-        operands = [o for v in written if isinstance(o := _looked_up(scope, v), TileRef | View)]
+        operands = [o for v in written if isinstance(o := scope.find(v), TileRef | View)]
         placed = [(self._contents(o), self._span(o)) for o in operands]
         event.results = tuple((n, span) for n, span in placed if span is not None)
         event.shapes = tuple(_shape(o) for o in operands)
@@ -201,13 +201,6 @@ def _computes(op: Op) -> bool:
     if instruction is not None and needs_rule(instruction):
         return True
     return traits.fifo is not None or any(e.resource in ("tile", "global") for e in traits.effects)
-
-
-def _looked_up(scope: Scope, value: Value) -> Operand:
-    try:
-        return scope[value]
-    except KeyError:
-        return None
 
 
 def _shape(operand: Operand) -> tuple[Any, ...]:

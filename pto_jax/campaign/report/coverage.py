@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cache
 
 from ...generate.options import DEFAULT_WEIGHTS
 from ...ir.dtypes import ALL_DTYPES
 from ...isa import instructions
-from ...isa.declare import Attribute, Instruction
+from ...isa.declare import Instruction
 from ...isa.reference import types_text
 from ...profiles import PROFILE_NAMES, ProfileName
-from ..fuzz.coverage import PARTS, REGIONS
+from ..fuzz.coverage import PARTS, REGIONS, shown
 
 #: Classes whose instructions generated programs are made of.
 _CLASSES = frozenset(cls for cls, _ in DEFAULT_WEIGHTS)
@@ -172,11 +171,5 @@ def _results(name: str, profile: ProfileName) -> frozenset[str]:
 @cache
 def _values(name: str) -> frozenset[str]:
     """Values of an instruction's attributes, as cells name them; a default may be left unsaid."""
-    return frozenset(v for a in instructions()[name].attributes for v in _members(a))
-
-
-def _members(a: Attribute) -> Iterator[str]:
-    if isinstance(a.type, type) and issubclass(a.type, IntEnum):
-        yield from (f"{a.name}={m.name}" for m in a.type if m != a.default)
-    elif a.type is bool:
-        yield from (f"{a.name}={str(v).lower()}" for v in (False, True) if v != a.default)
+    attributes = instructions()[name].attributes
+    return frozenset(f"{a.name}={shown(m)}" for a in attributes for m in a.choices if m != a.default)

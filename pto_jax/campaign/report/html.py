@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...errors import ArgumentError
+from ..fuzz.batch import Failure
 from ..fuzz.coverage import CONTROLS, REGIONS
 from ..fuzz.goal import described, reached
 from . import charts
 from .coverage import Coverage, Row
 from .model import FAILING, Accuracy, CampaignReport, Cause
 from .programs import brief, marked
-from .read import Failure
 from .text import short
 from .ulp import label
 

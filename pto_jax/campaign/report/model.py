@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...profiles import PROFILE_NAMES, ProfileName
+from ..fuzz.batch import Failure
 from ..fuzz.goal import Bin, bins_of_json, reached
 from ..machine_names import device_options
 from .coverage import Coverage, coverage
 from .evidence import Evidence, evidence
-from .read import Block, Contents, Failure
+from .read import Block, Contents
 from .ulp import Histogram, Histograms, bounds, label
 
 #: Kinds of outcomes in the order they are shown; those that count as failures.

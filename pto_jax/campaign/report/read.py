@@ -6,12 +6,13 @@ import contextlib
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .. import stored
+from ..fuzz.batch import Failure
 from .ulp import Histograms
 
 #: The version of the tables that is understood.
@@ -33,21 +34,6 @@ class Block:
     cells: int = 0
     failures: int = 0
     causes: int = 0
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A failure as the store has it; ``detail`` is empty where no element differs."""
-
-    index: int
-    id: str
-    kind: str
-    profile: str
-    instruction: str
-    cause: str
-    message: str
-    folder: str | None
-    detail: Mapping[str, Any]
 
 
 @dataclass

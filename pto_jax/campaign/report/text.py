@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...files.terminal import table
 from ..fuzz.coverage import REGIONS
 from ..fuzz.goal import goal_lines
 from ..fuzz.progress import duration
@@ -44,21 +45,6 @@ def short(n: float) -> str:
     return digits.removesuffix(".0") + unit
 
 
-def table(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
-    r"""Lines of equal columns; the first ``left`` columns are set to the left.
-
-    >>> print("\n".join(table([["name", "n"], ["tadd", "12"]])))
-    name   n
-    tadd  12
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (
-            c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        )
-        yield "  ".join(cells).rstrip()
-
-
 def _titled(title: str) -> Iterator[str]:
     yield title
     yield _RULE * len(title)
@@ -74,7 +60,7 @@ def _failures(r: CampaignReport) -> Iterator[str]:
     yield from _titled(f"failures: {r.failures:,} of {len(r.causes)} causes")
     for c in r.causes[:CAUSES]:
         kinds = ", ".join(f"{n} {kind}" for kind, n in c.kinds.items())
-        yield f"{c.count:>7}  {_first_line(c.cause)}"
+        yield f"{c.count:>7}  {(c.cause.splitlines() or [''])[0]}"
         yield f"         {kinds}; {' '.join(c.instructions) or 'no instruction'}; {' '.join(c.profiles)}"
         yield f"         first: case {c.first.id}, index {c.first.index}"
         shown = c.evidence
@@ -88,10 +74,6 @@ def _failures(r: CampaignReport) -> Iterator[str]:
         yield f"         {c.command}"
     if len(r.causes) > CAUSES:
         yield f"         and {len(r.causes) - CAUSES} more causes"
-
-
-def _first_line(message: str) -> str:
-    return (message.splitlines() or [""])[0]
 
 
 def _throughput(r: CampaignReport) -> Iterator[str]:

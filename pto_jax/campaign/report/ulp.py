@@ -33,15 +33,6 @@ SMALL = 4
 _LARGEST = 1 << 53
 
 
-def bucket(distance: int) -> int:
-    """The bucket of a distance, which its smallest distance names.
-
-    >>> [bucket(n) for n in (0, 1, 3, 4, 7, 8, 100)]
-    [0, 1, 3, 4, 4, 8, 64]
-    """
-    return distance if distance < SMALL else 1 << (distance.bit_length() - 1)
-
-
 def label(start: int) -> str:
     """The distances of a bucket in words.
 
@@ -67,11 +58,6 @@ class Histogram:
         """The number of elements, NaNs included."""
         return self.counts.total() + self.nan
 
-    def share_within(self, bound: int) -> float:
-        """The share of elements at most ``bound`` apart; buckets that reach beyond it do not count."""
-        near = sum(n for start, n in self.counts.items() if _last(start) <= bound)
-        return near / self.elements if self.elements else 1.0
-
     def merge(self, other: Histogram) -> None:
         """Add the elements of another histogram."""
         self.counts.update(other.counts)
@@ -82,10 +68,6 @@ class Histogram:
         """As JSON values, the same for equal histograms."""
         counts = {str(start): self.counts[start] for start in sorted(self.counts)}
         return {"buckets": counts, "nan": self.nan, "worst": self.worst}
-
-
-def _last(start: int) -> int:
-    return start if start < SMALL else 2 * start - 1
 
 
 def _count(value: Any) -> int:

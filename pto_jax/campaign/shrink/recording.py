@@ -185,7 +185,7 @@ class _Watcher(ReferenceMachine):
             self._modes[op.name] = op
         if seen >= MAX_EXECUTIONS or self._bytes > MAX_BYTES:
             return
-        operands = [_looked_up(scope, v) for v in (*op.ins, *op.outs)]
+        operands = [scope.find(v) for v in (*op.ins, *op.outs)]
         values = self._values((*op.ins, *op.outs), operands)
         if not seen:
             self.recording.used[n] = values
@@ -193,7 +193,7 @@ class _Watcher(ReferenceMachine):
             keys = [set(_keys(o)) for o in operands]
             reads, writes = set[Key]().union(*keys), set[Key]().union(*keys[len(op.ins) :])
             for value in resolve(self.recording.case.program).of(op).written("global"):
-                writes.update(_keys(_looked_up(scope, value)))
+                writes.update(_keys(scope.find(value)))
             self._event = Event(op, values, tuple(self._modes.values()), reads, writes)
             self.recording.events.append(self._event)
 
@@ -214,7 +214,7 @@ class _Watcher(ReferenceMachine):
         """Keep the results of operations that have ended since."""
         still = []
         for op, scope in self._open:
-            operands = [_looked_up(scope, v) for v in op.results]
+            operands = [scope.find(v) for v in op.results]
             if any(o is None for o in operands):
                 still.append((op, scope))
             elif op.results:
@@ -256,13 +256,6 @@ def _computes(op: Op) -> bool:
 def _repeats(op: Op) -> bool:
     regions = traits_of(op).regions
     return regions is not None and regions.repeats
-
-
-def _looked_up(scope: Scope, value: Value) -> Operand:
-    try:
-        return scope[value]
-    except KeyError:
-        return None
 
 
 def _tile(value: Value, ref: TileRef, words: Any) -> Input:

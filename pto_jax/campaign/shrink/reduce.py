@@ -18,15 +18,22 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ...generate.programs import Case
+from ...generate.state import Input
+from ...generate.values import Recipe, words
 from ...ir.program import Op, Region
+from ...ir.types import ScalarType
 from ...isa.effects import traits_of
 from .. import comparison, targets
 from . import attributes, edits, inputs, isolation, sizes
 from .recording import number, numbered, record
-from .representative import representative_inputs
 from .search import Exhausted, Finding, Machines, Search
 
+#: Inputs that are like each other's in all failures. Those of a case may hide what is wrong: where a tile
+#: holds one value, a lost write and a wrong value look alike. So a cause is named after these where it shows.
+_RECIPES: tuple[Recipe, ...] = ("uniform", "specials", "bits")
 #: Seconds that a case may take when nothing else is said.
 SECONDS = 60.0
 
@@ -101,6 +108,28 @@ def reduced(machines: Machines, blame: Blame) -> Shrunk:
             pass
     best = search.best
     return Shrunk(best.case, best.outcome, machines.steps, blame.instruction, best)
+
+
+def representative_inputs(machines: Machines, finding: Finding) -> Finding:
+    """The failure on ordinary values, else on special ones, else on those it was found with."""
+    if finding.signature != "values":
+        return finding
+    for recipe in _RECIPES:
+        failure = machines.fails(_filled(finding.case, recipe), finding.signature)
+        if failure is not None:
+            return failure
+    return finding
+
+
+def _filled(case: Case, recipe: Recipe) -> Case:
+    rng = np.random.default_rng(0)
+
+    def one(i: Input) -> Input:
+        if isinstance(i.type, ScalarType) and not i.type.dtype.is_float:
+            return i
+        return replace(i, words=words(rng, i.type.dtype, i.words.shape, recipe))
+
+    return replace(case, inputs={name: one(i) for name, i in case.inputs.items()})
 
 
 # -- operations ----------------------------------------------------------------------------------------

@@ -120,8 +120,7 @@ def _text(case: Case, names: Sequence[str], said: str, report: Mapping[str, Any]
 
 def _first(outcome: comparison.Outcome, finding: search.Finding) -> list[str]:
     """The first element that differs, with its place and both values."""
-    differs = outcome.mismatch
-    first = differs.comparison.first if differs is not None and differs.comparison is not None else None
+    first = outcome.first
     if first is None or finding.wanted is None:
         return []
     shape = finding.wanted.outputs[first.operand].words.shape

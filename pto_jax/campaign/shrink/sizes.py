@@ -101,11 +101,10 @@ def _of(t: TileType, axes: str) -> tuple[int, ...]:
 def _places(search: Search, old: int, new: int) -> Iterator[tuple[int, int]]:
     """Where a smaller part may begin: at the origin, or so that it has the first element that differs."""
     yield (0, 0)
-    differs = search.best.outcome.mismatch
-    first = differs.comparison.first if differs is not None and differs.comparison is not None else None
-    if first is None or differs is None:
+    first = search.best.outcome.first
+    if first is None:
         return
-    shape = search.best.wanted.outputs[differs.output].words.shape if search.best.wanted is not None else ()
+    shape = search.best.wanted.outputs[first.operand].words.shape if search.best.wanted is not None else ()
     if len(shape) < 2:
         return
     row, col = (int(n) for n in np.unravel_index(first.index, shape)[-2:])

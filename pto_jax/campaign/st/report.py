@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from ...files.terminal import table
+
 #: ``differs``: the comparison fails; ``contradiction``: it does, and passes where an instruction computes
 #: what a decision is against; ``construct``: the text needs what is not there or not allowed; ``error``: the
 #: execution stopped; ``host``: the host program could not be followed; ``script``: a script failed.
@@ -45,11 +47,7 @@ class SystemTestReport:
         for name, group in (*groups, ("total", list(self.outcomes))):
             count = Counter(o.kind for o in group)
             rows.append([name, str(len(group)), *(str(count[k]) for k in KINDS)])
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        return "\n".join(
-            "  ".join(c.ljust(w) if c is row[0] else c.rjust(w) for c, w in zip(row, widths, strict=True))
-            for row in rows
-        )
+        return "\n".join(table(rows))
 
     def summary(self) -> str:
         """The table, and the first cases that do not pass, with their reasons."""

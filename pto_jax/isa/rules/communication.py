@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from typing import Unpack
 
 from ...profiles import Profile
 from .. import declare, traits
-from ..assembly import AS_DECLARED, Assembly
-from ..changes import Change
-from . import elements, handles, typesets
+from . import elements, handles
 from .forbid import Types, forbid, retype
 
 SOURCES = ("PTO ISA communication pages", "pto_comm_inst.hpp; PTOAS dialect definition and verifier")
@@ -22,18 +21,15 @@ def comm(
     summary: str,
     semantics: str,
     operands: tuple[declare.Operand, ...],
-    forms: tuple[tuple[str, ...], ...],
     shown: tuple[handles.Shown, ...],
     attributes: tuple[declare.Attribute, ...] = (),
     constraints: tuple[declare.Constraint, ...] = (),
     decisions: tuple[declare.Decision, ...] = (),
-    types: typesets.TypeTable | None = None,
     *,
     effects: tuple[traits.Effect, ...] = (),
     order: traits.Order | None = None,
-    assembly: Assembly = AS_DECLARED,
-    changes: tuple[Change, ...] = (),
     executable: bool = False,
+    **parts: Unpack[handles.CustomParts],
 ) -> declare.Instruction:
     """Declare an instruction of communication.
 
@@ -53,7 +49,6 @@ def comm(
         summary,
         semantics,
         operands,
-        forms,
         shown,
         attributes,
         constraints,
@@ -61,21 +56,19 @@ def comm(
         traits.Traits((*derived, *effects), order=order),
         sources=SOURCES,
         cls="communication",
-        types=types,
         executable=executable,
-        assembly=assembly,
-        changes=changes,
+        **parts,
     )
 
 
 def gm(name: str, role: str = "in", note: str = "") -> declare.Operand:
     """An operand in global memory; ``role`` is "in" or "out"."""
-    return declare.Operand(name, "out" if role == "out" else "in", "gm", dtype=None, note=note)
+    return declare.Operand(name, "out" if role == "out" else "in", "gm", note=note)
 
 
 def staging(name: str, *, optional: bool = False, note: str = "") -> declare.Operand:
     """A tile that data passes through on its way."""
-    return declare.Operand(name, "in", "tile", dtype=None, optional=optional, note=note)
+    return declare.Operand(name, "in", "tile", optional=optional, note=note)
 
 
 def equal_elements(*names: str) -> declare.Constraint:

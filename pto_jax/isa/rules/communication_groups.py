@@ -13,7 +13,7 @@ from .communication import DIALECT
 from .forbid import Types, assign, forbid, give, present, retile
 
 #: The views of all ranks, in the form that lists them.
-MEMBERS = Operand("members", "in", "gm", dtype=None, optional=True, note="views of all ranks, in their order")
+MEMBERS = Operand("members", "in", "gm", optional=True, note="views of all ranks, in their order")
 
 
 def _dims(t: Type | None) -> tuple[int | None, ...] | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypedDict, Unpack
 
 from ...ir.program import AttrValue
 from ...ir.types import OpaqueType, Pipe, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from .. import declare
-from ..assembly import AS_DECLARED, Assembly
+from ..assembly import Assembly
 from ..changes import Change
 from ..samples.operations import Sample
 from ..traits import PLAIN, Traits
@@ -105,12 +105,20 @@ def sampler(*shown: Shown) -> declare.Sampler:
     return samples
 
 
+class CustomParts(TypedDict, total=False):
+    """What :func:`custom` hands on by name, as builders of families do too."""
+
+    forms: tuple[tuple[str, ...], ...]
+    pipe_rule: declare.PipeRule | None
+    assembly: Assembly
+    changes: tuple[Change, ...]
+
+
 def custom(
     name: str,
     summary: str,
     semantics: str,
     operands: tuple[declare.Operand, ...],
-    forms: tuple[tuple[str, ...], ...],
     shown: tuple[Shown, ...] = (),
     attributes: tuple[declare.Attribute, ...] = (),
     constraints: tuple[declare.Constraint, ...] = (),
@@ -121,16 +129,17 @@ def custom(
     cls: declare.InstructionClass = "sync_config",
     types: TypeTable | None = None,
     pipe: Pipe = Pipe.S,
-    pipe_rule: declare.PipeRule | None = None,
     executable: bool = True,
-    assembly: Assembly = AS_DECLARED,
     syntax: Literal["tile", "custom"] = "custom",
-    changes: tuple[Change, ...] = (),
+    **parts: Unpack[CustomParts],
 ) -> declare.Instruction:
     """The declaration of an instruction that computes no tile, most of them with a syntax of their own.
 
-    ``shown`` are its sample operations; without any there is one of its attributes alone.
+    ``shown`` are its sample operations; without any there is one of its attributes alone. Without a table of
+    types, the element types of operands are free.
     """
+    if not types:
+        operands = tuple(replace(o, dtype=None) if o.dtype == "T" else o for o in operands)
     return declare.Instruction(
         name,
         cls,
@@ -141,16 +150,13 @@ def custom(
         ("T",) if types else (),
         attributes,
         constraints,
-        forms,
-        "none",
-        pipe,
-        decisions,
-        sources,
-        syntax,
-        executable,
-        sampler(*shown) if shown else None,
+        domain="none",
+        pipe=pipe,
+        decisions=decisions,
+        sources=sources,
+        syntax=syntax,
+        executable=executable,
+        sampler=sampler(*shown) if shown else None,
         traits=traits,
-        pipe_rule=pipe_rule,
-        assembly=assembly,
-        changes=changes,
+        **parts,
     )

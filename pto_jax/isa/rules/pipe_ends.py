@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 from ...ir.modes import AccPushEpilogue, PushQuant
 from ...ir.types import TensorViewType
@@ -27,10 +28,12 @@ def default_slots(dir_mask: object) -> int:
     return 4 if dir_mask == TO_VECTOR | TO_CUBE else 8
 
 
-@forbid(
+_forbid = partial(forbid, source=DIALECT)
+
+
+@_forbid(
     "slot-memory",
     "a consumer buffer for each direction of dir_mask, or gm_slot_tensor",
-    source=DIALECT,
     invalid_if=where(
         lambda types, attrs: attrs.get("dir_mask") == TO_VECTOR and "gm_slot_tensor" not in types,
         assign(dir_mask=TO_CUBE),
@@ -59,14 +62,7 @@ def _slot_memory(site: Site) -> Iterator[Finding]:
         yield None, f"dir_mask is {mask} and {', '.join(missing)} is missing; allowed: both given{fix}"
 
 
-@forbid(
-    "slot-global",
-    "slots in global memory",
-    ("a2a3",),
-    severity="warning",
-    source=DIALECT,
-    on_lanes=False,
-)
+@_forbid("slot-global", "slots in global memory", ("a2a3",), severity="warning", on_lanes=False)
 def _slots_in_memory(site: Site) -> Iterator[Finding]:
     """Cores of a2a3 meet in global memory only."""
     if "gm_slot_buffer" not in site.values and "gm_slot_tensor" not in site.values:
@@ -74,10 +70,9 @@ def _slots_in_memory(site: Site) -> Iterator[Finding]:
         yield None, f"no slots in global memory; {allowed}"
 
 
-@forbid(
+@_forbid(
     "slot-bytes",
     "slot_size is that of gm_slot_tensor, or twice it",
-    source=DIALECT,
     invalid_if=present("gm_slot_tensor", assign(slot_size=96)),
 )
 def _slot_tensor(site: Site) -> Iterator[Finding]:
@@ -92,10 +87,9 @@ def _slot_tensor(site: Site) -> Iterator[Finding]:
         yield "gm_slot_tensor", f"{found}; allowed: {count} or {2 * count}"
 
 
-@forbid(
+@_forbid(
     "local-slots",
     "local_slot_num between 1 and slot_num, on a2a3",
-    source=DIALECT,
     invalid_if=assign(local_slot_num=99),
 )
 def _local_count(site: Site) -> Iterator[Finding]:
@@ -113,10 +107,9 @@ def _local_count(site: Site) -> Iterator[Finding]:
         yield None, "local_slot_num without a consumer buffer; allowed: for slots that are tiles"
 
 
-@forbid(
+@_forbid(
     "epilogue",
     "acc_push_epilogue with dir_mask = 1 and nosplit = true, in a conversion of the profile",
-    source=DIALECT,
     invalid_if=present("acc_push_epilogue", assign(nosplit=False)),
 )
 def _epilogue_end(site: Site) -> Iterator[Finding]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
+from typing import Unpack
 
 from ...ir.types import AddressSpace, Loc, Pipe, TileType
 from ...profiles import PROFILE_NAMES, Profile
-from ..assembly import AS_DECLARED, Assembly
-from ..changes import Change
-from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, PipeRule, Site
+from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from ..traits import PLAIN, Traits
 from .constraints import place
 from .forbid import Types, assign, edit, forbid, present
-from .handles import NOT_EXECUTED, Shown, custom, number_in
+from .handles import NOT_EXECUTED, CustomParts, Shown, custom, number_in
 from .typesets import TypeTable
 
 SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
@@ -29,10 +29,12 @@ SPLIT_RULE = number_in("split", lambda n: 0 <= n <= 4, "0 to 4", 5, DIALECT)
 _OF_STORES = "(st_?phase|atomic_?type|sub_?block_?id|clip_?relu_?mode|(is_?)?channel_?split)"
 
 
-@forbid(
+_forbid = partial(forbid, source=DIALECT)
+
+
+@_forbid(
     "pipe-attribute",
     "no attribute of stores from accumulators: a pipe says what is done to them",
-    source=DIALECT,
     invalid_if=assign(stPhase=1),
 )
 def no_store_attributes(site: Site) -> Iterator[Finding]:
@@ -70,12 +72,7 @@ def _other_direction(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return True
 
 
-@forbid(
-    "peer-address",
-    "peer_local_addr exactly with dir_mask = 3",
-    source=DIALECT,
-    invalid_if=_other_direction,
-)
+@_forbid("peer-address", "peer_local_addr exactly with dir_mask = 3", invalid_if=_other_direction)
 def peer_address(site: Site) -> Iterator[Finding]:
     """The attribute dir_mask is 3 exactly where the operand peer_local_addr is given."""
     both = site.attrs.get("dir_mask") == 3
@@ -85,12 +82,7 @@ def peer_address(site: Site) -> Iterator[Finding]:
         yield "peer_local_addr", "peer_local_addr is given; allowed: only with dir_mask = 3"
 
 
-@forbid(
-    "local-slots",
-    "local_slot_num between 1 and slot_num",
-    source=DIALECT,
-    invalid_if=assign(local_slot_num=9),
-)
+@_forbid("local-slots", "local_slot_num between 1 and slot_num", invalid_if=assign(local_slot_num=9))
 def local_slots(site: Site) -> Iterator[Finding]:
     """The attribute local_slot_num is between 1 and slot_num."""
     local, slots = site.attrs.get("local_slot_num"), site.attrs.get("slot_num")
@@ -98,12 +90,7 @@ def local_slots(site: Site) -> Iterator[Finding]:
         yield None, f"local_slot_num = {local}; allowed: 1 to slot_num ({slots})"
 
 
-@forbid(
-    "buffer-location",
-    "location is vec or mat",
-    source=DIALECT,
-    invalid_if=assign(location=AddressSpace.ACC),
-)
+@_forbid("buffer-location", "location is vec or mat", invalid_if=assign(location=AddressSpace.ACC))
 def reserved_place(site: Site) -> Iterator[Finding]:
     """The attribute location is vec or mat."""
     space = site.attrs.get("location")
@@ -117,7 +104,7 @@ def _without_base(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return True
 
 
-@forbid("buffer-base", "base is given where auto is false", source=DIALECT, invalid_if=_without_base)
+@_forbid("buffer-base", "base is given where auto is false", invalid_if=_without_base)
 def base_given(site: Site) -> Iterator[Finding]:
     """The attribute base is given where auto is false."""
     if site.attrs.get("auto") is False and site.attrs.get("base") is None:
@@ -127,10 +114,9 @@ def base_given(site: Site) -> Iterator[Finding]:
 def half_given(tile: str) -> Constraint:
     """The operand aiv_subblockid goes with halves of tiles in vec."""
 
-    @forbid(
+    @_forbid(
         "half-given",
         "aiv_subblockid with split 1 to 4 and a vec tile",
-        source=DIALECT,
         invalid_if=present("aiv_subblockid", assign(split=0)),
     )
     def rule(site: Site) -> Iterator[Finding]:
@@ -147,10 +133,9 @@ def half_given(tile: str) -> Constraint:
     return rule
 
 
-@forbid(
+@_forbid(
     "valid-dynamic",
     "with valid_row and valid_col the result has v_row=? and v_col=?",
-    source=DIALECT,
     invalid_if=present("valid_row", edit("result", lambda t: t.with_valid(t.rows, t.cols))),
 )
 def dynamic_result(site: Site) -> Iterator[Finding]:
@@ -167,19 +152,16 @@ def pipe_instruction(
     summary: str,
     semantics: str,
     operands: tuple[Operand, ...],
-    forms: tuple[tuple[str, ...], ...],
     shown: tuple[Shown, ...],
     attributes: tuple[Attribute, ...] = (),
     constraints: tuple[Constraint, ...] = (),
-    pipe: Pipe = Pipe.S,
     decisions: tuple[Decision, ...] = (),
-    types: TypeTable | None = None,
-    executable: bool = True,
     *,
     traits: Traits = PLAIN,
-    pipe_rule: PipeRule | None = None,
-    assembly: Assembly = AS_DECLARED,
-    changes: tuple[Change, ...] = (),
+    types: TypeTable | None = None,
+    pipe: Pipe = Pipe.S,
+    executable: bool = True,
+    **parts: Unpack[CustomParts],
 ) -> Instruction:
     """The declaration of an instruction of the class pipes, which has a syntax of its own.
 
@@ -190,7 +172,6 @@ def pipe_instruction(
         summary,
         semantics,
         operands,
-        forms,
         shown,
         attributes,
         (*constraints, *((no_store_attributes,) if ID in attributes else ())),
@@ -200,16 +181,14 @@ def pipe_instruction(
         cls="pipes",
         types=types,
         pipe=pipe,
-        pipe_rule=pipe_rule,
         executable=executable,
-        assembly=assembly,
-        changes=changes,
+        **parts,
     )
 
 
 def tile_operand(name: str, role: str = "in", *, optional: bool = False, note: str = "") -> Operand:
     """A tile operand of any element type; ``role`` is "in" or "out"."""
-    return Operand(name, "out" if role == "out" else "in", "tile", dtype=None, optional=optional, note=note)
+    return Operand(name, "out" if role == "out" else "in", "tile", optional=optional, note=note)
 
 
 def subblock(name: str) -> Operand:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ...ir.types import AddressSpace, MemRefType, PartitionViewType, Pipe, PtrType, ScalarType, TensorViewType
 from ...profiles import Profile
@@ -19,6 +20,9 @@ def core_pipes() -> str:
     return ", ".join(f"PIPE_{p.name}" for p in CORE_PIPES)
 
 
+_forbid = partial(forbid, source=_DIALECT)
+
+
 def required(*names: str) -> Constraint:
     """Attributes without a default that must be given."""
     listed = ", ".join(names)
@@ -27,7 +31,7 @@ def required(*names: str) -> Constraint:
         attrs.pop(names[-1], None)
         return True
 
-    @forbid("attributes-required", f"attributes {listed} are given", source=_DIALECT, invalid_if=breaks)
+    @_forbid("attributes-required", f"attributes {listed} are given", invalid_if=breaks)
     def rule(site: Site) -> Iterator[Finding]:
         for name in names:
             if site.attrs.get(name) is None:
@@ -36,7 +40,7 @@ def required(*names: str) -> Constraint:
     return rule
 
 
-@forbid("event-range", "event identifiers 0 to 7", source=_DIALECT, invalid_if=assign(event=8))
+@_forbid("event-range", "event identifiers 0 to 7", invalid_if=assign(event=8))
 def event_range(site: Site) -> Iterator[Finding]:
     """Event identifiers run from 0 to 7."""
     value = site.attrs.get("event")
@@ -51,14 +55,7 @@ def two_pipes(name: str, first: str, second: str) -> Constraint:
         attrs[second] = attrs[first]
         return True
 
-    @forbid(
-        name,
-        "two different single pipes",
-        severity="warning",
-        source=_DIALECT,
-        invalid_if=breaks,
-        on_lanes=False,
-    )
+    @_forbid(name, "two different single pipes", severity="warning", invalid_if=breaks, on_lanes=False)
     def rule(site: Site) -> Iterator[Finding]:
         src, dst = site.attrs.get(first), site.attrs.get(second)
         if isinstance(src, Pipe) and src == dst:
@@ -70,7 +67,7 @@ def two_pipes(name: str, first: str, second: str) -> Constraint:
     return rule
 
 
-@forbid("token-range", "buffer tokens 0 to 31", source=_DIALECT, invalid_if=assign(buf=32))
+@_forbid("token-range", "buffer tokens 0 to 31", invalid_if=assign(buf=32))
 def token_range(site: Site) -> Iterator[Finding]:
     """Buffer tokens run from 0 to 31."""
     value = site.attrs.get("buf")
@@ -78,18 +75,17 @@ def token_range(site: Site) -> Iterator[Finding]:
         yield None, f"buf {value}; allowed: 0 to 31"
 
 
-@forbid("ffts-mode", "ffts_mode 0, 1 or 2", source=_DIALECT, invalid_if=assign(ffts_mode=3))
+@_forbid("ffts-mode", "ffts_mode 0, 1 or 2", invalid_if=assign(ffts_mode=3))
 def _flag_mode(site: Site) -> Iterator[Finding]:
     value = site.attrs.get("ffts_mode")
     if isinstance(value, int) and value not in (0, 1, 2):
         yield None, f"ffts_mode {value}; allowed: 0, 1, 2"
 
 
-@forbid(
+@_forbid(
     "core-flag",
     "numbers 0 to 15 and pipes FIX, MTE1, MTE2, MTE3, V",
     ("a5",),
-    source=_DIALECT,
     invalid_if=assign(event=16),
 )
 def _flag_number(site: Site) -> Iterator[Finding]:
@@ -111,13 +107,7 @@ def no_memref(name: str, allowed: str, t: MemRefType) -> Constraint:
         types.update({n: t for n in (name, "result") if n in types})
         return name in types
 
-    @forbid(
-        "memref",
-        f"{name} is {allowed}",
-        source=_DIALECT,
-        invalid_if=breaks,
-        since="2026-08",
-    )
+    @_forbid("memref", f"{name} is {allowed}", invalid_if=breaks, since="2026-08")
     def rule(site: Site) -> Iterator[Finding]:
         value = site.values.get(name)
         if value is not None and isinstance(value.type, MemRefType):
@@ -127,10 +117,9 @@ def no_memref(name: str, allowed: str, t: MemRefType) -> Constraint:
     return rule
 
 
-@forbid(
+@_forbid(
     "barrier-memory",
     "16 or more words of global memory, and an i32 number of cores",
-    source=_DIALECT,
     invalid_if=retype("cores", "f32"),
 )
 def barrier_memory(site: Site) -> Iterator[Finding]:

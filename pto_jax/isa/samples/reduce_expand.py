@@ -117,17 +117,14 @@ def positions(instruction: Instruction, profile: Profile, *, rowwise: bool) -> I
         index, source = map(dtype, names)
         for valued in _forms_of(profile, index, source, i, rowwise=rowwise):
             made = _reduced(index, source, i) if rowwise else _stacked(index, source)
-            types: dict[str, Type] = {**made, "tmp": _row_scratch(source, made["src"])}
+            src = made["src"]
+            types: dict[str, Type] = {**made, "tmp": TileType(source, src.rows, 3 * max(32, src.cols))}
             if valued:
                 types["dstVal"] = replace(made["dst"], dtype=source)
             yield Sample(instruction, types, form)
             if valued not in without:
                 without.add(valued)
                 yield Sample(instruction, {n: t for n, t in types.items() if n != "tmp"}, ("src",))
-
-
-def _row_scratch(source: DType, like: TileType) -> TileType:
-    return TileType(source, like.rows, 3 * max(32, like.cols))
 
 
 def _forms_of(

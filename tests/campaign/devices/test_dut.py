@@ -15,8 +15,7 @@ from pto_jax.api import load
 from pto_jax.campaign.comparison import compare_case, compare_cases
 from pto_jax.campaign.devices.contract import DECLINED, PROGRAM
 from pto_jax.campaign.devices.dut import BatchCommand, Command
-from pto_jax.campaign.devices.exchange import load_outputs, save_outputs
-from pto_jax.campaign.devices.folders import write_case
+from pto_jax.campaign.devices.exchange import load_outputs, save_outputs, write_case
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.results import Run, mismatch
 from pto_jax.campaign.targets import Oracle

@@ -92,8 +92,8 @@ def test_blocks_of_programs_find_what_differs(folder: Path) -> None:
     (folder / "add.pto").write_text(f"tadd %dst, %a, %b : {F32}, {half}, {half}\n")
     found = CaseExecutor(plan(folder, profiles=("cpu_sim",)), keep, lambda index: None).run_block(0, 8)
     assert found.kinds == {"equal": 4, "different": 4} and [o.case.index for o in seen] == [0, 2, 4, 6]
-    assert [f.case_index for f in found.failures] == [0, 2, 4, 6]
-    assert found.failures[0].case_id == seen[0].case.id and found.failures[0].detail["dtype"] == "f32"
+    assert [f.index for f in found.failures] == [0, 2, 4, 6]
+    assert found.failures[0].id == seen[0].case.id and found.failures[0].detail["dtype"] == "f32"
 
 
 def test_a_row_that_is_an_argument_lies_inside_the_view(tmp_path: Path) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pto_jax.campaign.fuzz.executors import make
 from pto_jax.campaign.fuzz.messages import Board, Note, Task
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.fuzz.worker import Guarded
+from pto_jax.campaign.fuzz.worker import Guarded, make
 
 WRONG = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
 INDEX = 6
@@ -55,6 +54,6 @@ def test_a_failure_that_cannot_be_recorded_is_kept_in_the_store(tmp_path: Path) 
     guarded = Guarded(plan, board, notes.append)
     guarded.begin(Task(INDEX, 1))
     (failure,) = make(plan, guarded, board.show).run_block(INDEX, 1).failures
-    assert (failure.case_index, failure.folder) == (INDEX, None)
+    assert (failure.index, failure.folder) == (INDEX, None)
     (note,) = notes
     assert note.text.startswith(f"case {INDEX}: its failure was not recorded: FileError")

@@ -108,5 +108,5 @@ def test_a_block_and_its_failures_are_one_transaction(tmp_path: Path) -> None:
 def test_parts_of_a_block_join_to_the_whole() -> None:
     whole = joined([block(6, 2), block(0), block(4, 2)])
     assert (whole.start, whole.count, whole.kinds) == (0, 8, {"equal": 5, "different": 3})
-    assert [f.case_index for f in whole.failures] == [1, 5, 7]
+    assert [f.index for f in whole.failures] == [1, 5, 7]
     assert whole.ulp == ULP.replace('"0": 2', '"0": 6') and whole.coverage.total() == 8

@@ -105,7 +105,7 @@ def test_failures_of_a_device_are_its_own(executor: Any) -> None:
     device.wrong, device.crashing, device.declining = {101, 107}, {103}, {104, 106}
     pieces = list(made.pieces(100, 8))
     assert sum((p.kinds for p in pieces), Counter()) == Counter(equal=3, different=2, crashed=1, refused=2)
-    assert [f.case_index for p in pieces for f in p.failures] == [101, 103, 107]
+    assert [f.index for p in pieces for f in p.failures] == [101, 103, 107]
     # Every piece begins where the one before ends, and a failure is alone.
     assert [p.start for p in pieces] == list(np.cumsum([100, *(p.count for p in pieces)])[:-1])
     assert all(p.count == 1 for p in pieces if p.failures)
@@ -127,7 +127,7 @@ def test_where_lockstep_is_wrong_the_device_is_not_blamed(
 
     monkeypatch.setattr(Runner, "registers", registers)
     (failed,) = made.run_block(64, 8).failures
-    assert failed.case_index == 65 and "lockstep" in failed.cause and not kept
+    assert failed.index == 65 and "lockstep" in failed.cause and not kept
 
 
 def test_tables_grow_at_the_beginning_of_a_campaign() -> None:

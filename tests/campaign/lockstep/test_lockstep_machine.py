@@ -122,7 +122,7 @@ def test_a_wrong_mode_is_found_and_recorded(monkeypatch: pytest.MonkeyPatch, sim
     assert batch.kinds == Counter(equal=7, different=1)
     assert batch.coverage == made.run_block(SPAN, 3).coverage + made.run_block(SPAN + 3, 5).coverage
     (row,) = batch.failures
-    assert (row.case_index, row.instruction, row.detail["output"]) == (wrong, "here", written)
+    assert (row.index, row.instruction, row.detail["output"]) == (wrong, "here", written)
     assert kept[0].case.program == decode(simple, SEED, wrong).program
 
 

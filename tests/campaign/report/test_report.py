@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from pto_jax.campaign.fuzz.batch import Failure
 from pto_jax.campaign.report.coverage import coverage
 from pto_jax.campaign.report.html import page
 from pto_jax.campaign.report.model import CampaignReport, command, report, throughput
-from pto_jax.campaign.report.read import Block, Contents, Failure, read
+from pto_jax.campaign.report.read import Block, Contents, read
 from pto_jax.campaign.report.text import text
 from pto_jax.campaign.report.ulp import Histograms
 from pto_jax.cli.main import main

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.machines import machine
-from pto_jax.campaign.sanitizer import Sanitizer
 from pto_jax.campaign.shrink.differences import difference
-from pto_jax.campaign.targets import Oracle
+from pto_jax.campaign.targets import Oracle, Sanitizer
 from pto_jax.generate.options import PRESETS, STRAIGHT
 from pto_jax.generate.programs import cases
 
