@@ -57,17 +57,23 @@ def _spread(v: Shaped[Array, "..."] | np.number[Any], shape: tuple[int, ...]) ->
 def decode32(b: UInt32[Array, "*shape"]) -> Float64[Array, "*shape"]:
     """float64 value of float32 words, subnormals and signed zeros included."""
     magnitude = lax.bitwise_and(b, _ABS)
-    # Below the normal range the magnitude is the fraction.
+    # Below the normal range the magnitude is the fraction, and the conversion gives a zero of the sign.
     fraction = lax.convert_element_type(lax.bitcast_convert_type(magnitude, np.int32), np.float64)
-    small = lax.mul(fraction, np.float64(2.0**-149))
-    normal = lax.convert_element_type(lax.bitcast_convert_type(magnitude, np.float32), np.float64)
-    value = lax.select(lax.lt(magnitude, U32(1 << 23)), small, normal)
-    return lax.select(lax.ne(b, magnitude), lax.neg(value), value)
+    small = lax.bitcast_convert_type(lax.mul(fraction, np.float64(2.0**-149)), np.uint64)
+    small = lax.select(lax.lt(magnitude, U32(1 << 23)), small, lax.full_like(small, 0))
+    normal = lax.convert_element_type(lax.bitcast_convert_type(b, np.float32), np.float64)
+    # Where the conversion keeps subnormals both have the same bits but for the sign.
+    value = lax.bitwise_or(lax.bitcast_convert_type(normal, np.uint64), small)
+    return lax.bitcast_convert_type(value, np.float64)
 
 
 def encode32(r: Float64[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     """float32 words nearest to float64 values, ties to even, canonical NaN."""
-    return _encoded(r, lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r))
+    # 2^52 leaves the multiple of the smallest subnormal, rounded, in the low bits. The product is exact, so
+    # that its contraction with the sum changes nothing.
+    multiple = lax.add(lax.mul(lax.abs(r), np.float64(2.0**149)), np.float64(2.0**52))
+    low = lax.convert_element_type(lax.bitcast_convert_type(multiple, np.uint64), np.uint32)
+    return _encoded(r, lax.convert_element_type(r, np.float32), low, _is_tiny(r))
 
 
 def settle32(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
@@ -83,18 +89,20 @@ def settle32_apart(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
 def round32(r: Float64[Array, "*shape"]) -> tuple[UInt32[Array, "*shape"], Float64[Array, "*shape"]]:
     """:func:`encode32` and :func:`settle32` of the same values, which share most of their work."""
     single, subnormal, tiny = lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r)
-    return _encoded(r, single, subnormal, tiny), _settled(single, subnormal, tiny)
+    whole = lax.convert_element_type(lax.abs(subnormal), np.int32)
+    low = lax.bitcast_convert_type(whole, np.uint32)
+    return _encoded(r, single, low, tiny), _settled(single, subnormal, tiny)
 
 
 def _encoded(
     r: Float64[Array, "*shape"],
     single: Float32[Array, "*shape"],
-    subnormal: Float64[Array, "*shape"],
+    low: UInt32[Array, "*shape"],
     tiny: Bool[Array, "*shape"],
 ) -> UInt32[Array, "*shape"]:
+    """The words of float32 values, or of multiples of the smallest subnormal where they are ``tiny``."""
     nearest = lax.bitcast_convert_type(single, np.uint32)
-    whole = lax.convert_element_type(lax.abs(subnormal), np.int32)
-    low = lax.bitwise_or(lax.bitcast_convert_type(whole, np.uint32), lax.bitwise_and(nearest, _SIGN))
+    low = lax.bitwise_or(low, lax.bitwise_and(nearest, _SIGN))
     words = lax.select(tiny, low, nearest)
     return lax.select(lax.ne(r, r), lax.full_like(words, F32.canonical_nan), words)
 
@@ -153,33 +161,19 @@ def odd32(r: Float64[Array, "*shape"]) -> UInt32[Array, "*shape"]:
 
 def f16_to_f32(h: UInt16[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     """float32 words of float16 words (exact; NaN payloads shift along)."""
+    single = lax.convert_element_type(lax.bitcast_convert_type(h, np.float16), np.float32)
+    words = lax.bitcast_convert_type(single, np.uint32)
     w = widen(h)
-    sign = (w & U32(0x8000)) << U32(16)
-    a = w & U32(0x7FFF)
-    m = a & U32(0x3FF)
-    tiny = lax.bitcast_convert_type(lax.convert_element_type(m, np.float32), np.uint32) - U32(24 << 23)
-    small = jnp.where(m == U32(0), U32(0), tiny)
-    normal = (a << U32(13)) + U32(112 << 23)
-    special = (a << U32(13)) | _INF
-    out = jnp.where(a < U32(0x400), small, jnp.where(a >= U32(0x7C00), special, normal))
-    return out | sign
+    nan = ((w & U32(0x8000)) << U32(16)) | ((w & U32(0x7FFF)) << U32(13)) | _INF
+    return lax.select(is_nan(h, F16), nan, words)
 
 
 def f32_to_f16(u: UInt32[Array, "*shape"]) -> UInt16[Array, "*shape"]:
     """float16 words of float32 words, nearest even, overflow to infinity, canonical NaN."""
-    sign = (u >> U32(16)) & U32(0x8000)
-    a = u & _ABS
-    t = a - U32(112 << 23)
-    normal = (t + U32(0xFFF) + ((t >> U32(13)) & U32(1))) >> U32(13)
-    shift = jnp.minimum(U32(126) - (a >> U32(23)), U32(25))
-    significand = (a & U32(0x7FFFFF)) | U32(0x800000)
-    half = (U32(1) << (shift - U32(1))) - U32(1)
-    small = (significand + half + ((significand >> shift) & U32(1))) >> shift
-    small = jnp.where(a < U32(0x33000000), U32(0), small)
-    code = jnp.where(a < U32(0x38800000), small, jnp.minimum(normal, U32(0x7C00)))
-    code = jnp.where(a >= U32(0x47800000), U32(0x7C00), code)
-    code = jnp.where(a > _INF, U32(F16.canonical_nan), code | sign)
-    return lax.convert_element_type(code, np.uint16)
+    # Conversions between these two flush no float16; float32 subnormals are zeros in float16.
+    half = lax.convert_element_type(lax.bitcast_convert_type(u, np.float32), np.float16)
+    words = lax.bitcast_convert_type(half, np.uint16)
+    return lax.select(is_nan(u, F32), lax.full_like(words, F16.canonical_nan), words)
 
 
 def f32_to_bf16(u: UInt32[Array, "*shape"]) -> UInt16[Array, "*shape"]:

@@ -308,8 +308,7 @@ def relu_convert(
         clamped = jnp.clip(total, np.int32(0), np.int32(target.max_int))
         return lax.convert_element_type(clamped, target.word)
     words = binary(a, operation, x, y)
-    number = a.decode(words)
-    negative = a.compare(CmpMode.LE, number, a.const(0))
+    negative = a.compare_words(CmpMode.LE, words, words.dtype.type(0))
     clamped = jnp.where(negative, words.dtype.type(0), words)
     if target == F16:
         return bits.narrow(clamped, F16, RoundMode.RINT, saturate=True)

@@ -257,7 +257,13 @@ def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Elements) -> Ele
         own = own[: block.rows, : block.cols]
         inside = own if inside is None else inside & own
     if isinstance(start, int) and block.within(buffer):
-        return block.put(buffer, words if inside is None else jnp.where(inside, words, block.taken(buffer)))
+        if inside is None:
+            return block.put(buffer, words)
+        limits = [
+            lax.min(size, addresses.limited(limit, extent))
+            for size, limit, extent in zip(region.sizes(t, src), window.lanes(), shape, strict=True)
+        ]
+        return block.put_before(limits, buffer, words)
     if inside is None and block.is_dense:
         return slices.write(buffer, block.written(words), start)
     old = slices.read(buffer, start, block.span)

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Shaped
 
-    from .arrays import Elements, Lanes
+    from .arrays import Elements, Lanes, Size
 
 #: Elements of a span of which one is read, at most, for a slice at a run-time offset to pay.
 SPARSEST = 32
+#: Elements of a buffer for one of a span, at most, for a choice between all of them to pay.
+MOST_AROUND = 4
 #: Extent and stride of one or more dimensions that are one arithmetic progression.
 Run: TypeAlias = tuple[int, int]
 
@@ -88,14 +90,36 @@ class Block:
         found = self.rectangle(buffer.shape[0])
         if found is not None and not self.is_dense:
             first, extents, pitch = found
-            part = words.reshape([self.runs[i][0] for i in self.back]).transpose(np.argsort(self.back))
             lines = buffer.reshape(-1, pitch)
-            return with_slice(lines, part.reshape(extents), first).reshape(-1)
+            return with_slice(lines, self._ordered(words).reshape(extents), first).reshape(-1)
         old = None if self.is_dense else buffer[self.begin : self.end]
         flat = self.written(words, old)
         if flat.shape == buffer.shape:
             return flat
         return with_slice(buffer, flat, (self.begin,))
+
+    def put_before(self, limits: Sequence[Size], buffer: Elements, words: Lanes) -> Elements:
+        """:meth:`put` of the rows and columns before ``limits``, which are at most those of the block."""
+        found = self.rectangle(buffer.shape[0])
+        by_axis = tuple(self.runs[i][0] for i in self.back) == (self.rows, self.cols)
+        if found is None or not by_axis or buffer.shape[0] > MOST_AROUND * self.span:
+            row, col = (lax.broadcasted_iota(np.int32, words.shape, axis) for axis in (0, 1))
+            inside = (row < limits[0]) & (col < limits[1])
+            return self.put(buffer, jnp.where(inside, words, self.taken(buffer)))
+        # A choice over all of the buffer is a vector loop, one that reads and writes the same buffer is none.
+        first, extents, pitch = found
+        lines = buffer.reshape(-1, pitch)
+        limits = limits if self.back == (0, 1) else limits[::-1]
+        places = [lax.broadcasted_iota(np.int32, lines.shape, axis) for axis in (0, 1)]
+        begins = [np.int32(n) for n in first]
+        parts = [(p >= b) & (p < b + n) for p, b, n in zip(places, begins, limits, strict=True)]
+        around = [(n, m - n - k) for n, m, k in zip(first, lines.shape, extents, strict=True)]
+        new = jnp.pad(self._ordered(words).reshape(extents), around)
+        return lax.select(parts[0] & parts[1], new, lines).reshape(-1)
+
+    def _ordered(self, words: Lanes) -> Shaped[Array, "..."]:
+        """[rows, cols] in the order of the runs."""
+        return words.reshape([self.runs[i][0] for i in self.back]).transpose(np.argsort(self.back))
 
     def read(self, flat: Shaped[Array, " span"]) -> Lanes:
         """[rows, cols] of the ``span`` elements of the block."""
