@@ -14,7 +14,6 @@ SLOW = frozenset(
     f"pto_jax.{name}"
     for name in (
         "campaign.lockstep.cases",
-        "campaign.lockstep.oracle",
         "generate.strategies",
         "lockstep.opcodes",
         "lockstep.stream",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ... import isa
 from ...generate.programs import Case
 from ...ir.program import Attrs, Op
-from .edits import entry_of, rewritten, with_entry
+from .edits import everywhere
 from .recording import number
 from .search import Search
 
@@ -36,8 +36,7 @@ def _without(case: Case, at: int, keys: Collection[str]) -> Case:
         left = tuple((k, v) for k, v in op.attributes if k not in keys)
         return (replace(op, attributes=left) if number(op) == at else op,)
 
-    function = entry_of(case)
-    return with_entry(case, replace(function, body=rewritten(function.body, one)))
+    return everywhere(case, one)
 
 
 def relevant(op: Op) -> Attrs:

@@ -49,7 +49,8 @@ def rewritten(region: Region, change: Callable[[Op], Sequence[Op]]) -> Region:
     return replace(region, ops=tuple(ops))
 
 
-def _everywhere(case: Case, change: Callable[[Op], Sequence[Op]]) -> Case:
+def everywhere(case: Case, change: Callable[[Op], Sequence[Op]]) -> Case:
+    """The case with every operation of every function replaced by some others."""
     program = case.program
     functions = tuple(replace(f, body=rewritten(f.body, change)) for f in program.functions)
     return replace(case, program=replace(program, functions=functions))
@@ -57,7 +58,7 @@ def _everywhere(case: Case, change: Callable[[Op], Sequence[Op]]) -> Case:
 
 def without(case: Case, dropped: Collection[int]) -> Case:
     """The case without the operations of some numbers."""
-    return _everywhere(case, lambda op: () if number(op) in dropped else (op,))
+    return everywhere(case, lambda op: () if number(op) in dropped else (op,))
 
 
 def removable(case: Case) -> list[int]:
@@ -107,8 +108,8 @@ def unwrapped(case: Case, at: int, arm: int, joined: bool) -> Case:
             handed.update(_handed_on(op, region, arm, names))
         return [renamed(o, names) for o in region.ops if not traits_of(o).terminator]
 
-    edited = _everywhere(case, change)
-    return _everywhere(edited, lambda op: (renamed(op, handed),)) if handed else edited
+    edited = everywhere(case, change)
+    return everywhere(edited, lambda op: (renamed(op, handed),)) if handed else edited
 
 
 def _body(program: Program, op: Op, arm: int) -> tuple[Region, tuple[Value, ...]] | None:

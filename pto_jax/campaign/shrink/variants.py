@@ -12,7 +12,7 @@ from ...ir.program import AttrValue, Op, attrs
 from ...lowering.numerics import Numerics
 from ...profiles import PROFILE_NAMES, profile
 from ..targets import Engine
-from .edits import entry_of, rewritten, with_entry
+from .edits import everywhere
 from .recording import number
 from .search import Finding, Machines, is_legal
 
@@ -89,5 +89,4 @@ def _with(case: Case, op: Op, name: str, value: AttrValue) -> Case:
             return (o,)
         return (replace(o, attributes=attrs({**o.attrs, name: value})),)
 
-    function = entry_of(case)
-    return with_entry(case, replace(function, body=rewritten(function.body, one)))
+    return everywhere(case, one)

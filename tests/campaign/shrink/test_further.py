@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -16,15 +17,18 @@ from pto_jax.campaign.devices.dut import Command
 from pto_jax.campaign.devices.server import Server
 from pto_jax.campaign.recorder import Keeper
 from pto_jax.campaign.results import Run
+from pto_jax.campaign.shrink.attributes import shrink_attributes
 from pto_jax.campaign.shrink.differences import normalised
 from pto_jax.campaign.shrink.further import shrink_folder, size
 from pto_jax.campaign.shrink.reading import read
-from pto_jax.campaign.shrink.search import Machines
+from pto_jax.campaign.shrink.recording import numbered
+from pto_jax.campaign.shrink.search import Machines, Search
 from pto_jax.campaign.shrink.variants import depends, varied
 from pto_jax.campaign.targets import Oracle
 from pto_jax.cli.main import main
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
+from pto_jax.ir.types import AccPhase, RoundMode
 from tests.campaign.shrink.failures import failures
 from tests.campaign.shrink.planted import WRONG_ADDITION
 
@@ -68,24 +72,31 @@ def test_a_folder_is_made_smaller(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["shrink", record.folder, "--calls", "0"]) == 2
 
 
-class OnlyRint:
-    """Conversions with the mode RINT are one too large on a5."""
+@dataclass(frozen=True)
+class OneMore:
+    """Results of some cases are one too large."""
 
-    name = "rint"
+    concerns: Callable[[Case], bool]
+    name: str = "one more"
 
     def run(self, case: Case) -> Run:
         run = Oracle().run(case)
-        modes = [str(op.attrs.get("rmode")) for op in case.program.walk() if op.name == "tcvt"]
-        if case.profile.name != "a5" or not any("RINT" in m or m == "1" for m in modes):
+        if not self.concerns(case):
             return run
         return Run({n: replace(o, words=o.words + o.words.dtype.type(1)) for n, o in run.outputs.items()})
 
 
+def _converts_with_rint_on_a5(case: Case) -> bool:
+    modes = [op.attrs.get("rmode") for op in case.program.walk() if op.name == "tcvt"]
+    return case.profile.name == "a5" and RoundMode.RINT in modes
+
+
 def test_what_a_failure_depends_on_is_said() -> None:
+    machine = OneMore(_converts_with_rint_on_a5)
     options = replace(PRESETS["straight"], only=frozenset({"tcvt"}), statements=1, profiles=("a5",))
-    found = (compare_case(case, Oracle(), OnlyRint()) for case in cases(3, 400, options))
+    found = (compare_case(case, Oracle(), machine) for case in cases(3, 400, options))
     (outcome,) = islice((o for o in found if o.is_failure), 1)
-    machines = Machines(Oracle(), OnlyRint())
+    machines = Machines(Oracle(), machine)
     variants = varied(machines, machines.run(outcome.case))
     assert variants["profile"]["a5"] == "fails" and "fails" not in (
         variants["profile"]["a2a3"],
@@ -94,6 +105,23 @@ def test_what_a_failure_depends_on_is_said() -> None:
     modes = variants["tcvt rmode"]
     assert [m for m, kind in modes.items() if kind == "fails"] == ["rint"] and "equal" in modes.values()
     assert "fails with tcvt rmode rint, not with" in depends(variants)
+
+
+def test_attributes_in_called_functions_are_varied_and_left_out() -> None:
+    """The only operation with a phase is in a function that the entry calls."""
+
+    def has_phase(case: Case) -> bool:
+        return any(op.attrs.get("accPhase") == AccPhase.FINAL for op in case.program.walk())
+
+    case = numbered(next(cases(3, 1, PRESETS["everything"], start=9)))
+    machines = Machines(Oracle(), OneMore(has_phase))
+    phases = varied(machines, machines.run(case))["tgemv.mx.bias accPhase"]
+    assert phases["final"] == "fails" and set(phases.values()) == {"fails", "equal"}
+    wrong = Machines(Oracle(), OneMore(lambda case: True))
+    finding = wrong.run(case)
+    search = Search(wrong, finding, finding.signature)
+    shrink_attributes(search)
+    assert has_phase(case) and not has_phase(search.case)
 
 
 def test_what_a_device_said_is_kept(outcome: Outcome, tmp_path: Path) -> None:
