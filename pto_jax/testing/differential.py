@@ -41,6 +41,8 @@ REGIONS = ((32, 64), (5, 17), (0, 9), (31, 63))
 #: Where a rule allows it, sources get other regions, some smaller than the destination's.
 SOURCE_REGIONS = ((32, 64), (5, 17), (7, 3), (30, 64))
 BATCH = len(REGIONS)
+#: Lanes of a whole tile of most samples.
+TILE_LANES = REGIONS[0][0] * REGIONS[0][1]
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,21 @@ class Case:
         return reference(self.program, self.given, index, self.profile)
 
 
-def make_case(sample: Sample, profile: Profile, seed: int = 0) -> Case:
+def make_case(sample: Sample, profile: Profile, seed: int = 0, batch: int = BATCH) -> Case:
     """A sample with random operands; equal seeds give equal operands."""
     program = open_regions(to_program(sample))
     kernel = Kernel(program, program.functions[0].name, choices(profile, "exact", None, "keep"))
     rng = np.random.default_rng(zlib.crc32(label(sample).encode(), seed))
-    return Case(sample, profile, program, kernel, inputs(rng, program, sample.instruction))
+    return Case(sample, profile, program, kernel, inputs(rng, program, sample.instruction, batch))
+
+
+def batch_of(lanes: int) -> int:
+    """The smallest batch with so many lanes in whole tiles, besides those of all regions.
+
+    >>> batch_of(65536), batch_of(1)
+    (35, 4)
+    """
+    return BATCH - 1 + -(-lanes // TILE_LANES)
 
 
 def label(sample: Sample) -> str:
@@ -160,27 +171,47 @@ def random_words(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> 
     return np.where(kind > 0.8, usual, words).astype(d.word)
 
 
-def inputs(rng: np.random.Generator, program: Program, instruction: Instruction) -> dict[str, Given]:
-    """Random operands of a fragment with one instruction, for the whole batch."""
+def batch_words(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> NDArray[Any]:
+    """:func:`random_words` for a batch.
+
+    Beyond the first elements, one of four has any bits, and one subnormals in half of its lanes.
+    """
+    first = random_words(rng, d, (min(shape[0], BATCH), *shape[1:]))
+    if shape[0] <= BATCH:
+        return first
+    more = random_words(rng, d, (shape[0] - BATCH, *shape[1:]))
+    bits = more[::4].shape
+    more[::4] = rng.integers(0, (1 << d.bits) - 1, bits, np.uint64, endpoint=True).astype(d.word)
+    if d.is_float and d.bits >= 16:
+        tiny = d.word.type((1 << d.mantissa) - 1 | 1 << (d.bits - 1))
+        half = rng.random(more[1::4].shape) < 0.5
+        more[1::4] = np.where(half, more[1::4] & tiny, more[1::4])
+    return np.concatenate([first, more])
+
+
+def inputs(
+    rng: np.random.Generator, program: Program, instruction: Instruction, batch: int = BATCH
+) -> dict[str, Given]:
+    """Random operands of a fragment with one instruction, for the whole batch; further tiles are full."""
     one_region = _needs_one_region(instruction)
     operands: dict[str, Given] = {}
     for a in program.functions[0].args:
         t = a.type
         if isinstance(t, ScalarType):
-            operands[a.name] = Given(t, random_words(rng, t.dtype, (BATCH,)))
+            operands[a.name] = Given(t, batch_words(rng, t.dtype, (batch,)))
             continue
         if isinstance(t, VectorType | PartitionViewType):
             *outer, last = (n or 1 for n in t.dims)
             dims = (*outer, -(-last // 2) if t.dtype.packed else last)
-            operands[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *dims)))
+            operands[a.name] = Given(t, batch_words(rng, t.dtype, (batch, *dims)))
             continue
         assert isinstance(t, TileType), t
         regions = None
         if not t.is_static:
             same = a.name in program.fragment_results or one_region
-            listed = REGIONS if same else SOURCE_REGIONS
+            listed = (REGIONS if same else SOURCE_REGIONS) + (REGIONS[0],) * (batch - BATCH)
             regions = np.array([(min(r, t.rows), min(c, t.cols)) for r, c in listed], np.int32)
-        operands[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *t.shape)), regions)
+        operands[a.name] = Given(t, batch_words(rng, t.dtype, (batch, *t.shape)), regions)
     return operands
 
 
@@ -192,6 +223,11 @@ def _needs_one_region(instruction: Instruction) -> bool:
     rules = (c.region for c in instruction.constraints if c.region is not None)
     equal = any(rule.kind == "equal-valid" for rule in rules)
     return instruction.lanes == "same" and (equal or instruction.domain != "dst")
+
+
+def batch_size(given: Mapping[str, Given]) -> int:
+    """Elements of a batch."""
+    return len(next(iter(given.values())).words)
 
 
 def arguments(given: Mapping[str, Given], index: int | slice = slice(None)) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """What would a GPU compute? Code for one, generated, read and executed where there is none.
 
-``python -m pto_jax.testing.gpu_code [--only NAME...] [--target NAME...] [--sample N] [--examples]
-[--json FILE]`` compiles one legal operation per declaration, type row and profile, batched and in exact
-numerics, and some programs of several, for the devices of :mod:`pto_jax.testing.gpu_target`. It fails on
-code that flushes, contracts or approximates where bits are promised, and on more launches or scratch memory
-than :mod:`pto_jax.testing.gpu_limits` has. Then it executes the kernels' code on this machine, thread by
-thread, and compares every lane with the interpreter bit for bit. Exit status: 0 as promised, 1 something is
-not, 2 wrong use or no compiler for GPUs here.
+``python -m pto_jax.testing.gpu_code [--only NAME...] [--target NAME...] [--sample N] [--lane-wise]
+[--lanes N] [--examples] [--store FILE] [--json FILE]`` compiles one legal operation per declaration, type row
+and profile, batched and in exact numerics, and some programs of several, for the devices of
+:mod:`pto_jax.testing.gpu_target`. It fails on code that flushes, contracts or approximates where bits are
+promised, and on more launches or scratch memory than :mod:`pto_jax.testing.gpu_limits` has. Then it executes
+the kernels' code on this machine, thread by thread, and compares every lane with the interpreter bit for bit:
+some thousand lanes per operation, of lane-wise ones as many as ``--lanes`` says. ``--store`` keeps what is
+known after every few operations; the same command goes on from there. Exit status: 0 as promised, 1 something
+is not, 2 wrong use or no compiler for GPUs here.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
-from functools import cached_property, partial
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -32,91 +34,143 @@ if TYPE_CHECKING:
     from ..profiles import Profile
     from .gpu_examples import ExampleCode
     from .gpu_findings import Finding
+    from .gpu_store import Store
 
 SHOWN = 40
 #: Operations that a process takes at a time: profiles of one instruction often share their code.
 CHUNK = 8
 
 
-class _Worker:
-    """A process that compiles: its operations, and a compiler per target."""
+@dataclass(frozen=True)
+class Work:
+    """Which operations are examined, and how.
 
-    def __init__(self, names: Sequence[str]) -> None:
-        folder = gpu_target.prepare()
-        self._names = names
-        self.compilers = {n: gpu_target.Compiler(t, folder) for n, t in gpu_target.TARGETS.items()}
+    All or those of some ``instructions``, only the ``lane_wise`` or not, ``sample`` of them, evenly spread;
+    on operands of a ``seed``, lane-wise ones on so many ``lanes``.
+    """
+
+    instructions: tuple[str, ...] = ()
+    targets: tuple[str, ...] = tuple(gpu_target.TARGETS)
+    seed: int = 0
+    sample: int | None = None
+    lane_wise: bool = False
+    lanes: int = 1
 
     @cached_property
-    def samples(self) -> list[tuple[Sample, Profile]]:
-        """The legal operations of the instructions, each with a profile."""
+    def operations(self) -> list[tuple[Sample, Profile, int]]:
+        """Operations, each with its profile and how many of its label came before it under this profile."""
         from .device_check import samples
+        from .differential import label
 
-        return list(samples(self._names))
+        seen: Counter[tuple[str, str]] = Counter()
+        listed: list[tuple[Sample, Profile, int]] = []
+        for sample, profile in samples(self.instructions):
+            if self.lane_wise and sample.instruction.lanes != "same":
+                continue
+            name = label(sample), profile.name
+            listed.append((sample, profile, seen[name]))
+            seen[name] += 1
+        wanted = min(len(listed), self.sample or len(listed))
+        return [listed[i] for i in sorted({i * len(listed) // wanted for i in range(wanted)})]
+
+    @property
+    def chains(self) -> bool:
+        """Whether programs of several instructions belong to it."""
+        return not self.instructions and not self.lane_wise
+
+
+class _Worker:
+    """A process that compiles and executes: its work, and what examines it per target."""
+
+    def __init__(self, work: Work) -> None:
+        from .gpu_execution import Executor
+        from .gpu_findings import Examiner
+
+        self.work, self._instruction = work, ""
+        folder = gpu_target.prepare()
+        self.compilers = {n: gpu_target.Compiler(t, folder) for n, t in gpu_target.TARGETS.items()}
+        self._executor = Executor()
+        self.examiners = {
+            t: Examiner(t, self.compilers[t], self._executor, work.seed, work.lanes) for t in work.targets
+        }
+
+    def begin(self, instruction: str) -> None:
+        """Forget what other instructions needed: nothing of it is shared."""
+        if instruction != self._instruction:
+            self._instruction = instruction
+            self._executor.forget()
+            for compiler in self.compilers.values():
+                compiler.forget()
 
 
 _worker: _Worker | None = None
 
 
-def _start(names: Sequence[str]) -> None:
+def _start(work: Work) -> None:
     global _worker
-    _worker = _Worker(names)
+    _worker = _Worker(work)
 
 
-def _examine_chains(targets: Sequence[str], seed: int) -> list[Finding]:
+def _examine_chains() -> list[Finding]:
     from .gpu_chains import chains
-    from .gpu_findings import examine_chain
 
     assert _worker is not None
-    return [examine_chain(t, _worker.compilers[t], chain) for t in targets for chain in chains(seed)]
+    return [e.chain(chain) for e in _worker.examiners.values() for chain in chains(_worker.work.seed)]
 
 
-def _examine_example(targets: Sequence[str], name: str) -> list[ExampleCode]:
+def _examine_example(name: str) -> list[ExampleCode]:
     from .gpu_examples import examine
 
     assert _worker is not None
-    return [examine(t, _worker.compilers[t], name) for t in targets]
+    return [examine(t, _worker.compilers[t], name) for t in _worker.work.targets]
 
 
-def _examine(places: Sequence[int], targets: Sequence[str], seed: int) -> list[Finding]:
-    from .gpu_findings import examine
-
+def _examine(places: Sequence[int]) -> list[Finding]:
     assert _worker is not None
-    chosen = ((t, *_worker.samples[i]) for t in targets for i in places)
-    return [examine(t, _worker.compilers[t], sample, profile, seed) for t, sample, profile in chosen]
+    findings = []
+    for sample, profile, number in (_worker.work.operations[i] for i in places):
+        _worker.begin(sample.instruction.name)
+        findings += [e.operation(sample, profile, number) for e in _worker.examiners.values()]
+    return findings
 
 
-def run(
-    names: Sequence[str], targets: Sequence[str], seed: int = 0, sample: int | None = None, jobs: int = 1
-) -> list[Finding]:
-    """The findings of instructions, by default all; ``sample`` takes so many operations, evenly spread."""
-    from .device_check import samples
+def run(work: Work, jobs: int = 1, store: Store | None = None) -> list[Finding]:
+    """The findings of the work; those that a store has are taken from there, others are added to it."""
+    from .differential import label
 
-    count = len(list(samples(names)))
-    wanted = min(count, sample or count)
-    places = sorted({i * count // wanted for i in range(wanted)}) if wanted else []
-    chunks = [places[i : i + CHUNK] for i in range(0, len(places), CHUNK)]
-    findings: list[Finding] = []
-    # XLA reads its flags when it is loaded: a new process for each.
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _start, (names,)) as pool:
-        waiting = [pool.submit(_examine_chains, targets, seed)] if not names else []
-        waiting += [pool.submit(_examine, chunk, targets, seed) for chunk in chunks]
-        for done, future in enumerate(waiting, 1):
-            findings += future.result()
+    keys = [[(label(s), p.name, t, number) for t in work.targets] for s, p, number in work.operations]
+    known = store.known if store is not None else {}
+    places = [i for i, several in enumerate(keys) if not known.keys() >= set(several)]
+    listed = {key for several in keys for key in several}
+    findings = [f for key, f in known.items() if key in listed or (work.chains and f.instruction == "chain")]
+    # XLA reads its flags when it is loaded: a new process for each, whose operations are its own.
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _start, (replace(work),)) as pool:
+        chains = work.chains and all(f.instruction != "chain" for f in findings)
+        waiting = [pool.submit(_examine_chains)] if chains else []
+        waiting += [pool.submit(_examine, places[i : i + CHUNK]) for i in range(0, len(places), CHUNK)]
+        for done, future in enumerate(as_completed(waiting), 1):
+            new = future.result()
+            findings += new
+            if store is not None:
+                store.add(new)
             if sys.stderr.isatty():
                 print(f"\r{done} of {len(waiting)} parts", end="", file=sys.stderr)
-    return findings
+    order = {key: i for i, key in enumerate(key for several in keys for key in several)}
+    return sorted(findings, key=lambda f: order.get(f.key, -1))
 
 
 def run_examples(targets: Sequence[str], jobs: int = 1) -> list[ExampleCode]:
     """What the shipped examples launch and need."""
     from ..examples import EXAMPLES
 
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _start, ((),)) as pool:
-        return [code for found in pool.map(partial(_examine_example, targets), EXAMPLES) for code in found]
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _start, (Work(targets=tuple(targets)),)) as pool:
+        return [code for found in pool.map(_examine_example, EXAMPLES) for code in found]
 
 
 def summary(findings: Sequence[Finding]) -> Iterator[str]:
     """What the findings say, line by line."""
+    from .differential import BATCH, TILE_LANES
+
     for target in dict.fromkeys(f.target for f in findings):
         own = [f for f in findings if f.target == target]
         executed = Counter(f.executed.split(":")[0] for f in own)
@@ -127,6 +181,11 @@ def summary(findings: Sequence[Finding]) -> Iterator[str]:
             f"here: {executed['equal']} equal ({names.get('equal', 0)} instructions, {lanes} lanes), "
             f"{executed['differs']} differ, {executed['refused']} not executable"
         )
+        lane_wise = [f for f in own if f.lane_wise]
+        if lane_wise:
+            equal = sum(f.executed == "equal" for f in lane_wise)
+            whole = (min(f.batch for f in lane_wise) - BATCH + 1) * TILE_LANES
+            yield f"  lane-wise: {equal} of {len(lane_wise)} equal, {whole} lanes of whole tiles each"
         reasons = Counter(
             f.executed.removeprefix("refused: ") for f in own if f.executed.startswith("refused")
         )
@@ -147,11 +206,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", default=(), metavar="NAME", help="only these instructions")
     parser.add_argument("--target", nargs="+", default=tuple(gpu_target.TARGETS), choices=gpu_target.TARGETS)
     parser.add_argument("--sample", type=int, metavar="N", help="only N operations, always the same ones")
+    parser.add_argument("--lane-wise", action="store_true", help="only lane-wise instructions")
+    parser.add_argument(
+        "--lanes", type=int, default=1, metavar="N", help="lanes of each lane-wise operation, in whole tiles"
+    )
     parser.add_argument("--examples", action="store_true", help="the shipped examples too")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the operands (default: 0)")
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)"
     )
+    parser.add_argument("--store", metavar="FILE", help="keep findings there, and go on from those it has")
     parser.add_argument("--json", metavar="FILE", help="write all findings to a file")
     return parser
 
@@ -164,13 +228,24 @@ def _checked(args: Any) -> None:
     for name in args.only:
         if name not in names:
             raise ArgumentError(f"--only {name}: found no such instruction; known: {', '.join(names)}")
-    if args.seed < 0 or args.jobs < 1 or (args.sample is not None and args.sample < 1):
+    if args.seed < 0 or min(args.jobs, args.lanes, 1 if args.sample is None else args.sample) < 1:
         raise ArgumentError(
-            f"--seed {args.seed} --jobs {args.jobs} --sample {args.sample}: must not be negative or 0"
+            f"--seed {args.seed} --jobs {args.jobs} --lanes {args.lanes} --sample {args.sample}: must not be "
+            "negative or 0"
         )
     lacking = gpu_target.missing()
     if lacking is not None:
         raise ArgumentError(lacking)
+
+
+def _store(args: Any) -> Store | None:
+    if args.store is None:
+        return None
+    from importlib.metadata import version
+
+    from .gpu_store import Store
+
+    return Store(args.store, {"seed": args.seed, "lanes": args.lanes, "jax": version("jax")})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -181,11 +256,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ["JAX_PLATFORMS"] = "cpu"
     try:
         _checked(args)
+        store = _store(args)
     except ArgumentError as error:
         print(f"{parser.prog}: error: {error}", file=sys.stderr)
         return 2
     started = time.monotonic()
-    findings = run(args.only, args.target, args.seed, args.sample, args.jobs)
+    work = Work(tuple(args.only), tuple(args.target), args.seed, args.sample, args.lane_wise, args.lanes)
+    findings = run(work, args.jobs, store)
     examples = run_examples(args.target, args.jobs) if args.examples else []
     above = (f"WRONG {e.name} [{e.target}]: {p}" for e in examples for p in e.problems)
     print("\n".join([*summary(findings), *map(str, examples), *above]))

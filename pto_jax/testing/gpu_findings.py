@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ..isa.samples.operations import Sample
 from ..profiles import Profile
-from .differential import BATCH, Case, arguments, differing, label, make_case
+from .differential import BATCH, Case, arguments, batch_of, batch_size, differing, label, make_case
 from .gpu_chains import Chain
-from .gpu_execution import Execution
+from .gpu_execution import Executor
 from .gpu_limits import allowed, launches, scratch
 from .gpu_program import read
 from .gpu_target import Code, Compiler
@@ -28,18 +28,22 @@ MARKS = {
     "contraction": re.compile(r"\bfma\.[\w.]*"),
     "matrix unit": re.compile(r"\b(?:wg)?mma\.[\w.]*"),
 }
-#: By how many units the coarse reciprocal of a GPU may be off in the last of its 20 places, as executed here.
-COARSE = (0, -1, 1)
 
 
 @dataclass
 class Finding:
-    """One operation on one target. ``executed`` is "equal", "differs" or why it is "refused"."""
+    """One operation on one target. ``executed`` is "equal", "differs" or why it is "refused".
+
+    ``number`` counts operations of one label and profile. A ``lane_wise`` one computes lanes of equal places.
+    """
 
     operation: str
     instruction: str
     profile: str
     target: str
+    number: int = 0
+    lane_wise: bool = False
+    batch: int = 0
     launches: int = 0
     scratch: int = 0
     arguments: int = 0
@@ -51,35 +55,69 @@ class Finding:
     problems: list[str] = field(default_factory=list)
 
     @property
+    def key(self) -> tuple[str, str, str, int]:
+        """What tells it from the others."""
+        return self.operation, self.profile, self.target, self.number
+
+    @property
     def where(self) -> str:
         """Operation, profile and target as one text."""
         return f"{self.operation} [{self.profile}, {self.target}]"
 
 
-def examine(name: str, compiler: Compiler, sample: Sample, profile: Profile, seed: int) -> Finding:
-    """Compile an operation for a target, judge its code and execute it. An exception is a problem too."""
-    finding = Finding(label(sample), sample.instruction.name, profile.name, name)
-    return _examined(finding, compiler, lambda: make_case(sample, profile, seed))
+@dataclass(frozen=True)
+class Examiner:
+    """Examines operations on a target, on operands of a seed.
 
+    Lane-wise operations get so many lanes in whole tiles. An exception is a problem of its operation.
+    """
 
-def examine_chain(name: str, compiler: Compiler, chain: Chain) -> Finding:
-    """:func:`examine` of a program of several instructions."""
-    return _examined(Finding(chain.label, "chain", chain.profile.name, name), compiler, lambda: chain)
+    target: str
+    compiler: Compiler
+    executor: Executor
+    seed: int = 0
+    lanes: int = 1
 
+    def operation(self, sample: Sample, profile: Profile, number: int) -> Finding:
+        """Compile an operation, judge its code and execute it."""
+        instruction = sample.instruction
+        lane_wise = instruction.lanes == "same"
+        finding = Finding(label(sample), instruction.name, profile.name, self.target, number, lane_wise)
+        batch = batch_of(self.lanes) if lane_wise else BATCH
+        return self._examined(finding, lambda: make_case(sample, profile, self.seed, batch))
 
-def _examined(finding: Finding, compiler: Compiler, make: Callable[[], Case | Chain]) -> Finding:
-    try:
-        case = make()
-        given = arguments(case.given)
-        leaves, structure = jax.tree.flatten(given)
-        code = compiler.compile(_function(case, structure), leaves)
-        _judge(finding, code)
-        _execute(finding, case, code, [np.asarray(leaf) for leaf in leaves])
-    except Exception as error:
-        # One operation that cannot be compiled must not hide the others.
-        text = str(error).splitlines()
-        finding.problems.append(f"{type(error).__name__}: {text[0] if text else ''}")
-    return finding
+    def chain(self, chain: Chain) -> Finding:
+        """:meth:`operation` of a program of several instructions."""
+        return self._examined(Finding(chain.label, "chain", chain.profile.name, self.target), lambda: chain)
+
+    def _examined(self, finding: Finding, make: Callable[[], Case | Chain]) -> Finding:
+        try:
+            case = make()
+            given = arguments(case.given)
+            finding.batch = batch_size(case.given)
+            leaves, structure = jax.tree.flatten(given)
+            code = self.compiler.compile(_function(case, structure), leaves)
+            _judge(finding, code)
+            self._execute(finding, case, code, [np.asarray(leaf) for leaf in leaves])
+        except Exception as error:
+            # One operation that cannot be compiled must not hide the others.
+            text = str(error).splitlines()
+            finding.problems.append(f"{type(error).__name__}: {text[0] if text else ''}")
+        return finding
+
+    def _execute(
+        self, finding: Finding, case: Case | Chain, code: Code, leaves: Sequence[NDArray[Any]]
+    ) -> None:
+        """Execute the code here and compare every lane with the interpreter."""
+        try:
+            executions = self.executor.results(code, leaves)
+        except Refused as refusal:
+            finding.executed = f"refused: {refusal}"
+            return
+        _compare(finding, case, executions)
+        finding.executed = "differs" if finding.different else "equal"
+        if finding.different:
+            finding.problems.append(f"bits: {finding.different} of {finding.lanes} lanes differ")
 
 
 def _names(case: Case | Chain) -> list[str]:
@@ -113,27 +151,17 @@ def _judge(finding: Finding, code: Code) -> None:
         finding.problems.append(f"scratch: {finding.scratch} bytes for {finding.arguments} of arguments")
 
 
-def _execute(finding: Finding, case: Case | Chain, code: Code, leaves: Sequence[NDArray[Any]]) -> None:
-    """Execute the code here and compare every lane with the interpreter."""
-    try:
-        execution = Execution(read(code.hlo), code.llvm)
-        for coarse in COARSE if execution.host.is_coarse else COARSE[:1]:
-            _compare(finding, case, execution.run(leaves, coarse))
-    except Refused as refusal:
-        finding.executed = f"refused: {refusal}"
-        return
-    finding.executed = "differs" if finding.different else "equal"
-    if finding.different:
-        finding.problems.append(f"bits: {finding.different} of {finding.lanes} lanes differ")
-
-
-def _compare(finding: Finding, case: Case | Chain, results: Sequence[NDArray[np.uint8]]) -> None:
-    for index in range(BATCH):
+def _compare(finding: Finding, case: Case | Chain, executions: Sequence[Sequence[NDArray[np.uint8]]]) -> None:
+    """Lanes differ that differ in any of the executions."""
+    for index in range(finding.batch):
         reference = case.reference(index)
-        for name, result in zip(_names(case), results, strict=True):
-            wanted, d = reference[name], case.dtype(name)
-            got = result.view(d.word).reshape(BATCH, *wanted.shape)[index]
-            bad = differing(d, got, wanted, case.ulp(name))
+        for place, name in enumerate(_names(case)):
+            wanted, d, ulp = reference[name], case.dtype(name), case.ulp(name)
+            arrays = (e[place].view(d.word).reshape(finding.batch, *wanted.shape)[index] for e in executions)
+            bad, other = np.zeros(wanted.shape, bool), np.zeros(wanted.shape, bool)
+            for got in arrays:
+                bad |= differing(d, got, wanted, ulp)
+                other |= got != wanted
             finding.lanes += bad.size
             finding.different += int(bad.sum())
-            finding.nan_bits += int(((got != wanted) & ~bad).sum()) if not case.ulp(name) else 0
+            finding.nan_bits += int((other & ~bad).sum()) if not ulp else 0

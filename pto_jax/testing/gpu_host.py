@@ -6,17 +6,14 @@ Between this and a GPU remain the selection of instructions, whose result the PT
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .gpu_translation import Kernel, kernels, translated
-
-#: Bytes of a thread's stack and of a barrier, and threads of a warp.
-_STACK, _BARRIER, _WARP = 1 << 18, 32, 32
+from . import gpu_threads
+from .gpu_translation import Kernel, Refused, kernels, translated
 
 
 class Host:
@@ -61,27 +58,11 @@ class Host:
     def run(self, name: str, buffers: Sequence[NDArray[np.uint8]]) -> None:
         """Execute every thread of a kernel on its buffers."""
         kernel, engine = self.kernels[name], self._engines[name]
-        types = [*[ctypes.c_void_p] * len(buffers), ctypes.c_int32]
-        call = ctypes.CFUNCTYPE(None, *types)(engine.get_function_address(f"run_{kernel.symbol}"))
         pointers = [b.ctypes.data for b in buffers]
         if not kernel.cooperative:
+            types = [*[ctypes.c_void_p] * len(buffers), ctypes.c_int32]
+            call = ctypes.CFUNCTYPE(None, *types)(engine.get_function_address(f"run_{kernel.symbol}"))
             call(*pointers, 0)
             return
-        _barriers(engine, kernel.threads)
-        size = threading.stack_size(_STACK)
-        threads = [threading.Thread(target=call, args=(*pointers, t)) for t in range(kernel.threads)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        threading.stack_size(size)
-
-
-def _barriers(engine: Any, threads: int) -> None:
-    """The barrier of a block and those of its warps."""
-    initialise = ctypes.CDLL(None).pthread_barrier_init
-    block, warps = (engine.get_global_value_address(n) for n in ("pto_block", "pto_warps"))
-    places = [(block, threads)]
-    places += [(warps + _BARRIER * i, min(_WARP, threads)) for i in range(-(-threads // _WARP))]
-    for address, count in places:
-        initialise(ctypes.c_void_p(address), None, ctypes.c_uint(count))
+        if not gpu_threads.run(engine, kernel.symbol, kernel.threads, pointers):
+            raise Refused("a barrier that not every thread reaches")

@@ -150,6 +150,10 @@ class Compiler:
             self._known[text] = self._compiled(lowered)
         return self._known[text]
 
+    def forget(self) -> None:
+        """Drop known code: its memory, for programs that are not to be expected again."""
+        self._known.clear()
+
     def _compiled(self, lowered: Any) -> Code:
         compiled = lowered.compile()
         memory = compiled.memory_analysis()

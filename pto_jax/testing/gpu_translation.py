@@ -1,8 +1,8 @@
 """LLVM code of GPU kernels as code for this machine: the device's parts are replaced.
 
 Thread and block numbers become parameters, NVVM's intrinsics LLVM's of the same meaning. Shared memory
-becomes global variables, of one block at a time, barriers those of POSIX threads, and a shuffle an exchange
-between two of them. What has no known meaning here is refused.
+becomes global variables, of one block at a time, barriers those of :mod:`.gpu_threads`, and a shuffle an
+exchange between two threads. What has no known meaning here is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .gpu_constants import respelled
+from .gpu_threads import BARRIERS, entry
 
 #: NVVM intrinsics and LLVM's of the same meaning: nearest even, subnormals kept.
 _SAME = {
@@ -56,21 +57,7 @@ _REDUCTIONS = {
     name: f" %both = call i32 @llvm.{function}.i32(i32 %so_far, i32 %next)\n"
     for name, function in {"min": "smin", "max": "smax", "umin": "umin", "umax": "umax"}.items()
 } | {name: f" %both = {name} i32 %so_far, %next\n" for name in ("add", "and", "or", "xor")}
-_BARRIERS = """@pto_block = global [32 x i8] zeroinitializer, align 8
-@pto_warps = global [32 x [32 x i8]] zeroinitializer, align 8
-@pto_exchange = global [1024 x i32] zeroinitializer
-declare i32 @pthread_barrier_wait(ptr)
-define void @pto_barrier() {
- %r = call i32 @pthread_barrier_wait(ptr @pto_block)
- ret void
-}
-define void @pto_warp_barrier(i32 %t) {
- %w = lshr i32 %t, 5
- %b = getelementptr [32 x [32 x i8]], ptr @pto_warps, i32 0, i32 %w
- %r = call i32 @pthread_barrier_wait(ptr %b)
- ret void
-}
-""" + "".join(
+_BARRIERS = BARRIERS + "".join(
     f"""define i32 @pto_shuffle_{name}(i32 %t, i32 %v, i32 %distance) {{
  %own = getelementptr [1024 x i32], ptr @pto_exchange, i32 0, i32 %t
  store i32 %v, ptr %own
@@ -135,7 +122,9 @@ def _transfers(bits: int, count: int) -> str:
     )
 
 
-_TRANSFERS = "".join(_transfers(bits, count) for bits in (8, 16, 32, 64) for count in (1, 2, 4, 8))
+_TRANSFERS = {
+    f"{bits}_{count}": _transfers(bits, count) for bits in (8, 16, 32, 64) for count in (1, 2, 4, 8)
+}
 
 
 class Refused(Exception):
@@ -217,7 +206,10 @@ def translated(text: str, found: Sequence[Kernel]) -> str:
     text = _as_functions(_without_assembly(text), found)
     text, used = _intrinsics(text)
     called = [f for name, f in _WARP_REDUCTIONS.items() if f"@pto_reduce_{name}(" in text]
-    parts = [text, *(_PLAIN[name] for name in used), _BARRIERS, *called, _TRANSFERS, *map(_run, found)]
+    called += [f for name, f in _TRANSFERS.items() if re.search(rf"@pto_(load|store)(_if)?_{name}\(", text)]
+    meeting = [k for k in found if k.cooperative]
+    parts = [text, *(_PLAIN[name] for name in used), *called, *([_BARRIERS] if meeting else ())]
+    parts += [*map(_run, found), *(entry(k.symbol, len(k.uses)) for k in meeting)]
     return "".join(parts)
 
 

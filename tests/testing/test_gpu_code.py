@@ -15,7 +15,7 @@ from pto_jax.examples import EXAMPLES
 from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.lowering.numerics import Numerics
 from pto_jax.profiles import A5
-from pto_jax.testing import gpu_code, gpu_findings, gpu_limits, gpu_program, gpu_target
+from pto_jax.testing import gpu_code, gpu_execution, gpu_findings, gpu_limits, gpu_program, gpu_target
 from pto_jax.testing.differential import make_case
 from pto_jax.testing.gpu_constants import respelled
 from pto_jax.testing.gpu_examples import ExampleCode
@@ -177,9 +177,10 @@ def _finding(monkeypatch: pytest.MonkeyPatch, ptx: str, bits: int = 0, scratch: 
             words.reshape(-1)[:bits] ^= 1
             return [np.frombuffer(words.tobytes(), np.uint8)]
 
-    monkeypatch.setattr(gpu_findings, "Execution", Execution)
+    monkeypatch.setattr(gpu_execution, "Execution", Execution)
     monkeypatch.setitem(gpu_limits.table()["launches"], "tadd", 16)
-    return gpu_findings.examine("h100", Compiler(), sample, A5, 0)  # type: ignore[arg-type]
+    examiner = gpu_findings.Examiner("h100", Compiler(), gpu_execution.Executor())  # type: ignore[arg-type]
+    return examiner.operation(sample, A5, 0)
 
 
 def test_right_code_has_no_problems(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +235,9 @@ def test_without_the_compiler_one_line_says_how_to_get_it(
     assert "this environment lacks llvmlite" in line and "pip install" in line and "gpu-check" in line
 
 
-@pytest.mark.parametrize("wrong", [["--only", "tno"], ["--sample", "0"], ["--jobs", "0"], ["--seed", "-1"]])
+@pytest.mark.parametrize(
+    "wrong", [["--only", "tno"], ["--sample", "0"], ["--jobs", "0"], ["--seed", "-1"], ["--lanes", "0"]]
+)
 def test_wrong_use_is_one_line(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert gpu_code.main(wrong) == 2
     (line,) = capsys.readouterr().err.splitlines()

@@ -160,6 +160,19 @@ def test_another_reduction_or_lane_gives_another_result(right: str, wrong: str) 
     assert not np.array_equal(result, _of_warps(given))
 
 
+def test_a_barrier_that_some_threads_do_not_reach_is_refused() -> None:
+    given = np.random.default_rng(1).integers(-999, 999, 64).astype(np.int32)
+    line = "  %5 = load i32, ptr %4, align 4\n"
+    some = "  %c = icmp ult i32 %3, 40\n  br i1 %c, label %a, label %b\na:\n"
+    meet = "  tail call void @llvm.nvvm.barrier0()\n  br label %b\nb:\n"
+    declared = "declare void @llvm.nvvm.barrier0() #1\n"
+    every = WARPS.replace(line, line + "  tail call void @llvm.nvvm.barrier0()\n") + declared
+    (result,) = _results(FUSION, every, given)
+    np.testing.assert_array_equal(result, _of_warps(given))
+    with pytest.raises(Refused, match="a barrier that not every thread reaches"):
+        _results(FUSION, WARPS.replace(line, line + some + meet) + declared, given)
+
+
 CALL = (
     "ENTRY %main () -> s32[] {{\n  ROOT %call = (s32[2,3,4]{{{order}}}, s8[64]{{0}}) custom-call(%x, %y), "
     'custom_call_target="{target}", backend_config={{"gemm_backend_config":{{"alpha_real":1,"beta":{beta},'
