@@ -209,13 +209,26 @@ def _triton(step: Step) -> str | None:
 
 
 def _grids(program: Program) -> dict[str, int]:
-    """Blocks of the Triton kernels by name, where only one dimension has several."""
-    found = {}
+    """Blocks of the Triton kernels by name, where only one dimension has several.
+
+    XLA's own have a block for each tile of the result, the first one where there are several.
+    """
+    blocks = {}
     for step in program.steps():
         name, sizes = _triton(step), re.findall(r"\bgrid_[xyz] = (\d+)", step.attributes)
+        tile = re.search(r'"output_tiles":\[\{"sizes":\[([^\]]*)\]', step.attributes)
         if name is not None and sizes[1:] == ["1", "1"]:
-            found[name] = int(sizes[0])
-    return found
+            blocks[name] = int(sizes[0])
+        elif step.operation == "fusion" and tile is not None:
+            extents = map(int, re.findall(r"\d+", tile[1]))
+            blocks[_own(step)] = prod(
+                -(-n // m) for n, m in zip(shapes(step.type)[0][1], extents, strict=True)
+            )
+    return blocks
+
+
+def _own(step: Step) -> str:
+    return re.sub(r"\W", "_", step.name)
 
 
 def _kernel_names(program: Program, host: Host) -> dict[str, str]:
@@ -223,7 +236,7 @@ def _kernel_names(program: Program, host: Host) -> dict[str, str]:
     names: dict[str, str] = {}
     shared: dict[str, str] = {}
     for step in program.steps():
-        own = _triton(step) or re.sub(r"\W", "_", step.name)
+        own = _triton(step) or _own(step)
         body = _body(program, step)
         if own in host.kernels:
             names[step.name] = own

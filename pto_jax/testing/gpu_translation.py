@@ -153,7 +153,7 @@ class Kernel:
 def kernels(text: str, grids: Mapping[str, int] | None = None) -> list[Kernel]:
     """The kernels of a module, with the launch dimensions that the ranges of its registers state.
 
-    Where they state none, ``grids`` has the number of blocks by kernel.
+    Where they state none, ``grids`` has the number of blocks by kernel; raises Refused if it has not.
     """
     ranges = dict(re.findall(r"^!(\d+) = !\{i32 0, i32 (\d+)\}", text, re.M))
     required = dict(re.findall(r"^attributes #(\d+) = .*\"nvvm\.reqntid\"=\"(\d+),1,1\"", text, re.M))
@@ -170,6 +170,8 @@ def kernels(text: str, grids: Mapping[str, int] | None = None) -> list[Kernel]:
         if unknown:
             raise Refused(f"register {', '.join(sorted(unknown))}")
         blocks, threads = (int(ranges[bounds[r]]) if r in bounds else 1 for r in ("ctaid.x", "tid.x"))
+        if "ctaid.x" not in bounds and "sreg.ctaid.x(" in part and head[1] not in (grids or {}):
+            raise Refused("an unknown number of blocks")
         blocks = (grids or {}).get(head[1], blocks)
         attribute = re.search(r"#(\d+)", part[head.end() - 8 :])
         if attribute is not None and threads == 1:

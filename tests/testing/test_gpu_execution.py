@@ -91,6 +91,34 @@ ENTRY %main (a: s32[64]) -> s32[64] {
   ROOT %loop_fusion = s32[64]{0} fusion(%a), kind=kLoop, calls=%warps
 }
 """
+#: Every block copies the four numbers of a tile and adds the block's number.
+TILES = """target triple = "nvptx64-nvidia-cuda"
+define ptx_kernel void @fusion_6(ptr readonly %0, ptr writeonly %1) #0 {
+  %3 = tail call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  %4 = tail call i32 @llvm.nvvm.read.ptx.sreg.tid.x(), !range !1
+  %5 = shl i32 %3, 2
+  %6 = or i32 %5, %4
+  %7 = getelementptr i32, ptr %0, i32 %6
+  %8 = load i32, ptr %7, align 4
+  %9 = add i32 %8, %3
+  %10 = getelementptr i32, ptr %1, i32 %6
+  store i32 %9, ptr %10, align 4
+  ret void
+}
+declare noundef i32 @llvm.nvvm.read.ptx.sreg.tid.x() #1
+declare noundef i32 @llvm.nvvm.read.ptx.sreg.ctaid.x() #1
+attributes #0 = { nounwind "nvvm.reqntid"="4,1,1" }
+!1 = !{i32 0, i32 4}
+"""
+TILED = """%tiles (p: s32[6,6]) -> s32[6,6] {
+  ROOT %p = s32[6,6]{1,0} parameter(0)
+}
+
+ENTRY %main (a: s32[6,6]) -> s32[6,6] {
+  %a = s32[6,6]{1,0} parameter(0)
+  ROOT %fusion.6 = s32[6,6]{1,0} fusion(%a), kind=kCustom, calls=%tiles, backend_config={CONFIG}
+}
+"""
 
 
 def _results(hlo: str, llvm: str, argument: NDArray[Any]) -> list[NDArray[np.int32]]:
@@ -135,6 +163,15 @@ def _of_warps(given: NDArray[np.int32]) -> NDArray[np.int32]:
     down = np.concatenate([warps[:, 3:], warps[:, 29:]], 1)
     total: NDArray[np.int32] = warps.min(1, keepdims=True) + 3 * warps[:, 5:6] + 5 * down
     return total.reshape(-1)
+
+
+def test_a_fusion_in_tiles_has_a_block_for_each() -> None:
+    tiles = '{"block_level_fusion_config":{"output_tiles":[{"sizes":["2","2"]}]}}'
+    numbers = np.arange(36, dtype=np.int32).reshape(6, 6)
+    (result,) = _results(TILED.replace("CONFIG", tiles), TILES, numbers)
+    assert (result == np.arange(36) + np.arange(36) // 4).all()
+    with pytest.raises(Refused, match="unknown number of blocks"):
+        _results(TILED.replace("CONFIG", "{}"), TILES, numbers)
 
 
 def test_threads_of_a_warp_reduce_and_read_each_other() -> None:
