@@ -64,6 +64,7 @@ def functions_of(code: CodeType) -> dict[Place, CodeType]:
 def _functions() -> Mapping[str, list[FunctionType]]:
     """The functions of each module that exist since import."""
     found: dict[str, list[FunctionType]] = {name: [] for name in modules()}
+    gc.unfreeze()  # Objects of the collection are frozen, and then not among all objects.
     for f in gc.get_objects():
         if isinstance(f, FunctionType) and (file := Path(f.__code__.co_filename)).is_relative_to(FOLDER):
             found.setdefault(_name(file), []).append(f)
