@@ -79,9 +79,9 @@ class Literal:
 def literals(root: Path) -> Iterator[Literal]:
     """Names of instructions in the strings of a tree, outside the class files and the data."""
     for one in all_literals(root):
-        if not is_class_file(one.file) and one.file not in DATA:
-            if (one.file, one.name) not in OTHER_MEANINGS:
-                yield one
+        is_data = one.file in DATA or (one.file, one.name) in OTHER_MEANINGS
+        if not is_class_file(one.file) and not is_data:
+            yield one
 
 
 @cache
