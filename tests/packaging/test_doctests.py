@@ -20,6 +20,7 @@ SLOW = frozenset(
         "lockstep.stream",
         "lockstep.table",
         "lockstep.tables",
+        "nn",
     )
 )
 
