@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -77,11 +78,16 @@ class Literal:
 
 def literals(root: Path) -> Iterator[Literal]:
     """Names of instructions in the strings of a tree, outside the class files and the data."""
-    for module in modules(root).values():
-        if not is_class_file(module.file) and module.file not in DATA:
-            for line, name in named(module):
-                if (module.file, name) not in OTHER_MEANINGS:
-                    yield Literal(module.file, line, name)
+    for one in all_literals(root):
+        is_data = one.file in DATA or (one.file, one.name) in OTHER_MEANINGS
+        if not is_class_file(one.file) and not is_data:
+            yield one
+
+
+@cache
+def all_literals(root: Path) -> tuple[Literal, ...]:
+    """Names of instructions in all strings of a tree, which is read once."""
+    return tuple(Literal(m.file, *found) for m in modules(root).values() for found in named(m))
 
 
 def is_class_file(file: str) -> bool:
@@ -148,7 +154,7 @@ def test_files_of_data_are_few_and_say_why() -> None:
 
 
 def test_files_of_data_and_words_of_other_meanings_are_there() -> None:
-    there = {(module.file, name) for module in modules(ROOT).values() for _, name in named(module)}
+    there = {(one.file, one.name) for one in all_literals(ROOT)}
     assert DATA.keys() - {file for file, _ in there} == set(), "to be deleted from DATA"
     assert OTHER_MEANINGS.keys() - there == set(), "to be deleted from OTHER_MEANINGS"
 

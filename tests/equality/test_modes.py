@@ -42,14 +42,17 @@ from tests.covering import covering, types_shown
 #: Samples in one compilation.
 TOGETHER = 16
 #: One instruction of every kind of rule; the others are compiled for minutes.
-QUICK = frozenset("tadd tshls tcmp trowsum tcolexpand tmov tsort32 tmatmul".split())
+QUICK = frozenset("tadd tshls tcmp trowsum tcolexpand".split())
+#: Instructions of further kinds, which are compiled for seconds.
+SLOW = frozenset({"tmatmul", "tmov", "tsort32"})
 
 
 def _instructions() -> Iterator[Any]:
     for name, instruction in isa.instructions().items():
         profiles = (next(legal_samples(instruction, p), None) for p in PROFILES.values())
         if computes(instruction) and any(profiles):
-            marks = () if name in QUICK else (pytest.mark.slow, pytest.mark.nightly)
+            nightly = () if name in SLOW else (pytest.mark.nightly,)
+            marks = () if name in QUICK else (pytest.mark.slow, *nightly)
             yield pytest.param(instruction, id=name, marks=marks)
 
 

@@ -23,17 +23,17 @@ def normal(*shape: int) -> np.ndarray[Any, Any]:
     return DRAW.standard_normal(shape).astype(np.float32)
 
 
-SIZES = ((131, 300, 17), (5, 33, 11), (1, 1, 1), (16, 64, 32), (3, 130, 300))
-#: Formats whose quick test has several blocks; the others have one.
-MANY_BLOCKS = frozenset({"int8", "mx"})
+SIZES = ((131, 300, 17), (5, 33, 11), (1, 1, 1), (16, 64, 32), (3, 130, 300), (5, 260, 7))
+#: Formats whose quick test has several blocks, along all axes or along K; the others have one.
+QUICK_SIZES = {"int8": (131, 300, 17), "mx": (5, 260, 7)}
 
 
 @pytest.mark.parametrize(
     ("format", "rows", "k", "n"),
     [
-        pytest.param(f, *size, marks=() if i == (f not in MANY_BLOCKS) else pytest.mark.slow)
+        pytest.param(f, *size, marks=() if size == QUICK_SIZES.get(f, SIZES[1]) else pytest.mark.slow)
         for f in FORMAT_NAMES
-        for i, size in enumerate(SIZES)
+        for size in SIZES
     ],
 )
 def test_values_are_those_of_numpy(format: str, rows: int, k: int, n: int) -> None:

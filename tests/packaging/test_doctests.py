@@ -19,6 +19,7 @@ SLOW = frozenset(
         "lockstep.stream",
         "lockstep.table",
         "lockstep.tables",
+        "nn",
     )
 )
 

@@ -110,7 +110,9 @@ def test_a_tile_is_no_buffer() -> None:
 def test_kernels_programs_and_arguments_show_one_short_line(name: str) -> None:
     program, grid = pto.load(EXAMPLES[name].path), EXAMPLES[name].grid
     kernel = pto.compile(program, checks=True, grid=grid)
-    for shown in (repr(kernel), repr(program), *map(repr, kernel.arguments)):
+    for text in (repr(kernel), repr(program), *map(repr, kernel.arguments)):
+        # Checkouts are in folders with names of any length.
+        shown = text.replace(str(EXAMPLES[name].path), "")
         assert len(shown) < 400 and "\n" not in shown and "DType" not in shown
     function = kernel.function
     assert repr(kernel).startswith(f"<Kernel {function.name}({function.args[0].name}: ")
