@@ -47,7 +47,7 @@ def _not_simulated(call: Call) -> str | None:
         return "a scratch tile of another type than dst; the simulator has no such overload"
     if name in _BY_VALUE and call.mode == "auto":
         return "the simulator takes its tiles by value, which auto mode does not allow (use manual)"
-    if name in _BY_VALUE and len({valid_sizes(call.tile(n)) for n in ("dst", "src")}) > 1:
+    if name in _EQUAL_SIZES and len({valid_sizes(call.tile(n)) for n in ("dst", "src")}) > 1:
         return "dst and src have other valid sizes in their types; the simulator takes equal ones"
     return None
 
@@ -320,6 +320,7 @@ _OF_ONE_TYPE: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "tdequant": (("scale", "offset"),),
 }
 _BY_VALUE = frozenset({"tsqrt"})
+_EQUAL_SIZES = frozenset({"tsqrt", "trsqrt"})
 _SCRATCH_LIKE_RESULT = frozenset({"txors", "trems"})
 # Instructions by name: how the C++ interface spells each of them is no property of the instruction.
 _NO_PHASE = frozenset({"tmatmul.acc", "tmatmul.bias"})

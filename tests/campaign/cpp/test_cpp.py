@@ -292,6 +292,10 @@ func.func @part(%a: !pto.tensor_view<16x16xf32>, %b: !pto.tensor_view<16x16xf32>
             "tsqrt: dst and src have other valid sizes in their types",
         ),
         (
+            f"pto.trsqrt ins(%a : {T}) outs(%d : {T.replace('v_row=16', 'v_row=15')})",
+            "trsqrt: dst and src have other valid sizes in their types",
+        ),
+        (
             f"pto.tdequant ins(%a, %b, %c : {T.replace('f32', 'i32')}, {T}, "
             f"{T.replace('rows=16', 'rows=32')}) outs(%d : {T})",
             "tdequant: scale and offset of several types",
