@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32, DType
+from pto_jax.ir.dtypes import F16, F32, DType
 
 from . import bits, formulas
 from .numerics import ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
@@ -22,7 +22,7 @@ from .platforms import expected
 from .slicing import slice_at
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float as Floating, Float64, Int, Int32, Shaped, UInt
+    from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt
 
     from .arrays import Size
 
@@ -35,6 +35,7 @@ STEP = 16
 PARTS = 8
 #: As STEP on GPUs, where every trip is a kernel launch.
 NATIVE_STEP = 128
+_F16_LARGEST, _F32_INFINITY = np.uint32(0x477FE000), np.uint32(0x7F800000)
 
 
 def mask_lines(
@@ -67,10 +68,14 @@ def left_fold(
         values = a.single(source.decode(lines))
         return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=axis))
     native = isinstance(a, NativeFloat)
-    start = _start(lines, operation, axis, np.float32 if native else np.float64)
-    step = _step(a, source, operation)
+    half = not native and a.dtype == source.dtype == F16
+    start = _start(lines, operation, axis, np.float32 if native or half else np.float64)
+    step = _step_half(operation) if half else _step(a, source, operation)
     total = _folded(step, start, lines, axis, NATIVE_STEP if native else STEP)
-    words = a.encode(total if native else Real(total))
+    if half:
+        words = bits.f32_to_f16(lax.bitcast_convert_type(total, np.uint32))
+    else:
+        words = a.encode(total if native else Real(total))
     return positive_zero(words, a.dtype) if operation == "add" else words
 
 
@@ -132,6 +137,31 @@ def _step(a: ExactFloat | NativeFloat, source: Float, operation: Operation) -> S
     if operation == "mul":
         return lambda x, word: bits.settle32(lax.mul(x, bits.decode(word, source.dtype)))
     return lambda x, word: _settle_sum(lax.add(x, bits.decode(word, source.dtype)))
+
+
+def _step_half(operation: Operation) -> Step:
+    """:func:`_step` of float16 in float32, which holds products exactly and has no subnormals among them."""
+    combine = lax.add if operation == "add" else lax.mul
+
+    def step(x: Float32[Array, " lanes"], word: UInt[Array, " lanes"]) -> Float32[Array, " lanes"]:
+        y = lax.bitcast_convert_type(bits.f16_to_f32(word), np.float32)
+        value = combine(x, y)
+        words = lax.bitcast_convert_type(value, np.uint32)
+        magnitude = lax.bitwise_and(words, np.uint32(0x7FFFFFFF))
+        odd = lax.bitwise_and(lax.shift_right_logical(magnitude, np.uint32(13)), np.uint32(1))
+        rounded = lax.bitwise_and(magnitude + np.uint32(0xFFF) + odd, np.uint32(0xFFFFE000))
+        rounded = bits.where(lax.gt(rounded, _F16_LARGEST), _F32_INFINITY, rounded)
+        rounded = lax.select(lax.gt(magnitude, _F32_INFINITY), magnitude, rounded)
+        sign = lax.bitwise_and(words, np.uint32(1 << 31))
+        normal = lax.bitcast_convert_type(lax.bitwise_or(rounded, sign), np.float32)
+        small = value
+        if operation == "mul":
+            # Sums below the normal range are on the grid already.
+            small = lax.round(value * np.float32(2.0**24), lax.RoundingMethod.TO_NEAREST_EVEN)
+            small = small * np.float32(2.0**-24)
+        return lax.select(lax.lt(magnitude, np.uint32(113 << 23)), small, normal)
+
+    return step
 
 
 def _settle_sum(r: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
