@@ -8,6 +8,7 @@ told, that axis. Lines beyond a valid region are replaced by the operation's ide
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ from pto_jax.ir.dtypes import F16, F32, DType
 
 from . import bits, formulas
 from .numerics import ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
-from .platforms import expected
+from .platforms import apart, expected
 from .slicing import slice_at
 
 if TYPE_CHECKING:
@@ -190,18 +191,24 @@ def tree_sum(
     count: Array = jnp.asarray(size, np.int32)
     alone, single = lines[0], count == 1
     while lines.shape[0] > 1:
-        lines = jnp.pad(lines, ((0, lines.shape[0] % 2), (0, 0)))
-        half = lax.shift_right_logical(count, np.int32(1))
-        sums = formulas.binary(a, "add", lines[0::2], lines[1::2])
-        more = formulas.binary(a, "add", sums, pick(lines, count - np.int32(1)))
-        target = np.int32(0) if odd == "first" else half - np.int32(1)
-        line = lax.broadcasted_iota(np.int32, sums.shape, 0)
-        sums = jnp.where((line == target) & (count & np.int32(1) == 1), more, sums)
-        lines = jnp.where(count > 1, sums, lines[: sums.shape[0]])
-        count = jnp.where(count > 1, half, count)
+        lines = apart(partial(_pair_sums, a, odd, count), lines, size)
+        count = jnp.where(count > 1, lax.shift_right_logical(count, np.int32(1)), count)
     if odd == "last":
         alone = positive_zero(a.encode(a.decode(alone)), a.dtype)
     return jnp.where(single, alone, lines[0])
+
+
+def _pair_sums(
+    a: Float, odd: Literal["first", "last"], count: Int32[Array, ""], lines: UInt[Array, "lines lanes"]
+) -> UInt[Array, "sums lanes"]:
+    """One level of :func:`tree_sum`; a single line stays as it is."""
+    lines = jnp.pad(lines, ((0, lines.shape[0] % 2), (0, 0)))
+    sums = formulas.binary(a, "add", lines[0::2], lines[1::2])
+    target = np.int32(0) if odd == "first" else lax.shift_right_logical(count, np.int32(1)) - np.int32(1)
+    more = formulas.binary(a, "add", sums, pick(lines, count - np.int32(1)))
+    line = lax.broadcasted_iota(np.int32, sums.shape, 0)
+    sums = jnp.where((line == target) & (count & np.int32(1) == 1), more, sums)
+    return jnp.where(count > 1, sums, lines[: sums.shape[0]])
 
 
 def first_extreme(

@@ -130,7 +130,7 @@ def _hif8_exponent(
     """Of float32 magnitudes: the exponent, its size, and how many bits of the fraction HiFloat8 drops."""
     exponent = lax.bitcast_convert_type(a >> U32(23), np.int32) - np.int32(127)
     size = lax.bitcast_convert_type(lax.abs(exponent), U32)
-    drop = U32(20)
+    drop = lax.full_like(a, U32(20))
     for most in (3, 7, 15):
         drop = drop + lax.convert_element_type(size > U32(most), U32)
     return exponent, size, drop
