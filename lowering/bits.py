@@ -297,25 +297,10 @@ def _limits(dtype: DType) -> tuple[int, int | None]:
     return infinity - 1, infinity
 
 
-@cache
-def _hif8_thresholds() -> tuple[UInt32[np.ndarray, " midpoints"], UInt8[np.ndarray, " codes"]]:
-    """float32 bits of the midpoints between neighbouring magnitudes, and the codes in value order."""
-    values = np.array([_hif8_value(c) for c in range(128)])
-    codes = np.flatnonzero(np.isfinite(values))
-    codes = codes[np.argsort(values[codes])]
-    ordered = values[codes]
-    midpoints = ((ordered[:-1] + ordered[1:]) / 2).astype(np.float32)
-    return midpoints.view(np.uint32), codes.astype(np.uint8)
-
-
 def _nearest_hif8(single: UInt32[Array, "*shape"], mode: RoundMode, saturate: bool) -> UInt8[Array, "*shape"]:
     """The nearest HiFloat8 code; ties go away from zero under ROUND, else to the even code."""
-    midpoints, codes = (jnp.asarray(t) for t in _hif8_thresholds())
     a = single & _ABS
-    below = codes[jnp.sum(a[..., None] > midpoints, axis=-1, dtype=np.int32)]
-    above = codes[jnp.sum(a[..., None] >= midpoints, axis=-1, dtype=np.int32)]
-    tie_up = (above & np.uint8(1)) == np.uint8(0)
-    code = above if mode == RoundMode.ROUND else jnp.where(tie_up, above, below)
+    code = lax.convert_element_type(small_floats.hif8(a, mode), np.uint8)
     # The value after 2^15 would be 1.5 * 2^15, whose code is the infinity.
     halfway = np.float32(1.25 * 2.0**15).view(np.uint32)
     over = a >= halfway if mode == RoundMode.ROUND else a > halfway

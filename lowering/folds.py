@@ -8,21 +8,22 @@ told, that axis. Lines beyond a valid region are replaced by the operation's ide
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32, DType
+from pto_jax.ir.dtypes import F16, F32, DType
 
 from . import bits, formulas
 from .numerics import ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
-from .platforms import expected
+from .platforms import apart, expected
 from .slicing import slice_at
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float as Floating, Float64, Int, Int32, Shaped, UInt
+    from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt
 
     from .arrays import Size
 
@@ -35,6 +36,7 @@ STEP = 16
 PARTS = 8
 #: As STEP on GPUs, where every trip is a kernel launch.
 NATIVE_STEP = 128
+_F16_LARGEST, _F32_INFINITY = np.uint32(0x477FE000), np.uint32(0x7F800000)
 
 
 def mask_lines(
@@ -67,10 +69,14 @@ def left_fold(
         values = a.single(source.decode(lines))
         return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=axis))
     native = isinstance(a, NativeFloat)
-    start = _start(lines, operation, axis, np.float32 if native else np.float64)
-    step = _step(a, source, operation)
+    half = not native and a.dtype == source.dtype == F16
+    start = _start(lines, operation, axis, np.float32 if native or half else np.float64)
+    step = _step_half(operation) if half else _step(a, source, operation)
     total = _folded(step, start, lines, axis, NATIVE_STEP if native else STEP)
-    words = a.encode(total if native else Real(total))
+    if half:
+        words = bits.f32_to_f16(lax.bitcast_convert_type(total, np.uint32))
+    else:
+        words = a.encode(total if native else Real(total))
     return positive_zero(words, a.dtype) if operation == "add" else words
 
 
@@ -134,6 +140,31 @@ def _step(a: ExactFloat | NativeFloat, source: Float, operation: Operation) -> S
     return lambda x, word: _settle_sum(lax.add(x, bits.decode(word, source.dtype)))
 
 
+def _step_half(operation: Operation) -> Step:
+    """:func:`_step` of float16 in float32, which holds products exactly and has no subnormals among them."""
+    combine = lax.add if operation == "add" else lax.mul
+
+    def step(x: Float32[Array, " lanes"], word: UInt[Array, " lanes"]) -> Float32[Array, " lanes"]:
+        y = lax.bitcast_convert_type(bits.f16_to_f32(word), np.float32)
+        value = combine(x, y)
+        words = lax.bitcast_convert_type(value, np.uint32)
+        magnitude = lax.bitwise_and(words, np.uint32(0x7FFFFFFF))
+        odd = lax.bitwise_and(lax.shift_right_logical(magnitude, np.uint32(13)), np.uint32(1))
+        rounded = lax.bitwise_and(magnitude + np.uint32(0xFFF) + odd, np.uint32(0xFFFFE000))
+        rounded = bits.where(lax.gt(rounded, _F16_LARGEST), _F32_INFINITY, rounded)
+        rounded = lax.select(lax.gt(magnitude, _F32_INFINITY), magnitude, rounded)
+        sign = lax.bitwise_and(words, np.uint32(1 << 31))
+        normal = lax.bitcast_convert_type(lax.bitwise_or(rounded, sign), np.float32)
+        small = value
+        if operation == "mul":
+            # Sums below the normal range are on the grid already.
+            small = lax.round(value * np.float32(2.0**24), lax.RoundingMethod.TO_NEAREST_EVEN)
+            small = small * np.float32(2.0**-24)
+        return lax.select(lax.lt(magnitude, np.uint32(113 << 23)), small, normal)
+
+    return step
+
+
 def _settle_sum(r: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
     """:func:`bits.settle32` for sums: below the normal range they are on the grid already."""
     normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
@@ -160,18 +191,24 @@ def tree_sum(
     count: Array = jnp.asarray(size, np.int32)
     alone, single = lines[0], count == 1
     while lines.shape[0] > 1:
-        lines = jnp.pad(lines, ((0, lines.shape[0] % 2), (0, 0)))
-        half = lax.shift_right_logical(count, np.int32(1))
-        sums = formulas.binary(a, "add", lines[0::2], lines[1::2])
-        more = formulas.binary(a, "add", sums, pick(lines, count - np.int32(1)))
-        target = np.int32(0) if odd == "first" else half - np.int32(1)
-        line = lax.broadcasted_iota(np.int32, sums.shape, 0)
-        sums = jnp.where((line == target) & (count & np.int32(1) == 1), more, sums)
-        lines = jnp.where(count > 1, sums, lines[: sums.shape[0]])
-        count = jnp.where(count > 1, half, count)
+        lines = apart(partial(_pair_sums, a, odd, count), lines, size)
+        count = jnp.where(count > 1, lax.shift_right_logical(count, np.int32(1)), count)
     if odd == "last":
         alone = positive_zero(a.encode(a.decode(alone)), a.dtype)
     return jnp.where(single, alone, lines[0])
+
+
+def _pair_sums(
+    a: Float, odd: Literal["first", "last"], count: Int32[Array, ""], lines: UInt[Array, "lines lanes"]
+) -> UInt[Array, "sums lanes"]:
+    """One level of :func:`tree_sum`; a single line stays as it is."""
+    lines = jnp.pad(lines, ((0, lines.shape[0] % 2), (0, 0)))
+    sums = formulas.binary(a, "add", lines[0::2], lines[1::2])
+    target = np.int32(0) if odd == "first" else lax.shift_right_logical(count, np.int32(1)) - np.int32(1)
+    more = formulas.binary(a, "add", sums, pick(lines, count - np.int32(1)))
+    line = lax.broadcasted_iota(np.int32, sums.shape, 0)
+    sums = jnp.where((line == target) & (count & np.int32(1) == 1), more, sums)
+    return jnp.where(count > 1, sums, lines[: sums.shape[0]])
 
 
 def first_extreme(

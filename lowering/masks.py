@@ -17,6 +17,7 @@ from pto_jax.ir.types import BLayout, CmpMode
 
 from . import region
 from .numerics import Integer
+from .platforms import apart
 from .rules import Context, Inputs, Lanes
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def pack(flags: Mask, dtype: np.dtype) -> UInt[Array, "rows words"]:
     rows, cols = flags.shape
     count = -(-cols // width)
     padded = jnp.pad(flags, ((0, 0), (0, count * width - cols))).reshape(rows, count, width)
-    weights = np.arange(width, dtype=dtype)
+    weights = lax.broadcasted_iota(dtype, (1, 1, width), 2)
     shifted = lax.convert_element_type(padded, dtype) << weights
     packed: Array = lax.reduce(shifted, dtype.type(0), lax.bitwise_or, (2,))
     return packed
@@ -70,7 +71,8 @@ def store_rows(c: Context, inputs: Inputs, flags: Bool[Array, "src_rows src_cols
     """
     t, source = c.tile("dst"), lanes(inputs, "src0")
     old = lanes(inputs, "dst").words
-    packed = region.fit(pack(flags, old.dtype), t.shape, old.dtype.type(0))
+    packed = apart(lambda flags: pack(flags, old.dtype), flags, source.v_row)
+    packed = region.fit(packed, t.shape, old.dtype.type(0))
     v_row, v_col = region.sizes(c.tile("src0"), source)
     width = old.dtype.itemsize * 8
     step = width if c.profile != "a5" else 256 if c.dtype("src0").bits == 8 else 128

@@ -14,7 +14,8 @@ from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
-from jax import Array
+import numpy as np
+from jax import Array, lax
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
@@ -22,6 +23,8 @@ from .words import x64
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
+
+    from .arrays import Size
 
 #: A function of arrays that gives arrays.
 Flat: TypeAlias = "Callable[..., Sequence[Shaped[Array, '...']]]"
@@ -72,6 +75,30 @@ def expecting(platform: str) -> Iterator[None]:
         yield
     finally:
         _expected.reset(token)
+
+
+def apart(
+    code: Callable[[Shaped[Array, "..."]], Shaped[Array, "..."]],
+    words: Shaped[Array, "..."],
+    size: Size | int | None,
+) -> Shaped[Array, "..."]:
+    """``code(words)``; on CPUs compiled for itself, where only execution knows ``size``, 0 or more.
+
+    A loop that pads or places a result computes it inside, behind a branch and so without vector
+    instructions. XLA merges no loops with those in a conditional, and cannot know that it is always taken.
+    The code must close over no constant array: under vmap inside shard_map it would vary twice.
+    """
+    if size is None or isinstance(size, int) or expected() != "cpu":
+        return code(words)
+    result = jax.eval_shape(code, words)
+
+    def never(words: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+        # Derived from an input: shard_map tracks over which axes results vary.
+        some = lax.convert_element_type(words.reshape(-1)[0], result.dtype)
+        return lax.broadcast(some, result.shape)
+
+    taken: Array = lax.cond(lax.ge(size, np.int32(0)), code, never, words)
+    return taken
 
 
 def by_platform(primary: Callable[..., Any], **others: Callable[..., Any]) -> Callable[..., Any]:

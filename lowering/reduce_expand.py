@@ -13,6 +13,7 @@ from pto_jax.ir.dtypes import F32, DType
 
 from . import bits, convert, folds, formulas, masks
 from .numerics import Integer
+from .platforms import apart
 from .region import all_ones, fit, flush, mask, merge, operand, sizes
 from .rules import Context, Inputs, Outputs, rule
 
@@ -104,11 +105,16 @@ def _accumulate(
         )
     if c.attrs.get("isBinary") and c.profile != "cpu_sim":
         lines, size = source_lines(c, inputs, along)
-        return folds.tree_sum(a, lines, size, odd="first" if c.profile == "a2a3" else "last")
+        odd: Literal["first", "last"] = "first" if c.profile == "a2a3" else "last"
+        return folds.tree_sum(a, lines, size, odd)
     given = c.arithmetic("src")
     assert not isinstance(given, Integer)
-    words = folds.mask_lines(words, size, folds.identity(operation, source), axis)
-    return folds.left_fold(a, given, operation, words, axis)
+
+    def fold(words: Words) -> UInt[Array, " lanes"]:
+        words = folds.mask_lines(words, size, folds.identity(operation, source), axis)
+        return folds.left_fold(a, given, operation, words, axis)
+
+    return apart(fold, words, size)
 
 
 for _along in _BOTH:

@@ -15,7 +15,7 @@ from pto_jax.ir.dtypes import DType
 from pto_jax.ir.types import RoundMode
 
 if TYPE_CHECKING:
-    from jaxtyping import UInt8, UInt32
+    from jaxtyping import Int32, UInt8, UInt32
 
 U32 = np.uint32
 _INF, _NAN = U32(0x7F800000), U32(0x7FC00000)
@@ -99,3 +99,38 @@ def _round_shift(
         case _:
             up = (rest > half) | ((rest == half) & ((quotient & U32(1)) == U32(1)))
     return quotient + lax.convert_element_type(up, np.uint32)
+
+
+def hif8(a: UInt32[Array, "*shape"], mode: RoundMode) -> UInt32[Array, "*shape"]:
+    """HiFloat8 codes of float32 magnitudes, nearest; of those above 2^15 and of NaN, any code.
+
+    Ties go away from zero under ROUND, else to the even code.
+    """
+    drop = _hif8_exponent(a)[2]
+    half = U32(1) << (drop - U32(1))
+    # Below the normal range codes count powers of two, and the exponent's last bit is the code's.
+    add = half if mode == RoundMode.ROUND else half - U32(1) + ((a >> drop) & U32(1))
+    value = ((a + add) >> drop) << drop
+    exponent, size, drop = _hif8_exponent(value)
+    below = lax.convert_element_type(exponent < np.int32(0), U32)
+    fraction = (value & U32(0x7FFFFF)) >> drop
+    wide = (drop << U32(5)) + (size << (U32(23) - drop)) + (below << U32(4)) - U32(19 * 32 + 16)
+    narrow = (size + below + U32(1)) << U32(3)
+    code = jnp.where(size < U32(2), narrow, wide) + fraction
+    tiny = lax.bitcast_convert_type(exponent + np.int32(23), U32)
+    code = jnp.where(exponent < np.int32(-15), tiny, code)
+    # Half of the smallest magnitude, 2^-22, rounds to it or to zero.
+    least = a >= U32(104 << 23) if mode == RoundMode.ROUND else a > U32(104 << 23)
+    return jnp.where(a < U32(105 << 23), lax.convert_element_type(least, U32), code)
+
+
+def _hif8_exponent(
+    a: UInt32[Array, "*shape"],
+) -> tuple[Int32[Array, "*shape"], UInt32[Array, "*shape"], UInt32[Array, "*shape"]]:
+    """Of float32 magnitudes: the exponent, its size, and how many bits of the fraction HiFloat8 drops."""
+    exponent = lax.bitcast_convert_type(a >> U32(23), np.int32) - np.int32(127)
+    size = lax.bitcast_convert_type(lax.abs(exponent), U32)
+    drop = lax.full_like(a, U32(20))
+    for most in (3, 7, 15):
+        drop = drop + lax.convert_element_type(size > U32(most), U32)
+    return exponent, size, drop
