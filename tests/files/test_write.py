@@ -21,13 +21,18 @@ from pto_jax.files import folder_replacing, load_arrays, replacing, save_arrays,
 
 @contextmanager
 def small_disk(size: int = 1000) -> Iterator[None]:
-    """No file can grow beyond some bytes: writing fails as on a full disk, after a part was written."""
+    """No file can grow beyond some bytes: writing fails as on a full disk, after a part was written.
+
+    The compiled form of a module that is imported meanwhile would be cut off, and read so ever after.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = bytecode
 
 
 def names(folder: Path) -> list[str]:
