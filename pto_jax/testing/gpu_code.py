@@ -138,7 +138,9 @@ def run(work: Work, jobs: int = 1, store: Store | None = None) -> list[Finding]:
     """The findings of the work; those that a store has are taken from there, others are added to it."""
     from .differential import label
 
-    keys = [[(label(s), p.name, t, number) for t in work.targets] for s, p, number in work.operations]
+    keys: list[list[tuple[str, str, str, int]]] = [
+        [(label(s), p.name, t, number) for t in work.targets] for s, p, number in work.operations
+    ]
     known = store.known if store is not None else {}
     places = [i for i, several in enumerate(keys) if not known.keys() >= set(several)]
     listed = {key for several in keys for key in several}

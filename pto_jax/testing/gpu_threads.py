@@ -174,7 +174,7 @@ def run(engine: Any, symbol: str, threads: int, buffers: list[int]) -> bool:
     _addresses(engine, "pto_bytes", 1)[0] = _CONTEXT
     _addresses(engine, "pto_buffers", len(buffers))[:] = buffers
     begin = ctypes.CFUNCTYPE(ctypes.c_int32)(engine.get_function_address("pto_start"))
-    return begin() == 0
+    return int(begin()) == 0
 
 
 def _numbers(engine: Any, name: str, count: int) -> Any:
