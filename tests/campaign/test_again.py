@@ -30,6 +30,7 @@ def again() -> Again:
     return made
 
 
+@pytest.mark.slow
 def test_cases_of_every_preset_are_the_same_in_both_processes(again: Again) -> None:
     cases = [generate(5, i, options) for i, options in enumerate(PRESETS.values())]
     assert Counter(compare_case(case, Oracle(), again).kind for case in cases) == {"equal": len(cases)}

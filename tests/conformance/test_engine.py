@@ -51,6 +51,7 @@ def _beyond(results: tuple[CaseResult, ...]) -> list[CaseResult]:
     return [r for r in results if r.status not in REQUIRED or r.max_ulp > 1]
 
 
+@pytest.mark.slow
 def test_a_batch_of_cases_gives_what_each_of_them_gives_alone() -> None:
     recorded = [case for name in ("tadd", "tload") for case in load_file(GOLDEN / f"{name}.npz")[::30]]
     cases = [case for case in recorded if unsupported_reason(case) is None]

@@ -283,6 +283,7 @@ def test_cases_are_emitted_as_intrinsics() -> None:
     assert "TCLAMPADD(d, a, b, s);" in translate(fragment("cpu_sim"), ("d",), "auto").device
 
 
+@pytest.mark.slow
 def test_a_campaign_in_other_processes_loads_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

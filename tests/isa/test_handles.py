@@ -307,6 +307,7 @@ def refused_by_every_way_to_run(
     assert re.search(refused, capsys.readouterr().err)
 
 
+@pytest.mark.slow
 def test_a_program_with_a_slot_in_global_memory_is_verified_and_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -123,6 +123,7 @@ def test_fp8_codes_are_those_of_the_format() -> None:
     assert special.tolist() == [0x7F, 0x7F, 0x7E, 0xFE]
 
 
+@pytest.mark.slow
 def test_fp4_codes_are_those_of_the_format() -> None:
     words = _singles(np.random.default_rng(2))
     expected = words.view(np.float32).astype(ml_dtypes.float4_e2m1fn).view(np.uint8) & 0xF

@@ -44,6 +44,7 @@ def test_a_layer_is_sharded_as_its_rows_and_columns(format: Any) -> None:
     np.testing.assert_array_equal(bits(found), bits(nn.linear(X, W, BIAS, format=format)))
 
 
+@pytest.mark.slow
 def test_columns_and_given_scales() -> None:
     scale, w_scale = nn.calibrate(X, axis=-1), nn.calibrate(W, axis=0)
     found = jax.jit(nn.linear)(X, over(W, None, "i"), BIAS, scale=scale, w_scale=w_scale)
@@ -53,6 +54,7 @@ def test_columns_and_given_scales() -> None:
     np.testing.assert_array_equal(found, nn.linear(X, W, scale=scale, w_scale=0.5))
 
 
+@pytest.mark.slow
 def test_gradients_and_batches() -> None:
     @jax.jit
     @jax.grad

@@ -80,6 +80,7 @@ def test_the_gradient_of_the_product_is_its_finite_difference() -> None:
     np.testing.assert_allclose(found[2, 1], ((wide @ (w + step) - wide @ (w - step)) / 2e-3).sum(), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_vmap_and_scan_over_layers() -> None:
     x, w = normal(4, 8), normal(3, 8, 8)
     stacked = jax.vmap(lambda w: nn.linear(x, w))(w)
@@ -113,6 +114,7 @@ def test_half_precision_activations_stay_what_they_are(dtype: str) -> None:
     np.testing.assert_array_equal(np.asarray(found, np.float32), wanted.astype(np.float32))
 
 
+@pytest.mark.slow
 def test_calibrated_scales_are_used() -> None:
     x, w = normal(4, 16), normal(16, 8)
     scale, w_scale = nn.calibrate(x), nn.calibrate(w)

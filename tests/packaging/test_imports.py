@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 CHECK = "import sys\nloaded = sorted(m for m in sys.modules if m.split('.')[0] in ('jax', 'jaxlib'))\n"
 REPORT = "raise SystemExit(f'JAX was imported: {loaded[:3]}' if loaded else 0)"
@@ -49,6 +51,7 @@ def test_the_command_line_needs_no_jax_until_it_executes() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_purity_check_can_fail() -> None:
     done = python("import pto_jax as pto\npto.compile\n" + CHECK + REPORT)
     assert done.returncode != 0 and "JAX was imported" in done.stderr
@@ -75,6 +78,7 @@ def test_public_names_resolve_and_are_listed() -> None:
         assert name in dir(pto)
 
 
+@pytest.mark.slow
 def test_functions_keep_their_names_after_their_modules_are_imported() -> None:
     code = (
         "import pto_jax.runtime.tiles, pto_jax.verifier.programs, pto_jax as pto\n"

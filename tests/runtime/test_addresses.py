@@ -137,6 +137,7 @@ def small(source: Any, rows: Any) -> pto.Program:
     return program
 
 
+@pytest.mark.slow
 def test_a_buffer_may_be_smaller_than_a_view(source: Any) -> None:
     program, x = small(source, "%r"), X[:32]
     plain, checked = pto.compile(program), pto.compile(program, checks=True)

@@ -130,6 +130,7 @@ def test_hif8_keeps_infinities() -> None:
     assert found[0, :5].tolist() == [0x6F, 0xEF, 0x6F, 0x80, 0]
 
 
+@pytest.mark.slow
 def test_what_is_behind_the_last_group_of_blocks_stays() -> None:
     tile = "!pto.tile_buf<vec, 1x320xf32>"
     records = np.zeros((1, 320), np.float32)

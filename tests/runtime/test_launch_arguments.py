@@ -149,6 +149,7 @@ def raised(x, y, rows):  # type: ignore[no-untyped-def]
         pto.tstore(pto.partition_view(vy, [row, 0], [size, 8]), tile, wait=done)
 
 
+@pytest.mark.slow
 def test_rows_beyond_the_array_are_found_by_name_and_line() -> None:
     x = np.arange(40, dtype=np.float32).reshape(5, 8)
     checked = raised.compile(checks=True)

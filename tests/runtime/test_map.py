@@ -150,6 +150,7 @@ def test_errors_say_what_fits(call: Any, message: str) -> None:
         call()
 
 
+@pytest.mark.slow
 def test_a_file_larger_than_the_memory_that_is_used(tmp_path: Path) -> None:
     """256 MiB in and out; the process grows by less than a quarter of one of them."""
     script = tmp_path / "stream.py"

@@ -264,6 +264,7 @@ def shown_call(name: str) -> str:
 NO_CALL = frozenset({"timg2col"})
 
 
+@pytest.mark.slow
 def test_help_shows_types_of_every_profile_and_a_legal_call() -> None:
     text = ops.tcvt.__doc__ or ""
     assert "  a2a3: f32 i32 <- bf16 i64\n" in text and "  a5: f32 <- f8e4m3 f8e5m2 hif8\n" in text

@@ -99,6 +99,7 @@ def test_an_entry_among_several_functions(source: Source) -> None:
         pto.compile(two)
 
 
+@pytest.mark.slow
 def test_get_tensor_view_dim(source: Source, agree: Agree) -> None:
     s = source("%x: !pto.ptr<f32>, %z: !pto.ptr<f32>, %m: index, %n: index, %i: index")
     s.view("%a", "%x", ("%m", "%n"), ("%n", 1)).view("%b", "%z", (8, 8), (8, 1)).do(

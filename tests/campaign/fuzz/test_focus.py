@@ -81,6 +81,7 @@ def test_optional_operands_are_as_often_absent_as_there() -> None:
     assert {2, 3} <= set(forms) and 0.3 < forms.count(2) / len(forms) < 0.7
 
 
+@pytest.mark.slow
 def test_lockstep_follows_what_it_can() -> None:
     table = Tables(("a5",), 20, ("tcvt", "tadd"), ("f16",), ("partial", "empty")).of(0)
     assert {o.name for o in table.opcodes} <= {"tcvt", "tadd"}
@@ -117,6 +118,7 @@ def test_a_focus_without_programs_is_an_error() -> None:
         Focus(only=("tmatmul",), dtypes=("i64",)).options(STRAIGHT)
 
 
+@pytest.mark.slow
 def test_explanations_count_what_programs_are_made_of() -> None:
     text = explain(Plan(seed=2, presets=tuple(PRESETS), focus=Focus(only=("tadd", "tcvt"))))
     head, *lines = text.splitlines()

@@ -132,6 +132,7 @@ def test_too_many_failures_stop_a_campaign(fuzz: Any) -> None:
     assert fuzz(*stored, "--resume") == 1 and fuzz.rows("s.sqlite") == before
 
 
+@pytest.mark.slow
 def test_workers_end_with_the_campaign(fuzz: Any) -> None:
     process = fuzz.start(*machines("right", "sleeping"), "--count", 4, "--store", "s.sqlite")
     marked = fuzz.folder / "worker.pid"

@@ -95,6 +95,7 @@ WRONG: tuple[tuple[list[Any], str], ...] = (
 )
 
 
+@pytest.mark.slow
 def test_what_a_store_does_not_allow_is_one_line(fuzz: Any) -> None:
     assert fuzz(*machines("right", "wrong"), "--count", 5, "--store", "s.db", "--quiet") == 1
     before = fuzz.rows("s.db")
@@ -104,6 +105,7 @@ def test_what_a_store_does_not_allow_is_one_line(fuzz: Any) -> None:
         assert fuzz.rows("s.db") == before
 
 
+@pytest.mark.slow
 def test_failures_that_a_store_puts_elsewhere_are_agreed_to(fuzz: Any, tmp_path: Path) -> None:
     folder = str(tmp_path / "kept")
     options = [*machines("right", "wrong"), "--count", 5, "--quiet", "--failures", folder]

@@ -133,6 +133,7 @@ def test_open_valid_sizes_are_drawn(tmp_path: Path) -> None:
     assert all(inputs["a"].valid == inputs["dst"].valid for inputs in careful)
 
 
+@pytest.mark.slow
 def test_a_rejected_program_is_named_once_and_the_others_are_executed(folder: Path, fuzz: Any) -> None:
     (folder / "bad.pto").write_text(f"tadd %dst, %a, %b : {F32}, {F32}, !pto.tile<8x16xf32>\n")
     (folder / "text.pto").write_text("func func\n")

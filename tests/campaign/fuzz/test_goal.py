@@ -51,6 +51,7 @@ def test_bins_are_the_combinations_that_are_legal() -> None:
     assert "i64" not in {b["type"] for b in on_a5} and {"f32", "bf16"} <= {b["type"] for b in on_a5}
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("kernels", [False, True])
 def test_programs_are_aimed_at_bins_in_turn(kernels: bool) -> None:
     bins = parse_goal(GOAL, "goal.toml")[:: 6 if kernels else 3]
@@ -146,6 +147,7 @@ def test_what_is_no_goal_is_told_with_its_place(text: str, message: str) -> None
     assert message in told and told.startswith("g.toml:") and len(told.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_campaign_says_which_bins_it_has_not_reached(fuzz: Any) -> None:
     Path("goal.toml").write_text('[[bins]]\ninstruction = "taddc"\noperands = "*"\nat_least = 99\n')
     named = ["--against", "python:fuzz_machines:right", "--tested", "python:fuzz_machines:right"]

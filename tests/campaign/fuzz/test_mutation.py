@@ -91,6 +91,7 @@ def test_mutants_execute(tmp_path: Path) -> None:
     assert len(programs) >= 20
 
 
+@pytest.mark.slow
 def test_a_campaign_says_what_a_mutant_was_made_of(fuzz: Any) -> None:
     Path("add.pto").write_text(TEXT)
     named = ["--against", "python:fuzz_machines:right", "--tested", "python:fuzz_machines:wrong"]

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
+import pytest
+
 from pto_jax.campaign.comparison import Outcome, compare_case
 from pto_jax.campaign.recorder import Keeper
 from pto_jax.campaign.targets import Oracle
@@ -46,6 +48,7 @@ def _failures(machine: Planted) -> Iterator[Outcome]:
                 yield outcome
 
 
+@pytest.mark.slow
 def test_forty_failures_of_five_defects_have_five_causes() -> None:
     keeper, causes = Keeper(None, 20, "oracle", "planted"), Counter[str]()
     for machine in DEFECTS.values():

@@ -154,6 +154,7 @@ def test_cases_survive_text_and_files(preset: str, tmp_path: Path) -> None:
             assert results(again) == results(case), case.index
 
 
+@pytest.mark.slow
 def test_folders_per_cause_are_limited(tmp_path: Path) -> None:
     machine = Planted("tadd", last_column)
     outcomes = list(islice(failures("control", machine), 4))
