@@ -29,6 +29,8 @@ def _tfillpad(c: Context, inputs: Inputs) -> Outputs:
     words = lanes(inputs, "src").words
     kept = fit(inside(c, inputs, "src"), t.shape, np.bool_(False))
     new = jnp.where(kept, fit(words, t.shape, old.dtype.type(0)), _pad(c))
+    if t.valid == t.shape and t.elements:
+        return {"dst": new}
     v_row, v_col = sizes(t, lanes(inputs, "dst"))
     written = (v_row > np.int32(0)) & (v_col > np.int32(0))
     if c.profile != "cpu_sim" and t.loc == Loc.VEC:

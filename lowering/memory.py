@@ -25,7 +25,7 @@ from .memory_lines import Lines, lines_of
 from .platforms import by_platform
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
 from .slicing import of_batches
-from .words import from_words, moved_as, raw
+from .words import from_words, moved_as, numbers_of, raw
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Int64, UInt
@@ -104,15 +104,28 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
         return window.filled(fetched, dst.words)
     inside = region.mask(t, dst)
     if inside is None:
-        # A reshape of a whole buffer costs nothing where it stands alone, and much in XLA's reductions.
-        alone = c.semantics.numerics == "fast" and fetched.size == buffer.size
-        return lax.optimization_barrier(fetched) if alone else fetched  # type: ignore[no-untyped-call]
+        fast = c.semantics.numerics == "fast"
+        return _alone(buffer, window, memory.view.dtype, fetched) if fast else fetched
     fill = pad_word(t.dtype, t.pad, c.profile)
     if c.profile == "cpu_sim":
         return jnp.where(inside, fetched, fill)
     if t.pad == Pad.NULL:
         return jnp.where(inside, fetched, dst.words)
     return jnp.where(inside, fetched, jnp.where(_tail(t, dst), fill, dst.words))
+
+
+def _alone(buffer: Flat, window: Placed, dtype: DType, fetched: Words) -> Words:
+    """What a window has of a buffer of elements of a type, where it is all of it, as a reshape by itself.
+
+    That costs nothing, and in XLA's reductions much.
+    """
+    if fetched.size != buffer.size:
+        return fetched
+    block = window.block()
+    if block is not None and block.is_all(buffer) and (block.rows, block.cols) == fetched.shape:
+        numbers = numbers_of(buffer, dtype).reshape(fetched.shape)
+        return raw(lax.optimization_barrier(numbers))  # type: ignore[no-untyped-call]
+    return lax.optimization_barrier(fetched)  # type: ignore[no-untyped-call]
 
 
 def _fetched(source: Elements, window: Placed, shape: tuple[int, int], offsets: Range | None) -> Words:

@@ -64,6 +64,11 @@ class Block:
         """Whether the block is inside a flat buffer."""
         return bool(self.begin >= 0 and self.end <= buffer.shape[0])
 
+    def is_all(self, buffer: Elements) -> bool:
+        """Whether the block is a flat buffer, its elements in their order."""
+        whole = self.begin == 0 and self.span == buffer.shape[0] and self.is_dense
+        return whole and self.back == tuple(range(len(self.back)))
+
     def rectangle(self, size: int) -> tuple[tuple[int, int], tuple[int, int], int] | None:
         """Where the block begins in a buffer of a size, and its extents, in lines of its larger stride.
 

@@ -43,6 +43,15 @@ def moves_intact(dtype: DType) -> bool:
     return not dtype.packed and (dtype.is_integer or dtype in (F32, F16))
 
 
+def numbers_of(words: UInt[Array, "*shape"], dtype: DType) -> Shaped[Array, "*shape"]:
+    """Words as numbers of their type, to be reshaped: that keeps the bits of any type.
+
+    XLA drops conversions to words and back only where no reshape of words stands between. Elements that are
+    no array elements of their own stay words.
+    """
+    return words if dtype.packed or dtype.bits < 8 else from_words(words, np.dtype(dtype.numpy))
+
+
 def recast(flat: UInt[Array, " words"], word: np.dtype[Any]) -> UInt[Array, " others"]:
     """The bytes of flat words as words of another size, without those at the end that fill none."""
     old, new = flat.dtype.itemsize, word.itemsize

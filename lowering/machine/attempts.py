@@ -13,7 +13,7 @@ from jax import lax
 
 from pto_jax.interpreter import UNSETTLED, Frame, Operand, TileRef
 
-from ..words import from_words, raw
+from ..words import from_words, moved_as, raw
 from . import predicted_writes
 from .shapes import Shape, fill, fits, join, leaves
 from .storage import Carried, slot_of
@@ -86,7 +86,7 @@ class Effects:
     def leaves(self, machine: TileMemory, frame: Frame) -> list[Leaf]:
         """The arrays that carry what the region changes, in the order in which :meth:`restore` takes them."""
         found = [machine.cells[k] for k in self.cells]
-        found += [from_words(machine.buffers[k], machine.kinds[k]) for k in self.buffers]
+        found += [from_words(machine.buffers[k], moved_as(machine.dtypes[k])) for k in self.buffers]
         return found + [leaf for key, shape in self.names.items() for leaf in leaves(frame[key], shape)]
 
     def restore(self, machine: TileMemory, frame: Frame, data: Iterator[Leaf]) -> None:

@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 
 from pto_jax.errors import PtoError
 from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
+from pto_jax.ir.dtypes import DType
 from pto_jax.ir.program import Op, Program
 
 from ..slicing import with_slice
+from ..words import numbers_of, raw
 from .block_numbers import BlockNumbers, numbered
 from .planning import Key, Surveyor, key_of
 from .ranges import Range
@@ -168,10 +170,12 @@ class Part:
         step = int(steps[0]) if len(steps) else self.size
         return step if step >= self.size and (steps == step).all() else None
 
-    def taken(self, words: Flat) -> UInt[Array, "blocks size"]:
-        """The parts of a buffer's words; zeros beyond it."""
+    def taken(self, words: Flat, dtype: DType) -> UInt[Array, "blocks size"]:
+        """The parts of a buffer's words, which stand for elements of a type; zeros beyond it."""
         step, count, first = self.step, len(self.starts), int(self.starts[0])
         end = int(self.starts.max()) + self.size if step is None else first + step * count
+        if first == 0 and step == self.size and end == words.shape[0]:
+            return raw(numbers_of(words, dtype).reshape(count, step))
         words = jnp.pad(words, (0, max(0, end - words.shape[0])))
         if step is not None:
             return words[first:end].reshape(count, step)[:, : self.size]
@@ -289,7 +293,7 @@ def side_by_side(
         return made
 
     starts = {b: jnp.asarray(p.starts) for b, p in parts.items()}
-    own = {b: p.taken(around.buffers[b]) for b, p in parts.items()}
+    own = {b: p.taken(around.buffers[b], machine.dtypes[b]) for b, p in parts.items()}
     results, data = jax.vmap(block)(jnp.arange(grid, dtype=np.int64), starts, own)
     given = iter(data)
     machine.violations[:] = [*flags, *(site.filled(given).of_batch() for site in sites)]

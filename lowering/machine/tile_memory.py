@@ -19,7 +19,7 @@ from pto_jax.ir.types import TileType
 from pto_jax.isa.rules.memory import ALIGNMENT
 
 from ..rules import Lanes, Semantics
-from ..words import from_words, moved_as, moves_intact
+from ..words import from_words, moves_intact
 from . import storage
 from .block_numbers import BlockNumbers
 from .storage import Carried, Cell, Plan, Slot, Window
@@ -101,7 +101,7 @@ class TileMemory:
     All state is in ``cells`` and ``buffers``. ``values`` are those of freshly written float32 tiles,
     besides their words. ``constants`` are buffers that nothing writes, besides their words: a loop that
     reads words of an argument has a copy of it. ``offsets`` tells of transfers, by buffer, where their
-    windows begin. ``kinds`` are the types of arrays that control flow carries buffers as. ``temporaries`` are
+    windows begin. ``dtypes`` are the element types of buffers. ``temporaries`` are
     the cells of results that no allocation names, ``of_block`` those that end with a block of a launch;
     ``axes`` the mesh axes that arguments vary over; ``core`` is the core whose memory is meant; ``checks``
     records run-time rules, ``max_steps`` bounds while loops. ``whole`` says that the program is traced as a
@@ -118,7 +118,7 @@ class TileMemory:
     constants: dict[str, Elements] = field(default_factory=dict)
     offsets: Mapping[tuple[Key, str], Range] = field(default_factory=dict)
     packed: dict[str, bool] = field(default_factory=dict)
-    kinds: dict[str, np.dtype[Any]] = field(default_factory=dict)
+    dtypes: dict[str, DType] = field(default_factory=dict)
     temporaries: set[str] = field(default_factory=set)
     of_block: set[str] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
@@ -141,7 +141,7 @@ class TileMemory:
         ``constant`` tells that nothing writes it.
         """
         self.packed[name] = dtype.packed
-        self.kinds[name] = moved_as(dtype)
+        self.dtypes[name] = dtype
         if constant and self.whole and moves_intact(dtype):
             self.constants[name] = from_words(words, dtype.numpy)
         if dtype.packed:

@@ -9,12 +9,14 @@ from functools import partial
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from ..analysis.entries import Argument
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
 from ..ir import types
+from ..ir.dtypes import DType
 from ..ir.program import Function, Op, Program
 from ..lowering import JaxMachine, Semantics, disjoint_parts, near, offsets, plan, varying_axes
 from ..lowering.machine.observed import ObservedMachine, Observer
@@ -118,19 +120,24 @@ def _buffer(machine: JaxMachine, prepared: Mapping[str, Any], name: str) -> Arra
     source, words = prepared[name], machine.buffers[name]
     if machine.packed[name]:
         words = words[0::2] | (words[1::2] << np.uint8(4))
-    return from_words(words.reshape(source.shape), np.dtype(source.dtype))
+    return from_words(words, np.dtype(source.dtype)).reshape(source.shape)
+
+
+def _flat(value: Any, dtype: DType) -> Array:
+    """The raw words of an array, flat; XLA sees through conversions that no reshape stands between."""
+    return conversion.to_words(jnp.reshape(value, -1), dtype)
 
 
 def _operand(machine: JaxMachine, argument: Argument, value: Any, constant: bool) -> Operand:
     t = argument.type
     if isinstance(t, types.MemRefType):
-        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
+        machine.bind_buffer(argument.name, t.dtype, _flat(value, t.dtype), constant)
         return memref_view(argument.name, t, extents(value, t.dtype))
     if isinstance(t, types.PtrType):
-        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
+        machine.bind_buffer(argument.name, t.dtype, _flat(value, t.dtype), constant)
         return Pointer(argument.name, t.dtype)
     if isinstance(t, types.TensorViewType | types.PartitionViewType):
-        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
+        machine.bind_buffer(argument.name, t.dtype, _flat(value, t.dtype), constant)
         shape = extents(value, t.dtype)
         strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         return View(argument.name, t.dtype, 0, shape, strides)
