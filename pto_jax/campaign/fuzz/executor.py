@@ -74,12 +74,12 @@ def _detail(outcome: Outcome) -> dict[str, Any]:
     first = outcome.first
     if first is None:
         return {"output": mismatch.output}
-    digits = max(1, first.dtype.bits // 4)
+    expected, actual = first.bits
     return {
         "output": mismatch.output,
         "index": first.index,
         "dtype": first.dtype.name,
-        "expected": f"0x{first.expected_bits:0{digits}x}",
-        "got": f"0x{first.actual_bits:0{digits}x}",
+        "expected": expected,
+        "got": actual,
         "ulp": first.ulp,
     }
