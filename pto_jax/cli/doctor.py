@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from .. import __version__
-from .options import ACCEPTED, REJECTED, Adder, add_examples
+from .options import ACCEPTED, REJECTED, Adder, add_examples, flag
 
 Status = Literal["ok", "warning", "failed"]
 _PACKAGE = "pto_jax"
@@ -50,8 +50,8 @@ def add(command: Adder) -> None:
     sub = command(
         "doctor", _doctor, "Versions, devices and settings, and a check that results are exact here."
     )
-    sub.add_argument("--json", action="store_true", help="print JSON")
-    sub.add_argument("--no-check", action="store_true", help="execute nothing, which saves seconds")
+    flag(sub, "--json", "print JSON")
+    flag(sub, "--no-check", "execute nothing, which saves seconds")
     add_examples(
         sub,
         ("doctor", "exit status 0: usable, 1: something failed; warnings do not count"),
