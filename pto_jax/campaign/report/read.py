@@ -6,7 +6,7 @@ import contextlib
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +78,11 @@ def _read(database: sqlite3.Connection, name: str) -> Contents:
     campaign = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM campaign")}
     contents = Contents(name, campaign)
     failing: defaultdict[int, list[str]] = defaultdict(list)
-    query = """SELECT start, case_index, folder, detail, case_id, kind, profile, instruction, cause, message
+    query = """SELECT start, case_index, case_id, kind, profile, instruction, cause, message, folder, detail
                FROM failure ORDER BY case_index"""
-    for start, index, folder, detail, *texts in database.execute(query):
-        known = [text or "" for text in texts]
-        failure = Failure(int(index), *known, folder=folder or None, detail=json.loads(detail or "{}"))
+    for start, index, *texts, folder, detail in database.execute(query):
+        known: tuple[Any, ...] = (int(index), *(text or "" for text in texts))
+        failure = replace(Failure(*known), folder=folder or None, detail=json.loads(detail or "{}"))
         contents.failures.append(failure)
         failing[int(start)].append(failure.cause)
     causes = set[str]()
