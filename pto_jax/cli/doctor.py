@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from .. import __version__
+from ..errors import brief
 from .options import ACCEPTED, REJECTED, Adder, add_examples, flag
 
 Status = Literal["ok", "warning", "failed"]
@@ -82,10 +83,7 @@ def _examined(examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from examine()
     except Exception as error:
-        said = str(error).splitlines()
-        yield Finding(
-            examine.__name__.lstrip("_"), "failed", f"{type(error).__name__}: {said[0] if said else ''}"
-        )
+        yield Finding(examine.__name__.lstrip("_"), "failed", brief(error))
 
 
 # -- what is installed ---------------------------------------------------------------------------------
