@@ -16,7 +16,7 @@ from typing import Any
 from ...generate.programs import Case
 from ..comparison import Outcome
 from ..recorder import Record
-from .batch import Batch, Failure, joined
+from .batch import Batch, Failure
 from .messages import Note
 
 
@@ -37,10 +37,6 @@ class Executor(ABC):
 
         A failure ends its batch, so that no case waits for the recording of another one's failure.
         """
-
-    def run_block(self, start: int, count: int) -> Batch:
-        """What became of all cases."""
-        return joined(self.pieces(start, count))
 
 
 #: Told the index of a case before it is executed, so that a worker that hangs or crashes can be asked which.
