@@ -292,24 +292,7 @@ def _fmt(args: argparse.Namespace) -> int:
 def _conformance(args: argparse.Namespace) -> int:
     from .conformance import conformance
 
-    if args.st is not None:
-        return _system_tests(args)
-    if not args.paths or args.only is not None or args.python is not None:
-        raise ArgumentError("conformance: allowed: PATH... of vectors, or --st DIR with --only, --python")
     return conformance(args)
-
-
-def _system_tests(args: argparse.Namespace) -> int:
-    from ..campaign.st.run import executor, run_system_tests
-    from ..files import write_text
-
-    if args.paths:
-        raise ArgumentError(f"conformance --st: {args.paths[0]}: allowed: one folder, after --st")
-    outcome = run_system_tests(args.st, executor(args.executor), only=args.only, python=args.python)
-    print(outcome.summary())
-    if args.json:
-        write_text(args.json, outcome.to_json() + "\n")
-    return options.ACCEPTED if outcome.ok else options.REJECTED
 
 
 def _isa(args: argparse.Namespace) -> int:
