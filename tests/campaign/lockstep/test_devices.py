@@ -14,7 +14,7 @@ from pto_jax.campaign.comparison import Outcome
 from pto_jax.campaign.devices.exchange import program_text
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.lockstep import devices
-from pto_jax.campaign.lockstep.cases import decode, decoder
+from pto_jax.campaign.lockstep.cases import decoder
 from pto_jax.campaign.lockstep.devices import DeviceExecutor
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.recorder import Record
@@ -27,6 +27,7 @@ from pto_jax.lockstep.stream import Runner
 from pto_jax.lockstep.table import Table, table
 from pto_jax.lockstep.tables import Tables, small
 from tests.campaign.blocks import joined
+from tests.campaign.lockstep.decoded import decode
 
 SEED = 3
 

@@ -10,7 +10,6 @@ import pytest
 
 from pto_jax.campaign.comparison import Outcome, compare_cases
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.lockstep.cases import decode
 from pto_jax.campaign.lockstep.executor import LockstepExecutor
 from pto_jax.campaign.lockstep.target import Lockstep
 from pto_jax.campaign.recorder import Record
@@ -25,6 +24,7 @@ from pto_jax.lockstep.table import Table, table
 from pto_jax.lockstep.tables import SPAN, Tables
 from pto_jax.lowering.lockstep import Programs
 from tests.campaign.blocks import joined
+from tests.campaign.lockstep.decoded import decode
 
 SEED = 3
 
