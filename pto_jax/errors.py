@@ -124,3 +124,13 @@ class PtoWarning(UserWarning):
 
 class NotExecutableError(_Located):
     """A declared instruction that this engine parses and verifies but does not execute."""
+
+
+def brief(error: BaseException) -> str:
+    r"""An error by its class and the first line of what it says.
+
+    >>> brief(ValueError("a line\nand another"))
+    'ValueError: a line'
+    """
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0]}"

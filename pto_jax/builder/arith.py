@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -170,9 +171,7 @@ def constant(value: Any, type: Any = None) -> Scalar:
     t = as_type(type) if type is not None else ScalarType(dtype_of(value))
     made: AttrValue
     if isinstance(t, VectorType):
-        count = 1
-        for n in t.dims:
-            count *= n
+        count = math.prod(t.dims)
         items = list(value) if isinstance(value, list | tuple) else [value] * count
         if len(items) != count:
             fail(f"constant: found {len(items)} numbers for {t}; allowed: {count}", place.span)
@@ -181,8 +180,7 @@ def constant(value: Any, type: Any = None) -> Scalar:
         made = literal(value, t.dtype, "constant")
     else:
         fail(f"constant: found the type {t}; allowed: a scalar or vector type", place.span)
-    scalar: Scalar = _emit("arith.constant", (), t, place, {"value": made})
-    return scalar
+    return _emit("arith.constant", (), t, place, {"value": made})
 
 
 def _emit(
@@ -191,12 +189,14 @@ def _emit(
     t: Type,
     place: Place,
     attributes: dict[str, AttrValue] | None = None,
-) -> Any:
+) -> Scalar:
     body = current()
     node = Node(name, ins, attributes=attributes or {}, span=place.span)
     body.emit(node)
-    node.results.append(body.define(t, place.target()))
-    return node.results[0]
+    result: Any = body.define(t, place.target())
+    node.results.append(result)
+    scalar: Scalar = result
+    return scalar
 
 
 def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
@@ -215,34 +215,31 @@ def _column(d: DType) -> int:
     return 2 if d.is_float else 1 if d.kind == "uint" else 0
 
 
-def binary(symbol: str, left: Any, right: Any, place: Place | None = None) -> Scalar:
+def binary(symbol: str, left: Any, right: Any) -> Scalar:
     """An operation of the table above on two scalars of one type."""
-    place = place or here()
+    place = here()
     a, b, d = _pair(symbol, left, right)
     name = _BINARY[symbol][_column(d)]
     if not name:
         words = "floats" if d.is_integer or d in (I1, INDEX) else "integers and index"
         fail(f"{symbol}: found {d}; allowed: {words}", place.span)
-    made: Scalar = _emit(f"arith.{name}", (a, b), ScalarType(d), place)
-    return made
+    return _emit(f"arith.{name}", (a, b), ScalarType(d), place)
 
 
-def compare(symbol: str, left: Any, right: Any, place: Place | None = None) -> Scalar:
+def compare(symbol: str, left: Any, right: Any) -> Scalar:
     """A comparison of two scalars of one type; comparisons of floats are false where one is NaN."""
-    place = place or here()
+    place = here()
     a, b, d = _pair(symbol, left, right)
     name = "arith.cmpf" if d.is_float else "arith.cmpi"
-    made: Scalar = _emit(name, (a, b), _I1, place, {"predicate": _COMPARE[symbol][_column(d)]})
-    return made
+    return _emit(name, (a, b), _I1, place, {"predicate": _COMPARE[symbol][_column(d)]})
 
 
 def negative(value: Scalar) -> Scalar:
     """``-value``: ``arith.negf`` of a float, otherwise the subtraction from zero, in the value's type."""
     d = dtype_of(value)
     if d.is_float:
-        made: Scalar = _emit("arith.negf", (value,), value.type, here())
-        return made
-    return binary("-", 0, value, here())
+        return _emit("arith.negf", (value,), value.type, here())
+    return binary("-", 0, value)
 
 
 def minimum(left: Any, right: Any) -> Scalar:
@@ -302,8 +299,7 @@ def select(condition: Any, yes: Any, no: Any) -> Scalar:
     if dtype_of(chosen) != I1:
         fail(f"select: found the condition {chosen}, which is {chosen.type}; allowed: i1", place.span)
     a, b, d = _pair("select", yes, no)
-    made: Scalar = _emit("arith.select", (chosen, a, b), ScalarType(d), place)
-    return made
+    return _emit("arith.select", (chosen, a, b), ScalarType(d), place)
 
 
 def cast(value: Any, dtype: str | DType) -> Scalar:
@@ -326,10 +322,9 @@ def cast(value: Any, dtype: str | DType) -> Scalar:
         assert isinstance(handle, Scalar)
         return handle
     if source.is_float != target.is_float and INDEX in (source, target):
-        between = _emit(_cast_name(source, I64), (handle,), ScalarType(I64), Place(place.span))
-        handle, source = between, I64
-    made: Scalar = _emit(_cast_name(source, target), (handle,), ScalarType(target), place)
-    return made
+        handle = _emit(_cast_name(source, I64), (handle,), ScalarType(I64), Place(place.span))
+        source = I64
+    return _emit(_cast_name(source, target), (handle,), ScalarType(target), place)
 
 
 def _cast_name(source: DType, target: DType) -> str:

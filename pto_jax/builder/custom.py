@@ -20,13 +20,11 @@ from ..text.format_items import (
     OptionalItem,
     TypeItem,
 )
-from ..text.formats import OPERAND_TYPES, PREDICATES, Format
+from ..text.formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
 from . import argument_types, arith, places, synchronise
 from .body import Node, current
 from .calls import KINDS, attributes_of, described, document, python_name, renamed, shown_type
 from .values import Handle
-
-_IMPLIED = {"i64": types.ScalarType(I64), "i1": types.ScalarType(I1), "index": types.ScalarType(INDEX)}
 
 
 def custom_function(fmt: Format, instruction: isa.Instruction | None) -> Callable[..., Any]:
@@ -254,7 +252,7 @@ class Call:
 
     def number_type(self, name: str, value: Any, given: Mapping[str, Any]) -> DType:
         """The element type of an operand that is given as a Python number."""
-        for other, same in ((i.targets, name in i.targets) for i in self.flat() if isinstance(i, TypeItem)):
+        for other, same in ((i.targets, name in i.targets) for i in self.fmt.flat if isinstance(i, TypeItem)):
             partner = next((given[n] for n in other if isinstance(given.get(n), Handle)), None)
             if same and partner is not None and isinstance(partner.type, types.ScalarType):
                 return partner.type.dtype
@@ -278,10 +276,6 @@ class Call:
             return I64
         return I1 if isinstance(value, bool) else F32 if isinstance(value, float) else INDEX
 
-    def flat(self) -> list[Item]:
-        """The parts of the syntax, those of optional parts among them."""
-        return [j for i in self.fmt.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
-
     def result(self, given: Mapping[str, Any], attributes: Mapping[str, AttrValue]) -> types.Type | None:
         """The type of the result; None where the operation has none, or an optional one is not asked for."""
         if self.fmt.results != 1:
@@ -296,9 +290,9 @@ class Call:
         if optional:
             return None
         handles = {k: v for k, v in given.items() if isinstance(v, Handle)}
-        for item in self.flat():
-            if isinstance(item, ImpliedItem) and item.rule in _IMPLIED:
-                return _IMPLIED[item.rule]
+        for item in self.fmt.flat:
+            if isinstance(item, ImpliedItem) and item.rule in IMPLIED_TYPES:
+                return IMPLIED_TYPES[item.rule]
             if isinstance(item, TypeItem) and "^" in item.targets:
                 same = next((n for n in item.targets if n != "^"), None)
                 if same is not None:

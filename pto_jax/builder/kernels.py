@@ -14,7 +14,7 @@ from ..ir.types import KernelKind, Type
 from ..profiles import Profile, ProfileName
 from .argument_types import as_type
 from .body import activate, building
-from .places import Place, definition, fail
+from .places import definition, fail
 from .program import Building, ProgramBuilder, call, function_attributes, returned
 
 if TYPE_CHECKING:
@@ -120,27 +120,23 @@ class Kernel:
         return made
 
     def build(self, program: ProgramBuilder, *, entry: bool) -> Function:
-        """The function in a program."""
+        """Add the function to a program; the function."""
         missing = [n for n, v in self.constants.items() if v is inspect.Parameter.empty]
         if missing:
             self._fail(f"found no value of {missing[0]!r}; allowed: kernel.specialise({missing[0]}=...)")
         o = self._options
         attributes = function_attributes(entry, o.get("kind"), o.get("attributes"))
-        opened = Building(
-            program, self.symbol, self.arguments, attributes, bool(o.get("private")), Place(self._span)
+        building = Building(
+            program, self.symbol, self.arguments, attributes, bool(o.get("private")), self._span, self
         )
-        body = opened.body
-        program.opened(self.symbol)
-        before = activate(body)
-        try:
+        with building:
+            body = building.body
             values = self.function(*body.args, **self.constants)
             if body.returned is None:
                 body.expect(body.root)
                 body.returned = returned(body, values)
-            return body.finish(attributes, private=bool(o.get("private")))
-        finally:
-            activate(before)
-            program.closed(self.symbol)
+        assert building.function is not None
+        return building.function
 
     @cached_property
     def program(self) -> Program:
@@ -148,7 +144,7 @@ class Kernel:
         builder = ProgramBuilder(arch=self._options.get("arch"))
         before = activate(None)
         try:
-            builder.add(self.build(builder, entry=bool(self._options.get("entry", True))), self)
+            self.build(builder, entry=bool(self._options.get("entry", True)))
         finally:
             activate(before)
         return builder.program

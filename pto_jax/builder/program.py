@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
+from ..errors import Span
 from ..ir.program import Attrs, AttrValue, Function, Program, Symbol, attrs
 from ..ir.types import KernelKind, ScalarType, Type
 from .argument_types import as_type, member
 from .arith import as_scalar, dtype_of
 from .body import Body, Node, activate, current, flattened
 from .handles import wrap
-from .places import Place, fail, here
+from .places import fail, here
 from .values import Handle
 
 
@@ -34,7 +35,7 @@ class Callee(Protocol):
     symbol: str
 
     def build(self, program: ProgramBuilder, *, entry: bool) -> Function:
-        """The kernel's function in a program."""
+        """Add the kernel's function to a program; the function."""
 
 
 class ProgramBuilder:
@@ -69,7 +70,7 @@ class ProgramBuilder:
     ) -> Building:
         """A function of the program, for use with ``with``; ``args`` gives the types of its arguments."""
         typed = [(n, as_type(t, n)) for n, t in (args or {}).items()]
-        return Building(self, name, typed, function_attributes(entry, kind, attributes), private, here())
+        return Building(self, name, typed, function_attributes(entry, kind, attributes), private, here().span)
 
     def add(self, function: Function, origin: object = None) -> None:
         """Add a finished function; a second one of its name is an error."""
@@ -88,7 +89,7 @@ class ProgramBuilder:
         if self._origins.get(name) is not kernel or name not in self._functions:
             if name in self._open:
                 fail(f"the call of @{name} is recursive; allowed: calls without cycles")
-            self.add(kernel.build(self, entry=False), kernel)
+            kernel.build(self, entry=False)
         return self._functions[name]
 
     def opened(self, name: str) -> None:
@@ -112,13 +113,15 @@ class Building:
         args: Sequence[tuple[str, Type]],
         attributes: Attrs,
         private: bool,
-        place: Place,
+        span: Span,
+        origin: object = None,
     ) -> None:
         self.program = program
-        self.body = Body(program, name, args, place.span, wrap)
+        self.body = Body(program, name, args, span, wrap)
         self.function: Function | None = None
         self._attributes = attributes
         self._private = private
+        self._origin = origin
         self._before: Body | None = None
 
     @property
@@ -141,7 +144,7 @@ class Building:
             activate(self._before)
             self.program.closed(self.body.name)
         if self.function is not None:
-            self.program.add(self.function)
+            self.program.add(self.function, self._origin)
 
 
 def return_(*values: Any) -> None:

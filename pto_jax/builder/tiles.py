@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import isa
 from ..ir.dtypes import DType
 from ..ir.types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType
 from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW
-from ..text.formats import find_format
 from .argument_types import as_type, tile_type
 from .arith import Scalar
-from .custom import Call
-from .places import fail, here
+from .instructions import find
+from .places import fail
 from .values import Handle, TileHandle, View
 
 #: A size of the valid region that is known when the program runs.
@@ -59,10 +57,7 @@ def alloc_tile(
         for name, size, static in zip(("valid_row", "valid_col"), sizes, t.valid, strict=True)
         if size is not None and (static is None or isinstance(size, Handle))
     }
-    fmt = find_format(ALLOC_TILE)
-    assert fmt is not None
-    kwargs = {"addr": addr, **dynamic, "type": t, "named": named}
-    tile: TileHandle = Call(fmt, isa.find(ALLOC_TILE), here(), kwargs).build(())
+    tile: TileHandle = find(ALLOC_TILE)(addr=addr, **dynamic, type=t, named=named)
     return tile
 
 
@@ -127,15 +122,11 @@ def global_tensor(
     ...     b.GlobalTensor(f.args[0], [128, 64], named="x")
     <View %x: tensor_view<128x64xf32>>
     """
-    place = here()
     extents = list(shape)
     if strides is None:
         steps: list[Any] = [1]
         for extent in extents[:0:-1]:
             steps.insert(0, extent if isinstance(steps[0], int) and steps[0] == 1 else extent * steps[0])
         strides = steps[: len(extents)]
-    fmt = find_format(MAKE_TENSOR_VIEW)
-    assert fmt is not None
-    kwargs = {"layout": layout, "named": named}
-    view: View = Call(fmt, isa.find(MAKE_TENSOR_VIEW), place, kwargs).build((ptr, extents, list(strides)))
+    view: View = find(MAKE_TENSOR_VIEW)(ptr, extents, list(strides), layout=layout, named=named)
     return view

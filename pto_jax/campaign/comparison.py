@@ -8,9 +8,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import ExecutionError, NotExecutableError, UndefinedDataError
@@ -59,31 +58,6 @@ class Outcome:
         head = f"case {c.id} (seed {c.seed}, index {c.index}), {c.profile.name}"
         head = f"{head}, {self.tested} against {self.reference}: {self.kind}"
         return f"{head}\n{self.message}\n{c.program}\n{inputs}"
-
-
-@dataclass
-class Tally:
-    """Counts of a campaign."""
-
-    kinds: Counter[str] = field(default_factory=Counter)
-    instructions: Counter[str] = field(default_factory=Counter)
-
-    def add(self, outcome: Outcome) -> None:
-        """Count an outcome and the instructions of its program."""
-        self.kinds[f"{outcome.tested} {outcome.kind}"] += 1
-        self.instructions.update(op.name for op in outcome.case.program.walk())
-
-
-def failures(
-    cases: Iterable[Case], reference: Target, tested: Target, tally: Tally | None = None
-) -> Iterator[Outcome]:
-    """The failures among some cases."""
-    for case in cases:
-        outcome = compare_case(case, reference, tested)
-        if tally is not None:
-            tally.add(outcome)
-        if outcome.is_failure:
-            yield outcome
 
 
 #: Sees the results of a case on which both machines gave some: the case, the wanted and the found ones.

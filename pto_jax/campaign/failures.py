@@ -16,13 +16,13 @@ def first_difference(comparison: Comparison | None, output: str, wanted: str, fo
     first = comparison.first if comparison is not None else None
     if comparison is None or first is None:
         return {}
-    digits = max(1, first.dtype.bits // 4)
+    expected, actual = first.bits
     return {
         output: first.operand,
         "index": first.index,
         "type": first.dtype.name,
-        wanted: f"0x{first.expected_bits:0{digits}x}",
-        found: f"0x{first.actual_bits:0{digits}x}",
+        wanted: expected,
+        found: actual,
         "ulp": first.ulp,
         "different": comparison.different,
     }

@@ -23,15 +23,15 @@ from ..ir.types import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, 
 from ..isa.effects import traits_of
 from ..isa.memory import TLOAD, TSTORE
 from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW, PARTITION_VIEW
-from ..verifier.programs import Build, verify_program
+from ..verifier.programs import Build
 from .machine_names import is_device
 from .shrink.edits import renamed, rewritten
+from .shrink.search import is_legal
 
 #: The function that is made of instructions without one.
 NAME = "kernel"
 #: How kernels are built: by tools that place tiles and insert synchronisation.
 TOOLS = Build(level=2)
-_ANY = Build()
 #: Programs that are drawn for an index, and the bit at which the indices of further ones begin.
 _DRAWS, _FAR = 8, 56
 _Views = TensorViewType | PartitionViewType
@@ -70,7 +70,7 @@ def as_kernel(case: Case) -> Case | None:
     functions = tuple(made if f is function else f for f in program.functions)
     kernel = Program(functions, program.attributes, has_module=True, children=program.children)
     changed = replace(case, program=kernel, inputs=maker.inputs, entry=made.name, ulp=maker.bounds())
-    return changed if _is_legal(changed) else None
+    return changed if is_legal(changed) else None
 
 
 def is_kernel(case: Case) -> bool:
@@ -85,13 +85,13 @@ def form_for(case: Case, *machines: str, kernels: bool = False) -> Callable[[Cas
     """
     if not kernels and not (is_kernel(case) and any(map(is_device, machines))):
         return None
-    return _as_built_kernel if _is_legal(case, TOOLS) else as_kernel
+    return _as_built_kernel if is_legal(case, TOOLS) else as_kernel
 
 
 def _as_built_kernel(case: Case) -> Case | None:
     """The case as a function over pointers that tools build, None where there is none."""
     made = as_kernel(case)
-    return made if made is not None and _is_legal(made, TOOLS) else None
+    return made if made is not None and is_legal(made, TOOLS) else None
 
 
 def kernels_only(options: Options) -> Options:
@@ -219,10 +219,3 @@ class _Maker:
             self._numbers[n] = value
             self._before.append(Op("arith.constant", results=(value,), attributes=attrs(value=int(n))))
         return self._numbers[n]
-
-
-def _is_legal(case: Case, build: Build = _ANY) -> bool:
-    try:
-        return all(d.severity != "error" for d in verify_program(case.program, case.profile, build=build))
-    except PtoError:
-        return False

@@ -79,9 +79,6 @@ def mismatch(case: Case, name: str, found: Output | None, wanted: Output, by: st
     if first is None:
         return Mismatch(name, f"{name}: {comparison.reason}", comparison)
     at = tuple(int(i) for i in np.unravel_index(first.index, wanted.words.shape))
-    digits = max(1, wanted.dtype.bits // 4)
-    message = (
-        f"{name}: {comparison.different} of {comparison.elements} elements differ, first {at}: "
-        f"0x{first.actual_bits:0{digits}x}, {by}: 0x{first.expected_bits:0{digits}x}"
-    )
-    return Mismatch(name, message, comparison)
+    expected, actual = first.bits
+    count = f"{comparison.different} of {comparison.elements} elements differ"
+    return Mismatch(name, f"{name}: {count}, first {at}: {actual}, {by}: {expected}", comparison)

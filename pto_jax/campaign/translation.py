@@ -127,14 +127,8 @@ class Failure:
         first = self.comparison.first
         if first is None:
             return f"input {self.number}: {self.comparison}"
-        digits = max(1, first.dtype.bits // 4)
-        values = " and ".join(
-            f"{which} 0x{bits:0{digits}x} ({value})"
-            for which, bits, value in (
-                ("before", first.expected_bits, first.expected),
-                ("after", first.actual_bits, first.actual),
-            )
-        )
+        before, after = first.bits
+        values = f"before {before} ({first.expected}) and after {after} ({first.actual})"
         place = self._place(first.operand, first.index)
         apart = f", {first.ulp} ULP apart" if first.ulp is not None else ""
         count = f"{self.comparison.different} of {self.comparison.elements} elements differ"

@@ -67,28 +67,22 @@ def wait(x: Any) -> None:
     jax.block_until_ready(x)  # type: ignore[no-untyped-call]
 
 
+def _seconds(f: Callable[..., Any], *args: Any) -> float:
+    start = time.perf_counter()
+    wait(f(*args))
+    return time.perf_counter() - start
+
+
 def median(f: Callable[..., Any], *args: Any) -> float:
     """Median seconds of a call, compiled and warm."""
     wait(f(*args))
-    times = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        wait(f(*args))
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return statistics.median([_seconds(f, *args) for _ in range(ROUNDS)])
 
 
 def paired(f: Callable[..., Any], g: Callable[..., Any], *args: Any) -> tuple[float, float, float]:
     """Median seconds of two calls taken in turn, and the median of their ratios."""
     wait((f(*args), g(*args)))
-    seconds: list[tuple[float, float]] = []
-    for _ in range(ROUNDS):
-        pair = []
-        for call in (f, g):
-            start = time.perf_counter()
-            wait(call(*args))
-            pair.append(time.perf_counter() - start)
-        seconds.append((pair[0], pair[1]))
+    seconds = [(_seconds(f, *args), _seconds(g, *args)) for _ in range(ROUNDS)]
     first, second = (statistics.median(t) for t in zip(*seconds, strict=True))
     return first, second, statistics.median(a / b for a, b in seconds)
 

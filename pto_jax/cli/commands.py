@@ -57,9 +57,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--dump-state", metavar="OUT.npz", help="write the final tiles and memory spaces")
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated input (default: 0)")
     sub.add_argument("--grid", type=int, metavar="N", help="blocks to execute (default: 1, or the example's)")
-    sub.add_argument(
-        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
-    )
+    options.flag(sub, "--partial-launch", "execute another number of blocks than is needed")
     sub.add_argument("--max-steps", type=int, metavar="N", help="trips after which a while loop is stopped")
     sub.add_argument(
         "--trace",
@@ -88,13 +86,11 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("before", metavar="BEFORE", help="a .pto file, or a folder with --corpus or --series")
     sub.add_argument("after", nargs="?", metavar="AFTER")
     sub.add_argument("more", nargs="*", metavar="DUMP", help="with --series: what follows")
-    sub.add_argument(
-        "--corpus", action="store_true", help="compare all programs of two folders, those of the same path"
-    )
-    sub.add_argument(
+    options.flag(sub, "--corpus", "compare all programs of two folders, those of the same path")
+    options.flag(
+        sub,
         "--series",
-        action="store_true",
-        help="find the first of some dumps (files, folders, or a folder of them) that differs from dump 1",
+        "find the first of some dumps (files, folders, or a folder of them) that differs from dump 1",
     )
     sub.add_argument(
         "--ulp",
@@ -114,9 +110,7 @@ def parser() -> argparse.ArgumentParser:
     profile(sub)
     sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
     sub.add_argument("--grid", type=int, default=1, metavar="N", help="blocks to execute (default: 1)")
-    sub.add_argument(
-        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
-    )
+    options.flag(sub, "--partial-launch", "execute another number of blocks than is needed")
     sub.add_argument(
         "--arg", action="append", default=[], metavar="NAME=N", help="value of a scalar argument of BEFORE"
     )
@@ -136,12 +130,12 @@ def parser() -> argparse.ArgumentParser:
     sub = command("verify", _verify, "Check programs against a hardware profile.")
     sub.add_argument("files", nargs="+", metavar="FILE")
     profile(sub)
-    sub.add_argument("--portable", action="store_true", help="accept only what every profile guarantees")
+    options.flag(sub, "--portable", "accept only what every profile guarantees")
     sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
     sub.add_argument(
         "--level", type=options.build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
     )
-    sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
+    options.flag(sub, "--auto-sync", "a tool inserts the synchronisation")
     sub.add_argument(
         "--format",
         choices=FORMATS,
@@ -202,7 +196,7 @@ def parser() -> argparse.ArgumentParser:
         ("contradictions", "decisions that public test suites contradict, with both sources"),
     ):
         sub.add_argument(f"--{page}", dest="page", action="store_const", const=page, help=what)
-    sub.add_argument("--json", action="store_true", help="print JSON")
+    options.flag(sub, "--json", "print JSON")
 
     options.add_examples(
         sub,
@@ -229,7 +223,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=N",
         help="value of a scalar argument, which sizes and loop bounds may depend on",
     )
-    sub.add_argument("--json", action="store_true", help="print JSON")
+    options.flag(sub, "--json", "print JSON")
 
     options.add_examples(
         sub,
@@ -244,10 +238,8 @@ def parser() -> argparse.ArgumentParser:
     sub = command("bench", _bench, "Run benchmarks.")
     sub.add_argument("names", nargs="*", metavar="NAME", help="which (default: all; example:softmax: one)")
     sub.add_argument("--json", metavar="OUT", help="write the figures as JSON")
-    sub.add_argument(
-        "--check", action="store_true", help="exit 1 where a ratio is 25 %% worse than the table's"
-    )
-    sub.add_argument("--update", action="store_true", help="write the ratios to the table")
+    options.flag(sub, "--check", "exit 1 where a ratio is 25 %% worse than the table's")
+    options.flag(sub, "--update", "write the ratios to the table")
     sub.add_argument("--table", metavar="FILE", help="the table (default: the package's own)")
     sub.add_argument("--plot", metavar="FILE", help="draw the ratios: .png, .svg or .pdf, by matplotlib")
     options.add_examples(
@@ -300,24 +292,7 @@ def _fmt(args: argparse.Namespace) -> int:
 def _conformance(args: argparse.Namespace) -> int:
     from .conformance import conformance
 
-    if args.st is not None:
-        return _system_tests(args)
-    if not args.paths or args.only is not None or args.python is not None:
-        raise ArgumentError("conformance: allowed: PATH... of vectors, or --st DIR with --only, --python")
     return conformance(args)
-
-
-def _system_tests(args: argparse.Namespace) -> int:
-    from ..campaign.st.run import executor, run_system_tests
-    from ..files import write_text
-
-    if args.paths:
-        raise ArgumentError(f"conformance --st: {args.paths[0]}: allowed: one folder, after --st")
-    outcome = run_system_tests(args.st, executor(args.executor), only=args.only, python=args.python)
-    print(outcome.summary())
-    if args.json:
-        write_text(args.json, outcome.to_json() + "\n")
-    return options.ACCEPTED if outcome.ok else options.REJECTED
 
 
 def _isa(args: argparse.Namespace) -> int:

@@ -1,18 +1,41 @@
-"""The ``conformance`` command: test vectors on the engine or the interpreter."""
+"""The ``conformance`` command: test vectors or system tests on the engine or the interpreter."""
 
 from __future__ import annotations
 
 import argparse
 from functools import partial
+from typing import TYPE_CHECKING
 
+from ..errors import ArgumentError
 from ..files import write_text
 from ..profiles import profile
-from ..vectors.conformance import BatchExecutor, Executor, run_conformance
+from ..vectors.conformance import BatchExecutor, ConformanceReport, Executor, run_conformance
 from .options import ACCEPTED, REJECTED
+
+if TYPE_CHECKING:
+    from ..campaign.st.report import SystemTestReport
 
 
 def conformance(args: argparse.Namespace) -> int:
-    """Run the vectors that the options name and print the counts; the exit status."""
+    """Run the tests that the options name and print the counts; the exit status."""
+    if args.st is None and (not args.paths or args.only is not None or args.python is not None):
+        raise ArgumentError("conformance: allowed: PATH... of vectors, or --st DIR with --only, --python")
+    outcome = _vectors(args) if args.st is None else _system_tests(args)
+    print(outcome.summary())
+    if args.json:
+        write_text(args.json, outcome.to_json() + "\n")
+    return ACCEPTED if outcome.ok else REJECTED
+
+
+def _system_tests(args: argparse.Namespace) -> SystemTestReport:
+    from ..campaign.st.run import executor, run_system_tests
+
+    if args.paths:
+        raise ArgumentError(f"conformance --st: {args.paths[0]}: allowed: one folder, after --st")
+    return run_system_tests(args.st, executor(args.executor), only=args.only, python=args.python)
+
+
+def _vectors(args: argparse.Namespace) -> ConformanceReport:
     target = profile(args.profile)
     execute: Executor
     together: BatchExecutor | None = None
@@ -25,13 +48,5 @@ def conformance(args: argparse.Namespace) -> int:
         from ..vectors.execute import run_case_oracle
 
         execute = partial(run_case_oracle, profile=target)
-    outcome = run_conformance(
-        args.paths,
-        execute,
-        {"profile": args.profile, "executor": args.executor},
-        together,
-    )
-    print(outcome.summary())
-    if args.json:
-        write_text(args.json, outcome.to_json() + "\n")
-    return ACCEPTED if outcome.ok else REJECTED
+    given = {"profile": args.profile, "executor": args.executor}
+    return run_conformance(args.paths, execute, given, together)

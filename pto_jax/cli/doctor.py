@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from .. import __version__
-from .options import ACCEPTED, REJECTED, Adder, add_examples
+from ..errors import brief
+from .options import ACCEPTED, REJECTED, Adder, add_examples, flag
 
 Status = Literal["ok", "warning", "failed"]
 _PACKAGE = "pto_jax"
@@ -50,8 +51,8 @@ def add(command: Adder) -> None:
     sub = command(
         "doctor", _doctor, "Versions, devices and settings, and a check that results are exact here."
     )
-    sub.add_argument("--json", action="store_true", help="print JSON")
-    sub.add_argument("--no-check", action="store_true", help="execute nothing, which saves seconds")
+    flag(sub, "--json", "print JSON")
+    flag(sub, "--no-check", "execute nothing, which saves seconds")
     add_examples(
         sub,
         ("doctor", "exit status 0: usable, 1: something failed; warnings do not count"),
@@ -82,10 +83,7 @@ def _examined(examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from examine()
     except Exception as error:
-        said = str(error).splitlines()
-        yield Finding(
-            examine.__name__.lstrip("_"), "failed", f"{type(error).__name__}: {said[0] if said else ''}"
-        )
+        yield Finding(examine.__name__.lstrip("_"), "failed", brief(error))
 
 
 # -- what is installed ---------------------------------------------------------------------------------

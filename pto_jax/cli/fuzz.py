@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..campaign.devices import contract
 from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES
-from .options import Adder
+from .options import Adder, flag
 
 if TYPE_CHECKING:
     from ..campaign.fuzz.plan import Plan
@@ -86,7 +86,7 @@ def add(command: Adder) -> None:
         metavar="FILE.toml",
         help="bins of coverage that programs are aimed at in turn; those that are not reached are listed",
     )
-    focus.add_argument("--explain", action="store_true", help="print what programs are made of, and stop")
+    flag(focus, "--explain", "print what programs are made of, and stop")
     what.add_argument(
         "--programs", nargs="+", metavar="PATH", help="own programs: files, and folders of .pto files"
     )
@@ -95,10 +95,10 @@ def add(command: Adder) -> None:
         choices=("any", "kernel"),
         help="kernel: functions over pointers, also when made small (default for devices under test)",
     )
-    what.add_argument(
+    flag(
+        what,
         "--mutate",
-        action="store_true",
-        help="own programs: as they are, then with other instructions, attributes, types and sizes",
+        "own programs: as they are, then with other instructions, attributes, types and sizes",
     )
     what.add_argument("--entry", metavar="F", help="function of own programs (default: every entry)")
     what.add_argument("--grid", type=int, metavar="N", help="blocks of own programs (default: generated)")
@@ -117,7 +117,7 @@ def add(command: Adder) -> None:
     machines.add_argument("--help-dut", action=contract.Help, help="what a device under test has to do")
     machines.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
     machines.add_argument("--case-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
-    machines.add_argument("--lockstep", action="store_true", help="many programs at once, made as arrays")
+    flag(machines, "--lockstep", "many programs at once, made as arrays")
     where = sub.add_argument_group("execution")
     where.add_argument(
         "--workers",
@@ -143,14 +143,12 @@ def add(command: Adder) -> None:
         "share this folder, and may come and go (extra: distributed)",
     )
     where.add_argument("--store", metavar="FILE", help="SQLite file for results; {process} is the number")
-    where.add_argument(
+    flag(
+        where,
         "--resume",
-        action="store_true",
-        help="continue the campaign of the store, which knows its options; a larger --count makes it longer",
+        "continue the campaign of the store, which knows its options; a larger --count makes it longer",
     )
-    where.add_argument(
-        "--trust", action="store_true", help="also execute the device that only the resumed store names"
-    )
+    flag(where, "--trust", "also execute the device that only the resumed store names")
     where.add_argument("--failures", default="failures", metavar="DIR", help="default: failures")
     where.add_argument(
         "--shrink-calls",
@@ -175,9 +173,9 @@ def add(command: Adder) -> None:
         metavar="FILE",
         help="causes that are known, a line each: their failures do not count (report --known writes it)",
     )
-    checks.add_argument("--first-new", action="store_true", help="stop at the first cause that is not known")
+    flag(checks, "--first-new", "stop at the first cause that is not known")
     checks.add_argument("--junit", metavar="OUT.xml", help="write the causes as JUnit, known ones as skipped")
-    where.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    flag(where, "--quiet", "no progress on stderr")
 
 
 def _fuzz(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import argparse
 from .. import __version__
 from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES
-from .options import ACCEPTED, Adder, add_examples, add_language, build_level, of_command
+from .options import ACCEPTED, Adder, add_examples, add_language, build_level, flag, of_command
 
 
 def add(command: Adder) -> None:
@@ -15,8 +15,8 @@ def add(command: Adder) -> None:
     sub = command("lsp", _lsp, "A language server on standard input and output; needs the extra lsp.")
     sub.add_argument("--profile", choices=PROFILE_NAMES, help="default: the program's pto.target_arch")
     sub.add_argument("--level", type=build_level, help="build level 1, 2 or 3, as in verify")
-    sub.add_argument("--portable", action="store_true", help="accept only what every profile guarantees")
-    sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
+    flag(sub, "--portable", "accept only what every profile guarantees")
+    flag(sub, "--auto-sync", "a tool inserts the synchronisation")
     add_language(sub)
     add_examples(
         sub,

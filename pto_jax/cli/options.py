@@ -65,6 +65,11 @@ def add_examples(sub: argparse.ArgumentParser, *examples: tuple[str, str]) -> No
     sub.formatter_class = argparse.RawDescriptionHelpFormatter
 
 
+def flag(group: argparse._ActionsContainer, option: str, meaning: str) -> None:
+    """Define an option without a value."""
+    group.add_argument(option, action="store_true", help=meaning)
+
+
 def scalar(text: str) -> tuple[str, int]:
     """A scalar argument written ``name=number``."""
     name, _, number = text.partition("=")

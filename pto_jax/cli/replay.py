@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from ..files.terminal import one_line
-from .options import Adder, add_examples
+from .options import Adder, add_examples, flag
 
 _STATUS = {"reproduced": 1, "different": 1, "gone": 0, "refused": 2}
 
@@ -17,11 +17,11 @@ def add(command: Adder) -> None:
     sub.add_argument("folder", metavar="DIR", help="a failure folder of fuzz, or a folder of some")
     sub.add_argument("--against", metavar="MACHINE", help="another reference than the report's")
     sub.add_argument("--tested", metavar="MACHINE", help="another tested machine than the report's")
-    sub.add_argument("--original", action="store_true", help="the program it was found with")
-    sub.add_argument(
+    flag(sub, "--original", "the program it was found with")
+    flag(
+        sub,
         "--trust",
-        action="store_true",
-        help="also execute command lines (dut: and alike) and modules (python:) that only DIR names",
+        "also execute command lines (dut: and alike) and modules (python:) that only DIR names",
     )
     add_examples(
         sub,

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError
-from .options import Adder, add_examples
+from .options import Adder, add_examples, flag
 
 if TYPE_CHECKING:
     from ..campaign.report.ulp import Histograms
@@ -28,7 +28,7 @@ def add(command: Adder) -> None:
         ("report run.db --html run.html", "coverage, causes, ULPs"),
         ("report --merge all.db one.db two.db", "stores of one campaign"),
     )
-    sub.add_argument("--ulp", action="store_true", help="also measure this engine's accuracy; needs no store")
+    flag(sub, "--ulp", "also measure this engine's accuracy; needs no store")
 
 
 def _report(args: argparse.Namespace) -> int:

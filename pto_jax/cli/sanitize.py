@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ArgumentError, UndefinedDataError
+from ..ir.dtypes import pack_pairs, unpack_pairs
 from ..ir.types import PartitionViewType, PtrType, TensorViewType, TileType, Type
 from .options import RunOptions
 
@@ -79,8 +80,7 @@ def _given(value: Any, t: Type) -> Any:
         return OracleTile(t, np.asarray(value).reshape(t.shape))
     if not _is_packed(t):
         return value
-    octets = np.asarray(value).view(np.uint8)
-    return np.stack([octets & 15, octets >> 4], axis=-1).reshape(*octets.shape[:-1], -1)
+    return unpack_pairs(np.asarray(value).view(np.uint8))
 
 
 def _shown(value: Any, *, packed: bool) -> Any:
@@ -96,7 +96,4 @@ def _shown(value: Any, *, packed: bool) -> Any:
         with x64():
             rows, cols = (jax.device_put(np.int32(n)) for n in value.valid)
             return Tile(jax.device_put(words), rows, cols, value.type)
-    if not packed:
-        return value
-    octets = value.view(np.uint8)
-    return octets[..., 0::2] | octets[..., 1::2] << 4
+    return pack_pairs(value.view(np.uint8)) if packed else value

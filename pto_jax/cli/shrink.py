@@ -7,7 +7,7 @@ import math
 import sys
 
 from ..files.terminal import one_line
-from .options import Adder, add_examples
+from .options import Adder, add_examples, flag
 
 _STATUS = {"smaller": 0, "as small": 0, "gone": 1, "withheld": 2}
 
@@ -22,10 +22,10 @@ def add(command: Adder) -> None:
     sub.add_argument("--seconds", type=float, metavar="S", help="per folder (default: no limit)")
     sub.add_argument("--against", metavar="MACHINE", help="another reference than the report's")
     sub.add_argument("--tested", metavar="MACHINE", help="another tested machine than the report's")
-    sub.add_argument(
+    flag(
+        sub,
         "--trust",
-        action="store_true",
-        help="also execute command lines (dut: and alike) and modules (python:) that only DIR names",
+        "also execute command lines (dut: and alike) and modules (python:) that only DIR names",
     )
     add_examples(sub, ("shrink failures/ --trust --calls 2000", "go on with all failures of a campaign"))
     sub.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="seconds (default: 60)")

@@ -10,9 +10,10 @@ from ..ir.dtypes import INDEX, DType, dtype
 from ..ir.program import Op, Value, attrs
 from ..isa.rules.tile_legality import tile_of_memref
 from . import tiles
-from .legal import judged, legal
+from .legal import judged
 from .memory import tensor_argument
 from .state import Buffer, Held, State, Unfit, below
+from .storage import emitted
 from .windows import Shape, buffer, numbers, opened, pointer_view, shape_for, split
 
 # Instructions by name: a generator writes the operations it makes.
@@ -142,10 +143,10 @@ def _local(state: State) -> None:
     if tile is None:
         raise Unfit
     state.emit(Op("memref.alloc", results=(value,)))
-    _checked(state, Op("tmov", (source.value,), (value,)))
+    emitted(state, Op("tmov", (source.value,), (value,)))
     if state.chance(0.5):
-        _checked(state, Op("tmov", (value,), (source.value,)))
-        _checked(state, Op("memref.dealloc", (value,)))
+        emitted(state, Op("tmov", (value,), (source.value,)))
+        emitted(state, Op("memref.dealloc", (value,)))
         return
     state.level.tiles.append(Held(value, tile, tile.shape))
     if state.chance(0.6):
@@ -166,11 +167,5 @@ def _bind(state: State, source: Value, t: types.TileType) -> None:
         operands += [state.number(n) for n in sizes]
         groups += [("valid_row", 1), ("valid_col", 1)]
     value = Value(state.name("r"), source.type)
-    _checked(state, Op("bind_tile", tuple(operands), results=(value,), groups=tuple(groups)))
+    emitted(state, Op("bind_tile", tuple(operands), results=(value,), groups=tuple(groups)))
     state.level.tiles.append(Held(value, t, sizes))
-
-
-def _checked(state: State, op: Op) -> None:
-    if not legal(state.profile, op):
-        raise Unfit
-    state.emit(op)

@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from ..interpreter import TileRef
+from ..interpreter import TileRef, View
 from ..ir.dtypes import DType
 from ..ir.types import TileType, element_offset
 from .numbers import Array
@@ -91,6 +91,15 @@ def write_words(memory: Array, positions: Array, words: Array, d: DType, address
         at = address + (positions[chosen] >> 1)
         keep = memory[at] & np.uint8(0xF0 >> (4 * half))
         memory[at] = keep | ((words[chosen] & 15) << (4 * half)).astype(np.uint8)
+
+
+def elements_of(view: View) -> Array:
+    """The positions of a view's elements in its buffer."""
+    shape = tuple(int(n) for n in view.shape)
+    at = np.full(shape, int(view.offset), np.int64)
+    for axis, (n, stride) in enumerate(zip(shape, view.strides, strict=True)):
+        at += (np.arange(n) * int(stride)).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return at
 
 
 def _typed(memory: Array, d: DType, address: int) -> Array:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from .. import isa
 from ..api import parse
-from ..errors import ArgumentError
+from ..errors import ArgumentError, brief
 from ..ir.dtypes import F32, DType
 from ..isa.samples.operations import Sample, legal_samples
 from ..profiles import PROFILES, Profile
@@ -85,9 +85,7 @@ def check_sample(sample: Sample, profile: Profile, seed: int, device: jax.Device
         return _compare(differential.make_case(sample, profile, seed), device)
     except Exception as error:
         # One operation that the device's compiler refuses must not hide the results of the others.
-        text = str(error).splitlines()
-        reason = f"{type(error).__name__}: {text[0] if text else ''}"
-        return Outcome(failures=[f"{differential.label(sample)} [{profile.name}]: {reason}"])
+        return Outcome(failures=[f"{differential.label(sample)} [{profile.name}]: {brief(error)}"])
 
 
 def _compare(case: differential.Case, device: jax.Device) -> Outcome:
@@ -189,6 +187,14 @@ def samples(names: Sequence[str] = ()) -> Iterator[tuple[Sample, Profile]]:
                     yield sample, profile
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Raise ArgumentError for a name given to ``--only`` that is no instruction on tiles."""
+    known = [name for name, i in isa.instructions().items() if differential.computes(i)]
+    for name in names:
+        if name not in known:
+            raise ArgumentError(f"--only {name}: found no such instruction; known: {', '.join(known)}")
+
+
 def quick_samples(profile: Profile) -> Iterator[Sample]:
     """One legal operation of the first instruction of every class that computes, and one conversion."""
     shown: set[object] = set()
@@ -276,11 +282,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="threads (default: one per core)"
     )
     args = parser.parse_args(argv)
-    names = [name for name, i in isa.instructions().items() if differential.computes(i)]
     try:
-        for name in args.only:
-            if name not in names:
-                raise ArgumentError(f"--only {name}: found no such instruction; known: {', '.join(names)}")
+        check_names(args.only)
         if args.seed < 0 or args.jobs < 1:
             raise ArgumentError(f"--seed {args.seed} --jobs {args.jobs}: allowed: 0 or more, 1 or more")
         device = select_device(args.device)

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -60,38 +61,53 @@ class Given:
 
 @dataclass(frozen=True)
 class Case:
-    """One operation under one profile, and a batch of operands for it."""
+    """One operation, or a program of several, under one profile, and a batch of operands for it.
 
-    sample: Sample
+    ``bounds`` gives by element type how far results may be from the interpreter's, in ULP.
+    """
+
+    label: str
     profile: Profile
     program: Program
-    kernel: Kernel
     given: Mapping[str, Given]
+    bounds: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def label(self) -> str:
-        """The instruction and the types of its operands."""
-        return label(self.sample)
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The program in exact numerics."""
+        entry = self.program.functions[0].name
+        return Kernel(self.program, entry, choices(self.profile, "exact", None, "keep"))
 
     def dtype(self, result: str) -> DType:
-        """The element type of a result."""
-        return result_dtype(self.program, result)
+        """The element type of a result, which an instruction may bind instead of taking it as an argument."""
+        written = (v for op in self.program.walk() for v in op.destinations if v.name == result)
+        t = next(written).type
+        assert isinstance(t, TileType | VectorType | PartitionViewType)
+        return t.dtype
 
     def ulp(self, result: str) -> int:
         """How far a result may be from the interpreter's, as the declaration says."""
-        return self.sample.instruction.ulp.get(self.dtype(result).name, 0)
+        return self.bounds.get(self.dtype(result).name, 0)
 
     def reference(self, index: int) -> dict[str, NDArray[Any]]:
         """Raw words of every result of one batch element, computed by the interpreter."""
-        return reference(self.program, self.given, index, self.profile)
+        values: dict[str, Any] = {}
+        for name, g in self.given.items():
+            if isinstance(g.type, TileType):
+                sizes = (None, None) if g.regions is None else map(int, g.regions[index])
+                values[name] = oracle.OracleTile(g.type, g.words[index].copy(), *sizes)
+            else:
+                values[name] = g.words[index].view(g.type.dtype.numpy)
+        results = oracle.run(self.program, values, profile=self.profile)
+        return {name: result_words(self.dtype(name), r) for name, r in results.items()}
 
 
 def make_case(sample: Sample, profile: Profile, seed: int = 0, batch: int = BATCH) -> Case:
     """A sample with random operands; equal seeds give equal operands."""
-    program = open_regions(to_program(sample))
-    kernel = Kernel(program, program.functions[0].name, choices(profile, "exact", None, "keep"))
-    rng = np.random.default_rng(zlib.crc32(label(sample).encode(), seed))
-    return Case(sample, profile, program, kernel, inputs(rng, program, sample.instruction, batch))
+    program, name = open_regions(to_program(sample)), label(sample)
+    rng = np.random.default_rng(zlib.crc32(name.encode(), seed))
+    given = inputs(rng, program, sample.instruction, batch)
+    return Case(name, profile, program, given, sample.instruction.ulp)
 
 
 def batch_of(lanes: int) -> int:
@@ -244,29 +260,6 @@ def arguments(given: Mapping[str, Given], index: int | slice = slice(None)) -> d
                 rows, cols = (size if size is None else jax.device_put(size) for size in sizes)
                 values[name] = Tile(values[name], rows, cols, g.type)
     return values
-
-
-def reference(
-    program: Program, given: Mapping[str, Given], index: int, profile: Profile
-) -> dict[str, NDArray[Any]]:
-    """Raw words of every result of one batch element, computed by the interpreter."""
-    values: dict[str, Any] = {}
-    for name, g in given.items():
-        if isinstance(g.type, TileType):
-            sizes = (None, None) if g.regions is None else map(int, g.regions[index])
-            values[name] = oracle.OracleTile(g.type, g.words[index].copy(), *sizes)
-        else:
-            values[name] = g.words[index].view(g.type.dtype.numpy)
-    results = oracle.run(program, values, profile=profile)
-    return {n: result_words(result_dtype(program, n), r) for n, r in results.items()}
-
-
-def result_dtype(program: Program, result: str) -> DType:
-    """Element type of a result, which an instruction may bind instead of taking it as an argument."""
-    written = (v for op in program.walk() for v in op.destinations if v.name == result)
-    t = next(written).type
-    assert isinstance(t, TileType | VectorType | PartitionViewType)
-    return t.dtype
 
 
 def result_words(d: DType, result: Any, index: int | None = None) -> NDArray[Any]:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..api import parse
-from ..ir.dtypes import DType
 from ..ir.program import Program
 from ..ir.types import TileType
-from ..profiles import A5, CPU_SIM, Profile
-from ..runtime.kernel import Kernel, choices
-from .differential import BATCH, Given, open_regions, random_words, reference, result_dtype
+from ..profiles import A5, CPU_SIM
+from .differential import BATCH, Case, Given, open_regions, random_words
 
 _T = "!pto.tile<32x64x{d}>"
 _COLUMN = "!pto.tile_buf<vec, 32x1x{d}, blayout=col_major>"
@@ -35,35 +30,7 @@ TEXT = f"""
 """
 
 
-@dataclass(frozen=True)
-class Chain:
-    """A program of one element type and a batch of operands, as :class:`Case` is one operation."""
-
-    name: str
-    profile: Profile
-    program: Program
-    kernel: Kernel
-    given: Mapping[str, Given]
-
-    @property
-    def label(self) -> str:
-        """What the program is."""
-        return self.name
-
-    def dtype(self, result: str) -> DType:
-        """The element type of a result."""
-        return result_dtype(self.program, result)
-
-    def ulp(self, result: str) -> int:
-        """All results are exact."""
-        return 0
-
-    def reference(self, index: int) -> dict[str, NDArray[Any]]:
-        """Raw words of every result of one batch element, computed by the interpreter."""
-        return reference(self.program, self.given, index, self.profile)
-
-
-def chains(seed: int) -> Iterator[Chain]:
+def chains(seed: int) -> Iterator[Case]:
     """A chain per element type whose arithmetic is the device's own; of float32 also on parts of tiles."""
     for d, profile, parts in (
         ("f32", A5, False),
@@ -73,9 +40,8 @@ def chains(seed: int) -> Iterator[Chain]:
     ):
         program = parse(TEXT.replace("{d}", d))
         program = open_regions(program) if parts else program
-        kernel = Kernel(program, program.functions[0].name, choices(profile, "exact", None, "keep"))
         name = f"chain of {d}{', parts of tiles' if parts else ''}"
-        yield Chain(name, profile, program, kernel, _given(program, seed))
+        yield Case(name, profile, program, _given(program, seed))
 
 
 def _given(program: Program, seed: int) -> dict[str, Given]:

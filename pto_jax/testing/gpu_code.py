@@ -223,13 +223,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _checked(args: Any) -> None:
-    from .. import isa
-    from .differential import computes
+    from .device_check import check_names
 
-    names = [name for name, i in isa.instructions().items() if computes(i)]
-    for name in args.only:
-        if name not in names:
-            raise ArgumentError(f"--only {name}: found no such instruction; known: {', '.join(names)}")
+    check_names(args.only)
     if args.seed < 0 or min(args.jobs, args.lanes, 1 if args.sample is None else args.sample) < 1:
         raise ArgumentError(
             f"--seed {args.seed} --jobs {args.jobs} --lanes {args.lanes} --sample {args.sample}: must not be "

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from ..api import load
+from ..errors import brief
 from ..examples import EXAMPLES, Example
 from ..lowering.numerics import Numerics
 from ..runtime.kernel import compile
@@ -77,8 +78,7 @@ def examine(target: str, compiler: Compiler, name: str) -> ExampleCode:
     try:
         codes: dict[Numerics, Code] = {n: compiler.compile(*_batched(example, n)) for n in _NUMERICS}
     except Exception as error:
-        line = (str(error).splitlines() or [""])[0]
-        return ExampleCode(name, target, example.grid, error=f"{type(error).__name__}: {line}")
+        return ExampleCode(name, target, example.grid, error=brief(error))
     exact = codes["exact"]
     launches: dict[Numerics, int] = {n: read(code.hlo).launches() for n, code in codes.items()}
     return ExampleCode(name, target, example.grid, launches, exact.scratch, exact.arguments)

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import brief
 from ..isa.samples.operations import Sample
 from ..profiles import Profile
 from .differential import BATCH, Case, arguments, batch_of, batch_size, differing, label, make_case
-from .gpu_chains import Chain
 from .gpu_execution import Executor
 from .gpu_limits import allowed, launches, scratch
 from .gpu_program import read
@@ -86,11 +86,11 @@ class Examiner:
         batch = batch_of(self.lanes) if lane_wise else BATCH
         return self._examined(finding, lambda: make_case(sample, profile, self.seed, batch))
 
-    def chain(self, chain: Chain) -> Finding:
+    def chain(self, chain: Case) -> Finding:
         """:meth:`operation` of a program of several instructions."""
         return self._examined(Finding(chain.label, "chain", chain.profile.name, self.target), lambda: chain)
 
-    def _examined(self, finding: Finding, make: Callable[[], Case | Chain]) -> Finding:
+    def _examined(self, finding: Finding, make: Callable[[], Case]) -> Finding:
         try:
             case = make()
             given = arguments(case.given)
@@ -101,13 +101,10 @@ class Examiner:
             self._execute(finding, case, code, [np.asarray(leaf) for leaf in leaves])
         except Exception as error:
             # One operation that cannot be compiled must not hide the others.
-            text = str(error).splitlines()
-            finding.problems.append(f"{type(error).__name__}: {text[0] if text else ''}")
+            finding.problems.append(brief(error))
         return finding
 
-    def _execute(
-        self, finding: Finding, case: Case | Chain, code: Code, leaves: Sequence[NDArray[Any]]
-    ) -> None:
+    def _execute(self, finding: Finding, case: Case, code: Code, leaves: Sequence[NDArray[Any]]) -> None:
         """Execute the code here and compare every lane with the interpreter."""
         try:
             executions = self.executor.results(code, leaves)
@@ -120,11 +117,11 @@ class Examiner:
             finding.problems.append(f"bits: {finding.different} of {finding.lanes} lanes differ")
 
 
-def _names(case: Case | Chain) -> list[str]:
+def _names(case: Case) -> list[str]:
     return list(case.kernel.outputs)
 
 
-def _function(case: Case | Chain, structure: Any) -> Callable[..., list[Any]]:
+def _function(case: Case, structure: Any) -> Callable[..., list[Any]]:
     """The batched operation as a function of flat arrays that gives the words of every result."""
 
     def words(tiles: Mapping[str, Any]) -> list[Any]:
@@ -151,7 +148,7 @@ def _judge(finding: Finding, code: Code) -> None:
         finding.problems.append(f"scratch: {finding.scratch} bytes for {finding.arguments} of arguments")
 
 
-def _compare(finding: Finding, case: Case | Chain, executions: Sequence[Sequence[NDArray[np.uint8]]]) -> None:
+def _compare(finding: Finding, case: Case, executions: Sequence[Sequence[NDArray[np.uint8]]]) -> None:
     """Lanes differ that differ in any of the executions."""
     for index in range(finding.batch):
         reference = case.reference(index)

@@ -18,8 +18,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from ..errors import ArgumentError
-
 #: Everything that is needed, from the folder of the project; the plugin is of the version of JAX.
 INSTALL = "python3 -m venv gpu-env && gpu-env/bin/pip install '.[gpu-check]'"
 
@@ -186,10 +184,3 @@ def _sharding(target: Target) -> Any:
     mesh = topologies.make_mesh(described, (1,), ("device",))
     everywhere = cast("Any", jax.sharding.PartitionSpec)()
     return jax.sharding.NamedSharding(mesh, everywhere)
-
-
-def target(name: str) -> Target:
-    """A target by name."""
-    if name not in TARGETS:
-        raise ArgumentError(f"--target {name}: found no such target; known: {', '.join(TARGETS)}")
-    return TARGETS[name]

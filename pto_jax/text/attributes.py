@@ -199,8 +199,7 @@ def event(cursor: Cursor) -> int:
     else:
         if c.kind is Kind.HASH_IDENT and c.text in ("#pto.event", "#pto"):
             two_words = c.take() == "#pto"
-            opened = c.start
-            c.expect(Kind.LESS)
+            opened = c.open(Kind.LESS)
             if two_words:
                 c.expect_word("event")
             text = c.expect(Kind.BARE_IDENT, "an event, as in EVENT_ID0")
@@ -236,8 +235,7 @@ def epilogue(cursor: Cursor) -> modes.AccPushEpilogue:
     """``<layout = nz2nd, quant = no_convert, relu = no_relu>``, each key once."""
     c = cursor
     found: dict[str, IntEnum] = {}
-    opened = c.start
-    c.expect(Kind.LESS, f"after #pto.{EPILOGUE}")
+    opened = c.open(Kind.LESS, f"after #pto.{EPILOGUE}")
     while True:
         start, key = c.start, c.expect(Kind.BARE_IDENT, "layout, quant or relu")
         if key not in _EPILOGUE or key in found:

@@ -38,8 +38,7 @@ def _target(reader: Reader) -> _Target:
     label = c.expect(tokens.Kind.CARET_IDENT, "a block")[1:]
     if c.kind is not tokens.Kind.L_PAREN:
         return label, []
-    opened = c.start
-    c.advance()
+    opened = c.open(tokens.Kind.L_PAREN)
     mentions = reader.mentions()
     c.expect(tokens.Kind.COLON, "before the types of the values")
     types = c.listed(reader.types.read, tokens.Kind.R_PAREN)

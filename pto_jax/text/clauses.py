@@ -41,8 +41,7 @@ def read_operand(reader: Reader) -> TileOperand:
     c = reader.cursor
     operand = TileOperand(reader.mention())
     if c.kind is tokens.Kind.L_SQUARE:
-        opened = c.start
-        c.advance()
+        opened = c.open(tokens.Kind.L_SQUARE)
         operand.indices = reader.mentions()
         c.close(tokens.Kind.R_SQUARE, opened)
     return operand

@@ -50,8 +50,7 @@ def read_constant(reader: Reader, results: Results, start: int) -> Op:
 
 def _dense(reader: Reader) -> tuple[AttrValue, ...]:
     c = reader.cursor
-    opened = c.start
-    c.expect(Kind.LESS, "after dense")
+    opened = c.open(Kind.LESS, "after dense")
     if c.kind is Kind.L_SQUARE:
         items = c.enclosed(Kind.L_SQUARE, lambda: c.number("a number"))
     else:
@@ -254,8 +253,7 @@ def read_fusion(reader: Reader, results: Results, start: int) -> Op:
 def read_fusion_end(reader: Reader, results: Results, start: int) -> Op:
     """``pto.yield(%v) : (T) -> ()``."""
     c = reader.cursor
-    opened = c.start
-    c.expect(Kind.L_PAREN)
+    opened = c.open(Kind.L_PAREN)
     mentions = reader.mentions()
     c.close(Kind.R_PAREN, opened)
     c.expect(Kind.COLON, "before the types of the values")
@@ -313,8 +311,7 @@ def read_call(reader: Reader, results: Results, start: int) -> Op:
     """``[%r =] func.call @f(%a) : (T) -> (R)``."""
     c = reader.cursor
     callee = reader.attributes.symbol()
-    opened = c.start
-    c.expect(Kind.L_PAREN, "after the name of the function")
+    opened = c.open(Kind.L_PAREN, "after the name of the function")
     arguments = reader.mentions()
     c.close(Kind.R_PAREN, opened)
     c.expect(Kind.COLON, "before the type of the call")

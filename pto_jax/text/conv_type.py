@@ -12,8 +12,7 @@ _MAX_RANK = 6
 def read_conv_tile(reader: shapes.ShapeReader, start: int) -> types.TileType:
     """The type after its name: a place, dimensions and element type, a layout, and the geometry."""
     c = reader.cursor
-    opened = c.start
-    c.expect(tokens.Kind.LESS, f"after !pto.{CONV_NAME}")
+    opened = c.open(tokens.Kind.LESS, f"after !pto.{CONV_NAME}")
     loc = types.Loc.MAT
     if c.kind is tokens.Kind.BARE_IDENT and attributes.member(types.Loc, c.text) is not None:
         loc = types.Loc[c.take().upper()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from ..ir.dtypes import I1, I64, INDEX
+from ..ir.dtypes import INDEX
 from ..ir.program import AttrValue, Op, Value
 from ..ir.types import (
     PartitionViewType,
@@ -20,14 +20,12 @@ from ..ir.types import (
 from . import format_items
 from .attributes import enumeration, event
 from .dictionaries import Places
-from .formats import OPERAND_TYPES, PREDICATES, Format
+from .formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
 from .lexer import Cursor
 from .names import suggestion
 from .reader import Reader
 from .scope import Mention
 from .tokens import PUNCTUATION, Kind
-
-_IMPLIED = {"i64": ScalarType(I64), "i1": ScalarType(I1), "index": ScalarType(INDEX)}
 
 
 @dataclass
@@ -89,7 +87,7 @@ def _results(
     if not results:
         return ()
     if fmt.results > 1:
-        return tuple(reader.scopes.define(r, _IMPLIED["index"]) for r in results)
+        return tuple(reader.scopes.define(r, ScalarType(INDEX)) for r in results)
     result_type = written[0] if written else _implied(reader, draft, ins, start)
     rank = len(draft.groups.get("shape", ()))
     if isinstance(result_type, TensorViewType) and result_type.dims == (rank,) and rank > 1:
@@ -98,8 +96,8 @@ def _results(
 
 
 def _implied(reader: Reader, draft: _Draft, ins: list[Value], start: int) -> Type:
-    if draft.implied in _IMPLIED:
-        return _IMPLIED[draft.implied]
+    if draft.implied in IMPLIED_TYPES:
+        return IMPLIED_TYPES[draft.implied]
     source = ins[0].type if ins else UnknownType()
     if draft.implied == "part" and isinstance(source, TensorViewType | PartitionViewType):
         sizes = draft.groups.get("sizes", ())

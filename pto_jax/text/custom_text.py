@@ -36,8 +36,7 @@ class _Operands:
 
 def custom_text(op: program.Op, fmt: formats.Format, style: type_text.Style) -> str:
     """The operation without the names it binds."""
-    flat = [j for i in fmt.items for j in (i.items if isinstance(i, format_items.OptionalItem) else (i,))]
-    inline = {i.name for i in flat if isinstance(i, format_items.AttrItem)}
+    inline = {i.name for i in fmt.flat if isinstance(i, format_items.AttrItem)}
     rest = tuple((k, v) for k, v in op.attributes if k not in inline)
     tokens: list[str] = []
     operands = _Operands(op, fmt)

@@ -104,8 +104,7 @@ class DictionaryReader:
     def _array(self) -> tuple[AttrValue, ...]:
         """``array<i32: 1, 0>``."""
         c = self.cursor
-        opened = c.start
-        c.expect(Kind.LESS)
+        opened = c.open(Kind.LESS)
         self.types.read()
         items: list[AttrValue] = []
         if c.accept(Kind.COLON):
@@ -259,7 +258,7 @@ def print_float(value: float) -> str:
 
 def print_symbol(name: str) -> str:
     """``@name``, quoted where the name is not an identifier."""
-    return "@" + (name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$.]*", name) else quoted(name))
+    return "@" + print_key(name)
 
 
 def _declared_text(declared: Attribute | None, value: AttrValue) -> str:

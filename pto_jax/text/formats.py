@@ -224,6 +224,8 @@ OPERAND_TYPES = {
     "aiv_subblockid": ScalarType(I64),
     "condition": ScalarType(I1),
 }
+#: Types of results by the rules that name them.
+IMPLIED_TYPES = {"i64": ScalarType(I64), "i1": ScalarType(I1), "index": ScalarType(INDEX)}
 PREDICATES = {
     "arith.cmpi": ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"),
     "arith.cmpf": (
@@ -239,6 +241,11 @@ class Format:
 
     name: str
     items: tuple[Item, ...]
+
+    @cached_property
+    def flat(self) -> tuple[Item, ...]:
+        """The parts, those of optional parts in their place."""
+        return tuple(j for i in self.items for j in (i.items if isinstance(i, OptionalItem) else (i,)))
 
     @cached_property
     def grouped(self) -> bool:
@@ -258,11 +265,13 @@ class Format:
     @cached_property
     def results(self) -> int:
         """How many results operations of this syntax have."""
-        flat = [j for i in self.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
-        if ImpliedItem("indices") in flat:
+        if ImpliedItem("indices") in self.flat:
             return 2
         return int(
-            any(isinstance(i, ImpliedItem) or (isinstance(i, TypeItem) and "^" in i.targets) for i in flat)
+            any(
+                isinstance(i, ImpliedItem) or (isinstance(i, TypeItem) and "^" in i.targets)
+                for i in self.flat
+            )
         )
 
 

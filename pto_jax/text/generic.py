@@ -27,8 +27,7 @@ def read_generic(reader: Reader, head: TileOp) -> Op:
     role = f"after the quoted name of {head.name}"
     operands = c.enclosed(Kind.L_PAREN, lambda: read_operand(reader), role)
     if c.kind is Kind.LESS:
-        opened = c.start
-        c.advance()
+        opened = c.open(Kind.LESS)
         reader.attributes.dictionary(head.attributes, head.places, head.name)
         c.close(Kind.GREATER, opened)
     if c.kind is Kind.L_BRACE:

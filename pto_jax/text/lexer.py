@@ -145,6 +145,12 @@ class Cursor:
         if not self.accept_word(word):
             self.unexpected(f"'{word}'")
 
+    def open(self, bracket: Kind, role: str = "") -> int:
+        """Pass over an opening bracket as :meth:`expect` does, and return where it stands."""
+        opened = self.start
+        self.expect(bracket, role)
+        return opened
+
     def close(self, kind: Kind, opened: int) -> None:
         """Pass over a closing bracket; ParseError, with the place it was opened at, for another token."""
         if self.kind is not kind:
@@ -165,8 +171,7 @@ class Cursor:
 
     def enclosed(self, bracket: Kind, read: Callable[[], _T], role: str = "") -> list[_T]:
         """Items separated by commas between a bracket of the kind and the one that closes it."""
-        opened = self.start
-        self.expect(bracket, role)
+        opened = self.open(bracket, role)
         items = self.listed(read, CLOSING[bracket])
         self.close(CLOSING[bracket], opened)
         return items

@@ -17,7 +17,7 @@ from .dictionaries import print_attributes, print_float, print_symbol
 from .formats import TWO_SPELLINGS, Format, find_format
 from .names import trailing
 from .tile_text import Spelling, print_binding, spelling, tile_lines
-from .type_text import Style, print_type, print_types
+from .type_text import Style, print_results, print_type, print_types
 
 PrintForm = Literal["as", "ssa", "dps"]
 _INDENT = "  "
@@ -71,20 +71,14 @@ class Printer:
         named = any(a.name != f"arg{i}" for i, a in enumerate(f.args)) or not f.external
         args = ", ".join(f"{a}: {print_type(a.type)}" if named else print_type(a.type) for a in f.args)
         private = "private " if f.private else ""
-        results = ""
-        if len(f.results) == 1:
-            results = f" -> {print_type(f.results[0])}"
-        elif f.results:
-            results = f" -> ({print_types(list(f.results))})"
         attributes = print_attributes(f.attributes)
         attributes = f" attributes{attributes}" if attributes else ""
+        results = print_results(f.results)
         head = f"{indent}func.func {private}{print_symbol(f.name)}({args}){results}{attributes}"
         if f.external:
             yield head
-            return
-        yield head + " {"
-        yield from self._ops(f.body.ops, indent + _INDENT)
-        yield indent + "}"
+        else:
+            yield from self._body(head, f.body, indent)
 
     def _ops(self, ops: tuple[Op, ...], indent: str, *, top: bool = False) -> Iterator[str]:
         for op in ops:
@@ -98,16 +92,14 @@ class Printer:
             case "arith.constant":
                 yield f"{indent}{binding}{_constant(op)}"
             case "scf.for":
-                yield f"{indent}{binding}{_for_head(op)} {{"
-                yield from self._body(op.regions[0], indent)
-                yield indent + "}"
+                yield from self._body(f"{indent}{binding}{_for_head(op)}", op.regions[0], indent)
             case "scf.if":
                 arrow = f" -> ({_types_of(op.results)})" if op.results else ""
                 yield f"{indent}{binding}scf.if {op.ins[0]}{arrow} {{"
-                yield from self._body(op.regions[0], indent)
+                yield from self._inside(op.regions[0], indent)
                 for branch in op.regions[1:]:
                     yield indent + "} else {"
-                    yield from self._body(branch, indent)
+                    yield from self._inside(branch, indent)
                 yield indent + "}"
             case "scf.while":
                 yield from self._while(op, indent, binding)
@@ -122,9 +114,7 @@ class Printer:
             case "fusion_region" | "yield" | "cf.br" | "cf.cond_br" | "cf.graph":
                 yield from self._group(op, indent, binding)
             case "section.cube" | "section.vector":
-                yield f"{indent}pto.{op.name} {{"
-                yield from self._body(op.regions[0], indent)
-                yield indent + "}"
+                yield from self._body(f"{indent}pto.{op.name}", op.regions[0], indent)
             case _:
                 for line in self._plain(op, binding, top=top):
                     yield indent + line
@@ -156,7 +146,12 @@ class Printer:
             return Spelling(self.form, bind=True)  # pyright: ignore[reportArgumentType]
         return spelling(op, self.form)  # pyright: ignore[reportArgumentType]
 
-    def _body(self, region: Region, indent: str) -> Iterator[str]:
+    def _body(self, head: str, region: Region, indent: str) -> Iterator[str]:
+        yield head + " {"
+        yield from self._inside(region, indent)
+        yield indent + "}"
+
+    def _inside(self, region: Region, indent: str) -> Iterator[str]:
         yield from self._ops(region.ops, indent + _INDENT)
 
     def _while(self, op: Op, indent: str, binding: str) -> Iterator[str]:
@@ -164,12 +159,12 @@ class Printer:
         carried = ", ".join(f"{a} = {v}" for a, v in zip(before.args, op.ins, strict=True))
         types = f"({_types_of(op.ins)}) -> ({_types_of(op.results)})"
         yield f"{indent}{binding}scf.while ({carried}) : {types} {{"
-        yield from self._body(before, indent)
+        yield from self._inside(before, indent)
         yield indent + "} do {"
         if after.args:
             args = ", ".join(f"{a}: {print_type(a.type)}" for a in after.args)
             yield f"{indent}^bb0({args}):"
-        yield from self._body(after, indent)
+        yield from self._inside(after, indent)
         yield indent + "}"
 
     def _group(self, op: Op, indent: str, binding: str) -> Iterator[str]:
@@ -177,7 +172,7 @@ class Printer:
         match op.name:
             case "fusion_region":
                 yield f"{indent}{binding}pto.fusion_region {{"
-                yield from self._body(op.regions[0], indent)
+                yield from self._inside(op.regions[0], indent)
                 yield indent + "}" + (f" : {_types_of(op.results)}" if op.results else "")
             case "yield":
                 yield f"{indent}pto.yield({', '.join(map(str, op.ins))}) : ({_types_of(op.ins)}) -> ()"
@@ -200,7 +195,7 @@ class Printer:
         for label, region in zip(labels or [""], op.regions, strict=True):
             if label:
                 yield f"{indent}{label} {{"
-            yield from self._body(region, indent)
+            yield from self._inside(region, indent)
             yield indent + "}"
 
 

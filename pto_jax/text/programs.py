@@ -52,8 +52,7 @@ class ProgramReader(reader.Reader):
             self.named_language(found, start)
         else:
             named = False
-        opened = c.start
-        c.expect(Kind.L_BRACE, "to open the module")
+        opened = c.open(Kind.L_BRACE, "to open the module")
         if c.at_word("module"):
             program = self._children()
         # A fragment stands in a module where it needs attributes; without, what is here must be functions.
@@ -77,8 +76,7 @@ class ProgramReader(reader.Reader):
             found: dict[str, AttrValue] = {}
             if c.accept_word("attributes"):
                 self.attributes.dictionary(found, {}, None)
-            opened = c.start
-            c.expect(Kind.L_BRACE, "to open the module")
+            opened = c.open(Kind.L_BRACE, "to open the module")
             functions += [replace(f, child=len(children)) for f in self._functions(Kind.R_BRACE)]
             c.close(Kind.R_BRACE, opened)
             self.location()
@@ -118,8 +116,7 @@ class ProgramReader(reader.Reader):
         span = c.span(start, c.last_end)
         self.scopes = scope.Scopes(c, open_names=False)
         self._arguments = 0
-        opened = c.start
-        c.expect(Kind.L_PAREN, "to open the arguments")
+        opened = c.open(Kind.L_PAREN, "to open the arguments")
         named = c.kind in (Kind.PERCENT_IDENT, Kind.R_PAREN)
         args = tuple(c.listed(self.argument if named else self._unnamed, Kind.R_PAREN))
         c.close(Kind.R_PAREN, opened)

@@ -97,8 +97,7 @@ class ShapeReader:
         """``strided<[s, ...], offset: o>``; the offset may be a list (tiles of old programs)."""
         c = self.cursor
         c.advance()
-        opened = c.start
-        c.expect(Kind.LESS, "after strided")
+        opened = c.open(Kind.LESS, "after strided")
         strides = self._sizes()
         offset: int | None = 0
         if c.accept(Kind.COMMA):

@@ -75,8 +75,7 @@ def _clause(reader: Reader, head: TileOp, *, written: bool = False) -> list[Tile
     ``written`` says that the operands are destinations.
     """
     c = reader.cursor
-    opened = c.start
-    c.expect(Kind.L_PAREN)
+    opened = c.open(Kind.L_PAREN)
     operands: list[TileOperand] = []
     typed = 0
     while c.kind is not Kind.R_PAREN:

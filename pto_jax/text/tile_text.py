@@ -12,7 +12,7 @@ from ..ir.program import Form, Op, Value
 from ..ir.types import ScalarType, TileType, Type, UnknownType
 from .dictionaries import print_attributes
 from .names import assembly, trailing
-from .type_text import Style, print_type, print_types
+from .type_text import Style, print_results, print_type, print_types
 from .typing import distribute, is_scalar
 
 _INDEX = ScalarType(INDEX)
@@ -219,10 +219,7 @@ def _dps(op: Op, style: Style) -> str:
     text = " ".join(parts) + attributes
     if op.results:
         text = ", ".join(map(str, op.results)) + " = " + text
-        types = [v.type for v in op.results]
-        text += (
-            f" -> {print_types(types, style)}" if len(types) == 1 else f" -> ({print_types(types, style)})"
-        )
+        text += print_results([v.type for v in op.results], style)
     return text
 
 

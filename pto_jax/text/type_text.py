@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from ..ir.convolution import geometry_text
@@ -128,6 +129,14 @@ def _field(f: DType | StructType) -> Type:
     return f if isinstance(f, StructType) else ScalarType(f)
 
 
-def print_types(types: list[Type], style: Style = "long") -> str:
+def print_types(types: Sequence[Type], style: Style = "long") -> str:
     """Types as programs write them, separated by commas."""
     return ", ".join(print_type(t, style) for t in types)
+
+
+def print_results(types: Sequence[Type], style: Style = "long") -> str:
+    """An arrow and the types behind it, in parentheses unless it is one; nothing for none."""
+    if not types:
+        return ""
+    listed = print_types(types, style)
+    return f" -> {listed}" if len(types) == 1 else f" -> ({listed})"

@@ -118,8 +118,7 @@ class TypeReader(shapes.ShapeReader):
             return self._opaque(name, start)
         if name == conv_type.CONV_NAME:
             return conv_type.read_conv_tile(self, start)
-        opened = c.start
-        c.expect(Kind.LESS, f"after !pto.{name}")
+        opened = c.open(Kind.LESS, f"after !pto.{name}")
         if (left_open := self._left_open(name, start)) is not None:
             return left_open
         found: types.Type
@@ -274,8 +273,7 @@ class TypeReader(shapes.ShapeReader):
     def _memref(self) -> types.MemRefType | types.UnknownType:
         c = self.cursor
         c.advance()
-        opened = c.start
-        c.expect(Kind.LESS, "after memref")
+        opened = c.open(Kind.LESS, "after memref")
         if c.accept(Kind.ELLIPSIS):
             c.close(Kind.GREATER, opened)
             return types.UnknownType("memref<...>")
@@ -300,8 +298,7 @@ class TypeReader(shapes.ShapeReader):
     def _vector(self) -> types.VectorType:
         c = self.cursor
         c.advance()
-        opened = c.start
-        c.expect(Kind.LESS, "after vector")
+        opened = c.open(Kind.LESS, "after vector")
         dims, element = self.shaped("the dimensions of a vector")
         static = tuple(d for d in dims if d is not None)
         if len(static) < len(dims):

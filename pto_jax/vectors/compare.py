@@ -35,13 +35,18 @@ class Difference:
     ulp: int | None
     dtype: DType
 
-    def __str__(self) -> str:
+    @property
+    def bits(self) -> tuple[str, str]:
+        """The expected and the actual bits, hexadecimal."""
         digits = max(1, self.dtype.bits // 4)
+        return f"0x{self.expected_bits:0{digits}x}", f"0x{self.actual_bits:0{digits}x}"
+
+    def __str__(self) -> str:
+        expected, actual = self.bits
         place = f"element {self.index}" if self.position is None else "({}, {})".format(*self.position)
         text = (
-            f"{self.operand} {place}: expected "
-            f"0x{self.expected_bits:0{digits}x} ({_show(self.expected)}), "
-            f"found 0x{self.actual_bits:0{digits}x} ({_show(self.actual)})"
+            f"{self.operand} {place}: expected {expected} ({_show(self.expected)}), "
+            f"found {actual} ({_show(self.actual)})"
         )
         return text if self.ulp is None else f"{text}, {self.ulp} ULP apart"
 

@@ -76,15 +76,6 @@ class Case:
         return tuple(o for o in self.operands if not isinstance(o, ScalarOperand) and o.after is not None)
 
 
-def load_vectors(paths: str | Path | Iterable[str | Path]) -> list[Case]:
-    """The cases of vector files and of folders of vector files, files in name order.
-
-    Raises FileError when a path does not exist, holds no vectors, or a file is malformed.
-    """
-    listed = [paths] if isinstance(paths, str | Path) else list(paths)
-    return [case for path in vector_files(listed) for case in load_file(path)]
-
-
 def vector_files(paths: Iterable[str | Path]) -> list[Path]:
     """The ``.npz`` files that ``paths`` name, folders replaced by the files in them."""
     files: list[Path] = []
@@ -209,8 +200,7 @@ class _Reader:
             return self.tile(name, key, cast(Role, role), entry)
         if role not in _ROLES or "rows" not in entry:
             kind = str(entry.get("kind", role))
-            metadata = MappingProxyType({k: v for k, v in entry.items() if k not in ("name", "role")})
-            return OtherOperand(name, role, kind, metadata, self.raw(key, "before"), self.raw(key, "after"))
+            return OtherOperand(name, role, kind, self.raw(key, "before"), self.raw(key, "after"))
         return self.tile(name, key, cast(Role, role), entry)
 
     def dtype(self, entry: Mapping[str, Any]) -> DType:
@@ -219,15 +209,18 @@ class _Reader:
             raise self.fail(f"entry 'dtype' is {entry['dtype']!r}, which is no element type")
         return element
 
+    def hexadecimal(self, entry: Mapping[str, Any], key: str, default: str | None = None) -> int:
+        text = self.get(entry, key, str, default)
+        try:
+            return int(text, 16)
+        except ValueError:
+            raise self.fail(f"entry {key!r} is {text!r}; a hexadecimal number is needed") from None
+
     def scalar(self, name: str, entry: Mapping[str, Any]) -> ScalarOperand:
         d = self.dtype(entry)
-        text = self.get(entry, "bits", str)
-        try:
-            bits = int(text, 16)
-        except ValueError:
-            raise self.fail(f"entry 'bits' is {text!r}; a hexadecimal number is needed") from None
+        bits = self.hexadecimal(entry, "bits")
         if not 0 <= bits < 1 << d.word_bits:
-            raise self.fail(f"entry 'bits' is {text}, which does not fit {d.word_bits} bits of {d}")
+            raise self.fail(f"entry 'bits' is {entry['bits']}, which does not fit {d.word_bits} bits of {d}")
         return ScalarOperand(name, d, bits)
 
     def vector(self, name: str, key: str, role: Role, entry: Mapping[str, Any]) -> VectorOperand:
@@ -239,12 +232,7 @@ class _Reader:
 
     def tile(self, name: str, key: str, role: Role, entry: Mapping[str, Any]) -> TileOperand:
         t = self.tile_type(entry)
-        before = self.sized(key, "before", t.bytes)
-        if before is None:
-            raise self.fail(f"array '{key}/before' is missing")
-        after = self.sized(key, "after", t.bytes)
-        if after is None and role in ("out", "inout"):
-            raise self.fail(f"array '{key}/after' is missing")
+        before, after = self.recorded(key, role, t.bytes)
         mask = self.sized(key, "undef", -(-t.elements // 8))
         undef = None if mask is None else np.unpackbits(mask, bitorder="little")[: t.elements].astype(bool)
         return TileOperand(name, role, t, before, after, undef, _extra(entry, _TILE_KEYS))
@@ -264,11 +252,7 @@ class _Reader:
             if sizes and (len(sizes) != count or not all(type(n) is int and 0 <= n < 1 << 16 for n in sizes)):
                 raise self.fail(f"entry {key!r} is {list(sizes)}; {count} sizes are needed")
             fields |= {field: sizes} if sizes else {}
-        text = self.get(entry, "pad_value_bits", str, "0x0")
-        try:
-            fields["pad_value"] = int(text, 16)
-        except ValueError:
-            raise self.fail(f"entry 'pad_value_bits' is {text!r}; a hexadecimal number is needed") from None
+        fields["pad_value"] = self.hexadecimal(entry, "pad_value_bits", "0x0")
         conv = Conv(self.choice(entry, "layout", _LAYOUTS, None), shape, Geometry(**fields))
         if conv.elements > MAX_ARRAYS:
             raise self.fail(f"a tile of {conv.elements} elements; at most {MAX_ARRAYS} are allowed")
@@ -308,17 +292,21 @@ class _Reader:
         if not all(type(n) is int and n >= 0 for n in (*shape, *strides)) or len(shape) != len(strides):
             raise self.fail(f"shape {shape} and strides {strides} must be equally many sizes")
         elements = self.get(entry, "elements", int)
-        before = self.sized(key, "before", elements * d.word_bits // 8)
-        if before is None:
-            raise self.fail(f"array '{key}/before' is missing")
-        after = self.sized(key, "after", before.size)
-        if after is None and role in ("out", "inout"):
-            raise self.fail(f"array '{key}/after' is missing")
+        before, after = self.recorded(key, role, elements * d.word_bits // 8)
         layout = self.choice(entry, "layout", _LAYOUTS, "nd")
         extra = _extra(entry, _GM_KEYS)
         return GmOperand(
             name, cast(Role, role), d, tuple(shape), tuple(strides), layout, elements, before, after, extra
         )
+
+    def recorded(self, key: str, role: str, size: int) -> tuple[Bytes, Bytes | None]:
+        """The bytes of an operand before and after; those that are written have both."""
+        before, after = (self.sized(key, part, size) for part in ("before", "after"))
+        if before is None:
+            raise self.fail(f"array '{key}/before' is missing")
+        if after is None and role in ("out", "inout"):
+            raise self.fail(f"array '{key}/after' is missing")
+        return before, after
 
     def raw(self, key: str, part: str) -> Bytes | None:
         array = self.arrays.get(f"{key}/{part}")

@@ -90,7 +90,6 @@ class OtherOperand:
     name: str
     role: str
     kind: str
-    metadata: Mapping[str, object]
     before: Bytes | None
     after: Bytes | None
 

@@ -179,10 +179,15 @@ def _for(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:
     yield from _yielded(op, op.regions, types, "carried values")
 
 
+def _condition(op: Op, wanted: Type, nothing: str) -> Iterator[_Found]:
+    """The only operand decides which region is executed."""
+    if len(op.ins) != 1 or not fits(op.ins[0].type, wanted):
+        found = f"{op.ins[0]} is {op.ins[0].type}" if op.ins else nothing
+        yield "condition", f"{found}; allowed: {wanted}", op.ins[0] if op.ins else None
+
+
 def _if(op: Op) -> Iterator[_Found]:
-    if len(op.ins) != 1 or not fits(op.ins[0].type, _I1):
-        found = f"{op.ins[0]} is {op.ins[0].type}" if op.ins else "no condition"
-        yield "condition", f"{found}; allowed: i1", op.ins[0] if op.ins else None
+    yield from _condition(op, _I1, "no condition")
     least = 2 if op.results else 1
     if not least <= len(op.regions) <= 2:
         needs = "both branches, as there are results" if op.results else "one or two branches"
@@ -204,9 +209,7 @@ def _while(op: Op) -> Iterator[_Found]:
 
 
 def _switch(op: Op) -> Iterator[_Found]:
-    if len(op.ins) != 1 or not fits(op.ins[0].type, _INDEX):
-        found = f"{op.ins[0]} is {op.ins[0].type}" if op.ins else "no operand"
-        yield "condition", f"{found}; allowed: index", op.ins[0] if op.ins else None
+    yield from _condition(op, _INDEX, "no operand")
     cases = op.attrs.get("cases")
     numbers = cases if isinstance(cases, tuple) else ()
     if len(set(numbers)) != len(numbers):

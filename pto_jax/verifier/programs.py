@@ -6,6 +6,7 @@ definitions and uses, constants, functions and calls, memory overlaps, limits.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from .. import isa
@@ -98,13 +99,10 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         if any(checker.reserved for checker in checkers.values()):
             for function in program.functions:
                 _check_reserved(function, checkers, sink)
-        for finding in (
-            *function_findings(program, build.level, build.auto_sync),
-            *handles.handle_findings(resolved),
-            *pipes.pipe_findings(program, profile),
-            *_hazards(resolved, build),
-        ):
-            sink.add(finding)
+        sink.extend(function_findings(program, build.level, build.auto_sync))
+        sink.extend(handles.handle_findings(resolved))
+        sink.extend(pipes.pipe_findings(program, profile))
+        sink.extend(_hazards(resolved, build))
     return _in_source_order(list(sink.found))
 
 
@@ -120,8 +118,12 @@ class _Sink:
     def __init__(self) -> None:
         self.found: dict[Diagnostic, None] = {}
 
-    def add(self, diagnostic: Diagnostic) -> None:
-        self.found[diagnostic] = None
+    def add(self, finding: Diagnostic | None) -> None:
+        if finding is not None:
+            self.found[finding] = None
+
+    def extend(self, findings: Iterable[Diagnostic]) -> None:
+        self.found |= dict.fromkeys(findings)
 
 
 def _in_source_order(found: list[Diagnostic]) -> list[Diagnostic]:
@@ -174,10 +176,8 @@ def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Si
     seen = [checkers[n] for n in names]
     reserved = [r for c in seen for r in c.reserved]
     if reserved:
-        for finding in in_reserved(
-            [p for c in seen for p in c.places], [p for c in seen for p in c.unplaced], reserved
-        ):
-            sink.add(finding)
+        placed_tiles = [p for c in seen for p in c.places]
+        sink.extend(in_reserved(placed_tiles, [p for c in seen for p in c.unplaced], reserved))
 
 
 class _Checker:
@@ -211,8 +211,7 @@ class _Checker:
             self.error(
                 f"@{function.name} does not return; allowed: return at its end", function.span, rule="return"
             )
-        for finding in overlaps(self.places):
-            self.sink.add(finding)
+        self.sink.extend(overlaps(self.places))
 
     def error(self, message: str, span: Span | None, instruction: str | None = None, rule: str = "") -> None:
         self.sink.add(Diagnostic("error", message, span, instruction, rule=rule))
@@ -238,7 +237,7 @@ class _Checker:
 
     def region(self, region: Region, parent: Op | None = None) -> None:
         """Check a region; the names it defines end with it."""
-        self.report(control_flow.end_finding(region, parent))
+        self.sink.add(control_flow.end_finding(region, parent))
         outer = self.types
         self.types = dict(outer)
         for value in region.args:
@@ -270,31 +269,26 @@ class _Checker:
     def instruction(self, op: Op, known: OperandFacts) -> None:
         """Check an instruction, and note what it overwrites."""
         found, overwritten = self.rules.check(op, known)
-        for finding in found:
-            self.sink.add(finding)
+        self.sink.extend(found)
         if traits_of(op).apart:
-            for finding in shared_bytes(op, self.whole, self.places):
-                self.sink.add(finding)
+            self.sink.extend(shared_bytes(op, self.whole, self.places))
         if overwritten is not None:
             self.reserved.append(Reserved(*overwritten, op.name, op.span))
 
     def structure(self, op: Op, known: OperandFacts) -> None:
         """Check an operation that is no instruction."""
         if op.name.startswith("arith.") or op.name == CAST:
-            self.report(scalars.arith_finding(op))
+            self.sink.add(scalars.arith_finding(op))
         elif op.name.startswith("scf."):
-            self.report(control_flow.control_finding(op, known.numbers))
+            self.sink.add(control_flow.control_finding(op, known.numbers))
         elif op.name == GRAPH:
-            for finding in control_flow.block_findings(op):
-                self.sink.add(finding)
+            self.sink.extend(control_flow.block_findings(op))
         elif op.name == "call":
-            for finding in call_findings(self.program, op):
-                self.report(finding)
+            self.sink.extend(call_findings(self.program, op))
         elif op.name == "return":
-            for finding in return_findings(self.program, self.function, op):
-                self.report(finding)
+            self.sink.extend(return_findings(self.program, self.function, op))
         elif structural_traits(op.name) is None:
-            self.report(unsupported(op))
+            self.sink.add(unsupported(op))
 
     def place(self, op: Op, known: OperandFacts) -> None:
         """Note where a tile lies, for what overlaps."""
@@ -306,10 +300,6 @@ class _Checker:
             self.unplaced.append(Place(t.loc, 0, t.bytes, value.name, op.span, op.name))
         elif start is not None:
             self.places.append(Place(t.loc, start, start + t.bytes, value.name, op.span, op.name))
-
-    def report(self, finding: Diagnostic | None) -> None:
-        if finding is not None:
-            self.sink.add(finding)
 
     def use(self, value: Value, op: Op) -> None:
         known = self.types.get(value.name)

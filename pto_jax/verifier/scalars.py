@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ..errors import Diagnostic
@@ -62,10 +63,15 @@ def _kind(value: Value, test: Callable[[DType], bool], words: str) -> str | None
     return None if d is not None and test(d) else f"{value} is {value.type}; allowed: {words}"
 
 
-def _counts(op: Op, sources: int) -> str | None:
-    if len(op.ins) == sources and len(op.results) == 1:
-        return None
-    return f"{len(op.ins)} operand(s) and {len(op.results)} result(s); allowed: {sources} and 1"
+def _counted(sources: int, rule: _Rule) -> _Rule:
+    """A rule on operations with so many operands and one result."""
+
+    def counted(op: Op) -> str | None:
+        if len(op.ins) == sources and len(op.results) == 1:
+            return rule(op)
+        return f"{len(op.ins)} operand(s) and {len(op.results)} result(s); allowed: {sources} and 1"
+
+    return counted
 
 
 def _one_type(values: tuple[Value, ...]) -> str | None:
@@ -82,20 +88,14 @@ def _first(*found: str | None) -> str | None:
 
 def _uniform(sources: int, test: Callable[[DType], bool], words: str) -> _Rule:
     def rule(op: Op) -> str | None:
-        counted = _counts(op, sources)
-        if counted is not None:
-            return counted
         values = (*op.ins, *op.results)
         return _first(*(_kind(v, test, words) for v in values), _one_type(values))
 
-    return rule
+    return _counted(sources, rule)
 
 
 def _compare(test: Callable[[DType], bool], words: str) -> _Rule:
     def rule(op: Op) -> str | None:
-        counted = _counts(op, 2)
-        if counted is not None:
-            return counted
         predicate, allowed = op.attrs.get("predicate"), PREDICATES[op.name]
         if predicate not in allowed:
             return f"predicate {predicate}; allowed: {', '.join(allowed)}"
@@ -105,13 +105,10 @@ def _compare(test: Callable[[DType], bool], words: str) -> _Rule:
             _kind(op.results[0], lambda d: d == I1, "i1"),
         )
 
-    return rule
+    return _counted(2, rule)
 
 
 def _select(op: Op) -> str | None:
-    counted = _counts(op, 3)
-    if counted is not None:
-        return counted
     condition = _kind(op.ins[0], lambda d: d == I1, "i1, as the condition")
     return _first(condition, _one_type((*op.ins[1:], *op.results)))
 
@@ -124,9 +121,6 @@ def _cast(
     relation: str,
 ) -> _Rule:
     def rule(op: Op) -> str | None:
-        counted = _counts(op, 1)
-        if counted is not None:
-            return counted
         value, result = op.ins[0], op.results[0]
         wrong = _first(_kind(value, source, words[0]), _kind(result, target, words[1]))
         a, b = _dtype(value), _dtype(result)
@@ -134,19 +128,14 @@ def _cast(
             return wrong
         return f"{a} to {b}; allowed: {relation}"
 
-    return rule
+    return _counted(1, rule)
 
 
 def _constant(op: Op) -> str | None:
-    counted = _counts(op, 0)
-    if counted is not None:
-        return counted
     value, t = op.attrs.get("value"), op.results[0].type
     if isinstance(t, VectorType):
         count = len(value) if isinstance(value, tuple) else 0
-        wanted = 1
-        for n in t.dims:
-            wanted *= n
+        wanted = math.prod(t.dims)
         return None if count == wanted else f"{count} numbers for {t}; allowed: {wanted}"
     if isinstance(t, UnknownType):
         return None
@@ -184,13 +173,13 @@ _NUMBERS, _REALS = "an integer or index", "a float"
 _ONE_INDEX = "index to or from an integer"
 _WHOLE_CAST = _cast(_whole, _whole, ("an integer", "an integer"), lambda a, b: a.bits == b.bits, "one width")
 _RULES: dict[str, _Rule] = {
-    "arith.constant": _constant,
+    "arith.constant": _counted(0, _constant),
     **{f"arith.{n}": _uniform(2, _is_integer, _NUMBERS) for n in _INTEGER},
     **{f"arith.{n}": _uniform(2, _real, _REALS) for n in _FLOAT},
     "arith.negf": _uniform(1, _real, _REALS),
     "arith.cmpi": _compare(_is_integer, _NUMBERS),
     "arith.cmpf": _compare(_real, _REALS),
-    "arith.select": _select,
+    "arith.select": _counted(3, _select),
     **{
         f"arith.{n}": _cast(
             _is_integer,

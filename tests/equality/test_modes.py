@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from pto_jax import isa
 from pto_jax.ir.dtypes import DType
-from pto_jax.isa.samples.operations import legal_samples
+from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.lowering.words import x64
 from pto_jax.profiles import PROFILES
 from pto_jax.testing.differential import (
@@ -60,11 +60,13 @@ def _cases(instruction: isa.Instruction) -> list[Case]:
     """Samples under every profile. What the simulator does with each type is recorded, and compared in
     tests/conformance; here it shows the types that no hardware profile has."""
     cases: list[Case] = []
+    taken: list[Sample] = []
     for name in ("a5", "a2a3", "cpu_sim"):
         labels, known = {case.label for case in cases}, set[object]()
         if name == "cpu_sim":
-            known = {shown for case in cases for shown in types_shown(case.sample)}
+            known = {shown for sample in taken for shown in types_shown(sample)}
         samples = covering(legal_samples(instruction, PROFILES[name]), labels, known)
+        taken += samples
         cases += [make_case(s, PROFILES[name]) for s in samples]
     return cases
 

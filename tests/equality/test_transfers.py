@@ -33,5 +33,5 @@ def test_transfers_of_every_layout(name: str) -> None:
         for b in range(BATCH):
             for result, wanted in case.reference(b).items():
                 got = result_words(case.dtype(result), results[result], b)
-                what = f"{case.label} {dict(case.sample.attrs)} [{case.profile.name}], batch {b}"
+                what = f"{case.label} [{case.profile.name}], batch {b} of {case.program}"
                 np.testing.assert_array_equal(got, wanted, what)

@@ -13,7 +13,6 @@ ROOT = Path(__file__).parents[2]
 SLOW = frozenset(
     f"pto_jax.{name}"
     for name in (
-        "campaign.lockstep.cases",
         "generate.strategies",
         "lockstep.opcodes",
         "lockstep.stream",

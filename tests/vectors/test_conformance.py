@@ -17,7 +17,7 @@ from pto_jax.isa import bind
 from pto_jax.vectors.cases import case_instruction, case_program, unsupported_reason
 from pto_jax.vectors.conformance import run_case, run_conformance
 from pto_jax.vectors.exclusions import EXCLUSIONS, exclusion, not_required
-from pto_jax.vectors.manifest import Case, load_file, load_vectors
+from pto_jax.vectors.manifest import Case, load_file, vector_files
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -35,7 +35,7 @@ def spoil(case: Case) -> dict[str, NDArray[Any]]:
 
 @pytest.fixture(scope="module")
 def golden() -> list[Case]:
-    return load_vectors(GOLDEN)
+    return [case for path in vector_files([GOLDEN]) for case in load_file(path)]
 
 
 def recorded_cases() -> int:

@@ -20,7 +20,7 @@ from pto_jax.vectors.manifest import (
     ScalarOperand,
     TileOperand,
     load_file,
-    load_vectors,
+    vector_files,
 )
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -42,7 +42,7 @@ def write(path: Path, manifest: object, **arrays: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def golden() -> list[Case]:
-    return load_vectors(GOLDEN)
+    return [case for path in vector_files([GOLDEN]) for case in load_file(path)]
 
 
 def recorded_cases() -> int:
@@ -157,7 +157,8 @@ MALFORMED: dict[str, tuple[Callable[[Path], Path], str]] = {
 def test_malformed_files_are_refused_with_one_clear_error(name: str, tmp_path: Path) -> None:
     make, message = MALFORMED[name]
     with pytest.raises(FileError, match=message) as caught:
-        load_vectors(make(tmp_path))
+        for path in vector_files([make(tmp_path)]):
+            load_file(path)
     assert "\n" not in str(caught.value)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -141,12 +140,6 @@ def tile(t: TileType, op: Op | None = None) -> str:
     while len(listed) > 4 and listed[-1] == defaults[len(listed) - 1]:
         listed.pop()
     return f"Tile<{', '.join(listed)}>"
-
-
-def extents(kind: str, dims: Sequence[int | None], lead: int = 1) -> str:
-    """``Shape`` or ``Stride`` of five dimensions; None is one that execution gives."""
-    filled = [lead] * (5 - len(dims)) + list(dims)
-    return f"{kind}<{', '.join('DYNAMIC' if n is None else str(n) for n in filled)}>"
 
 
 @dataclass

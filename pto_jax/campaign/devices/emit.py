@@ -14,16 +14,15 @@ from ...analysis.entries import arguments, select_entry
 from ...api import parse
 from ...errors import ArgumentError, Diagnostic, ExecutionError, FileError, NotExecutableError
 from ...files import folder_replacing, load_arrays, save_arrays, write_text
-from ...generate.options import PRESETS
-from ...generate.programs import Case, generate
+from ...generate.programs import Case
 from ...generate.state import Input
 from ...ir import dtypes, types
 from ...profiles import CPU_SIM, ProfileName
 from ...runtime.array_files import REGION, convert_input
 from ..cpp import build, translate, writer
+from ..fuzz.executor_cases import Generated
 from ..fuzz.plan import Form, Plan
 from ..fuzz.programs import Programs
-from ..kernels import kernel, kernels_only
 from ..targets import Oracle
 from . import binary, contract, exchange
 from .expectation import Expectation, divergences, expectation
@@ -234,25 +233,26 @@ def _cases(options: EmitOptions, report: Emission) -> Iterator[Case]:
     if options.files:
         yield from _given(options, report)
         return
-    unknown = [p for p in options.presets if p not in PRESETS]
-    if unknown:
-        raise ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
-    chosen = [PRESETS[p] for p in options.presets or ("straight",)]
-    if options.profile is not None:
-        chosen = [replace(p, profiles=(options.profile,)) for p in chosen]
-    kernels = options.form == "kernel"
-    chosen = [kernels_only(p) for p in chosen] if kernels else chosen
+    generated = Generated.of(_plan(options))
     for index in range(options.start, options.start + (options.count or 10)):
-        make = kernel if kernels else generate
-        yield make(options.seed, index, chosen[index % len(chosen)])
+        yield generated.case(index)
+
+
+def _plan(options: EmitOptions) -> Plan:
+    profiles = () if options.profile is None else (options.profile,)
+    return Plan(
+        seed=options.seed,
+        profiles=profiles,
+        presets=options.presets or ("straight",),
+        form=options.form,
+        programs=options.files,
+        entry=options.entry,
+        grid=options.grid,
+    )
 
 
 def _given(options: EmitOptions, report: Emission) -> Iterator[Case]:
-    profiles = () if options.profile is None else (options.profile,)
-    plan = Plan(
-        seed=options.seed, profiles=profiles, programs=options.files, entry=options.entry, grid=options.grid
-    )
-    programs = Programs.of(plan)
+    programs = Programs.of(_plan(options))
     report.notes = [note.text for note in programs.notes]
     count = options.count or len(programs.subjects)
     for index in range(options.start, options.start + count):

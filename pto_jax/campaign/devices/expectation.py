@@ -14,8 +14,9 @@ reference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,13 @@ from ... import errors, profiles
 from ...generate.programs import Case
 from ...ir import dtypes, program
 from ...oracle.machine import ReferenceMachine
-from ...oracle.step import Policy
 from ...sanitizer.report import origin_text
 from ...vectors import exclusions_programs, manifest
 from ...vectors.compare import Comparison, compare_words, is_nan
 from .. import results, targets
 from .tracking import Diverging, Simulator, Tracked
 
+M = TypeVar("M", bound=ReferenceMachine)
 Mask = NDArray[np.bool_]
 _NAN_BITS = "follows from the bits of a NaN, which every machine chooses itself"
 _NO_BOUND = "follows from a result that has no exact value"
@@ -90,19 +91,27 @@ def expectation(case: Case, machine: profiles.ProfileName | None = None) -> Expe
     ExecutionError where the program breaks a run-time rule.
     """
     profile = machine or case.profile.name
-    made: list[Tracked] = []
-
-    def tracked(policy: Policy, memory: Mapping[str, NDArray[np.uint8]], steps: int) -> ReferenceMachine:
-        made.append((Simulator if profile == "cpu_sim" else Tracked)(policy, memory, steps))
-        return made[-1]
-
-    run = targets.Oracle(profile, tracked).run(case)
-    masks = _Masks(case, made[0], run, _places(case))
+    tracked, run = _executed(case, Simulator if profile == "cpu_sim" else Tracked, profile)
+    masks = _Masks(case, tracked, run, _places(case))
     masks.regions()
     masks.undefined()
     masks.unbounded()
     masks.nans(profile)
-    return Expectation(profile, run, masks.compared, tuple(masks.gaps), _ends(case, made[0]))
+    return Expectation(profile, run, masks.compared, tuple(masks.gaps), _ends(case, tracked))
+
+
+def _executed(
+    case: Case, kind: Callable[..., M], profile: profiles.ProfileName | None = None
+) -> tuple[M, results.Run]:
+    """A case on a machine of a kind: the machine as it is in the end, and the results."""
+    made: list[M] = []
+
+    def machine(*given: Any) -> M:
+        made.append(kind(*given))
+        return made[-1]
+
+    run = targets.Oracle(profile, machine).run(case)
+    return made[0], run
 
 
 @dataclass
@@ -197,11 +206,5 @@ def _place(case: Case, op: program.Op) -> str:
 
 def divergences(case: Case) -> list[str]:
     """The operations of a case that give other values on the CPU simulator for the same operands."""
-    made: list[Diverging] = []
-
-    def diverging(policy: Policy, memory: Mapping[str, NDArray[np.uint8]], steps: int) -> ReferenceMachine:
-        made.append(Diverging(policy, memory, steps))
-        return made[-1]
-
-    targets.Oracle(machine=diverging).run(case)
-    return [f"{_place(case, d.op)}: {d.lanes} lanes when it is first executed" for d in made[0].divergences]
+    machine, _ = _executed(case, Diverging)
+    return [f"{_place(case, d.op)}: {d.lanes} lanes when it is first executed" for d in machine.divergences]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ...interpreter import Execution, TileRef, View
 from ...ir import dtypes, program, types
 from ...oracle.machine import ReferenceMachine
 from ...oracle.numbers import Array, encode
-from ...oracle.step import Policy, Step
+from ...oracle.step import Step
 from ...vectors import cases, exclusions, physical
 from .. import results, targets
 
@@ -34,11 +35,7 @@ class Recording:
 
     def run(self, case: Case) -> results.Run:
         """Execute a case on the reference interpreter and record its instructions."""
-
-        def machine(policy: Policy, memory: Mapping[str, Array], max_steps: int) -> ReferenceMachine:
-            return _Machine(policy, memory, max_steps, self, case)
-
-        return targets.Oracle(machine=machine).run(case)
+        return targets.Oracle(machine=partial(_Machine, self, case)).run(case)
 
     def add(self, name: str, entry: dict[str, Any], arrays: Mapping[str, Array]) -> None:
         """Add a vector of the file ``name``: its manifest entry, with the case's id, and its arrays."""
@@ -59,15 +56,8 @@ class Recording:
 class _Machine(ReferenceMachine):
     """A reference machine that records what its instructions read and write."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        memory: Mapping[str, Array],
-        max_steps: int,
-        recording: Recording,
-        case: Case,
-    ) -> None:
-        super().__init__(policy, memory, max_steps)
+    def __init__(self, recording: Recording, case: Case, *given: Any) -> None:
+        super().__init__(*given)
         self.recording, self.case = recording, case
 
     def compute(self, execution: Execution, step: Step) -> None:

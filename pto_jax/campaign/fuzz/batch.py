@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,17 +90,3 @@ class Tally:
         counts = Counter(self._kinds), Counter(self._coverage)
         ulp, failures = self._ulp.to_json(), tuple(self.failures)
         return Batch(self.start, self.end - self.start, *counts, ulp, failures)
-
-
-def joined(parts: Iterable[Batch]) -> Batch:
-    """Adjoining blocks as one; at least one.
-
-    >>> parts = [Batch(2, 1, Counter(equal=1), Counter()), Batch(0, 2, Counter(equal=2), Counter())]
-    >>> joined(parts).start, joined(parts).count, joined(parts).kinds
-    (0, 3, Counter({'equal': 3}))
-    """
-    ordered = sorted(parts, key=lambda b: b.start)
-    tally = Tally(ordered[0].start)
-    for part in ordered:
-        tally.add(part)
-    return tally.batch()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import threading
@@ -192,8 +191,7 @@ def _store(setup: Setup) -> Store:
     if longer:
         # More of the same cases; blocks that ended with the last one go on.
         campaign["count"] = setup.plan.count
-    # Through JSON, as the stored values went.
-    differing = differences(campaign, json.loads(json.dumps(wanted)))
+    differing = differences(campaign, wanted)
     if differing:
         store.close()
         raise ArgumentError(

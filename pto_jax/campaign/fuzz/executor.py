@@ -16,7 +16,7 @@ from typing import Any
 from ...generate.programs import Case
 from ..comparison import Outcome
 from ..recorder import Record
-from .batch import Batch, Failure, joined
+from .batch import Batch, Failure
 from .messages import Note
 
 
@@ -37,10 +37,6 @@ class Executor(ABC):
 
         A failure ends its batch, so that no case waits for the recording of another one's failure.
         """
-
-    def run_block(self, start: int, count: int) -> Batch:
-        """What became of all cases."""
-        return joined(self.pieces(start, count))
 
 
 #: Told the index of a case before it is executed, so that a worker that hangs or crashes can be asked which.
@@ -74,12 +70,12 @@ def _detail(outcome: Outcome) -> dict[str, Any]:
     first = outcome.first
     if first is None:
         return {"output": mismatch.output}
-    digits = max(1, first.dtype.bits // 4)
+    expected, actual = first.bits
     return {
         "output": mismatch.output,
         "index": first.index,
         "dtype": first.dtype.name,
-        "expected": f"0x{first.expected_bits:0{digits}x}",
-        "got": f"0x{first.actual_bits:0{digits}x}",
+        "expected": expected,
+        "got": actual,
         "ulp": first.ulp,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -35,13 +35,21 @@ def identity(plan: Plan, process: int = 0, processes: int = 1) -> dict[str, Any]
     }
 
 
-def versions() -> dict[str, str]:
+def versions(packages: Sequence[str] = ("jax", "jaxlib", "numpy", "ml_dtypes")) -> dict[str, str]:
     """Versions of what computes."""
     return {
         "pto_jax": __version__,
-        **{name: _installed(name) for name in ("jax", "jaxlib", "numpy", "ml_dtypes")},
+        **{name: _installed(name) for name in packages},
         "python": platform.python_version(),
     }
+
+
+def device() -> str:
+    """The device that JAX uses."""
+    import jax
+
+    first = jax.devices()[0]
+    return f"{first.platform}: {first.device_kind}"
 
 
 def differences(

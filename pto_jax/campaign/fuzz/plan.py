@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -104,7 +105,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values, which a store keeps and a resumed campaign is compared with."""
-        return _lists(dataclasses.asdict(self))
+        values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return values
 
     @staticmethod
     def of_json(values: Mapping[str, Any]) -> Plan:
@@ -148,14 +150,6 @@ def aims(goal: str, bins: Sequence[Bin]) -> tuple[Aim, ...]:
     if not made:
         raise ArgumentError(f"{goal}: no bin that programs in lockstep reach; leave out --lockstep")
     return tuple(made)
-
-
-def _lists(values: dict[str, Any]) -> dict[str, Any]:
-    """Values with lists in place of tuples, as JSON has them."""
-    return {
-        k: _lists(v) if isinstance(v, dict) else list(v) if isinstance(v, tuple) else v
-        for k, v in values.items()
-    }
 
 
 def in_lockstep(plan: Plan) -> Plan:

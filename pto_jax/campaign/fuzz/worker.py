@@ -24,6 +24,7 @@ from ..recorder import Keeper, Record, Recorder, forget
 from ..targets import Target
 from .executor import Beat, Executor
 from .executor_cases import CaseExecutor
+from .identity import device
 from .messages import Board, Done, Failed, Note, Piece, Ready, Task
 from .plan import Plan
 
@@ -52,7 +53,7 @@ def _serve(plan: Plan, connection: Connection, board: Board) -> None:
         return
     for note in executor.notes:
         connection.send(note)
-    connection.send(Ready(_device(), executor.one_by_one))
+    connection.send(Ready(device(), executor.one_by_one))
     while True:
         task: Task = connection.recv()
         guarded.begin(task)
@@ -156,13 +157,6 @@ def _memory() -> int:
         import resource
 
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _device() -> str:
-    import jax
-
-    device = jax.devices()[0]
-    return f"{device.platform}: {device.device_kind}"
 
 
 def _end_with_parent() -> None:

@@ -17,7 +17,7 @@ from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
 from ...ir.types import ScalarType, TileType
 from ...lockstep import values
 from ...lockstep.opcodes import Opcode
-from ...lockstep.programs import STEPS, VERSION, Drawn, contents, draw
+from ...lockstep.programs import VERSION, Drawn
 from ...lockstep.table import Table
 from ...lowering.lockstep import words_needed
 from ...profiles import profile as find_profile
@@ -37,26 +37,6 @@ def case_id(table: Table, seed: int, index: int) -> str:
 @lru_cache(maxsize=8)
 def _digest(table: Table) -> str:
     return hashlib.sha256("\n".join(map(str, table.opcodes)).encode()).hexdigest()[:16]
-
-
-def decode(table: Table, seed: int, index: int) -> Case:
-    """The program of an index as a fragment: registers are its tile arguments, with open valid sizes.
-
-    >>> from pto_jax.lockstep.table import table
-    >>> case = decode(table("a5"), 1, 7)
-    >>> len(list(case.program.walk())), case.profile.name
-    (20, 'a5')
-    """
-    drawn = draw(np, table, values.origin(seed), np.array([index], np.uint64), STEPS)
-    return as_case(table, seed, index, drawn, contents(table, pool_of(table, seed), drawn)[0])
-
-
-def as_case(table: Table, seed: int, index: int, drawn: Drawn, words: NDArray[np.uint32]) -> Case:
-    """The only program of ``drawn`` as a case.
-
-    ``words`` uint32 [registers, words] are what its registers start with.
-    """
-    return decoder(table).case(seed, index, drawn, words)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from ...lockstep.programs import Drawn, contents, draw
 from ...lockstep.stream import Runner
 from ...lowering.lockstep import Programs
 from ..results import Run
-from .cases import as_case, outputs, pool_of
+from .cases import decoder, outputs, pool_of
 
 
 @dataclass(frozen=True)
@@ -50,5 +50,5 @@ def finished(runner: Runner, seed: int, index: Sequence[int]) -> Iterator[Finish
         for n, number in enumerate(here.tolist()):
             one = slice(n, n + 1)
             single = Drawn(Programs(*(a[one] for a in drawn.programs)), *(a[one] for a in drawn[1:]))
-            case = as_case(table, seed, number, single, filled[n])
+            case = decoder(table).case(seed, number, single, filled[n])
             yield Finished(case, single.programs, Given(runner.name, Run(outputs(case, table, registers[n]))))

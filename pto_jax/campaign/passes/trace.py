@@ -22,7 +22,7 @@ from ...ir.program import Op, Value
 from ...isa.effects import traits_of
 from ...oracle.machine import ReferenceMachine
 from ...oracle.step import Policy
-from ...oracle.storage import Buffer, Place, Window, read_words, storage_size
+from ...oracle.storage import Buffer, Place, Window, elements_of, read_words, storage_size
 from ...runtime.kernel import Kernel
 from .interpreted import execute
 
@@ -158,7 +158,7 @@ class _Watcher(ReferenceMachine):
             words = np.ascontiguousarray(self.stored(operand)[:rows, :cols])
             return hash((rows, cols, words.tobytes()))
         if isinstance(operand, View):
-            at, bits = _elements(operand), operand.dtype.storage_bits
+            at, bits = elements_of(operand), operand.dtype.storage_bits
             memory = self.buffers[operand.buffer]
             inside = not at.size or (at.min() >= 0 and (at.max() + 1) * bits <= len(memory) * 8)
             found = np.asarray(read_words(memory, at, operand.dtype)) if inside else memory
@@ -178,19 +178,10 @@ class _Watcher(ReferenceMachine):
                 return None
             return Span(place.buffer, place.address * 8, (place.address + storage_size(whole.type)) * 8)
         if isinstance(operand, View):
-            at, bits = _elements(operand), operand.dtype.storage_bits
+            at, bits = elements_of(operand), operand.dtype.storage_bits
             first, last = (int(at.min()), int(at.max()) + 1) if at.size else (0, 0)
             return Span(self._order.get(operand.buffer, -1), first * bits, last * bits)
         return None
-
-
-def _elements(view: View) -> NDArray[np.int64]:
-    """The numbers of a view's elements in its buffer."""
-    shape = tuple(int(n) for n in view.shape)
-    at = np.full(shape, int(view.offset), np.int64)
-    for axis, (n, stride) in enumerate(zip(shape, view.strides, strict=True)):
-        at += (np.arange(n) * int(stride)).reshape([-1 if i == axis else 1 for i in range(len(shape))])
-    return at
 
 
 def _computes(op: Op) -> bool:

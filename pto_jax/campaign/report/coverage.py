@@ -49,6 +49,11 @@ class Row:
         return self.count > 0 or bool(self.declared)
 
     @property
+    def reached_attributes(self) -> dict[str, int]:
+        """How often each attribute value occurred, in order."""
+        return {value: n for value, n in sorted(self.attributes.items()) if value != "-"}
+
+    @property
     def missing_dtypes(self) -> list[str]:
         """Declared element types that never occurred."""
         return [d for d in _ORDER if d in self.declared and not self.dtypes.get(d)]
@@ -87,6 +92,11 @@ class Coverage:
     def reached(self) -> int:
         """Instructions that occurred."""
         return sum(row.count > 0 for row in self.rows)
+
+    @property
+    def never(self) -> list[str]:
+        """Instructions that never occurred."""
+        return [row.instruction for row in self.rows if not row.count]
 
     @property
     def pairs(self) -> tuple[int, int]:

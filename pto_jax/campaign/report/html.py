@@ -86,9 +86,7 @@ def page(report: CampaignReport) -> str:
         by_dtype=_by_dtype(coverage),
         by_region=_by_region(coverage),
         attribute_rows=list(_attributes(coverage)),
-        unseen=[r.instruction for r in coverage.rows if not r.count],
         partly=list(_partly(coverage)),
-        settings=_settings(report),
         version=f"pto_jax {version}" if version else "pto_jax",
     )
     return text
@@ -226,9 +224,8 @@ def _heat(
 
 def _attributes(c: Coverage) -> Iterator[list[str]]:
     for r in c.rows:
-        values = {k: n for k, n in sorted(r.attributes.items()) if k != "-"}
-        if values:
-            reached = ", ".join(f"{k} ({short(n)})" for k, n in values.items())
+        if r.reached_attributes:
+            reached = ", ".join(f"{k} ({short(n)})" for k, n in r.reached_attributes.items())
             yield [r.instruction, reached, ", ".join(r.missing_attributes)]
 
 
@@ -238,12 +235,6 @@ def _partly(c: Coverage) -> Iterator[list[str]]:
         missing = (r.missing_dtypes, r.missing_regions, r.missing_attributes)
         if r.count and any(missing):
             yield [r.instruction, *map(", ".join, missing)]
-
-
-def _settings(r: CampaignReport) -> list[tuple[str, Any]]:
-    versions = {f"version of {k}": v for k, v in (r.campaign.get("versions") or {}).items()}
-    device = r.campaign.get("device") or "unknown"
-    return list({**r.options, "device": device, **versions, "store": r.name}.items())
 
 
 def _number(value: object) -> str:

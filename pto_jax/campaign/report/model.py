@@ -119,6 +119,12 @@ class CampaignReport:
         """What the campaign was asked for, in words."""
         return {k: _words(v) for k, v in sorted(self.campaign.items()) if k not in _SHOWN}
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """The options, and what the campaign was executed with."""
+        versions = {f"version of {k}": str(v) for k, v in (self.campaign.get("versions") or {}).items()}
+        return {**self.options, "device": self.campaign.get("device") or "unknown", **versions}
+
     def plain(self) -> dict[str, Any]:
         """As JSON values."""
         pairs, declared = self.coverage.pairs

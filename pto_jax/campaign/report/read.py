@@ -6,8 +6,7 @@ import contextlib
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +77,14 @@ def _opened(path: Path) -> sqlite3.Connection:
 def _read(database: sqlite3.Connection, name: str) -> Contents:
     campaign = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM campaign")}
     contents = Contents(name, campaign)
-    contents.failures.extend(_failures(database))
     failing: defaultdict[int, list[str]] = defaultdict(list)
-    for start, cause in database.execute("SELECT start, cause FROM failure"):
-        failing[int(start)].append(cause or "")
+    query = """SELECT start, case_index, case_id, kind, profile, instruction, cause, message, folder, detail
+               FROM failure ORDER BY case_index"""
+    for start, index, *texts, folder, detail in database.execute(query):
+        known: tuple[Any, ...] = (int(index), *(text or "" for text in texts))
+        failure = replace(Failure(*known), folder=folder or None, detail=json.loads(detail or "{}"))
+        contents.failures.append(failure)
+        failing[int(start)].append(failure.cause)
     causes = set[str]()
     query = """SELECT start, finished, count, seconds, worker, kinds, coverage, ulp
                FROM batch ORDER BY finished, start"""
@@ -95,22 +98,3 @@ def _read(database: sqlite3.Connection, name: str) -> Contents:
         if ulp and ulp != "{}":
             contents.ulp.merge(Histograms.from_json(ulp))
     return contents
-
-
-def _failures(database: sqlite3.Connection) -> Iterator[Failure]:
-    query = """SELECT case_index, case_id, kind, profile, instruction, cause, message, folder, detail
-               FROM failure ORDER BY case_index"""
-    for index, identity, kind, profile, instruction, cause, message, folder, detail in database.execute(
-        query
-    ):
-        yield Failure(
-            int(index),
-            identity or "",
-            kind or "",
-            profile or "",
-            instruction or "",
-            cause or "",
-            message or "",
-            folder or None,
-            json.loads(detail or "{}"),
-        )

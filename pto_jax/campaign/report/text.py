@@ -132,15 +132,13 @@ def _coverage(c: Coverage) -> Iterator[str]:
     yield ""
     yield "per attribute value"
     for r in c.rows:
-        values = {k: n for k, n in sorted(r.attributes.items()) if k != "-"}
-        if values or (r.count and r.missing_attributes):
-            shown = " ".join(f"{k}:{short(n)}" for k, n in values.items())
+        if r.reached_attributes or (r.count and r.missing_attributes):
+            shown = " ".join(f"{k}:{short(n)}" for k, n in r.reached_attributes.items())
             unseen = " ".join(r.missing_attributes)
             yield f"{r.instruction:<20}  {shown}{f'  never: {unseen}' if unseen else ''}"
-    never = [r.instruction for r in c.rows if not r.count]
-    if never:
+    if c.never:
         yield ""
-        yield f"never reached: {' '.join(never)}"
+        yield f"never reached: {' '.join(c.never)}"
 
 
 def _cell(r: Row, d: str) -> str:
@@ -155,6 +153,4 @@ def _count(n: int) -> str:
 
 def _options(r: CampaignReport) -> Iterator[str]:
     yield from _titled("campaign")
-    values = {**r.options, "device": r.campaign.get("device") or "unknown"}
-    values |= {f"version of {k}": str(v) for k, v in (r.campaign.get("versions") or {}).items()}
-    yield from table([[k, v] for k, v in values.items()], left=2)
+    yield from table(list(r.settings.items()), left=2)

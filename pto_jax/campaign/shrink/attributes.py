@@ -8,7 +8,7 @@ from dataclasses import replace
 from ... import isa
 from ...generate.programs import Case
 from ...ir.program import Attrs, Op
-from .edits import everywhere
+from .edits import with_op
 from .recording import number
 from .search import Search
 
@@ -32,11 +32,10 @@ def _optional(case: Case, at: int) -> tuple[str, ...]:
 
 
 def _without(case: Case, at: int, keys: Collection[str]) -> Case:
-    def one(op: Op) -> tuple[Op]:
-        left = tuple((k, v) for k, v in op.attributes if k not in keys)
-        return (replace(op, attributes=left) if number(op) == at else op,)
+    def change(op: Op) -> Op:
+        return replace(op, attributes=tuple((k, v) for k, v in op.attributes if k not in keys))
 
-    return everywhere(case, one)
+    return with_op(case, at, change)
 
 
 def relevant(op: Op) -> Attrs:

@@ -56,6 +56,11 @@ def everywhere(case: Case, change: Callable[[Op], Sequence[Op]]) -> Case:
     return replace(case, program=replace(program, functions=functions))
 
 
+def with_op(case: Case, at: int, change: Callable[[Op], Op]) -> Case:
+    """The case with the operation of a number changed."""
+    return everywhere(case, lambda op: (change(op) if number(op) == at else op,))
+
+
 def without(case: Case, dropped: Collection[int]) -> Case:
     """The case without the operations of some numbers."""
     return everywhere(case, lambda op: () if number(op) in dropped else (op,))

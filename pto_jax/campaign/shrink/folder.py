@@ -16,21 +16,17 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
-from ... import __version__
 from ...errors import FileError
 from ...extension import loaded
 from ...files import folder_replacing, write_text
@@ -38,6 +34,7 @@ from ...files.read import reason
 from ...generate.programs import VERSION, Case
 from ..devices.exchange import program_text, save_inputs, save_outputs
 from ..failures import first_difference
+from ..fuzz.identity import device, versions
 from ..machine_names import device_options
 from .search import Finding
 from .variants import depends
@@ -96,7 +93,7 @@ def write(final: Path, original: Case, finding: Finding, about: About) -> Path:
         "only": depends(about.variants),
         "shrunk": _execution(case),
         "original": _execution(original),
-        "versions": versions(),
+        "versions": versions(("jax", "jaxlib", "numpy")),
         "device": device(),
         "flags": {k: v for k, v in sorted(os.environ.items()) if _FLAGS.match(k)},
         "command": shlex.join(["pto-jax", "replay", str(final), *devices, *added]),
@@ -150,23 +147,6 @@ def slug(text: str) -> str:
     words = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")[:80]
     digest = sha256(text.encode(errors="surrogatepass")).hexdigest()
     return f"{words}-{digest[:4]}"
-
-
-def versions() -> dict[str, str]:
-    """Versions of what computes."""
-    return {
-        "pto_jax": __version__,
-        "jax": jax.__version__,
-        "jaxlib": version("jaxlib"),
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }
-
-
-def device() -> str:
-    """The device that JAX uses."""
-    first = jax.devices()[0]
-    return f"{first.platform}: {first.device_kind}"
 
 
 def _first(finding: Finding) -> dict[str, Any] | None:

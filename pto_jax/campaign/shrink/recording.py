@@ -30,7 +30,7 @@ from ...ir.types import PartitionViewType, ScalarType, TensorViewType, TileType,
 from ...isa.effects import traits_of
 from ...oracle.machine import ReferenceMachine
 from ...oracle.step import Policy, scalar_word
-from ...oracle.storage import Buffer, Place, Window, read_words
+from ...oracle.storage import Buffer, Place, Window, elements_of, read_words
 from ..targets import Oracle
 
 #: Executions of one operation that are kept, and bytes of operands that are kept in all.
@@ -271,9 +271,7 @@ def _view(value: Value, view: View, buffers: Mapping[str, Any]) -> Input | None:
     shape = tuple(int(n) for n in view.shape)
     if view.layout is not None or not shape or 0 in shape:
         return None
-    at = np.full(shape, int(view.offset), np.int64)
-    for axis, (n, stride) in enumerate(zip(shape, view.strides, strict=True)):
-        at += (np.arange(n) * int(stride)).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    at = elements_of(view)
     memory = buffers[view.buffer]
     if at.min() < 0 or at.max() >= len(memory) * 8 // view.dtype.storage_bits:
         return None

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 
 from ...errors import PtoError
 from ...generate.programs import Case
-from ...verifier.programs import verify_program
+from ...verifier.programs import Build, verify_program
 from ..comparison import Outcome, compare_case
 from ..results import Run
 from ..targets import Target
 from .differences import difference
 from .recording import ends
+
+_ANY = Build()
 
 
 @dataclass(frozen=True)
@@ -124,10 +126,10 @@ class Search:
         return any(self.attempt(c) for c in candidates)
 
 
-def is_legal(case: Case) -> bool:
-    """Whether a case's program passes the verifier of its profile."""
+def is_legal(case: Case, build: Build = _ANY) -> bool:
+    """Whether a case's program passes the verifier of its profile, built as ``build`` says."""
     try:
-        return all(d.severity != "error" for d in verify_program(case.program, case.profile))
+        return all(d.severity != "error" for d in verify_program(case.program, case.profile, build=build))
     except PtoError:
         return False
 

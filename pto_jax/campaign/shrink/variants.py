@@ -12,7 +12,7 @@ from ...ir.program import AttrValue, Op, attrs
 from ...lowering.numerics import Numerics
 from ...profiles import PROFILE_NAMES, profile
 from ..targets import Engine
-from .edits import everywhere
+from .edits import with_op
 from .recording import number
 from .search import Finding, Machines, is_legal
 
@@ -83,10 +83,5 @@ def _choices(machines: Machines, case: Case) -> Iterator[tuple[str, str, Case, M
 
 def _with(case: Case, op: Op, name: str, value: AttrValue) -> Case:
     """The case with another value of an attribute."""
-
-    def one(o: Op) -> tuple[Op]:
-        if number(o) != number(op):
-            return (o,)
-        return (replace(o, attributes=attrs({**o.attrs, name: value})),)
-
-    return everywhere(case, one)
+    changed = attrs({**op.attrs, name: value})
+    return with_op(case, number(op), lambda o: replace(o, attributes=changed))

@@ -226,7 +226,7 @@ class Expressions(Reader):
         if self.at("<<<"):
             return self._launch(name)
         if self.at("<") and (name in self.program.functions or name in self.types):
-            self._angles()
+            self.brackets("<", ">")
 
         def place(scope: Scope) -> Any:
             return scope.find(name)

@@ -148,11 +148,11 @@ class Jumped(Exception):
         self.label = label
 
 
-def block(statements: Sequence[Run], labels: Mapping[str, int], *, scoped: bool = True) -> Run:
+def block(statements: Sequence[Run], labels: Mapping[str, int]) -> Run:
     """Statements one after the other; a jump to one of the labels goes on there."""
 
     def run(scope: Scope) -> None:
-        inner = Scope(scope.program, scope) if scoped else scope
+        inner = Scope(scope.program, scope)
         at = 0
         while at < len(statements):
             try:

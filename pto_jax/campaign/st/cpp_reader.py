@@ -97,7 +97,7 @@ class Reader(ABC):
             known = CType({1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}[CType(words[-1]).size])
         assert known is not None
         if self.at("<"):
-            self._angles()
+            self.brackets("<", ">")
         stars, reference = known.pointers, False
         while self.at("*") or self.at("&") or (self.token.kind == "name" and self.token.text in IGNORED):
             word = self.next().text
@@ -109,14 +109,6 @@ class Reader(ABC):
         while self.token.text in IGNORED or self.at("["):
             if self.next().text == "[":
                 self.skip("]")
-
-    def _angles(self) -> None:
-        depth = 0
-        while True:
-            text = self.next().text
-            depth += (text == "<") - (text == ">")
-            if depth == 0:
-                return
 
     def declarator(self, kind: CType) -> tuple[str, CType, list[Run | None]]:
         """A name with its full type and the sizes of its dimensions; None where it says none."""
@@ -133,12 +125,12 @@ class Reader(ABC):
             self.expect("]")
         return name, kind, sizes
 
-    def brackets(self) -> None:
+    def brackets(self, begin: str = "(", end: str = ")") -> None:
         """Leave out what stands in brackets."""
         depth = 0
         while True:
             text = self.next().text
-            depth += (text == "(") - (text == ")")
+            depth += (text == begin) - (text == end)
             if depth == 0:
                 return
 

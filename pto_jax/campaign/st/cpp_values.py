@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -120,7 +120,6 @@ class Cell:
 
     type: CType
     value: Any = None
-    names: dict[str, Cell] = field(default_factory=dict)
 
 
 Place: TypeAlias = "Cell | Pointer"
@@ -154,11 +153,14 @@ def read(source: Any, size: int) -> Bytes:
     return _image(source)[:size]
 
 
+def _cells(source: Any) -> list[Cell]:
+    """A scalar variable, or the elements of an array."""
+    cells: list[Cell] = source if isinstance(source, list) else [source]
+    return cells[0].value if len(cells) == 1 and isinstance(cells[0].value, list) else cells
+
+
 def _image(source: Any) -> Bytes:
-    cells = source if isinstance(source, list) else [source]
-    if len(cells) == 1 and isinstance(cells[0].value, list):
-        cells = cells[0].value
-    parts = [np.array([c.value or 0], c.type.scalar).view(np.uint8) for c in cells]
+    parts = [np.array([c.value or 0], c.type.scalar).view(np.uint8) for c in _cells(source)]
     return np.concatenate(parts) if parts else np.zeros(0, np.uint8)
 
 
@@ -171,10 +173,7 @@ def write(target: Any, data: Bytes) -> None:
         return
     image = _image(target)
     image[: data.size] = data[: image.size]
-    cells = target if isinstance(target, list) else [target]
-    if len(cells) == 1 and isinstance(cells[0].value, list):
-        cells = cells[0].value
-    for cell in cells:
+    for cell in _cells(target):
         scalar = cell.type.scalar
         assert scalar is not None
         cell.value, image = image[: scalar.itemsize].view(scalar)[0].item(), image[scalar.itemsize :]

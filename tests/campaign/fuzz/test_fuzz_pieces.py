@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pto_jax.campaign.fuzz.announcement import announcement
-from pto_jax.campaign.fuzz.batch import Batch, Failure, joined
+from pto_jax.campaign.fuzz.batch import Batch, Failure
 from pto_jax.campaign.fuzz.block import Block
 from pto_jax.campaign.fuzz.executor_cases import CaseExecutor
 from pto_jax.campaign.fuzz.messages import Board, Task
@@ -20,6 +20,7 @@ from pto_jax.campaign.fuzz.store import Store
 from pto_jax.campaign.fuzz.worker import Guarded
 from pto_jax.campaign.recorder import FOLDERS, forget
 from pto_jax.errors import FileError
+from tests.campaign.blocks import joined
 
 ULP = '{"texp|f32": {"buckets": {"1": 2}, "nan": 0, "worst": 1}}'
 

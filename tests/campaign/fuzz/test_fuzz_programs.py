@@ -18,6 +18,7 @@ from pto_jax.campaign.fuzz.programs import ATTEMPTS, Programs
 from pto_jax.campaign.recorder import Record, forget
 from pto_jax.campaign.targets import Engine, Oracle, Target
 from pto_jax.errors import PtoError
+from tests.campaign.blocks import joined
 
 F32 = "!pto.tile<16x16xf32>"
 TILE = "!pto.tile<16x16xf32, valid=?x?>"
@@ -83,14 +84,14 @@ def test_blocks_of_programs_find_what_differs(folder: Path) -> None:
         seen.append(outcome)
         return forget(outcome, reference, tested)
 
-    alike = CaseExecutor(plan(folder, seed=3, grid=2), keep, lambda index: None).run_block(0, 8)
+    alike = joined(CaseExecutor(plan(folder, seed=3, grid=2), keep, lambda index: None).pieces(0, 8))
     assert alike.kinds == {"equal": 8} and not seen
     assert alike.coverage["tadd|f32|-|full|row|-|straight"] == 4
     assert alike.coverage["texpands|f32|-|full|row|-|straight"] == 4
     # What lies outside a source's valid region is another value on another profile.
     half = "!pto.tile<16x16xf32, valid=8x16>"
     (folder / "add.pto").write_text(f"tadd %dst, %a, %b : {F32}, {half}, {half}\n")
-    found = CaseExecutor(plan(folder, profiles=("cpu_sim",)), keep, lambda index: None).run_block(0, 8)
+    found = joined(CaseExecutor(plan(folder, profiles=("cpu_sim",)), keep, lambda index: None).pieces(0, 8))
     assert found.kinds == {"equal": 4, "different": 4} and [o.case.index for o in seen] == [0, 2, 4, 6]
     assert [f.index for f in found.failures] == [0, 2, 4, 6]
     assert found.failures[0].id == seen[0].case.id and found.failures[0].detail["dtype"] == "f32"
@@ -117,7 +118,7 @@ def test_inputs_that_break_a_rule_are_drawn_again(tmp_path: Path) -> None:
     made = Programs.of(given)
     firsts = [compare_case(made.case(i, 0), Oracle(), Engine()).kind for i in range(20)]
     assert set(firsts) == {"stopped", "equal"}
-    batch = CaseExecutor(given, forget, lambda index: None).run_block(0, 20)
+    batch = joined(CaseExecutor(given, forget, lambda index: None).pieces(0, 20))
     assert batch.kinds == {"equal": 20}
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 from collections import Counter
 
-from pto_jax.campaign.fuzz.batch import Batch, alone, crash, joined
+from pto_jax.campaign.fuzz.batch import Batch, alone, crash
 from pto_jax.campaign.fuzz.progress import Progress
+from tests.campaign.blocks import joined
 
 
 class Terminal(io.StringIO):

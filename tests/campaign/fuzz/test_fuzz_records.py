@@ -7,6 +7,7 @@ from pathlib import Path
 from pto_jax.campaign.fuzz.messages import Board, Note, Task
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.worker import Guarded, make
+from tests.campaign.blocks import joined
 
 WRONG = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
 INDEX = 6
@@ -26,7 +27,7 @@ def test_folders_are_those_of_finished_blocks(tmp_path: Path) -> None:
     guarded = Guarded(plan, board, notes.append)
     executor = make(plan, guarded, board.show)
     guarded.begin(Task(INDEX, 1))
-    batch = executor.run_block(INDEX, 1)
+    batch = joined(executor.pieces(INDEX, 1))
     (failure,) = batch.failures
     folder = Path(failure.folder or "")
     assert failure.instruction == "tadd" and failure.cause.startswith("tadd: ")
@@ -38,11 +39,11 @@ def test_folders_are_those_of_finished_blocks(tmp_path: Path) -> None:
         if unfinished:
             (folder / "report.json").unlink()
         guarded.begin(Task(INDEX, 1))
-        assert executor.run_block(INDEX, 1) == batch
+        assert joined(executor.pieces(INDEX, 1)) == batch
         assert list(folder.parent.iterdir()) == [folder]
 
     guarded.begin(Task(INDEX, 1, unrecorded=frozenset({INDEX})))
-    (plain,) = executor.run_block(INDEX, 1).failures
+    (plain,) = joined(executor.pieces(INDEX, 1)).failures
     assert plain.folder is None and plain.kind == "different"
 
 
@@ -53,7 +54,7 @@ def test_a_failure_that_cannot_be_recorded_is_kept_in_the_store(tmp_path: Path) 
     board = Board([0] * Board.SIZE)
     guarded = Guarded(plan, board, notes.append)
     guarded.begin(Task(INDEX, 1))
-    (failure,) = make(plan, guarded, board.show).run_block(INDEX, 1).failures
+    (failure,) = joined(make(plan, guarded, board.show).pieces(INDEX, 1)).failures
     assert (failure.index, failure.folder) == (INDEX, None)
     (note,) = notes
     assert note.text.startswith(f"case {INDEX}: its failure was not recorded: FileError")

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from pto_jax.campaign.fuzz.batch import Batch, Failure, joined
+from pto_jax.campaign.fuzz.batch import Batch, Failure
 from pto_jax.campaign.fuzz.identity import identity
 from pto_jax.campaign.fuzz.merge import merge
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.store import Store
 from pto_jax.errors import ArgumentError, FileError, PtoError
+from tests.campaign.blocks import joined
 
 PLAN = Plan(seed=4, count=12, batch=4)
 ULP = '{"texp|f32": {"buckets": {"0": 2}, "nan": 0, "worst": 0}}'

@@ -14,7 +14,7 @@ from pto_jax.campaign.comparison import Outcome
 from pto_jax.campaign.devices.exchange import program_text
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.lockstep import devices
-from pto_jax.campaign.lockstep.cases import decode, decoder
+from pto_jax.campaign.lockstep.cases import decoder
 from pto_jax.campaign.lockstep.devices import DeviceExecutor
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.recorder import Record
@@ -26,6 +26,8 @@ from pto_jax.generate.programs import Case
 from pto_jax.lockstep.stream import Runner
 from pto_jax.lockstep.table import Table, table
 from pto_jax.lockstep.tables import Tables, small
+from tests.campaign.blocks import joined
+from tests.campaign.lockstep.decoded import decode
 
 SEED = 3
 
@@ -95,7 +97,7 @@ def executor(monkeypatch: pytest.MonkeyPatch, simple: Table) -> Any:
 
 def test_a_right_device_is_equal(executor: Any) -> None:
     made, _, kept = executor
-    whole, first, second = (made.run_block(100 + a, n) for a, n in ((0, 16), (0, 10), (10, 6)))
+    whole, first, second = (joined(made.pieces(100 + a, n)) for a, n in ((0, 16), (0, 10), (10, 6)))
     assert whole.kinds == Counter(equal=16) and not kept
     assert whole.coverage == first.coverage + second.coverage and whole.coverage
 
@@ -126,7 +128,7 @@ def test_where_lockstep_is_wrong_the_device_is_not_blamed(
         return found
 
     monkeypatch.setattr(Runner, "registers", registers)
-    (failed,) = made.run_block(64, 8).failures
+    (failed,) = joined(made.pieces(64, 8)).failures
     assert failed.index == 65 and "lockstep" in failed.cause and not kept
 
 

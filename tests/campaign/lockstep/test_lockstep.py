@@ -12,7 +12,6 @@ import pytest
 from jax import lax
 
 from pto_jax.campaign.comparison import Outcome, compare_case
-from pto_jax.campaign.lockstep.cases import decode
 from pto_jax.campaign.lockstep.oracle import finished
 from pto_jax.campaign.targets import Oracle
 from pto_jax.ir.dtypes import F16, F32, I32, U8
@@ -26,6 +25,7 @@ from pto_jax.lowering.words import x64
 from pto_jax.oracle.step import RULES
 from pto_jax.profiles import ProfileName
 from pto_jax.verifier.programs import verify_program
+from tests.campaign.lockstep.decoded import decode
 
 SEED = 11
 INDEX = np.arange(2**40, 2**40 + 40, dtype=np.uint64)

@@ -10,7 +10,6 @@ import pytest
 
 from pto_jax.campaign.comparison import Outcome, compare_cases
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.lockstep.cases import decode
 from pto_jax.campaign.lockstep.executor import LockstepExecutor
 from pto_jax.campaign.lockstep.target import Lockstep
 from pto_jax.campaign.recorder import Record
@@ -24,6 +23,8 @@ from pto_jax.lockstep.stream import Runner
 from pto_jax.lockstep.table import Table, table
 from pto_jax.lockstep.tables import SPAN, Tables
 from pto_jax.lowering.lockstep import Programs
+from tests.campaign.blocks import joined
+from tests.campaign.lockstep.decoded import decode
 
 SEED = 3
 
@@ -90,7 +91,7 @@ def test_a_block_is_the_sum_of_its_parts(
     monkeypatch: pytest.MonkeyPatch, simple: Table, reference: str
 ) -> None:
     made, kept = _executor(monkeypatch, simple, reference)
-    whole, first, second = (made.run_block(SPAN + a, n) for a, n in ((0, 16), (0, 8), (8, 8)))
+    whole, first, second = (joined(made.pieces(SPAN + a, n)) for a, n in ((0, 16), (0, 8), (8, 8)))
     assert whole.kinds == Counter(equal=16) and not kept
     assert whole.coverage == first.coverage + second.coverage
     regions = {k.split("|")[3] for k in whole.coverage}
@@ -119,9 +120,9 @@ def test_a_wrong_mode_is_found_and_recorded(monkeypatch: pytest.MonkeyPatch, sim
 
     monkeypatch.setattr(Runner, "digests", digests)
     monkeypatch.setattr(Runner, "registers", registers)
-    batch = made.run_block(SPAN, 8)
+    batch = joined(made.pieces(SPAN, 8))
     assert batch.kinds == Counter(equal=7, different=1)
-    assert batch.coverage == made.run_block(SPAN, 3).coverage + made.run_block(SPAN + 3, 5).coverage
+    assert batch.coverage == joined(made.pieces(SPAN, 3)).coverage + joined(made.pieces(SPAN + 3, 5)).coverage
     (row,) = batch.failures
     assert (row.index, row.instruction, row.detail["output"]) == (wrong, "here", written)
     assert kept[0].case.program == decode(simple, SEED, wrong).program
