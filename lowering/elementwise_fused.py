@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 import numpy as np
 
-from pto_jax.ir.dtypes import F32
+from pto_jax.ir import F32
 
 from . import formulas
 from .formulas import Arithmetic

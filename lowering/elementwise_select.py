@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from pto_jax.ir.dtypes import unpaired
-from pto_jax.ir.types import CmpMode, RoundMode, SaturationMode
+from pto_jax.ir import CmpMode, RoundMode, SaturationMode, unpaired
 from pto_jax.isa.rules.conversions import conversion
 
 from . import bits, convert, masks

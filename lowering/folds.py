@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F16, F32, DType
+from pto_jax.ir import F16, F32, DType
 
 from . import bits, formulas
 from .numerics import ExactFloat, FastFloat, Float, Integer, NativeFloat, Real

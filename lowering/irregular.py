@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import I32, DType
-from pto_jax.ir.types import PrintFormat
+from pto_jax.ir import I32, DType, PrintFormat
 from pto_jax.isa.irregular import counted_byte
 
 from . import bits, convert

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from pto_jax.ir.types import ScatterAxis
+from pto_jax.ir import ScatterAxis
 
 from .irregular_storage import flat, inside, iota, pattern, positions, source
 from .machine import storage

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from pto_jax.ir.types import CmpMode
+from pto_jax.ir import CmpMode
 from pto_jax.isa.irregular_partial import SRC0_WINS
 
 from . import formulas

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32, I8, U8, DType
-from pto_jax.ir.types import QuantType, RoundMode
+from pto_jax.ir import F32, I8, U8, DType, QuantType, RoundMode
 
 from . import convert
 from .irregular_storage import inside, iota, source

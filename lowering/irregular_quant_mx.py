@@ -9,8 +9,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.ir.dtypes import BF16, F4E2M1, F8E4M3, F32
-from pto_jax.ir.types import MxQuantAlg
+from pto_jax.ir import BF16, F4E2M1, F8E4M3, F32, MxQuantAlg
 from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
 
 from . import bits, convert

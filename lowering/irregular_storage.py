@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import MaskPattern
+from pto_jax.ir import DType, MaskPattern
 from pto_jax.isa.rules.irregular_patterns import period
 
 from . import convert

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pto_jax.ir.dtypes import DType
+from pto_jax.ir import DType
 
 from . import bits, convert
 from .quantise import has_relu, through

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pto_jax.ir.types import MxGroupAxis
+from pto_jax.ir import MxGroupAxis
 from pto_jax.isa.layout_exponents import BOX_COLS, BOX_ROWS
 
 from .irregular_storage import flat, iota, store_first

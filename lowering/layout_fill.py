@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from pto_jax.ir.types import Loc
+from pto_jax.ir import Loc
 
 from .irregular_storage import inside, iota
 from .masks import lanes

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.types import BLayout, CmpMode
+from pto_jax.ir import BLayout, CmpMode
 
 from . import region
 from .numerics import Integer

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import BF16, F16, F32
-from pto_jax.ir.types import RoundMode
+from pto_jax.ir import BF16, F16, F32, RoundMode
 from pto_jax.isa.matrix import ROUNDING_STATE, SHORT_MANTISSA
 
 from . import bits, products

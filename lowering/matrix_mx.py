@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.ir.dtypes import DType
+from pto_jax.ir import DType
 from pto_jax.isa.rules.matrix import SCALE_GROUP, groups
 from pto_jax.isa.rules.matrix_scales import SCALE_PLACES, unstored
 

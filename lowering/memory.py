@@ -15,8 +15,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.interpreter import Scalar, View
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Loc, Pad, TileType
+from pto_jax.ir import AtomicType, BLayout, DType, GlobalLayout, Loc, Pad, TileType
 
 from . import atomics, masks, memory_convolution, quantise, region
 from .machine import addresses, slices

@@ -11,8 +11,7 @@ from jax import Array
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar, View
-from pto_jax.ir.convolution import Conv
-from pto_jax.ir.types import GlobalLayout
+from pto_jax.ir import Conv, GlobalLayout
 
 from .machine.addresses import NEAR, Positions, begin, distance, wide
 from .memory_blocks import Block

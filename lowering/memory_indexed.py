@@ -10,8 +10,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.interpreter import Scalar, View
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
+from pto_jax.ir import Coalesce, DType, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
 from pto_jax.isa.rules.memory_indexed import coalescing
 
 from . import atomics, bits, convert, irregular_storage, region

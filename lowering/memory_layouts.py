@@ -20,7 +20,7 @@ from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar, View
-from pto_jax.ir.types import GlobalLayout
+from pto_jax.ir import GlobalLayout
 
 from . import region
 from .machine import slices, storage

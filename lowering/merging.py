@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import DType
+from pto_jax.ir import DType
 
 from . import bits, merging_gpu
 from .platforms import by_platform

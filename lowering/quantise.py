@@ -14,8 +14,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.ir.dtypes import BF16, F32, DType
-from pto_jax.ir.types import Loc, ReluPreMode, RoundMode
+from pto_jax.ir import BF16, F32, DType, Loc, ReluPreMode, RoundMode
 from pto_jax.isa.rules.fixpipe_store import indexed_by_row
 from pto_jax.isa.rules.quantisation import (
     OFFSET_BIT,

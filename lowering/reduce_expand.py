@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32, DType
+from pto_jax.ir import F32, DType
 
 from . import bits, convert, folds, formulas, masks
 from .numerics import Integer

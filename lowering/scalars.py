@@ -12,8 +12,7 @@ from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar
-from pto_jax.ir.dtypes import I1, I64, DType, dtype as find_dtype
-from pto_jax.ir.types import CmpMode, RoundMode
+from pto_jax.ir import I1, I64, CmpMode, DType, RoundMode, dtype as find_dtype
 
 from . import bits, convert
 from .numbers import COMPARE, Lanewise

@@ -14,8 +14,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .ir import printing
-
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -125,8 +123,6 @@ _PUBLIC: dict[str, str] = {
 }
 
 __all__ = sorted(_PUBLIC)
-
-printing.register(lambda program: import_module(".text", __name__).print_program(program))
 
 
 if not TYPE_CHECKING:  # A module with this function has every name for type checkers.

@@ -8,9 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from .errors import ArgumentError
-from .ir.dtypes import DType
-from .ir.program import Program
-from .ir.types import BLayout, Loc
+from .ir import BLayout, DType, Loc, Program
 
 ProfileName = Literal["cpu_sim", "a2a3", "a5"]
 #: What a source lane outside its tile's valid region reads as: all-one bytes, the stored bytes,

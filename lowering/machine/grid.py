@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pto_jax.errors import PtoError
 from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
-from pto_jax.ir.program import Op, Program
+from pto_jax.ir import Op, Program
 
 from ..slicing import with_slice
 from .block_numbers import BlockNumbers, numbered

@@ -12,8 +12,7 @@ from jax import Array
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Execution, Pointer, Scalar, TileRef, View
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import ScalarType, TileType
+from pto_jax.ir import DType, ScalarType, TileType
 from pto_jax.isa.declare import Operand
 from pto_jax.profiles import ProfileName
 

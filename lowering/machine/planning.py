@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pto_jax.errors import NotExecutableError
 from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, launch
 from pto_jax.interpreter.abstract import AbstractMachine
-from pto_jax.ir.dtypes import INDEX, DType
-from pto_jax.ir.program import Op, Program
-from pto_jax.ir.types import GlobalLayout, TileType
+from pto_jax.ir import INDEX, DType, GlobalLayout, Op, Program, TileType
 from pto_jax.profiles import Profile
 
 from ..memory_layouts import AXES, Window

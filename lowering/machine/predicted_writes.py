@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 from pto_jax.analysis.region_writes import Origin
 from pto_jax.interpreter import Frame, Operand, Pointer, TileRef, View
-from pto_jax.ir.program import Op
-from pto_jax.ir.types import TileType
+from pto_jax.ir import Op, TileType
 from pto_jax.isa.effects import placed
 
 from .storage import slot_of

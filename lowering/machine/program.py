@@ -16,8 +16,7 @@ from jax.core import Tracer
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Buffer, Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
 from pto_jax.interpreter.windows import advanced, scalar as folded
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.program import Op
+from pto_jax.ir import DType, Op
 
 from .. import indexed_scalars, scalars
 from ..platforms import expected

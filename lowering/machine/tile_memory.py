@@ -13,9 +13,7 @@ from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Choice, Scalar, TileRef, with_storage
-from pto_jax.ir.dtypes import F32, DType
-from pto_jax.ir.program import Op, Value
-from pto_jax.ir.types import TileType
+from pto_jax.ir import F32, DType, Op, TileType, Value
 from pto_jax.isa.rules.memory import ALIGNMENT
 
 from ..rules import Lanes, Semantics

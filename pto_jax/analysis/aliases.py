@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import TypeAlias
 
-from ..ir.program import Function, Op, Program, Value
+from ..ir import Function, Op, Program, Value
 from ..isa.effects import aliased, handed_on, placed, traits_of
 from .provenance import called
 

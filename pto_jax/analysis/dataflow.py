@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, Self, TypeVar
 
-from ..ir.program import Op, Region, Value
+from ..ir import Op, Region, Value
 from ..isa.effects import handed_on, traits_of
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from .. import isa
 from ..errors import ArgumentError
-from ..ir.program import Function, Op, Program
-from ..ir.types import MemRefType, Type
+from ..ir import Function, MemRefType, Op, Program, Type
 from ..isa.effects import traits_of
 from ..isa.views import MAKE_TENSOR_VIEW
 from .lattices import OperandFacts

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .. import isa
 from ..errors import Diagnostic, VerifyError
-from ..ir.program import Function, Op, Program, Value
+from ..ir import Function, Op, Program, Value
 from ..isa.effects import accesses, written
 from ..isa.traits import Effect, Resource
 from ..profiles import Profile

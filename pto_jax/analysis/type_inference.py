@@ -7,9 +7,7 @@ from dataclasses import replace
 
 from .. import isa
 from ..errors import Diagnostic, VerifyError
-from ..ir.dtypes import find_dtype
-from ..ir.program import Function, Op, Program, Region, Value
-from ..ir.types import ScalarType, TileType, Type, UnknownType
+from ..ir import Function, Op, Program, Region, ScalarType, TileType, Type, UnknownType, Value, find_dtype
 
 
 def is_open(program: Program) -> bool:

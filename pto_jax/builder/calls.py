@@ -8,9 +8,7 @@ from functools import cache
 from typing import Any, NoReturn
 
 from .. import isa
-from ..ir.dtypes import F32, INDEX, DType, find_dtype
-from ..ir.program import AttrValue, Form, Symbol
-from ..ir.types import ScalarType, Type
+from ..ir import F32, INDEX, AttrValue, DType, Form, ScalarType, Symbol, Type, find_dtype
 from ..isa.bind import accepts
 from ..profiles import PROFILES
 from ..text import format_items, formats

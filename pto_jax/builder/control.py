@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..ir.dtypes import I1, INDEX
-from ..ir.types import KernelKind, ScalarType
+from ..ir import I1, INDEX, KernelKind, ScalarType
 from .argument_types import member
 from .arith import as_scalar, dtype_of
 from .body import Block, current

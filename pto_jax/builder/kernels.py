@@ -9,8 +9,7 @@ from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, overload
 
 from ..errors import Diagnostic
-from ..ir.program import AttrValue, Function, Program, short_list
-from ..ir.types import KernelKind, Type
+from ..ir import AttrValue, Function, KernelKind, Program, Type, short_list
 from ..profiles import Profile, ProfileName
 from .argument_types import as_type
 from .body import activate, building

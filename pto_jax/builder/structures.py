@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from ..ir.types import ScalarType, Type
+from ..ir import ScalarType, Type
 from .arith import as_scalar, dtype_of
 from .body import Block, Body, Node, current
 from .places import fail, here

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import isa
-from ..ir.dtypes import DType
-from ..ir.types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType
+from ..ir import BLayout, DType, GlobalLayout, Loc, Pad, SLayout, TileType
 from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW
 from ..text.formats import find_format
 from .argument_types import as_type, tile_type

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..generate.programs import Case
-from ..ir.dtypes import DType
-from ..ir.types import MemRefType, PartitionViewType, PtrType, TensorViewType, VectorType
+from ..ir import DType, MemRefType, PartitionViewType, PtrType, TensorViewType, VectorType
 from ..vectors.compare import Comparison, compare_words
 from ..vectors.manifest import Rule
 

@@ -15,8 +15,7 @@ from ..analysis.resolve import resolve
 from ..errors import UndefinedDataError
 from ..generate.programs import Case
 from ..generate.state import Input
-from ..ir.dtypes import pack_pairs, unpack_pairs
-from ..ir.types import ScalarType, TileType, VectorType
+from ..ir import ScalarType, TileType, VectorType, pack_pairs, unpack_pairs
 from ..lowering.numerics import Numerics
 from ..lowering.words import x64
 from ..oracle.machine import ReferenceMachine

@@ -26,9 +26,7 @@ from ..analysis.provenance import GlobalTypes
 from ..errors import ArgumentError, Diagnostic, ExecutionError
 from ..generate.fitting import fit, integers, suits
 from ..generate.inputs import STYLES, Style, draw, draw_scalar, numbers, shape_of
-from ..ir.dtypes import DType, dtype
-from ..ir.program import Program
-from ..ir.types import ArrayType, ScalarType, TileType, Type, VectorType
+from ..ir import ArrayType, DType, Program, ScalarType, TileType, Type, VectorType, dtype
 from ..profiles import Profile, profile as find_profile
 from ..runtime.kernel import Kernel, compile
 from ..runtime.tiles import Tile

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import text
-from ..ir.program import Program
+from ..ir import Program
 from ..lowering.numerics import Numerics
 from ..runtime.kernel import compile
 from ..runtime.tiles import tile

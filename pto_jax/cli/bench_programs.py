@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ops, text
-from ..ir.program import Program
+from ..ir import Program
 from .bench_run import COLS, ROWS
 
 # Instructions by name: these are the programs that are measured.

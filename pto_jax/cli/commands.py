@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from .. import __version__
 from ..errors import ArgumentError
-from ..ir.languages import LANGUAGES
+from ..ir import LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import completion, doctor, emit, fuzz, lsp, options, replay, report, shrink
 from .findings import FORMATS

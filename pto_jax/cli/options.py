@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import ArgumentError
-from ..ir.languages import LANGUAGES, PRESENT, Language
+from ..ir import LANGUAGES, PRESENT, Language
 from ..profiles import ProfileName
 
 if TYPE_CHECKING:

@@ -14,9 +14,7 @@ from ..api import load, resolve_profile
 from ..errors import ArgumentError, FileError, PtoError
 from ..files import save_arrays
 from ..generate.inputs import shape_of
-from ..ir.dtypes import DType
-from ..ir.program import Program
-from ..ir.types import ArrayType, ScalarType
+from ..ir import ArrayType, DType, Program, ScalarType
 from ..runtime.array_files import (
     REGION,
     Argument,

@@ -7,8 +7,7 @@ from types import MappingProxyType
 
 from .. import isa
 from ..errors import ArgumentError
-from ..ir.dtypes import DType, dtype as dtype_called
-from ..ir.types import LayoutName
+from ..ir import DType, LayoutName, dtype as dtype_called
 from ..isa.aliases import ALIASES
 from ..profiles import Profile, profile as profile_called
 from .analytic_legacy import MODEL as LEGACY

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import Span
-from ..ir.types import Pipe
+from ..ir import Pipe
 from .sizes import Size, at_least, is_number
 from .work import Figure, ModelName, Path
 

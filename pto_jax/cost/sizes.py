@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..analysis.constant_folding import fold_op
-from ..ir.program import Op
+from ..ir import Op
 
 #: A size: an integer, or an array of integers.
 Size: TypeAlias = Any

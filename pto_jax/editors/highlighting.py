@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache
 
 from .. import isa
-from ..ir.dtypes import find_dtype
+from ..ir import find_dtype
 from ..text.attributes import BY_MNEMONIC, ENUMERATIONS, EVENT_PREFIX
 from ..text.format_items import Literal
 from ..text.formats import PREDICATES, find_format, format_names

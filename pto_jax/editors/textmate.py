@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..files import write_text
-from ..ir.dtypes import DTYPE_NAMES
+from ..ir import DTYPE_NAMES
 from ..text.attributes import EVENT_PREFIX
 from ..text.tokens import PATTERNS, Kind
 from .highlighting import SIZES, Category, constants, instructions, keywords, operations

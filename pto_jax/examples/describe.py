@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.dtypes import dtype
+from ..ir import dtype
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.dtypes import dtype
+from ..ir import dtype
 from .describe import Arrays, Example, Values, matrix, normal, powers_of_two, zeros
 
 HEADS, WIDTH, POSITIONS = 16, 64, 256

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ir.types import TileType
+from ..ir import TileType
 from ..isa.declare import Instruction
 from ..isa.samples.operations import Sample
 from .values import Recipe

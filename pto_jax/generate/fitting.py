@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from ..analysis.provenance import GlobalTypes
 from ..errors import PtoError
 from ..interpreter.launch import run_block
-from ..ir.program import Function, Program
-from ..ir.types import ScalarType
+from ..ir import Function, Program, ScalarType
 from ..profiles import ProfileName
 from .inputs import numbers
 from .tainted import FAR, Broken, Origins, TaintMachine, TooLong

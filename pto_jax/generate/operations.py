@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from ..ir.program import AttrValue
-from ..ir.types import GlobalLayout, Loc, TileType, Type
+from ..ir import AttrValue, GlobalLayout, Loc, TileType, Type
 from ..isa.declare import Instruction
 from ..isa.samples.operations import Sample
 from ..profiles import Profile

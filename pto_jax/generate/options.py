@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from ..ir.types import LayoutName, TileType
+from ..ir import LayoutName, TileType
 from ..isa.declare import InstructionClass
 from ..profiles import PROFILE_NAMES, ProfileName
 from .instructions import SIMPLE
@@ -96,7 +96,7 @@ class Options:
 def layout_name(t: TileType) -> str:
     """What the layout of a tile is called where programs are counted or chosen by it.
 
-    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir import F32
     >>> layout_name(TileType(F32, 16, 16))
     'row'
     """

@@ -19,9 +19,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..ir.dtypes import INDEX
-from ..ir.program import FRAGMENT, Function, Op, Program, Region, Value, fragment_results, short_list
-from ..ir.types import PartitionViewType, ScalarType, TensorViewType
+from .. import ir
 from ..isa.history import written_out
 from ..isa.memory import TSTORE
 from ..isa.queries import GET_BLOCK_IDX, GET_BLOCK_NUM
@@ -48,7 +46,7 @@ class Case:
     seed: int
     index: int
     profile: Profile
-    program: Program
+    program: ir.Program
     inputs: Mapping[str, Input]
     ulp: Mapping[str, int]
     grid: int = 1
@@ -57,7 +55,7 @@ class Case:
     origin: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        inputs = short_list([f"{name}: {i.type}" for name, i in self.inputs.items()])
+        inputs = ir.short_list([f"{name}: {i.type}" for name, i in self.inputs.items()])
         return f"<Case {self.id}, {self.profile.name}: {self.program!r}, inputs {inputs or 'none'}>"
 
 
@@ -145,34 +143,37 @@ def _store_everything(state: State, grid: int) -> None:
         if held.sizes is None or 0 in held.sizes or t.boxed or t.conv is not None or t.dtype.packed:
             continue
         rows, cols = held.sizes
-        where = PartitionViewType((rows, cols), t.dtype)
-        if not legal(state.profile, Op(TSTORE, (held.value,), (Value("y", where),))):
+        where = ir.PartitionViewType((rows, cols), t.dtype)
+        if not legal(state.profile, ir.Op(TSTORE, (held.value,), (ir.Value("y", where),))):
             continue
-        value = memory.tensor_argument(state, TensorViewType((rows * grid, cols), t.dtype))
+        value = memory.tensor_argument(state, ir.TensorViewType((rows * grid, cols), t.dtype))
         start = state.constant(0)
         if state.block is not None:
-            start, size = Value(state.name("k"), ScalarType(INDEX)), state.constant(rows)
-            state.emit(Op("arith.muli", (state.block, size), results=(start,)))
+            start, size = ir.Value(state.name("k"), ir.ScalarType(ir.INDEX)), state.constant(rows)
+            state.emit(ir.Op("arith.muli", (state.block, size), results=(start,)))
         window = memory.part(state, value, where, (start, state.constant(0)))
-        state.emit(Op(TSTORE, (held.value,), (window,)))
+        state.emit(ir.Op(TSTORE, (held.value,), (window,)))
 
 
-def _program(state: State) -> Program:
+def _program(state: State) -> ir.Program:
     ops = tuple(state.level.ops)
     if state.chance(state.options.sync):
         ops = sync.synchronised(state, ops)
         state.functions = [sync.synchronised_function(state, f) for f in state.functions]
     if not state.fragment:
-        main = Function("main", tuple(state.arguments), Region((*ops, Op("return"))), (), _ENTRY)
-        return Program((*state.functions, main))
-    body = Region(ops)
+        main = ir.Function("main", tuple(state.arguments), ir.Region((*ops, ir.Op("return"))), (), _ENTRY)
+        return ir.Program((*state.functions, main))
+    body = ir.Region(ops)
     by_name = {a.name: a for a in state.arguments}
     used = dict.fromkeys(v.name for op in ops for inner in op.walk() for v in (*inner.ins, *inner.outs))
     arguments = tuple(by_name[name] for name in used if name in by_name)
     state.inputs = {a.name: state.inputs[a.name] for a in arguments}
-    results = fragment_results(ops, {a.name for a in arguments})
-    return Program(
-        (Function(FRAGMENT, arguments, body),), fragment=True, fragment_results=results, has_module=False
+    results = ir.fragment_results(ops, {a.name for a in arguments})
+    return ir.Program(
+        (ir.Function(ir.FRAGMENT, arguments, body),),
+        fragment=True,
+        fragment_results=results,
+        has_module=False,
     )
 
 

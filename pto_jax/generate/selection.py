@@ -17,7 +17,7 @@ from functools import cache
 from itertools import accumulate
 
 from .. import isa
-from ..ir.types import MemRefType, PartitionViewType, ScalarType, TileType, VectorType
+from ..ir import MemRefType, PartitionViewType, ScalarType, TileType, VectorType
 from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample, legal_samples
 from ..profiles import Profile, ProfileName, profile as find_profile

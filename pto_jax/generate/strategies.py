@@ -23,9 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 from numpy.typing import NDArray
 
-from ..ir.dtypes import TILE_DTYPES, DType, dtype
-from ..ir.program import Program
-from ..ir.types import TileType
+from ..ir import TILE_DTYPES, DType, Program, TileType, dtype
 from ..lowering.words import x64
 from ..profiles import PROFILE_NAMES, ProfileName
 from ..runtime.tiles import Tile

@@ -15,9 +15,7 @@ from typing import TypeAlias
 from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
 from ..interpreter.abstract import AbstractMachine, Unknown
 from ..interpreter.machine import Body
-from ..ir.dtypes import DType
-from ..ir.program import Op, Value
-from ..ir.types import Coalesce, ScalarType, TileType
+from ..ir import Coalesce, DType, Op, ScalarType, TileType, Value
 from ..isa.rules.memory_indexed import coalescing
 from ..launches.numbers import address, compute
 from ..profiles import ProfileName

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
-from ..ir.dtypes import I1, INDEX, DType
-from ..ir.program import Function, Op, Region, Symbol
+from ..ir import I1, INDEX, DType, Function, Op, Region, Symbol
 from ..isa.structure import FUSION
 from .abstract import AbstractMachine
 from .cores import kind_of, meet_inside, section_kind

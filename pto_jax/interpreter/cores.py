@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..analysis.provenance import called
-from ..ir.enums import KernelKind
-from ..ir.program import Function, Op, Program
+from ..ir import Function, KernelKind, Op, Program
 from ..isa.effects import traits_of
 from .operands import Scalar
 

@@ -12,10 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.dtypes import INDEX
-from ..ir.modes import AccPushEpilogue
-from ..ir.program import Op, Value
-from ..ir.types import TileType, Type, UnknownType
+from ..ir import INDEX, AccPushEpilogue, Op, TileType, Type, UnknownType, Value
 from ..isa.rules.pipe_ends import default_slots
 from .cores import Block, Core, Kind
 from .interpreter import Interpreter, Steps, Waiting

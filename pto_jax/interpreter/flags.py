@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.program import Op
+from ..ir import Op
 from .cores import Core
 from .interpreter import Interpreter, Steps, Waiting
 from .scope import Scope

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.program import Function, Program
-from ..ir.types import TileType
+from ..ir import Function, Program, TileType
 from .cores import Block, cores_of, kind_of
 from .interpreter import Interpreter
 from .machine import Machine

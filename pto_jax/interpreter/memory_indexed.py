@@ -7,8 +7,7 @@ from math import prod
 
 from .. import isa
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.program import Op, Value
-from ..ir.types import PartitionViewType, TileType
+from ..ir import Op, PartitionViewType, TileType, Value
 from .machine import Machine
 from .operands import Execution, TileRef, View
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ..analysis.entries import strides_of
 from ..errors import ArgumentError, Diagnostic, NotExecutableError
-from ..ir.program import Op
-from ..ir.types import GlobalLayout, MemRefType
+from ..ir import GlobalLayout, MemRefType, Op
 from .interpreter import Interpreter, executes
 from .operands import TileRef, View, region_of
 from .reinterpret import tile_type

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..analysis.pipes import Key
-from ..ir.program import Op
-from ..ir.types import TileType
+from ..ir import Op, TileType
 from . import fifo
 from .fifo import Ring
 from .interpreter import Interpreter, Steps, executes

@@ -10,10 +10,7 @@ from typing import Any
 
 from .. import isa
 from ..analysis.pipes import End, ends, popped
-from ..ir.dtypes import F32, I32, I64
-from ..ir.modes import PushRelu
-from ..ir.program import Op, Value, attrs
-from ..ir.types import ReluPreMode, ScalarType, TileType
+from ..ir import F32, I32, I64, Op, PushRelu, ReluPreMode, ScalarType, TileType, Value, attrs
 from ..isa.rules.quantisation import SIGNED_BIT
 from . import fifo
 from .fifo import Ring

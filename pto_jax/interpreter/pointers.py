@@ -9,9 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.dtypes import I1, I64, INDEX, DType
-from ..ir.program import Op
-from ..ir.types import AddressSpace, PtrType, TileType
+from ..ir import I1, I64, INDEX, AddressSpace, DType, Op, PtrType, TileType
 from .interpreter import Interpreter, executes
 from .operands import NOWHERE, Choice, Operand, Pointer, Scalar, TileRef, chosen, region_of
 from .reinterpret import of_each, tile_type

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.dtypes import I1, INDEX
-from ..ir.program import Op
-from ..ir.types import OpaqueType
+from ..ir import I1, INDEX, Op, OpaqueType
 from .interpreter import Interpreter, executes
 from .scope import Scope
 

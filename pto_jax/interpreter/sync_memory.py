@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.program import Op, Program
+from ..ir import Op, Program
 from .cores import Core
 from .flags import flag_number, set_flags, wait_for_flags
 from .interpreter import Interpreter, Steps, executes

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.program import Op
-from ..ir.types import PtrType
+from ..ir import Op, PtrType
 from .interpreter import Interpreter, executes
 from .pointers import address_of, pointer_at
 from .scope import Scope

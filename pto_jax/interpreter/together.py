@@ -15,9 +15,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Literal, cast
 
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
-from ..ir.dtypes import I1, INDEX, dtype
-from ..ir.program import Op, Value
-from ..ir.types import ScalarType, TileType
+from ..ir import I1, INDEX, Op, ScalarType, TileType, Value, dtype
 from .cores import Block, Core
 from .interpreter import Steps, Waiting
 from .machine import Machine

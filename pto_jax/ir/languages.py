@@ -10,7 +10,7 @@ LANGUAGES: tuple[Language, ...] = get_args(Language)
 #: The version of a text that does not say which it is in.
 PRESENT: Language = LANGUAGES[-1]
 #: The attribute of a module that says which version its text is in.
-KEY = "pto.language"
+LANGUAGE_KEY = "pto.language"
 
 
 def language(name: object) -> Language | None:

@@ -1,4 +1,4 @@
-"""How programs are printed, as far as they know: the package registers what does it."""
+"""How programs are printed, as far as they know: the reader and printer of text registers itself."""
 
 from __future__ import annotations
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Unpack
 
-from ..ir.dtypes import DType
-from ..ir.types import Precision
+from ..ir import DType, Precision
 from . import declare
 from .rules.constraints import in_vec, row_major, same_types, scalar_types, type_row
 from .rules.extents import MASK, OPEN

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from ..ir.dtypes import dtype
-from ..ir.types import Loc, Pipe, ReluPreMode, TileType, Type
+from ..ir import Loc, Pipe, ReluPreMode, TileType, Type, dtype
 from ..profiles import Profile
 from . import assembly, changes, memory, traits
 from .common import PAGES, REGIONS_MAY_DIFFER, SIMULATOR_VALUES

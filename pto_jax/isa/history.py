@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
 
-from ..ir.languages import LANGUAGES, PRESENT, Language
-from ..ir.program import AttrValue, Op, Program
+from ..ir import LANGUAGES, PRESENT, AttrValue, Language, Op, Program
 from . import instructions
 from .changes import Change
 from .constructs import CONSTRUCTS

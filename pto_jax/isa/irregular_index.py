@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import U32, dtype
-from ..ir.types import MaskPattern, ScatterAxis, TileType, Type
+from ..ir import U32, MaskPattern, ScatterAxis, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Decision, Finding, Instruction, Operand, Site

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from ..ir.dtypes import dtype
-from ..ir.types import TileType, Type
+from ..ir import TileType, Type, dtype
 from ..profiles import Profile, ProfileName
 from . import common, declare, semantics
 from .rules import extents, irregular

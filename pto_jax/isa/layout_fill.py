@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from ..ir.dtypes import dtype
-from ..ir.types import BLayout, Loc, Pad, SLayout, TileType
+from ..ir import BLayout, Loc, Pad, SLayout, TileType, dtype
 from ..profiles import Profile
 from . import declare
 from .changes import DIALECT

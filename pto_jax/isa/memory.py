@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import F32
-from ..ir.types import BLayout, GlobalLayout, Loc, Pipe, SLayout, TileType
+from ..ir import F32, BLayout, GlobalLayout, Loc, Pipe, SLayout, TileType
 from ..profiles import PROFILE_NAMES, Profile
 from . import assembly, common, memory_convolution, memory_layouts, traits
 from .changes import DIALECT, form, rule

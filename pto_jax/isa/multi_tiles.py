@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from ..ir.dtypes import F16, I64, INDEX, dtype
-from ..ir.types import Compact, Loc, MultiTileType, OpaqueType, ScalarType, TileType
+from ..ir import F16, I64, INDEX, Compact, Loc, MultiTileType, OpaqueType, ScalarType, TileType, dtype
 from ..profiles import Profile
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import size

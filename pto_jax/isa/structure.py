@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ir.types import KernelKind
+from ..ir import KernelKind
 from .traits import PLAIN, Effect, Regions, Traits
 
 #: The terminator of a function.

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from ..ir.dtypes import F32, INDEX
-from ..ir.types import BLayout, Loc, ScalarType, SLayout, TileType
+from ..ir import F32, INDEX, BLayout, Loc, ScalarType, SLayout, TileType
 from ..profiles import Profile
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import size

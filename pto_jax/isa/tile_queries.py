@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.dtypes import F32, I64, INDEX
-from ..ir.types import AddressSpace, PtrType, ScalarType, TileType, Type
+from ..ir import F32, I64, INDEX, AddressSpace, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
 from .declare import AttrMap, Constraint, Finding, Instruction, Operand, Site
 from .pointers import ADDRESSES

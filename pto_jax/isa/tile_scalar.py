@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Unpack
 
-from ..ir.types import Loc
+from ..ir import Loc
 from ..profiles import PROFILE_NAMES
 from . import common, elementwise_select
 from .assembly import Assembly

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..ir.types import KernelKind
+from ..ir import KernelKind
 
 #: How something is used. ``scratch``: written with contents that mean nothing.
 Access = Literal["read", "write", "scratch"]

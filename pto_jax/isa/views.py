@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from ..ir.dtypes import F32, I64
-from ..ir.types import GlobalLayout, PartitionViewType, PtrType, ScalarType, TensorViewType, Type
+from ..ir import F32, I64, GlobalLayout, PartitionViewType, PtrType, ScalarType, TensorViewType, Type
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import one_element, size
 from .rules.forbid import forbid

@@ -14,9 +14,7 @@ from ..analysis.entries import strides_of, written_buffers
 from ..errors import Diagnostic, PtoError
 from ..interpreter import Operand, View, memref_view, run_block
 from ..interpreter.abstract import AbstractMachine
-from ..ir.dtypes import I1
-from ..ir.program import Function, Op, Program, Value
-from ..ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType
+from ..ir import I1, Function, MemRefType, Op, PartitionViewType, Program, ScalarType, TensorViewType, Value
 from ..isa.effects import traits_of
 from .coverage import Coverage
 from .machine import Blocks, Unseen

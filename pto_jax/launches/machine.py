@@ -18,9 +18,7 @@ import numpy as np
 from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
 from ..interpreter.abstract import AbstractMachine, Unknown
 from ..interpreter.machine import After, Arm, Before, Body
-from ..ir.dtypes import I1, INDEX, DType
-from ..ir.program import Op
-from ..ir.types import AtomicType
+from ..ir import I1, INDEX, AtomicType, DType, Op
 from ..isa.effects import traits_of
 from .numbers import Flags, Integers, Lanes, address, aligned, compute, is_integer, settled, spread, wrap
 from .operands import merged, unsettled

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..interpreter import Scalar
 from ..interpreter.abstract import Unknown
-from ..ir.dtypes import I1, DType
+from ..ir import I1, DType
 
 #: The offset of an address whose arithmetic left 64 bits.
 NOWHERE = -(1 << 63)

@@ -13,9 +13,7 @@ from .. import isa
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..errors import Diagnostic, NotExecutableError
 from ..generate.programs import Case
-from ..ir.dtypes import DType
-from ..ir.program import Op, Value
-from ..ir.types import ScalarType, TileType
+from ..ir import DType, Op, ScalarType, TileType, Value
 from ..isa.views import ALLOC_TILE
 from ..lowering import RULES, Semantics
 from ..lowering.lockstep import SCALARS, SLOTS, Branch, words_needed

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..generate.values import MANTISSAS
-from ..ir.dtypes import DType
+from ..ir import DType
 
 #: An array of NumPy or JAX, and the module that computes with it.
 Array = Any

@@ -10,7 +10,7 @@ from textwrap import indent
 
 from .. import isa
 from ..errors import ArgumentError
-from ..ir.types import TileType, UnknownType
+from ..ir import TileType, UnknownType
 from ..isa.history import changes, written_out
 from ..isa.reference import Style, matrix, page
 from ..isa.rules.advice import spelled

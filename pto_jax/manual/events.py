@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import get_args
 
 from .. import isa
-from ..ir.enums import Pipe
+from ..ir import Pipe
 from ..isa.issue import EVENT_PIPES
 from ..isa.traits import Through
 from ..text.attributes import BY_CLASS

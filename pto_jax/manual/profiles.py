@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.types import Loc
+from ..ir import Loc
 from ..profiles import KIB, PROFILES, Profile
 from .topics import Part, Topic, table
 

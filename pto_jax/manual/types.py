@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.dtypes import I1, INDEX, TILE_DTYPES, DType
-from ..ir.enums import AddressSpace, GlobalLayout
+from ..ir import I1, INDEX, TILE_DTYPES, AddressSpace, DType, GlobalLayout
 from ..profiles import PROFILES
 from ..text.type_text import print_dtype
 from ..text.types import MAX_RANK, OPAQUE

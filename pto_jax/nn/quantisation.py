@@ -14,7 +14,7 @@ from jax import Array, lax
 
 from .. import ops
 from ..errors import ArgumentError
-from ..ir.types import TileType
+from ..ir import TileType
 from ..profiles import ProfileName
 from ..runtime.interchange import received
 from .formats import COLUMNS, GROUP, Numerics, Settings, settings

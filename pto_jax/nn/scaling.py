@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array, lax
 
 from .. import ops
-from ..ir.dtypes import F32
+from ..ir import F32
 from ..lowering.numerics_native import NativeFloat
 from .formats import Settings
 from .tiling import each

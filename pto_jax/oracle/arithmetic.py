@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..ir.dtypes import DType
+from ..ir import DType
 from .numbers import Array, decode, encode
 from .step import Lane
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir.types import CmpMode, SaturationMode
+from ..ir import CmpMode, SaturationMode
 from . import masks
 from .convert import convert_tile
 from .numbers import is_small

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.types import CmpMode, GatherAxis, MaskPattern
+from ..ir import CmpMode, GatherAxis, MaskPattern
 from ..isa.rules.irregular_patterns import period
 from . import masks, storage
 from .numbers import Array, decode

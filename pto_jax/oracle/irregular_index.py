@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.types import MaskPattern, ScatterAxis
+from ..ir import MaskPattern, ScatterAxis
 from . import storage
 from .irregular_gather import chosen
 from .numbers import Array, decode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.types import QuantType
+from ..ir import QuantType
 from .numbers import Array, decode, encode
 from .step import Step, rule
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.dtypes import DType
+from ..ir import DType
 from ..isa.irregular_sort import BLOCK, slots
 from . import storage
 from .numbers import Array, decode, encode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.types import MxGroupAxis
+from ..ir import MxGroupAxis
 from . import storage
 from .numbers import Array
 from .step import Step, rule

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..ir.types import Loc, Pad
+from ..ir import Loc, Pad
 from . import convert, memory, numbers, storage
 from .step import Step, other_rule, rule
 

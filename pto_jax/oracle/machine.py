@@ -24,9 +24,7 @@ from ..interpreter import (
 )
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 from ..interpreter.operands import Buffer as GlobalBuffer
-from ..ir.dtypes import DType
-from ..ir.program import Op, Value
-from ..ir.types import Loc, TileType
+from ..ir import DType, Loc, Op, TileType, Value
 from ..isa import load_class_files
 from ..isa.rules.memory import ALIGNMENT
 from . import scalars

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.types import BLayout, CmpMode
+from ..ir import BLayout, CmpMode
 from . import storage
 from .numbers import Array
 from .step import Step

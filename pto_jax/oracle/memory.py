@@ -8,8 +8,7 @@ import numpy as np
 
 from ..errors import Diagnostic, ExecutionError
 from ..interpreter import View
-from ..ir.dtypes import DType
-from ..ir.types import AtomicType, BLayout, GlobalLayout, Loc, Pad, ReluPreMode, SLayout, TileType
+from ..ir import AtomicType, BLayout, DType, GlobalLayout, Loc, Pad, ReluPreMode, SLayout, TileType
 from . import memory_layouts, storage
 from .arithmetic import add
 from .numbers import Array, flush, infinity

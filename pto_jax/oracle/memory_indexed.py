@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..interpreter import View
-from ..ir.types import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
+from ..ir import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
 from ..isa.rules.memory_indexed import coalescing
 from . import arithmetic, storage
 from .numbers import Array, decode

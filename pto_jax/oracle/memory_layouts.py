@@ -9,8 +9,7 @@ import numpy as np
 
 from ..errors import Diagnostic, ExecutionError
 from ..interpreter import View
-from ..ir.convolution import Conv, block_channels
-from ..ir.types import GlobalLayout
+from ..ir import Conv, GlobalLayout, block_channels
 from . import storage
 from .numbers import Array
 from .step import Step, not_executable, rule

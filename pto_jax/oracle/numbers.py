@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.dtypes import BF16, F16, F32, I4, DType
-from ..ir.types import RoundMode
+from ..ir import BF16, F16, F32, I4, DType, RoundMode
 
 Array: TypeAlias = NDArray[Any]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.dtypes import BF16, F32, DType
-from ..ir.types import ReluPreMode
+from ..ir import BF16, F32, DType, ReluPreMode
 from ..isa.rules import quantisation
 from ..isa.rules.fixpipe_words import WORDS
 from .arithmetic import truncated

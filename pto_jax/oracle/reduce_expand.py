@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..ir.dtypes import DType
+from ..ir import DType
 from . import storage
 from .numbers import Array, decode, encode
 from .quantise import cast_words

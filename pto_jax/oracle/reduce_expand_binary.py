@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.dtypes import DType
+from ..ir import DType
 from . import arithmetic as lane
 from .numbers import Array
 from .step import Lane, Step, other_rule, rule

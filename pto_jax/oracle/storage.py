@@ -10,8 +10,7 @@ from typing import cast
 import numpy as np
 
 from ..interpreter import TileRef
-from ..ir.dtypes import DType
-from ..ir.types import TileType, element_offset
+from ..ir import DType, TileType, element_offset
 from .numbers import Array
 
 _offset = cast(Callable[[TileType, Array, Array], Array], element_offset)

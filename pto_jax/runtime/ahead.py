@@ -11,7 +11,7 @@ import numpy as np
 
 from ..analysis.entries import Argument, GlobalTypes
 from ..errors import ArgumentError
-from ..ir.types import ScalarType, TileType
+from ..ir import ScalarType, TileType
 
 
 class Portable:

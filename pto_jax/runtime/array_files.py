@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import ArgumentError, FileError
 from ..files import load_arrays
-from ..ir.dtypes import DType
-from ..ir.types import ArrayType, ScalarType, TileType, Type
+from ..ir import ArrayType, DType, ScalarType, TileType, Type
 
 Array = NDArray[Any]
 #: An array of this name after a tile's holds its valid rows and columns.

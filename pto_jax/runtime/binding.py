@@ -7,7 +7,7 @@ from typing import Any
 
 from ..analysis.resolve import resolve
 from ..errors import ArgumentError
-from ..ir.program import Function, Program
+from ..ir import Function, Program
 
 
 def bound(

@@ -11,7 +11,7 @@ from jax import Array, lax
 from jax.core import Tracer
 
 from ..errors import ArgumentError
-from ..ir.dtypes import I64, DType
+from ..ir import I64, DType
 from .derivatives import refuse
 from .interchange import ALLOWED, before_narrowing, received
 

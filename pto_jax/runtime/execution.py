@@ -12,10 +12,9 @@ import jax
 import numpy as np
 from jax import Array
 
+from .. import ir
 from ..analysis.entries import Argument
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
-from ..ir import types
-from ..ir.program import Function, Op, Program
 from ..lowering import JaxMachine, Semantics, disjoint_parts, near, offsets, plan, varying_axes
 from ..lowering.machine.observed import ObservedMachine, Observer
 from ..lowering.words import from_words
@@ -30,7 +29,7 @@ class Executable(Protocol):
     """What is executed: a program with its entry, and the choices it is executed under."""
 
     @property
-    def program(self) -> Program:
+    def program(self) -> ir.Program:
         """The program, with all types."""
 
     @property
@@ -38,7 +37,7 @@ class Executable(Protocol):
         """Name of the function that is executed."""
 
     @property
-    def function(self) -> Function:
+    def function(self) -> ir.Function:
         """That function."""
 
     @property
@@ -123,28 +122,28 @@ def _buffer(machine: JaxMachine, prepared: Mapping[str, Any], name: str) -> Arra
 
 def _operand(machine: JaxMachine, argument: Argument, value: Any, constant: bool) -> Operand:
     t = argument.type
-    if isinstance(t, types.MemRefType):
+    if isinstance(t, ir.MemRefType):
         machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
         return memref_view(argument.name, t, extents(value, t.dtype))
-    if isinstance(t, types.PtrType):
+    if isinstance(t, ir.PtrType):
         machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
         return Pointer(argument.name, t.dtype)
-    if isinstance(t, types.TensorViewType | types.PartitionViewType):
+    if isinstance(t, ir.TensorViewType | ir.PartitionViewType):
         machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
         shape = extents(value, t.dtype)
         strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         return View(argument.name, t.dtype, 0, shape, strides)
-    if isinstance(t, types.TileType):
+    if isinstance(t, ir.TileType):
         if value is None:
             slot = machine.blank(argument.name, t)
             return TileRef(t, slot, _or(t.v_row, t.rows), _or(t.v_col, t.cols))
         slot = machine.adopt(argument.name, t, value.words)
         ref = TileRef(t, slot, value.valid_rows, value.valid_cols)
-        machine.region(Op(f"argument %{argument.name}"), ref)
+        machine.region(ir.Op(f"argument %{argument.name}"), ref)
         return ref
-    if isinstance(t, types.VectorType):
+    if isinstance(t, ir.VectorType):
         return value
-    assert isinstance(t, types.ScalarType)
+    assert isinstance(t, ir.ScalarType)
     return conversion.opaque_scalar(value, t.dtype)
 
 

@@ -14,9 +14,7 @@ from ..analysis import entries, type_inference
 from ..analysis.parts import with_entry
 from ..analysis.resolve import resolve
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
-from ..ir.dtypes import DType
-from ..ir.program import Function, Program, short_list
-from ..ir.types import Type, UnknownType
+from ..ir import DType, Function, Program, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
 from ..lowering.machine.observed import Observer
 from ..lowering.words import x64

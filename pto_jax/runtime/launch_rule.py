@@ -13,8 +13,7 @@ from jax.core import Tracer
 from ..analysis.entries import Argument
 from ..analysis.provenance import GlobalTypes
 from ..errors import Diagnostic, ExecutionError, Span
-from ..ir.program import Program
-from ..ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType
+from ..ir import MemRefType, PartitionViewType, Program, ScalarType, TensorViewType
 from ..isa.effects import traits_of
 from ..isa.queries import GET_BLOCK_IDX
 from ..launches.judgement import Facts, judge

@@ -11,9 +11,7 @@ import numpy as np
 
 from .. import isa
 from ..errors import ArgumentError
-from ..ir.dtypes import INDEX, TILE_DTYPES, DType, dtype as find_element, from_numpy
-from ..ir.program import AttrValue, attrs
-from ..ir.types import TileType
+from ..ir import INDEX, TILE_DTYPES, AttrValue, DType, TileType, attrs, dtype as find_element, from_numpy
 from ..profiles import Profile
 from .interchange import received
 from .op_messages import miscounted, mismatched, unknown_keyword

@@ -7,9 +7,7 @@ from enum import IntEnum
 
 from .. import isa
 from ..errors import ArgumentError, VerifyError
-from ..ir.dtypes import INDEX
-from ..ir.program import attrs
-from ..ir.types import ScalarType, TileType, Type
+from ..ir import INDEX, ScalarType, TileType, Type, attrs
 from ..isa.samples.operations import Sample, legal_samples
 from ..profiles import PROFILES, Profile
 from .op_messages import python_name, spelled

@@ -14,8 +14,7 @@ import numpy as np
 
 from .. import errors, isa, profiles
 from ..interpreter import Execution, Operand, TileRef
-from ..ir import dtypes, program
-from ..ir.types import ScalarType, TileType, VectorType
+from ..ir import DType, ScalarType, TileType, Value, VectorType
 from ..isa.reference import every_type
 from ..lowering import RULES, JaxMachine, Plan, Semantics
 from ..lowering.words import x64
@@ -198,7 +197,7 @@ def _function_of(instruction: isa.Instruction, static: tuple[tuple[str, Any], ..
 
 
 @lru_cache(maxsize=4096)
-def _number(shown: str, kind: Callable[[str], float], declared: dtypes.DType, what: str) -> Any:
+def _number(shown: str, kind: Callable[[str], float], declared: DType, what: str) -> Any:
     """A Python number, by its representation (0.0 is not -0.0), as an array of its type."""
     return conversion.as_scalar(kind(shown), declared, what)
 
@@ -217,7 +216,7 @@ def _kind_of(x: Any) -> Any:
 @lru_cache(maxsize=4096)
 def _scalar_types(
     instruction: isa.Instruction, static: tuple[tuple[str, Any], ...], sources: tuple[Any, ...], dst: Any
-) -> tuple[dtypes.DType | None, ...]:
+) -> tuple[DType | None, ...]:
     """The element type of each source that is a Python number, for a call with such arguments."""
 
     def abstract(kind: Any) -> Any:
@@ -232,7 +231,7 @@ def _scalar_types(
     return tuple(t.dtype if isinstance(t, ScalarType) else None for t in declared)
 
 
-def _value(declared: program.Value, given: Any, what: str) -> Any:
+def _value(declared: Value, given: Any, what: str) -> Any:
     """A source as the machine takes it: a Tile, or a 0-d array of its type."""
     if isinstance(declared.type, ScalarType):
         return conversion.as_scalar(given, declared.type.dtype, what)

@@ -8,9 +8,7 @@ from dataclasses import replace
 
 from .. import isa
 from ..errors import Diagnostic
-from ..ir.dtypes import F32
-from ..ir.program import Op
-from ..ir.types import TileType, element_order
+from ..ir import F32, Op, TileType, element_order
 from ..isa.samples.operations import legal_samples
 from .op_request import ArrayType, Request
 

@@ -7,9 +7,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from .. import isa
-from ..ir.dtypes import DType
-from ..ir.program import Attrs
-from ..ir.types import TileType
+from ..ir import Attrs, DType, TileType
 from ..profiles import Profile
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.types import CmpMode
+from ..ir import CmpMode
 from ..oracle import masks
 from ..oracle.numbers import decode
 from ..oracle.storage import map_of

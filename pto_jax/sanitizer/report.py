@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ..errors import Diagnostic
-from ..ir.program import Op, Program
+from ..ir import Op, Program
 from ..oracle.numbers import Array
 from .shadow import Origin, Origins
 

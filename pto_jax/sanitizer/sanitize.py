@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import Diagnostic
-from ..ir.program import Program
+from ..ir import Program
 from ..oracle.interpret import OracleTile as OracleTile, run
 from ..oracle.numbers import Array
 from ..oracle.step import Policy

@@ -25,9 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import oracle
-from ..ir.dtypes import DType
-from ..ir.program import Program, Region, Value
-from ..ir.types import PartitionViewType, ScalarType, TileType, VectorType
+from ..ir import DType, PartitionViewType, Program, Region, ScalarType, TileType, Value, VectorType
 from ..isa.declare import Instruction
 from ..isa.samples.operations import Sample, to_program
 from ..lowering.words import x64
@@ -280,7 +278,7 @@ def result_words(d: DType, result: Any, index: int | None = None) -> NDArray[Any
 def differing(d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int = 0) -> NDArray[np.bool_]:
     """Lanes that differ by more than ``ulp``. A NaN equals every NaN.
 
-    >>> from pto_jax.ir.dtypes import F16
+    >>> from pto_jax.ir import F16
     >>> differing(F16, np.array([0x7E00, 0x3C01], np.uint16), np.array([0xFE01, 0x3C00], np.uint16))
     array([False,  True])
     """

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..api import parse
-from ..ir.dtypes import DType
-from ..ir.program import Program
-from ..ir.types import TileType
+from ..ir import DType, Program, TileType
 from ..profiles import A5, CPU_SIM, Profile
 from ..runtime.kernel import Kernel, choices
 from .differential import BATCH, Given, open_regions, random_words, reference, result_dtype

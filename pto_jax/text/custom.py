@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from ..ir.dtypes import I1, I64, INDEX
-from ..ir.program import AttrValue, Op, Value
-from ..ir.types import (
-    PartitionViewType,
-    Pipe,
-    PipeEventType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    Type,
-    UnknownType,
-)
+from .. import ir
 from . import format_items
 from .attributes import enumeration, event
 from .dictionaries import Places
@@ -27,7 +16,7 @@ from .reader import Reader
 from .scope import Mention
 from .tokens import PUNCTUATION, Kind
 
-_IMPLIED = {"i64": ScalarType(I64), "i1": ScalarType(I1), "index": ScalarType(INDEX)}
+_IMPLIED = {"i64": ir.ScalarType(ir.I64), "i1": ir.ScalarType(ir.I1), "index": ir.ScalarType(ir.INDEX)}
 
 
 @dataclass
@@ -35,20 +24,20 @@ class _Draft:
     """What has been read of an operation."""
 
     groups: dict[str, list[Mention]] = field(default_factory=dict)
-    types: dict[str, list[Type]] = field(default_factory=dict)
-    attributes: dict[str, AttrValue] = field(default_factory=dict)
+    types: dict[str, list[ir.Type]] = field(default_factory=dict)
+    attributes: dict[str, ir.AttrValue] = field(default_factory=dict)
     places: Places = field(default_factory=dict)
     implied: str = ""
 
 
-def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int) -> Op:
+def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int) -> ir.Op:
     """Read the operation whose name has just been passed."""
     draft = _Draft()
     for item in fmt.items:
         _read_item(reader, fmt, item, draft)
     end = reader.cursor.last_end
-    ins: list[Value] = []
-    outs: list[Value] = []
+    ins: list[ir.Value] = []
+    outs: list[ir.Value] = []
     groups: list[tuple[str, int]] = []
     for name, mentions in draft.groups.items():
         types = draft.types.get(name, [])
@@ -59,7 +48,7 @@ def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int)
         groups += [] if name in fmt.outs else [(name, len(mentions))]
     outcome = _results(reader, fmt, results, draft, ins, start)
     attributes, implied = reader.completed(fmt.name, draft.attributes)
-    return Op(
+    return ir.Op(
         fmt.name,
         ins=tuple(ins),
         outs=tuple(outs),
@@ -72,8 +61,8 @@ def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int)
 
 
 def _results(
-    reader: Reader, fmt: Format, results: list[Mention], draft: _Draft, ins: list[Value], start: int
-) -> tuple[Value, ...]:
+    reader: Reader, fmt: Format, results: list[Mention], draft: _Draft, ins: list[ir.Value], start: int
+) -> tuple[ir.Value, ...]:
     c = reader.cursor
     if len(results) > fmt.results or (fmt.results > 1 and len(results) == 1):
         have = {0: "no value", 1: "one value"}.get(fmt.results, f"{fmt.results} values")
@@ -92,19 +81,19 @@ def _results(
         return tuple(reader.scopes.define(r, _IMPLIED["index"]) for r in results)
     result_type = written[0] if written else _implied(reader, draft, ins, start)
     rank = len(draft.groups.get("shape", ()))
-    if isinstance(result_type, TensorViewType) and result_type.dims == (rank,) and rank > 1:
-        result_type = TensorViewType((None,) * rank, result_type.dtype)
+    if isinstance(result_type, ir.TensorViewType) and result_type.dims == (rank,) and rank > 1:
+        result_type = ir.TensorViewType((None,) * rank, result_type.dtype)
     return (reader.scopes.define(results[0], result_type),)
 
 
-def _implied(reader: Reader, draft: _Draft, ins: list[Value], start: int) -> Type:
+def _implied(reader: Reader, draft: _Draft, ins: list[ir.Value], start: int) -> ir.Type:
     if draft.implied in _IMPLIED:
         return _IMPLIED[draft.implied]
-    source = ins[0].type if ins else UnknownType()
-    if draft.implied == "part" and isinstance(source, TensorViewType | PartitionViewType):
+    source = ins[0].type if ins else ir.UnknownType()
+    if draft.implied == "part" and isinstance(source, ir.TensorViewType | ir.PartitionViewType):
         sizes = draft.groups.get("sizes", ())
-        return PartitionViewType(tuple(map(reader.scopes.constant, sizes)), source.dtype)
-    if draft.implied != "window" or not isinstance(source, TileType):
+        return ir.PartitionViewType(tuple(map(reader.scopes.constant, sizes)), source.dtype)
+    if draft.implied != "window" or not isinstance(source, ir.TileType):
         return source
     extents = draft.attributes["sizes"]
     if not isinstance(extents, tuple) or len(extents) != 2:
@@ -204,27 +193,27 @@ def _read_types(reader: Reader, targets: tuple[str, ...], many: bool, draft: _Dr
     draft.types[targets[0]] = types
 
 
-def _pipe(reader: Reader) -> AttrValue:
-    return enumeration(reader.cursor, Pipe, "pipe")
+def _pipe(reader: Reader) -> ir.AttrValue:
+    return enumeration(reader.cursor, ir.Pipe, "pipe")
 
 
-def _sync_op(reader: Reader) -> AttrValue:
-    return enumeration(reader.cursor, PipeEventType, "pipe_event_type")
+def _sync_op(reader: Reader) -> ir.AttrValue:
+    return enumeration(reader.cursor, ir.PipeEventType, "pipe_event_type")
 
 
-def _token(reader: Reader) -> AttrValue:
+def _token(reader: Reader) -> ir.AttrValue:
     """What a buffer token is for: an operation class or a pipe."""
     c = reader.cursor
     pipe = c.text.strip('"').startswith("PIPE_") if c.kind is not Kind.HASH_IDENT else c.text == "#pto.pipe"
     return _pipe(reader) if pipe else _sync_op(reader)
 
 
-def _integers(reader: Reader) -> AttrValue:
+def _integers(reader: Reader) -> ir.AttrValue:
     c = reader.cursor
     return tuple(c.enclosed(Kind.L_SQUARE, lambda: _positive(c)))
 
 
-def _numbers(c: Cursor) -> AttrValue:
+def _numbers(c: Cursor) -> ir.AttrValue:
     return tuple(c.listed(lambda: c.integer("the number of a field"), Kind.R_SQUARE))
 
 
@@ -236,7 +225,7 @@ def _positive(c: Cursor) -> int:
     return size
 
 
-_ATTRIBUTE_KINDS: dict[str, Callable[[Reader], AttrValue]] = {
+_ATTRIBUTE_KINDS: dict[str, Callable[[Reader], ir.AttrValue]] = {
     "pipe": _pipe,
     "sync_op": _sync_op,
     "event": lambda reader: event(reader.cursor),
@@ -256,7 +245,7 @@ def _read_attribute(reader: Reader, fmt: Format, item: format_items.AttrItem, dr
         return
     start, span = c.start, c.here()
     if item.kind == "word":
-        value: AttrValue = _predicate(c, fmt.name)
+        value: ir.AttrValue = _predicate(c, fmt.name)
     else:
         value = _ATTRIBUTE_KINDS[item.kind](reader)
     at = (start, span, start)

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 from .. import isa
 from ..errors import ParseError, Span
-from ..ir.modes import AccPushEpilogue
-from ..ir.program import AttrValue, Symbol
-from ..ir.types import AddressSpace, CmpMode, RoundMode, SaturationMode
+from ..ir import AccPushEpilogue, AddressSpace, AttrValue, CmpMode, RoundMode, SaturationMode, Symbol
 from .attributes import (
     BY_CLASS,
     BY_MNEMONIC,

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from .. import isa
-from ..ir.program import Op
-from ..ir.types import UnknownType
+from ..ir import Op, UnknownType
 from ..isa.assembly import Segment
 from ..isa.bind import accepts
 from ..isa.declare import Instruction

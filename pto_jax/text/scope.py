@@ -6,8 +6,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from ..errors import Span
-from ..ir.program import AttrValue, Value
-from ..ir.types import PartitionViewType, TensorViewType, TileType, Type, UnknownType
+from ..ir import AttrValue, PartitionViewType, TensorViewType, TileType, Type, UnknownType, Value
 from .lexer import Cursor
 from .names import suggestion
 from .type_text import print_type

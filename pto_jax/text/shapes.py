@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..ir.dtypes import DType, find_dtype, paired
+from ..ir import DType, find_dtype, paired
 from .lexer import Cursor
 from .tokens import Kind
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..ir.program import Op, Value
-from ..ir.types import Type
+from ..ir import Op, Type, Value
 from .lexer import Cursor
 from .scope import Mention, Scopes
 from .tokens import BLANKS, VALUE_NAME

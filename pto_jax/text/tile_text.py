@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Literal
 
-from ..ir.dtypes import INDEX
-from ..ir.program import Form, Op, Value
-from ..ir.types import ScalarType, TileType, Type, UnknownType
+from ..ir import INDEX, Form, Op, ScalarType, TileType, Type, UnknownType, Value
 from .dictionaries import print_attributes
 from .names import assembly, trailing
 from .type_text import Style, print_type, print_types

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import isa
-from ..ir.types import ScalarType, Type, UnknownType
+from ..ir import ScalarType, Type, UnknownType
 
 Maybe = Type | None
 

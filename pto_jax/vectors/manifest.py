@@ -16,11 +16,9 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import ir
 from ..errors import FileError
 from ..files import MAX_ARRAYS, load_arrays, parse_json
-from ..ir.convolution import Conv, Geometry
-from ..ir.dtypes import DType, find_dtype
-from ..ir.types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType, conv_tile
 from .operands import (
     Bytes as Bytes,
     GmOperand as GmOperand,
@@ -109,7 +107,7 @@ def load_file(path: str | Path) -> list[Case]:
 
 
 E_ = TypeVar("E_")
-_LAYOUTS = {layout.name.lower(): layout for layout in GlobalLayout}
+_LAYOUTS = {layout.name.lower(): layout for layout in ir.GlobalLayout}
 _TILE_KEYS = frozenset(
     "name role loc dtype rows cols v_row v_col blayout slayout fractal pad undef compact "
     "kind layout shape buffer_bytes filter stride dilation pad_lrtb pad_value_bits".split()
@@ -213,8 +211,8 @@ class _Reader:
             return OtherOperand(name, role, kind, metadata, self.raw(key, "before"), self.raw(key, "after"))
         return self.tile(name, key, cast(Role, role), entry)
 
-    def dtype(self, entry: Mapping[str, Any]) -> DType:
-        element = find_dtype(self.get(entry, "dtype", str))
+    def dtype(self, entry: Mapping[str, Any]) -> ir.DType:
+        element = ir.find_dtype(self.get(entry, "dtype", str))
         if element is None:
             raise self.fail(f"entry 'dtype' is {entry['dtype']!r}, which is no element type")
         return element
@@ -249,7 +247,7 @@ class _Reader:
         undef = None if mask is None else np.unpackbits(mask, bitorder="little")[: t.elements].astype(bool)
         return TileOperand(name, role, t, before, after, undef, _extra(entry, _TILE_KEYS))
 
-    def conv_type(self, entry: Mapping[str, Any]) -> TileType:
+    def conv_type(self, entry: Mapping[str, Any]) -> ir.TileType:
         shape = tuple(self.get(entry, "shape", list))
         if not shape or not all(type(n) is int and 0 < n <= MAX_ARRAYS for n in shape):
             raise self.fail(f"entry 'shape' is {list(shape)}; positive sizes are needed")
@@ -269,12 +267,12 @@ class _Reader:
             fields["pad_value"] = int(text, 16)
         except ValueError:
             raise self.fail(f"entry 'pad_value_bits' is {text!r}; a hexadecimal number is needed") from None
-        conv = Conv(self.choice(entry, "layout", _LAYOUTS, None), shape, Geometry(**fields))
+        conv = ir.Conv(self.choice(entry, "layout", _LAYOUTS, None), shape, ir.Geometry(**fields))
         if conv.elements > MAX_ARRAYS:
             raise self.fail(f"a tile of {conv.elements} elements; at most {MAX_ARRAYS} are allowed")
-        return conv_tile(self.dtype(entry), conv, self.choice(entry, "loc", _enum(Loc), "mat"))
+        return ir.conv_tile(self.dtype(entry), conv, self.choice(entry, "loc", _enum(ir.Loc), "mat"))
 
-    def tile_type(self, entry: Mapping[str, Any]) -> TileType:
+    def tile_type(self, entry: Mapping[str, Any]) -> ir.TileType:
         if entry.get("kind") == "conv":
             return self.conv_type(entry)
         rows, cols = self.get(entry, "rows", int), self.get(entry, "cols", int)
@@ -285,16 +283,16 @@ class _Reader:
             raise self.fail(f"valid region {v_row}x{v_col} does not fit the tile of {rows}x{cols}")
         # Pad values written out as bits belong to instructions that keep them in ``extra``.
         custom = isinstance(entry.get("pad"), str) and entry["pad"].startswith("custom:")
-        pad = Pad.NULL if custom else self.choice(entry, "pad", _enum(Pad), "null")
-        return TileType(
+        pad = ir.Pad.NULL if custom else self.choice(entry, "pad", _enum(ir.Pad), "null")
+        return ir.TileType(
             self.dtype(entry),
             rows,
             cols,
             v_row,
             v_col,
-            self.choice(entry, "loc", _enum(Loc), "vec"),
-            self.choice(entry, "blayout", _enum(BLayout), "row_major"),
-            self.choice(entry, "slayout", _enum(SLayout), "none_box"),
+            self.choice(entry, "loc", _enum(ir.Loc), "vec"),
+            self.choice(entry, "blayout", _enum(ir.BLayout), "row_major"),
+            self.choice(entry, "slayout", _enum(ir.SLayout), "none_box"),
             self.get(entry, "fractal", int, 512),
             pad,
         )

@@ -9,8 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.dtypes import DType
-from ..ir.types import GlobalLayout, TileType
+from ..ir import DType, GlobalLayout, TileType
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Role = Literal["out", "in", "inout", "tmp"]

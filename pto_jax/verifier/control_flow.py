@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..errors import Diagnostic
-from ..ir.dtypes import I1, INDEX
-from ..ir.program import Op, Region, Value
-from ..ir.types import ScalarType, TileType, Type, UnknownType
+from ..ir import I1, INDEX, Op, Region, ScalarType, TileType, Type, UnknownType, Value
 from ..isa.effects import traits_of
 from ..isa.structure import FUNCTION_END
 from .errors import error_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import Diagnostic
-from ..ir.program import Op, Value
+from ..ir import Op, Value
 
 
 def error_of(op: Op, rule: str, message: str, value: Value | None = None) -> Diagnostic:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from .. import isa
 from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic, Span
-from ..ir.program import Function, Op, Value
-from ..ir.types import MultiTileType, StructType
+from ..ir import Function, MultiTileType, Op, StructType, Value
 from ..isa.tile_queries import INTTOPTR
 from .errors import error_of
 

@@ -14,8 +14,7 @@ from .. import isa
 from ..analysis import addresses, dataflow, provenance, resolve
 from ..analysis.facts import FunctionFacts, executes
 from ..errors import Diagnostic
-from ..ir.program import Function, Op, Program, Value
-from ..ir.types import Pipe, PipeEventType, TileType
+from ..ir import Function, Op, Pipe, PipeEventType, Program, TileType, Value
 from ..isa import effects, issue
 from .ordering import Order, Pending, Use
 

@@ -9,8 +9,7 @@ from typing import TypeAlias
 from ..analysis.lattices import OperandFacts
 from ..analysis.resolve import ResolvedOp, ResolvedProgram
 from ..errors import Diagnostic
-from ..ir.languages import PRESENT
-from ..ir.program import Op
+from ..ir import PRESENT, Op
 from ..isa.check import Scratch, Valid, check_op, hidden_scratch
 from ..profiles import Profile
 

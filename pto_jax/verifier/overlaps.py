@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import Diagnostic, Span
-from ..ir.program import Op
-from ..ir.types import Loc
+from ..ir import Loc, Op
 from .errors import error_of
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from ..analysis.pipes import End, buffers_of, ends, number_of
 from ..errors import Diagnostic
-from ..ir.program import Function, Op, Program, Symbol
-from ..ir.types import KernelKind
+from ..ir import Function, KernelKind, Op, Program, Symbol
 from ..isa.effects import traits_of
 from ..isa.traits import Fifo
 from ..profiles import Profile

@@ -12,8 +12,7 @@ from .. import isa
 from ..analysis.lattices import OperandFacts
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..errors import Diagnostic, Span
-from ..ir.program import Function, Op, Program, Region, Value
-from ..ir.types import TileType, Type
+from ..ir import Function, Op, Program, Region, TileType, Type, Value
 from ..isa.check import EXPLICIT, check_op, run_time_rules, unsupported
 from ..isa.effects import aliased, placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type

@@ -9,9 +9,7 @@ from typing import Any
 
 from ... import isa
 from ...analysis.constant_folding import scalar_dtype
-from ...ir.dtypes import DType
-from ...ir.program import Op
-from ...ir.types import TileType
+from ...ir import DType, Op, TileType
 from .spelling import refuse
 
 

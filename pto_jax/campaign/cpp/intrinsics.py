@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from ... import isa
 from ...analysis.constant_folding import scalar_dtype
-from ...ir.types import AccPhase, Coalesce, Loc, Precision, ScatterAtomicOp, ScatterConflict, StPhase
+from ...ir import AccPhase, Coalesce, Loc, Precision, ScatterAtomicOp, ScatterConflict, StPhase
 from ...isa.irregular_quant_mx import algorithm, along_rows
 from ...isa.rules.typesets import BYTE_FLOATS
 from .call import Call

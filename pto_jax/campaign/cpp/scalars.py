@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ...analysis.constant_folding import scalar_dtype
-from ...ir.dtypes import DType
-from ...ir.program import Op
+from ...ir import DType, Op
 from .spelling import literal, refuse
 
 #: Helpers that the expressions below call.

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from ...errors import DeviceError, FileError
 from ...files import MAX_ARRAYS, read_bytes, write_bytes
 from ...generate.programs import Case
-from ...ir.dtypes import DType
-from ...ir.types import TileType
+from ...ir import DType, TileType
 from ...vectors import physical
 from ..results import Output, Run
 from .exchange import result_types

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...interpreter import Execution, Scalar, TileRef, View
-from ...ir.dtypes import DType
-from ...ir.program import Op
-from ...ir.types import TileType
+from ...ir import DType, Op, TileType
 from ...oracle.machine import ReferenceMachine
 from ...oracle.numbers import Array
 from ...oracle.step import Policy, Step

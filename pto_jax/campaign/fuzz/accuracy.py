@@ -14,8 +14,7 @@ from ...analysis.aliases import AliasClasses, Name
 from ...analysis.dataflow import raise_values
 from ...analysis.entries import fragment_outputs, written_buffers
 from ...analysis.resolve import resolve
-from ...ir.program import Function, Op, Program, Value
-from ...ir.types import ScalarType
+from ...ir import Function, Op, Program, ScalarType, Value
 from ...isa.effects import traits_of
 from ...isa.rules.constraints import element_type
 from ..results import UNBOUNDED

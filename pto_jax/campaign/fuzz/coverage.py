@@ -14,8 +14,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ... import isa
 from ...generate.options import Region, layout_name
-from ...ir.program import Attrs, AttrValue, Op, Program, Value
-from ...ir.types import TileType
+from ...ir import Attrs, AttrValue, Op, Program, TileType, Value
 from ...isa.declare import Instruction
 from ...isa.effects import operands_of, traits_of
 

@@ -10,9 +10,7 @@ import numpy as np
 from ... import isa
 from ...files.terminal import table
 from ...generate.programs import Case
-from ...ir.dtypes import F32
-from ...ir.program import Program
-from ...ir.types import TileType
+from ...ir import F32, Program, TileType
 from ...isa.views import MAKE_TENSOR_VIEW
 from ...lockstep.programs import STEPS
 from ..lockstep.executor import covered_cells

@@ -20,7 +20,7 @@ from ...errors import ArgumentError
 from ...generate.options import LAYOUT_NAMES, STRAIGHT, Options
 from ...generate.selection import catalogue, select
 from ...generate.values import RECIPES
-from ...ir.dtypes import TILE_DTYPES
+from ...ir import TILE_DTYPES
 from ...isa.declare import InstructionClass
 from ...lockstep import opcodes as lockstep
 from ...lockstep.table import REGIONS as LOCKSTEP_REGIONS

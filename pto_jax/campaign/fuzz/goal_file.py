@@ -36,8 +36,7 @@ from ...files import read_text
 from ...generate.legal import suits
 from ...generate.options import LAYOUT_NAMES, STRAIGHT, layout_name
 from ...generate.selection import catalogue
-from ...ir.dtypes import TILE_DTYPES
-from ...ir.types import TileType
+from ...ir import TILE_DTYPES, TileType
 from ...isa.samples.operations import Sample
 from ...profiles import PROFILE_NAMES, ProfileName, profile as find_profile
 from ...text.names import canonical, suggestion

@@ -26,8 +26,7 @@ from ...generate.fitting import Fit, fit, integers, suits
 from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir.program import FRAGMENT, Function, Program
-from ...ir.types import ScalarType, TileType, VectorType
+from ...ir import FRAGMENT, Function, Program, ScalarType, TileType, VectorType
 from ...isa.effects import traits_of
 from .. import mutation, results
 from .accuracy import bounds

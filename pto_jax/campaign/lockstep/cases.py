@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
-from ...ir.types import ScalarType, TileType
+from ...ir import FRAGMENT, Function, Op, Program, Region, ScalarType, TileType, Value, attrs
 from ...lockstep import values
 from ...lockstep.opcodes import Opcode
 from ...lockstep.programs import STEPS, VERSION, Drawn, contents, draw

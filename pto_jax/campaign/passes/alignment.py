@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from ...ir.program import Op
+from ...ir import Op
 from .trace import Event, Span, Trace
 
 #: Instructions without a partner of the same contents that are aligned by their names.

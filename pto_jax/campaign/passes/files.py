@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from ...api import load
 from ...errors import ArgumentError, FileError, PtoError
-from ...ir.languages import Language
-from ...ir.program import Program
+from ...ir import Language, Program
 from ...profiles import ProfileName
 from ...runtime.array_files import read_inputs
 from .. import translation

@@ -12,9 +12,7 @@ from ... import oracle
 from ...analysis.provenance import GlobalTypes
 from ...errors import Diagnostic, ExecutionError
 from ...interpreter import Scope
-from ...ir.dtypes import DType, pack_pairs, unpack_pairs
-from ...ir.program import Op
-from ...ir.types import TileType, Type
+from ...ir import DType, Op, TileType, Type, pack_pairs, unpack_pairs
 from ...oracle.machine import ReferenceMachine
 from ...runtime.kernel import Kernel
 from ..translation import Executed, fitted, valid_part

@@ -18,7 +18,7 @@ from ... import isa
 from ...analysis.resolve import ResolvedProgram, resolve
 from ...errors import PtoError
 from ...interpreter import Operand, Scope, TileRef, View, needs_rule
-from ...ir.program import Op, Value
+from ...ir import Op, Value
 from ...isa.effects import traits_of
 from ...oracle.machine import ReferenceMachine
 from ...oracle.step import Policy

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ...generate.options import DEFAULT_WEIGHTS
-from ...ir.dtypes import ALL_DTYPES
+from ...ir import ALL_DTYPES
 from ...isa import instructions
 from ...isa.declare import Instruction
 from ...isa.reference import types_text

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ... import isa
 from ...generate.programs import Case
-from ...ir.program import Attrs, Op
+from ...ir import Attrs, Op
 from .edits import everywhere
 from .recording import number
 from .search import Search

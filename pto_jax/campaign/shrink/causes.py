@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ...ir.program import AttrValue, Op
+from ...ir import AttrValue, Op
 from .attributes import relevant
 from .differences import difference
 from .isolation import types_of
@@ -52,9 +52,7 @@ def _at_fault(blame: Blame) -> Op | None:
 def _described(op: Op) -> str:
     """An instruction with the attributes that are not at their defaults.
 
-    >>> from pto_jax.ir.dtypes import F32, I8
-    >>> from pto_jax.ir.program import Value, attrs
-    >>> from pto_jax.ir.types import RoundMode, TileType
+    >>> from pto_jax.ir import F32, I8, RoundMode, TileType, Value, attrs
     >>> a, b = (Value(n, TileType(d, 1, 32)) for n, d in (("a", F32), ("b", I8)))
     >>> _described(Op("tcvt", (a,), (b,), attributes=attrs(rmode=RoundMode.FLOOR)))
     'tcvt rmode=floor'

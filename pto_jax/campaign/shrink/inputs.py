@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...generate.programs import Case
-from ...ir.dtypes import DType
+from ...ir import DType
 from .search import Search
 
 Words = NDArray[Any]

@@ -23,8 +23,7 @@ import numpy as np
 from ...generate.programs import Case
 from ...generate.state import Input
 from ...generate.values import Recipe, words
-from ...ir.program import Op, Region
-from ...ir.types import ScalarType
+from ...ir import Op, Region, ScalarType
 from ...isa.effects import traits_of
 from .. import comparison, targets
 from . import attributes, edits, inputs, isolation, sizes

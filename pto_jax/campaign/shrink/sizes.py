@@ -9,8 +9,7 @@ import numpy as np
 
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir.program import Value
-from ...ir.types import PartitionViewType, TensorViewType, TileType, Type
+from ...ir import PartitionViewType, TensorViewType, TileType, Type, Value
 from .edits import entry_of, renamed, rewritten, with_entry
 from .search import Search
 

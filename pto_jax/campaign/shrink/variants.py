@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import IntEnum
 
 from ...generate.programs import Case
-from ...ir.program import AttrValue, Op, attrs
+from ...ir import AttrValue, Op, attrs
 from ...lowering.numerics import Numerics
 from ...profiles import PROFILE_NAMES, profile
 from ..targets import Engine

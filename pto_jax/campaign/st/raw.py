@@ -21,9 +21,7 @@ import numpy as np
 from ...errors import FileError
 from ...files.json import parse_json
 from ...files.read import read_text
-from ...ir.dtypes import DType
-from ...ir.program import Function, Program
-from ...ir.types import PtrType
+from ...ir import DType, Function, Program, PtrType
 from .cpp_values import Bytes, CType, Memory, Pointer
 
 #: The description of a folder of raw files.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...ir.dtypes import F32
-from ...ir.types import PartitionViewType, TensorViewType, TileType, Type
+from ...ir import F32, PartitionViewType, TensorViewType, TileType, Type
 from ...profiles import Profile
 from ..declare import AttrMap, Constraint, Finding, Operand, Site
 from .communication import DIALECT

@@ -12,8 +12,7 @@ from functools import cache
 from types import MappingProxyType
 
 from ...errors import ArgumentError
-from ...ir.dtypes import dtype
-from ...ir.types import RoundMode, SaturationMode
+from ...ir import RoundMode, SaturationMode, dtype
 from .typesets import BYTE_FLOATS, FLOATS, NIBBLE_FLOATS, STANDARD
 
 NEAREST_AND_DIRECTED = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ...ir.types import Precision
+from ...ir import Precision
 from ...profiles import Profile
 from ..changes import DIALECT
 from ..declare import AttrMap, Finding, Operand, Site

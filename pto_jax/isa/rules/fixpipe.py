@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from ...ir.dtypes import dtype
-from ...ir.types import AccToVecMode, BLayout, Loc, MemRefType, ReluPreMode, SLayout, StPhase, TileType
+from ...ir import AccToVecMode, BLayout, Loc, MemRefType, ReluPreMode, SLayout, StPhase, TileType, dtype
 from ...profiles import Profile, ProfileName
 from ..declare import Attribute, AttrMap, Constraint, Finding, Site
 from .constraints import HARDWARE, HEADERS, element_type

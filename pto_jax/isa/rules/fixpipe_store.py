@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ...ir.dtypes import dtype
-from ...ir.program import AttrValue
-from ...ir.types import AtomicType, Loc, PartitionViewType, ReluPreMode, ScalarType, TileType
+from ...ir import AtomicType, AttrValue, Loc, PartitionViewType, ReluPreMode, ScalarType, TileType, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import Attribute, AttrMap, Constraint, Finding, Instruction, Site
 from ..samples.operations import Sample

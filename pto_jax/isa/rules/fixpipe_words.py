@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...ir.types import Loc
+from ...ir import Loc
 from ..declare import Constraint, Finding, Operand, Site
 from .constraints import HARDWARE, HEADERS, element_type, size
 from .forbid import forbid, retile, retype

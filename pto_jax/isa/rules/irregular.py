@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from ...ir.dtypes import DType, dtype
-from ...ir.types import BLayout, ScalarType, SLayout, TileType, Type
+from ...ir import BLayout, DType, ScalarType, SLayout, TileType, Type, dtype
 from ...profiles import PROFILE_NAMES, ProfileName
 from ..declare import Breaker, Constraint, Finding, Instruction, Operand, Site
 from ..samples.operations import Sample

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.types import MaskPattern
+from ...ir import MaskPattern
 from ...profiles import Profile
 from ..declare import Attribute, AttrMap
 from .forbid import Types

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.types import Loc, Pipe
+from ...ir import Loc, Pipe
 
 
 def stored(source: Loc | None, target: Loc | None) -> Pipe | None:

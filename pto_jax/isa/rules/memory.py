@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.types import TileType
+from ...ir import TileType
 from ..declare import Constraint, Finding, Site
 from .forbid import forbid
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
-from ...ir.modes import AccPushEpilogue, PushQuant
-from ...ir.types import TensorViewType
+from ...ir import AccPushEpilogue, PushQuant, TensorViewType
 from ..declare import Finding, Site
 from .forbid import assign, forbid, present, where
 from .pipes import DIALECT

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from ...ir.types import BLayout, SLayout, TileType
+from ...ir import BLayout, SLayout, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..changes import DIALECT
 from ..declare import AttrMap, Breaker, Constraint, Finding, RegionRule, Site, Sizes
