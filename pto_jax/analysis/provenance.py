@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from .. import ir
 from ..isa.effects import aliased, flows, handed_on, traits_of
-from .dataflow import raise_values
-from .pipes import slot_views
+from . import dataflow, pipes
 
 GlobalTypes = ir.PtrType | ir.MemRefType | ir.TensorViewType | ir.PartitionViewType
 
@@ -29,8 +28,8 @@ def roots(program: ir.Program, function: ir.Function) -> Mapping[str, frozenset[
                 found[target.name], changed = before | found[source.name], True
         return changed
 
-    raise_values(
-        [*(tuple(_flows(program, op)) for op in function.walk()), tuple(slot_views(function))], transfer
+    dataflow.raise_values(
+        [*(tuple(_flows(program, op)) for op in function.walk()), tuple(pipes.slot_views(function))], transfer
     )
     return found
 

@@ -21,10 +21,9 @@ from ..ir import Function, Op, Program, Value
 from ..isa.effects import accesses, written
 from ..isa.traits import Effect, Resource
 from ..profiles import Profile
+from . import provenance, type_inference
 from .facts import ANYWHERE, Entered, FunctionFacts, solve
-from .provenance import roots
 from .region_writes import RegionWrites, region_writes
-from .type_inference import complete, is_open
 
 #: Programs that are remembered: a few, as one is consumed several times in a row, and facts take more memory
 #: than the program that they are of.
@@ -102,7 +101,7 @@ class ResolvedProgram:
     def origins(self, function: Function) -> Mapping[str, frozenset[str]]:
         """For every pointer and view of a function: the arguments it may come from."""
         if id(function) not in self._origins:
-            self._origins[id(function)] = function, roots(self.program, function)
+            self._origins[id(function)] = function, provenance.roots(self.program, function)
         return self._origins[id(function)][1]
 
     def writes_inside(self, op: Op) -> RegionWrites:
@@ -156,7 +155,7 @@ class _ByIdentity:
 
 @lru_cache(maxsize=REMEMBERED)
 def _remembered(key: _ByIdentity) -> ResolvedProgram:
-    if not is_open(key.program):
+    if not type_inference.is_open(key.program):
         return ResolvedProgram(key.program)
-    program = complete(key.program)
-    return ResolvedProgram(program, is_open=is_open(program))
+    program = type_inference.complete(key.program)
+    return ResolvedProgram(program, is_open=type_inference.is_open(program))

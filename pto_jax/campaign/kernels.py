@@ -18,9 +18,7 @@ from ..errors import PtoError
 from ..generate.options import Options
 from ..generate.programs import Case, case_id, generate
 from ..generate.state import Input
-from ..isa.effects import traits_of
-from ..isa.memory import TLOAD, TSTORE
-from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW, PARTITION_VIEW
+from ..isa import effects, memory, views
 from ..verifier.programs import Build, verify_program
 from .machine_names import is_device
 from .shrink.edits import renamed, rewritten
@@ -148,8 +146,8 @@ class _Maker:
         if set(results) - {a.name for a in function.args}:
             raise _Unfit
         body = rewritten(function.body, lambda op: (renamed(op, names),))
-        ops = [op for op in body.ops if not traits_of(op).terminator]
-        ends = [op for op in body.ops if traits_of(op).terminator] or [ir.Op("return")]
+        ops = [op for op in body.ops if not effects.traits_of(op).terminator]
+        ends = [op for op in body.ops if effects.traits_of(op).terminator] or [ir.Op("return")]
         args = tuple(ir.Value(n, i.type) for n, i in self.inputs.items())
         region = ir.Region((*self._before, *ops, *self._after, *ends))
         name = NAME if self.case.program.fragment else function.name
@@ -191,10 +189,10 @@ class _Maker:
         given = [(group, n) for group, n, static in sizes if static is None]
         numbers = tuple(self._number(n) for _, n in given)
         groups = tuple((group, 1) for group, _ in given)
-        self._before.append(ir.Op(ALLOC_TILE, numbers, results=(tile,), groups=groups))
-        self._before.append(ir.Op(TLOAD, (window,), (tile,)))
+        self._before.append(ir.Op(views.ALLOC_TILE, numbers, results=(tile,), groups=groups))
+        self._before.append(ir.Op(memory.TLOAD, (window,), (tile,)))
         if stored:
-            self._after.append(ir.Op(TSTORE, (tile,), (window,)))
+            self._after.append(ir.Op(memory.TSTORE, (tile,), (window,)))
         return tile
 
     def _views(self, name: str, made: ir.Value, shape: tuple[int, ...]) -> Iterator[ir.Op]:
@@ -203,12 +201,12 @@ class _Maker:
         strides = [int(np.prod(shape[k + 1 :], dtype=np.int64)) for k in range(len(shape))]
         operands = (ir.Value(name, ir.PtrType(t.dtype)), *map(self._number, (*shape, *strides)))
         groups = (("ptr", 1), ("shape", len(shape)), ("strides", len(shape)))
-        yield ir.Op(MAKE_TENSOR_VIEW, operands, results=(made,), groups=groups)
+        yield ir.Op(views.MAKE_TENSOR_VIEW, operands, results=(made,), groups=groups)
 
     def _part(self, whole: ir.Value, made: ir.Value, shape: tuple[int, ...]) -> Iterator[ir.Op]:
         numbers = (*(self._number(0) for _ in shape), *map(self._number, shape))
         groups = (("view", 1), ("offsets", len(shape)), ("sizes", len(shape)))
-        yield ir.Op(PARTITION_VIEW, (whole, *numbers), results=(made,), groups=groups)
+        yield ir.Op(views.PARTITION_VIEW, (whole, *numbers), results=(made,), groups=groups)
 
     def _number(self, n: int) -> ir.Value:
         """A constant index, made once before everything that uses it."""

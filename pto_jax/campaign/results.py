@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ..generate.programs import Case
 from ..ir import DType, MemRefType, PartitionViewType, PtrType, TensorViewType, VectorType
-from ..vectors.compare import Comparison, compare_words
-from ..vectors.manifest import Rule
+from ..vectors import compare, manifest
 
 Words = NDArray[Any]
 Buffer: TypeAlias = PtrType | MemRefType | PartitionViewType | TensorViewType
@@ -44,7 +43,7 @@ class Mismatch:
 
     output: str
     message: str
-    comparison: Comparison | None = None
+    comparison: compare.Comparison | None = None
 
 
 def type_of(case: Case, name: str) -> Buffer | VectorType:
@@ -70,8 +69,8 @@ def mismatch(case: Case, name: str, found: Output | None, wanted: Output, by: st
     bound = case.ulp.get(name, 0)
     if bound == UNBOUNDED or np.array_equal(found.words, wanted.words):
         return None
-    rule = Rule(bound)
-    comparison = compare_words(name, wanted.dtype, wanted.words, found.words, rule)
+    rule = manifest.Rule(bound)
+    comparison = compare.compare_words(name, wanted.dtype, wanted.words, found.words, rule)
     if comparison.equal:
         return None
     first = comparison.first

@@ -20,10 +20,7 @@ from ..lowering.numerics import Numerics
 from ..lowering.words import x64
 from ..oracle.machine import ReferenceMachine
 from ..profiles import ProfileName
-from ..runtime import kernel as engine
-from ..runtime.interpret_trace import run_traced
-from ..runtime.state import Report
-from ..runtime.tiles import Tile
+from ..runtime import interpret_trace, kernel as engine, state, tiles
 from ..sanitizer.sanitize import sanitize
 from .results import Output, Run, type_of
 
@@ -119,7 +116,7 @@ class Engine:
         if self.mode == "eager":
             outputs, report, _ = kernel._run((), arguments, jit=False)
         elif self.mode == "trace":
-            outputs, report = run_traced(kernel, arguments)
+            outputs, report = interpret_trace.run_traced(kernel, arguments)
         else:
             outputs, report = kernel(**arguments)
         return of_engine(case, outputs, report)
@@ -189,7 +186,7 @@ def for_engine(i: Input) -> Any:
         if isinstance(i.type, TileType):
             sizes = (None, None) if i.valid is None else (jax.device_put(np.int32(n)) for n in i.valid)
             rows, cols = sizes
-            return Tile(jax.device_put(i.words), rows, cols, i.type)
+            return tiles.Tile(jax.device_put(i.words), rows, cols, i.type)
         if isinstance(i.type, GlobalTypes) and d.packed:
             return pack_pairs(i.words)
         if isinstance(i.type, ScalarType) and d.name == "i1":
@@ -199,7 +196,7 @@ def for_engine(i: Input) -> Any:
         return i.words
 
 
-def of_engine(case: Case, outputs: Mapping[str, Any], report: Report) -> Run:
+def of_engine(case: Case, outputs: Mapping[str, Any], report: state.Report) -> Run:
     """What the engine gave; a fragment's buffer has the argument's name, not that of a written view."""
     resolved = resolve(case.program)
     sources = {n: r for f in case.program.functions for n, r in resolved.origins(f).items()}
@@ -212,7 +209,7 @@ def of_engine(case: Case, outputs: Mapping[str, Any], report: Report) -> Run:
 
 
 def _of_engine(case: Case, name: str, value: Any) -> Output:
-    if isinstance(value, Tile):
+    if isinstance(value, tiles.Tile):
         return Output(
             value.type.dtype, np.asarray(value.words), (int(value.valid_rows), int(value.valid_cols))
         )

@@ -21,8 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis.entries import Argument, select_entry
-from ..analysis.provenance import GlobalTypes
+from ..analysis import entries, provenance
 from ..errors import ArgumentError, Diagnostic, ExecutionError
 from ..generate.fitting import fit, integers, suits
 from ..generate.inputs import STYLES, Style, draw, draw_scalar, numbers, shape_of
@@ -79,7 +78,7 @@ class Pair:
     run: Execute = field(default=run_engine, compare=False)
 
     @property
-    def arguments(self) -> tuple[Argument, ...]:
+    def arguments(self) -> tuple[entries.Argument, ...]:
         """The arguments of the kernel before."""
         return self.before.arguments
 
@@ -197,7 +196,7 @@ def _order(before: Kernel, after: Kernel) -> tuple[int, ...]:
                 f"argument {position} differs: before {a.name}: {a.type}, after {b.name}: {b.type}; "
                 "allowed: the same kind and element type"
             )
-        if not isinstance(a.type, ScalarType | GlobalTypes | TileType | VectorType):
+        if not isinstance(a.type, ScalarType | provenance.GlobalTypes | TileType | VectorType):
             raise ArgumentError(f"argument {a.name} has the type {a.type}, for which nothing is generated")
     return order
 
@@ -208,7 +207,7 @@ def _signature(kernel: Kernel) -> str:
 
 def _interface(t: Type) -> tuple[object, ...]:
     """What of an argument's type a caller sees: buffers of one element type are alike."""
-    if isinstance(t, GlobalTypes):
+    if isinstance(t, provenance.GlobalTypes):
         return ("buffer", t.dtype)
     return ("scalar", t.dtype) if isinstance(t, ScalarType) else (type(t).__name__, t)
 
@@ -282,9 +281,9 @@ def _compared(
     return None
 
 
-def fitted(argument: Argument, array: Array) -> Array:
+def fitted(argument: entries.Argument, array: Array) -> Array:
     """An input in the shape that an argument needs; the programs may see one buffer as other types."""
-    if isinstance(argument.type, GlobalTypes):
+    if isinstance(argument.type, provenance.GlobalTypes):
         shape = shape_of(argument.type, argument.min_elements)
         if np.prod(shape) == array.size:
             return array.reshape(shape)
@@ -332,7 +331,7 @@ def _suited(
 ) -> dict[str, Array]:
     """Integers and tables with which nothing in the program before leaves what it is a part of."""
     kernel = both.before
-    function = select_entry(kernel.program, kernel.entry)
+    function = entries.select_entry(kernel.program, kernel.entry)
     if given or not suits(kernel.program, function):
         return {}
     numbers = {name: int(drawn[name]) for name in integers(function)}
@@ -370,7 +369,7 @@ def _value(
     return draw(rng, t.dtype, _shape(argument, other), style)
 
 
-def _shape(argument: Argument, other: Argument) -> tuple[int, ...]:
+def _shape(argument: entries.Argument, other: entries.Argument) -> tuple[int, ...]:
     """The shape that suits both programs: the one with fixed extents, else the larger buffer."""
     assert isinstance(argument.type, ArrayType) and isinstance(other.type, ArrayType)
     ours = shape_of(argument.type, argument.min_elements)

@@ -12,8 +12,7 @@ from .. import __version__
 from ..errors import ArgumentError
 from ..ir import LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import completion, doctor, emit, fuzz, lsp, options, replay, report, shrink
-from .findings import FORMATS
+from . import completion, doctor, emit, findings, fuzz, lsp, options, replay, report, shrink
 
 
 def parser() -> argparse.ArgumentParser:
@@ -144,7 +143,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
     sub.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=findings.FORMATS,
         default="text",
         help="of the findings: text, annotations of GitHub's workflows, or a SARIF log (default: text)",
     )

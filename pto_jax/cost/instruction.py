@@ -10,16 +10,14 @@ from ..errors import ArgumentError
 from ..ir import DType, LayoutName, dtype as dtype_called
 from ..isa.aliases import ALIASES
 from ..profiles import Profile, profile as profile_called
-from .analytic_legacy import MODEL as LEGACY
-from .cce_stub import MODEL as STUB
-from .doc_formula import MODEL as DOCUMENTED
+from . import analytic_legacy, cce_stub, doc_formula
 from .fitted import A5_FIT_MODEL, FIT_MODEL
 from .sizes import Size
 from .work import Figure, Model, Work, no_data
 
 #: The models by name; the first one is the default.
 MODELS: Mapping[str, Model] = MappingProxyType(
-    {m.name: m for m in (DOCUMENTED, LEGACY, STUB, FIT_MODEL, A5_FIT_MODEL)}
+    {m.name: m for m in (doc_formula.MODEL, analytic_legacy.MODEL, cce_stub.MODEL, FIT_MODEL, A5_FIT_MODEL)}
 )
 #: Layouts as the pages call them.
 _LAYOUTS: Mapping[str, LayoutName] = {

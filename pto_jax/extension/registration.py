@@ -9,8 +9,7 @@ from ..isa.declare import Instruction
 from ..isa.semantics import REAL
 from ..lowering import rules as lowering_rules
 from ..oracle import step as oracle_rules
-from ..sanitizer import step as shadow_rules
-from ..sanitizer.lanes import lanewise
+from ..sanitizer import lanes, step as shadow_rules
 
 _TABLES = (lowering_rules.RULES, oracle_rules.RULES, shadow_rules.SHADOW_RULES)
 
@@ -48,7 +47,7 @@ def register(
     name = declaration.name
     lowering_rules.RULES[name] = jax
     oracle_rules.RULES[name] = numpy
-    shadow_rules.SHADOW_RULES[name] = shadow or lanewise
+    shadow_rules.SHADOW_RULES[name] = shadow or lanes.lanewise
     return declaration
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from .. import ir
-from . import tiles
-from .memory import part
+from . import memory, tiles
 from .state import Held, Level, State
 
 # Instructions by name: a generator writes the operations it makes.
@@ -201,7 +200,7 @@ def cube_core(state: State, plan: Plan, link: Link, x: ir.Value, w: ir.Value, y:
     _repeat(state, plan, step)
     row = arith(state, "muli", number_of(state, "get_block_idx"), state.constant(plan.rows))
     where = ir.PartitionViewType((plan.rows, plan.cols), ir.F32)
-    state.emit(ir.Op("tstore", (c,), (part(state, y, where, (row, state.constant(0))),)))
+    state.emit(ir.Op("tstore", (c,), (memory.part(state, y, where, (row, state.constant(0))),)))
 
 
 def vector_core(state: State, plan: Plan, link: Link, z: ir.Value, y: ir.Value) -> None:
@@ -255,5 +254,5 @@ def _store(state: State, plan: Plan, held: Held, y: ir.Value, row: ir.Value, cor
         row = arith(state, "addi", row, arith(state, "muli", core, state.constant(plan.part[0])))
     if plan.split == 2:
         col = arith(state, "muli", core, state.constant(plan.part[1]))
-    window = part(state, y, ir.PartitionViewType(held.sizes, ir.F32), (row, col))
+    window = memory.part(state, y, ir.PartitionViewType(held.sizes, ir.F32), (row, col))
     state.emit(ir.Op("tstore", (held.value,), (window,)))

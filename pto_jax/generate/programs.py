@@ -20,14 +20,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from .. import ir
-from ..isa.history import written_out
+from ..isa import history, queries
 from ..isa.memory import TSTORE
-from ..isa.queries import GET_BLOCK_IDX, GET_BLOCK_NUM
 from ..profiles import Profile, profile as find_profile
-from . import buffers, control, cores as generate_cores, handles, memory, sync, tiles
-from .core_bodies import number_of
+from . import buffers, control, core_bodies, cores as generate_cores, handles, memory, operations, sync, tiles
 from .legal import legal
-from .operations import Scale
 from .options import STRAIGHT, Options
 from .state import Input, State
 
@@ -80,7 +77,7 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
     profile = find_profile(rng.choice(options.profiles))
     cores = rng.random() < options.cores
     fragment = not cores and rng.random() >= options.functions
-    state = State(rng, options, profile, fragment, Scale.draw(rng, options))
+    state = State(rng, options, profile, fragment, operations.Scale.draw(rng, options))
     state.moving = state.chance(0.1)
     grid = rng.randint(2, 3) if not fragment and state.chance(options.blocks) else 1
     state.tile_arguments = fragment or (grid == 1 and state.chance(options.tile_arguments))
@@ -90,7 +87,7 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
     else:
         _one_core(state, grid)
     # What is unwritten would mean something else in texts of another version.
-    program, entry = written_out(_program(state)), None if fragment else "main"
+    program, entry = history.written_out(_program(state)), None if fragment else "main"
     return Case(identity, seed, index, profile, program, state.inputs, state.loose, grid, entry)
 
 
@@ -129,8 +126,8 @@ def statements(state: State, count: int) -> None:
 
 def _number_block(state: State) -> None:
     """Name the number of the block and how many there are, as indices."""
-    state.block = number_of(state, GET_BLOCK_IDX)
-    state.level.scalars += [state.block, number_of(state, GET_BLOCK_NUM)]
+    state.block = core_bodies.number_of(state, queries.GET_BLOCK_IDX)
+    state.level.scalars += [state.block, core_bodies.number_of(state, queries.GET_BLOCK_NUM)]
 
 
 def _store_everything(state: State, grid: int) -> None:

@@ -21,9 +21,7 @@ from ..ir import MemRefType, PartitionViewType, ScalarType, TileType, VectorType
 from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample, legal_samples
 from ..profiles import Profile, ProfileName, profile as find_profile
-from . import defined
-from .instructions import APART, SETTINGS
-from .legal import suits
+from . import defined, instructions, legal
 from .options import Options, layout_name
 
 _KNOWN = (TileType, ScalarType, PartitionViewType, VectorType, MemRefType)
@@ -60,8 +58,8 @@ def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample,
     """Samples of every executable instruction of a profile, small ones where there are any."""
     by_name = {}
     for name, instruction in isa.instructions().items():
-        plain = instruction.syntax == "tile" and name not in APART
-        if not instruction.executable or not (plain or name in SETTINGS):
+        plain = instruction.syntax == "tile" and name not in instructions.APART
+        if not instruction.executable or not (plain or name in instructions.SETTINGS):
             continue
         where = find_profile(profile)
         samples = [s for s in _in_all_forms(tuple(legal_samples(instruction, where)), where) if _usable(s)]
@@ -84,7 +82,7 @@ def _in_all_forms(samples: tuple[Sample, ...], profile: Profile) -> Iterator[Sam
             types = {n: t for n, t in sample.types.items() if n not in left_out}
             shorter = replace(sample, form=form, types=types)
             key = (form, tuple(types.items()), tuple(sample.attrs.items()))
-            if key not in seen and suits(shorter, types, sample.attrs, {}, profile) != "illegal":
+            if key not in seen and legal.suits(shorter, types, sample.attrs, {}, profile) != "illegal":
                 seen.add(key)
                 yield shorter
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
-from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
-from ..interpreter.abstract import AbstractMachine, Unknown
+from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, abstract
 from ..interpreter.machine import Body
 from ..ir import Coalesce, DType, Op, ScalarType, TileType, Value
 from ..isa.rules.memory_indexed import coalescing
@@ -58,7 +57,7 @@ def origins_of(*values: Scalar) -> Origins:
 
 
 @dataclass(eq=False)
-class TaintMachine(AbstractMachine):
+class TaintMachine(abstract.AbstractMachine):
     """Follows one execution; :class:`Broken` at the first run-time rule that is broken.
 
     ``scalars`` are the integer arguments, ``read_element`` gives the elements of integer buffers, a buffer
@@ -219,9 +218,9 @@ class TaintMachine(AbstractMachine):
         """The element of a buffer that is not written by instructions before."""
         at = self._reach(pointer)
         if at is None or dtype.is_float or dtype.packed or (pointer.buffer, at) in self._stored:
-            return self._stored.get((pointer.buffer, at or 0), Unknown())
+            return self._stored.get((pointer.buffer, at or 0), abstract.Unknown())
         if pointer.buffer in self.written:
-            return Unknown()
+            return abstract.Unknown()
         self.tables.add(pointer.buffer)
         return Tainted(self.read_element(pointer.buffer, at), frozenset((pointer.buffer,)))
 

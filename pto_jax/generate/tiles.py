@@ -15,13 +15,12 @@ from ..isa.memory import TLOAD
 from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample
 from ..isa.views import ALLOC_TILE
-from . import defined
+from . import defined, values
 from .legal import legal
 from .memory import view
 from .operations import Wanted, wanted
 from .selection import select
 from .state import Held, Sizes, State, Unfit
-from .values import Recipe
 
 
 def instruction(state: State) -> None:
@@ -146,7 +145,7 @@ def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[ir.Val
     return state.scalar(t.dtype)
 
 
-def _recipe(state: State, want: Wanted, operand: Operand) -> Recipe | None:
+def _recipe(state: State, want: Wanted, operand: Operand) -> values.Recipe | None:
     """The recipe of an operand whose values matter: for what is defined, and for what is rare otherwise.
 
     Among any numbers shift counts are too large, a line has a NaN always or never, nothing is rounded that
@@ -168,7 +167,7 @@ def _recipe(state: State, want: Wanted, operand: Operand) -> Recipe | None:
     return "rare" if declared.lanes == "line" else None
 
 
-def _restricted(state: State, t: ir.Type, sizes: Sizes | None, recipe: Recipe) -> ir.Value:
+def _restricted(state: State, t: ir.Type, sizes: Sizes | None, recipe: values.Recipe) -> ir.Value:
     """An argument of its own, with values that stay as a recipe makes them."""
     if isinstance(t, ir.ScalarType):
         if not state.entry:

@@ -21,11 +21,10 @@ from ..analysis.resolve import resolve
 from ..errors import Diagnostic, NotExecutableError
 from ..isa import effects, matrix
 from ..isa.layout_img2col import IMG2COL_STATE
-from . import cores, image_state, memory_indexed
+from . import cores, image_state, memory_indexed, windows
 from .machine import Machine
 from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
 from .scope import UNSETTLED, Frame, Scope
-from .windows import flat, require_inside, scalar, window
 
 T = TypeVar("T")
 
@@ -183,7 +182,7 @@ class Interpreter:
 
     def _flat(self, op: ir.Op, operand: Operand) -> Operand:
         """A window as the tile that its positions are counted in."""
-        return flat(self.machine, op, operand) if getattr(operand, "pitched", False) else operand
+        return windows.flat(self.machine, op, operand) if getattr(operand, "pitched", False) else operand
 
     def _require_windows(self, execution: Execution) -> None:
         """Follow the rules on tiles that are windows of others."""
@@ -193,7 +192,7 @@ class Interpreter:
                 continue
             part, whole = execution.tile(small), execution.tile(large)
             offsets, sizes = [operands[n] for n in starts], (part.v_row, part.v_col)
-            require_inside(self.machine, execution.op, large, offsets, sizes, whole.type.shape)
+            windows.require_inside(self.machine, execution.op, large, offsets, sizes, whole.type.shape)
 
     def resolved(
         self, op: ir.Op, scope: Scope, operand: Operand, run: Callable[[Operand], tuple[Operand, ...]]
@@ -264,7 +263,7 @@ class Interpreter:
 
     def scalar(self, name: str, args: Sequence[Scalar], source: ir.DType, result: ir.DType) -> Scalar:
         """An ``arith`` operation, folded when every operand is a Python integer."""
-        return scalar(self.machine, name, args, source, result)
+        return windows.scalar(self.machine, name, args, source, result)
 
     def index(self, name: str, a: Scalar, b: Scalar) -> Scalar:
         """Index arithmetic that keeps constants constant."""
@@ -327,7 +326,7 @@ def _indexed(
         assert isinstance(destination, ir.TileType)
         rows, cols = destination.valid
     lead = len(operand.shape) - 2
-    return window(
+    return windows.window(
         interpreter.machine, op, name.name, operand, [0] * lead + offsets, [1] * lead + [rows, cols]
     )
 

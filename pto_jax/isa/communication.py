@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from .. import ir
+from . import changes, sync_config
 from .assembly import AS_DECLARED, Assembly
-from .changes import form
 from .declare import Attribute, Constraint, Decision, Instruction, Operand
 from .rules.communication import PAGE, comm, engine, equal_elements, gm, staging
 from .rules.communication_groups import (
@@ -20,7 +20,6 @@ from .rules.communication_groups import (
 from .rules.constraints import HARDWARE, fixed_type, place
 from .rules.forbid import every_tile
 from .rules.handles import Shown, handle, handle_operand
-from .sync_config import required
 from .traits import Effect, Order
 
 GROUP = ir.OpaqueType("group")
@@ -40,7 +39,7 @@ _NAMES = Decision(
 )
 
 
-_FORM = form(
+_FORM = changes.form(
     "names without comm., operands by position", "pto.comm.NAME(..., buf(..), recv(..), group(..) : ..)"
 )
 
@@ -95,7 +94,7 @@ def _flag_test(name: str, summary: str, semantics: str, *, result: bool) -> Inst
         (gm("signal", note="local flags"), Operand("value", "in", "scalar", dtype="i32"), *completed),
         (Shown(types, form, {"cmp": ir.WaitCmp.EQ}),),
         (Attribute("cmp", ir.WaitCmp, None, "comparison of every flag with the value"),),
-        (required("cmp"), _integers("signal"), _integers("value"), known_extents("signal")),
+        (sync_config.required("cmp"), _integers("signal"), _integers("value"), known_extents("signal")),
         (
             Decision(
                 "Comparisons of flags and of tiles are numbered differently. Which numbers hold here?",
@@ -156,7 +155,7 @@ def _collective(
             Shown(members, listed, {**(given or {}), "root": 0}, grouped=True),
         ),
         (*attributes, engine(ir.CollectiveEngine), Attribute("root", int, None, "rank that calls it")),
-        (*((required(*given),) if given else ()), *rules),
+        (*((sync_config.required(*given),) if given else ()), *rules),
         decisions,
         forms=(*forms, listed),
         effects=(Effect("read" if view.role == "out" else "write", "remote"),),
@@ -180,7 +179,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (gm("signal", note="remote flag"), Operand("value", "in", "scalar", dtype="i32")),
         (Shown({"signal": _FLAGS, "value": ir.ScalarType(ir.I32)}, attrs={"op": ir.NotifyOp.SET}),),
         (Attribute("op", ir.NotifyOp, None, "set or atomic add", ("notifyOp", "op")),),
-        (required("op"), _integers("signal"), _integers("value"), known_extents("signal")),
+        (sync_config.required("op"), _integers("signal"), _integers("value"), known_extents("signal")),
         effects=(Effect("write", "global", "signal"),),
         order=Order("signal", "signal"),
         changes=(_FORM,),

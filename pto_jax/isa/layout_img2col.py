@@ -9,9 +9,8 @@ from math import prod
 from .. import ir
 from ..profiles import Profile
 from . import common, declare, memory_convolution, traits
-from .rules import constraints, extents, irregular
+from .rules import constraints, extents, irregular, typesets
 from .rules.forbid import Types, edit, forbid, retile
-from .rules.typesets import FLOATS, INT32, TypeTable, rows
 from .samples.operations import Sample
 
 _G = ir.GlobalLayout
@@ -183,10 +182,10 @@ _DST = declare.Operand(
 _SRC = declare.Operand("src", "in", note="feature map with the geometry of the convolution", conv=True)
 _POSITIONS = tuple(declare.Operand(n, "in", "index", dtype=None, optional=True) for n in ("posM", "posK"))
 _OPERANDS = (_DST, _SRC, *_POSITIONS)
-_TABLE: TypeTable = {
-    "cpu_sim": rows(memory_convolution.CONV_TYPES),
-    "a2a3": rows((*FLOATS, "i8")),
-    "a5": rows((*FLOATS, *INT32)),
+_TABLE: typesets.TypeTable = {
+    "cpu_sim": typesets.rows(memory_convolution.CONV_TYPES),
+    "a2a3": typesets.rows((*typesets.FLOATS, "i8")),
+    "a5": typesets.rows((*typesets.FLOATS, *typesets.INT32)),
 }
 
 

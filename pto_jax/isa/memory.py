@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from ..ir import F32, BLayout, GlobalLayout, Loc, Pipe, SLayout, TileType
 from ..profiles import PROFILE_NAMES, Profile
-from . import assembly, common, memory_convolution, memory_layouts, traits
-from .changes import DIALECT, form, rule
+from . import assembly, changes, common, memory_convolution, memory_layouts, traits
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules import fixpipe, fixpipe_store, fixpipe_words, issue, quantisation, typesets, windows
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row
@@ -118,7 +117,7 @@ def _nested(t: TileType) -> TileType | None:
     "tile-layout",
     "vec tiles in ND, DN or NZ order",
     ("a5",),
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=edit("dst", _nested),
     since="2026-08",
 )
@@ -165,7 +164,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "Must the window have the tile's valid shape?",
                 "No: of a larger window the first rows and columns are loaded, as many as are valid. A "
                 "smaller one is an error.",
-                f"{DIALECT}; the simulator's assertions are not rules",
+                f"{changes.DIALECT}; the simulator's assertions are not rules",
             ),
             *memory_layouts.LAYOUT_DECISIONS,
             Decision(
@@ -180,7 +179,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         moves="copy",
         traits=traits.Traits(transfer=("dst", "src")),
         assembly=assembly.Assembly(indexed=("src",)),
-        changes=(rule("static sizes of window and tile are equal", "the window may be larger"),),
+        changes=(changes.rule("static sizes of window and tile are equal", "the window may be larger"),),
     ),
     Instruction(
         TSTORE,
@@ -246,6 +245,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             typed_apart=True,
             with_fp="tstore_fp",
         ),
-        changes=(form("tstore_fp", "ins(%src : type fp %fp : type)"),),
+        changes=(changes.form("tstore_fp", "ins(%src : type fp %fp : type)"),),
     ),
 )

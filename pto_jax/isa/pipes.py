@@ -10,13 +10,10 @@ from typing import TypedDict, Unpack
 
 from .. import ir
 from ..profiles import ProfileName
-from .changes import form, new
+from . import changes, sync_config
 from .declare import Attribute, Instruction, Operand
-from .rules import pipes
+from .rules import issue, pipe_ends, pipes
 from .rules.handles import Shown, number_in
-from .rules.issue import stored
-from .rules.pipe_ends import END_RULES
-from .sync_config import required
 from .traits import Effect, Traits
 
 PIPE = ir.OpaqueType("pipe")
@@ -80,16 +77,16 @@ def _initialize(core: str, kind: str) -> Instruction:
             Attribute("acc_push_epilogue", ir.AccPushEpilogue, None, "what is done to accumulators"),
         ),
         (
-            required("dir_mask", "slot_size"),
+            sync_config.required("dir_mask", "slot_size"),
             pipes.ID_RULE,
             *pipes.RING,
             number_in("slot_num", lambda n: n > 0, "1 or more", 0, pipes.DIALECT),
-            *END_RULES,
+            *pipe_ends.END_RULES,
         ),
         forms=(buffered, buffers, ("gm_slot_tensor",), ("gm_slot_tensor", buffers[0])),
         traits=Traits(fifo="initialise", core=ir.KernelKind[kind.upper()]),
         changes=(
-            form(
+            changes.form(
                 "one pipe of each function, with consumer buffers",
                 "id, slot_num, local_slot_num, gm_slot_tensor and acc_push_epilogue; operands in any order, "
                 "each only where it is needed",
@@ -98,7 +95,7 @@ def _initialize(core: str, kind: str) -> Instruction:
     )
 
 
-_ENTRY = form("split 0 to 2 and tiles", "id, split 3 and 4, and views of global memory")
+_ENTRY = changes.form("split 0 to 2 and tiles", "id, split 3 and 4, and views of global memory")
 
 
 def _allocate(name: str, kind: str) -> Instruction:
@@ -112,7 +109,7 @@ def _allocate(name: str, kind: str) -> Instruction:
         (pipes.ID, pipes.SPLIT),
         (pipes.ID_RULE, pipes.SPLIT_RULE),
         traits=Traits(fifo="allocate", core=ir.KernelKind[kind.upper()]),
-        changes=(new(),),
+        changes=(changes.new(),),
     )
 
 
@@ -140,7 +137,7 @@ def _push(name: str, kind: str, tile: ir.TileType) -> Instruction:
         ),
         pipe=ir.Pipe.FIX if tile.loc == ir.Loc.ACC else ir.Pipe.MTE3,
         traits=Traits((Effect("read", "tile", "tile"),), fifo="push", core=ir.KernelKind[kind.upper()]),
-        pipe_rule=stored,
+        pipe_rule=issue.stored,
         changes=(_ENTRY,),
     )
 
@@ -227,7 +224,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Attribute("base", int, None, "byte address; needed where auto is false"),
         ),
         (
-            required("name", "size", "location", "auto"),
+            sync_config.required("name", "size", "location", "auto"),
             number_in("size", lambda n: n > 0, "more than 0 bytes", 0, pipes.DIALECT, "buffer-size"),
             number_in("base", lambda n: n >= 0, "0 or more", -32, pipes.DIALECT, "base-address"),
             pipes.reserved_place,
@@ -245,7 +242,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Attribute("name", str, None, "name of the buffer"),
             Attribute("peer_func", ir.Symbol, None, "function that reserves it"),
         ),
-        (required("name", "peer_func"),),
+        (sync_config.required("name", "peer_func"),),
         traits=Traits(fifo="import"),
     ),
     _initialize("aic", "cube"),

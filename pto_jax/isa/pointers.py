@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from .. import ir
-from .changes import removed
+from . import changes, views
 from .declare import Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import one_element
 from .rules.forbid import forbid, give, retype
 from .rules.handles import Shown, custom
 from .rules.memory import ALIGNMENT
 from .traits import Alias, Placement, Traits
-from .views import dimension
 
 _DIALECT = "PTOAS dialect definition"
 _SOURCES = ("PTO ISA page of the instruction", _DIALECT)
@@ -93,7 +92,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", "scalar"),
         ),
         (Shown({"view": _VIEW, "idx": _INDEX, "result": _INDEX}, constants={"idx": (1,)}),),
-        constraints=(dimension,),
+        constraints=(views.dimension,),
     ),
     _instruction(
         "tensor_view_addr",
@@ -151,6 +150,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         constraints=(_aligned,),
         decisions=(_IN_TURN,),
         traits=Traits(placement=Placement("result", "addrs")),
-        changes=(removed("alloc_tile addr = %address; it is still read"),),
+        changes=(changes.removed("alloc_tile addr = %address; it is still read"),),
     ),
 )

@@ -7,13 +7,12 @@ from enum import IntEnum
 
 from .. import ir
 from ..profiles import Profile
+from . import sync_config, sync_handles
 from .changes import DIALECT, new
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import Types, assign, forbid
 from .rules.handles import Shown
 from .rules.sync import CORE_PIPES, core_pipes, required
-from .sync_config import NO_VALUE_EFFECT
-from .sync_handles import config
 from .traits import Order, Traits
 
 _COHERENT = Decision(
@@ -69,7 +68,7 @@ def _flag_number(most: dict[str, int]) -> Constraint:
 
 def _flag(name: str, summary: str, order: Order, last_a5: int, decision: Decision) -> Instruction:
     most = {"cpu_sim": last_a5, "a2a3": 15, "a5": last_a5}
-    return config(
+    return sync_handles.config(
         name,
         summary,
         "Orders cores; the number of the flag is an attribute or an operand.",
@@ -84,14 +83,14 @@ def _flag(name: str, summary: str, order: Order, last_a5: int, decision: Decisio
             Attribute("ffts_mode", int, None, "mode of the flags"),
         ),
         (required("pipe"), flag_pipe, _flag_number(most)),
-        decisions=(NO_VALUE_EFFECT, decision),
+        decisions=(sync_config.NO_VALUE_EFFECT, decision),
         traits=Traits(order=order),
         changes=(new(),),
     )
 
 
 def _token(name: str, summary: str, order: Order) -> Instruction:
-    return config(
+    return sync_handles.config(
         name,
         summary,
         "As the form with a constant token.",
@@ -118,7 +117,7 @@ _BLOCKS = Decision(
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    config(
+    sync_handles.config(
         "cmo.cacheinvalid",
         "Write back and invalidate lines of the data cache.",
         "The line of an address, or all lines of global memory.",
@@ -134,7 +133,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         traits=Traits(order=Order("signal", "cores")),
         changes=(new(),),
     ),
-    config(
+    sync_handles.config(
         "fence.barrier_all",
         "Complete earlier writes of the core.",
         "Drains MTE2, MTE3 and FIX; what was written before is visible to all before what follows.",

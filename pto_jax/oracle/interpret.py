@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from .. import ir, launches
-from ..analysis import type_inference
+from ..analysis import parts, type_inference
 from ..analysis.entries import fragment_outputs, written_buffers
-from ..analysis.parts import with_entry
 from ..errors import ArgumentError, ExecutionError
 from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view
 from ..profiles import OutOfRegion, Profile, Subnormals, profile as profile_called, profile_of_program
@@ -76,7 +75,7 @@ def run(  # noqa: PLR0913 - keywords
         )
     if subnormals not in ("keep", "flush"):
         raise ArgumentError(f"subnormals is {subnormals!r}; allowed: 'keep', 'flush'")
-    program = with_entry(program)
+    program = parts.with_entry(program)
     function = _entry(program, entry)
     given = _arguments(function, buffers)
     if type_inference.is_open(program):

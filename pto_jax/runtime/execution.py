@@ -19,10 +19,9 @@ from ..lowering import JaxMachine, Semantics, disjoint_parts, near, offsets, pla
 from ..lowering.machine.observed import ObservedMachine, Observer
 from ..lowering.words import from_words
 from ..profiles import Profile
-from . import conversion
+from . import conversion, tiles
 from .arguments import extents
 from .state import Report, State
-from .tiles import Tile
 
 
 class Executable(Protocol):
@@ -158,4 +157,4 @@ def _result(machine: JaxMachine, prepared: Mapping[str, Any], ref: Operand) -> A
     if isinstance(ref, Array):
         return ref
     assert isinstance(ref, TileRef)
-    return Tile.of(machine.words(ref), ref)
+    return tiles.Tile.of(machine.words(ref), ref)

@@ -10,8 +10,7 @@ from typing import Any, Literal
 import jax
 
 from .. import api, launches, profiles
-from ..analysis import entries, type_inference
-from ..analysis.parts import with_entry
+from ..analysis import entries, parts, type_inference
 from ..analysis.resolve import resolve
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
 from ..ir import DType, Function, Program, Type, UnknownType, short_list
@@ -338,7 +337,7 @@ def compile(  # noqa: PLR0913 - keywords
     2.0
     """
     semantics = choices(api.resolve_profile(program, profile), numerics, out_of_region, subnormals)
-    resolved = resolve(with_entry(program))
+    resolved = resolve(parts.with_entry(program))
     program = resolved.program
     function = entries.select_entry(program, entry)
     if not resolved.is_open:

@@ -21,8 +21,7 @@ from ..isa.rules.extents import OPEN_SIZE
 from ..isa.samples.operations import legal_samples
 from ..profiles import Profile
 from ..verifier.programs import check_op
-from . import conversion
-from .op_messages import ambiguous, noted, required
+from . import conversion, op_messages
 from .op_request import ArrayType, DestinationType, NumberType, Request
 
 #: Place and element order of a tile: loc, blayout, slayout, fractal.
@@ -72,7 +71,7 @@ def resolve(request: Request) -> Typed:
     legal = [t for t in tried if not t.errors]
     if not legal:
         best = min(tried, key=lambda t: len(t.errors))
-        raise VerifyError([noted(d, request, best.op) for d in best.errors])
+        raise VerifyError([op_messages.noted(d, request, best.op) for d in best.errors])
     return _chosen(request, legal)
 
 
@@ -92,7 +91,7 @@ def _chosen(request: Request, legal: Sequence[Typed]) -> Typed:
     if len({t.elements for t in clean}) == 1:
         legal = clean
     if len({t.outs for t in legal}) > 1:
-        raise ArgumentError(ambiguous(request, [t.op for t in legal]))
+        raise ArgumentError(op_messages.ambiguous(request, [t.op for t in legal]))
     return legal[0]
 
 
@@ -175,12 +174,12 @@ def _destination(
     if isinstance(given, ir.TileType | ArrayType):
         return [_tile_type(request, name, given, positions)]
     if operand.role == "inout":
-        raise ArgumentError(required(request, name, "reads"))
+        raise ArgumentError(op_messages.required(request, name, "reads"))
     types: list[ir.Type] = []
     for d in [given] if given is not None else _elements(request, operand, tiles):
         t = _new(request, operand, d, tiles, positions)
         if t is None:
-            raise ArgumentError(required(request, name, "size"))
+            raise ArgumentError(op_messages.required(request, name, "size"))
         types.append(t)
     return types
 

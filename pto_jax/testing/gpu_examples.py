@@ -12,8 +12,7 @@ from ..api import load
 from ..examples import EXAMPLES, Example
 from ..lowering.numerics import Numerics
 from ..runtime.kernel import compile
-from . import gpu_limits
-from .gpu_program import read
+from . import gpu_limits, gpu_program
 from .gpu_target import Code, Compiler
 
 #: Elements of the batch that an example is compiled for.
@@ -80,7 +79,7 @@ def examine(target: str, compiler: Compiler, name: str) -> ExampleCode:
         line = (str(error).splitlines() or [""])[0]
         return ExampleCode(name, target, example.grid, error=f"{type(error).__name__}: {line}")
     exact = codes["exact"]
-    launches: dict[Numerics, int] = {n: read(code.hlo).launches() for n, code in codes.items()}
+    launches: dict[Numerics, int] = {n: gpu_program.read(code.hlo).launches() for n, code in codes.items()}
     return ExampleCode(name, target, example.grid, launches, exact.scratch, exact.arguments)
 
 

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from .. import ir
-from . import format_items
+from . import dictionaries, format_items, scope
 from .attributes import enumeration, event
-from .dictionaries import Places
 from .formats import OPERAND_TYPES, PREDICATES, Format
 from .lexer import Cursor
 from .names import suggestion
 from .reader import Reader
-from .scope import Mention
 from .tokens import PUNCTUATION, Kind
 
 _IMPLIED = {"i64": ir.ScalarType(ir.I64), "i1": ir.ScalarType(ir.I1), "index": ir.ScalarType(ir.INDEX)}
@@ -23,14 +21,14 @@ _IMPLIED = {"i64": ir.ScalarType(ir.I64), "i1": ir.ScalarType(ir.I1), "index": i
 class _Draft:
     """What has been read of an operation."""
 
-    groups: dict[str, list[Mention]] = field(default_factory=dict)
+    groups: dict[str, list[scope.Mention]] = field(default_factory=dict)
     types: dict[str, list[ir.Type]] = field(default_factory=dict)
     attributes: dict[str, ir.AttrValue] = field(default_factory=dict)
-    places: Places = field(default_factory=dict)
+    places: dictionaries.Places = field(default_factory=dict)
     implied: str = ""
 
 
-def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int) -> ir.Op:
+def read_custom(reader: Reader, fmt: Format, results: list[scope.Mention], start: int) -> ir.Op:
     """Read the operation whose name has just been passed."""
     draft = _Draft()
     for item in fmt.items:
@@ -61,7 +59,7 @@ def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int)
 
 
 def _results(
-    reader: Reader, fmt: Format, results: list[Mention], draft: _Draft, ins: list[ir.Value], start: int
+    reader: Reader, fmt: Format, results: list[scope.Mention], draft: _Draft, ins: list[ir.Value], start: int
 ) -> tuple[ir.Value, ...]:
     c = reader.cursor
     if len(results) > fmt.results or (fmt.results > 1 and len(results) == 1):

@@ -9,11 +9,8 @@ from typing import Literal
 
 from .. import ir
 from ..isa.history import said, unwritten
-from .branches import block_heads, branch_text
+from . import branches, dictionaries, formats, names
 from .custom_text import custom_text
-from .dictionaries import print_attributes, print_float, print_symbol
-from .formats import TWO_SPELLINGS, Format, find_format
-from .names import trailing
 from .tile_text import Spelling, print_binding, spelling, tile_lines
 from .type_text import Style, print_type, print_types
 
@@ -34,13 +31,13 @@ class Printer:
         """The program's text, every line ended by a newline."""
         lines: list[str] = []
         language = self._language()
-        attributes = print_attributes((*self.program.attributes, *language))
+        attributes = dictionaries.print_attributes((*self.program.attributes, *language))
         module = bool(attributes) if self.program.fragment else self.program.has_module or bool(language)
         if module:
             lines.append("module" + (f" attributes{attributes}" if attributes else "") + " {")
         indent = _INDENT if module else ""
         for number, child in enumerate(self.program.children):
-            said = print_attributes(child)
+            said = dictionaries.print_attributes(child)
             lines.append(f"{indent}module" + (f" attributes{said}" if said else "") + " {")
             lines += self._functions(indent + _INDENT, number)
             lines.append(indent + "}")
@@ -74,9 +71,9 @@ class Printer:
             results = f" -> {print_type(f.results[0])}"
         elif f.results:
             results = f" -> ({print_types(list(f.results))})"
-        attributes = print_attributes(f.attributes)
+        attributes = dictionaries.print_attributes(f.attributes)
         attributes = f" attributes{attributes}" if attributes else ""
-        head = f"{indent}func.func {private}{print_symbol(f.name)}({args}){results}{attributes}"
+        head = f"{indent}func.func {private}{dictionaries.print_symbol(f.name)}({args}){results}{attributes}"
         if f.external:
             yield head
             return
@@ -113,7 +110,7 @@ class Printer:
                 yield from self._alternatives(op, indent, binding)
             case "call":
                 callee = op.attrs["callee"]
-                name = print_symbol(getattr(callee, "name", ""))
+                name = dictionaries.print_symbol(getattr(callee, "name", ""))
                 args = ", ".join(map(str, op.ins))
                 types = f"({_types_of(op.ins)}) -> ({_types_of(op.results)})"
                 yield f"{indent}{binding}func.call {name}({args}) : {types}"
@@ -131,14 +128,14 @@ class Printer:
         style: Style = "long"
         if self.form in ("as", "ssa") or (self.form is None and op.form in ("as", "as_dst", "ssa")):
             style = "short"
-        fmt = find_format(op.name)
+        fmt = formats.find_format(op.name)
         if fmt is not None and op.form == "custom" and _has_parts(op, fmt):
             yield binding + custom_text(op, fmt, style)
             return
         yield from tile_lines(op, self._spelling(op, top=top), style, fragment=self.program.fragment)
 
     def _spelling(self, op: ir.Op, *, top: bool) -> Spelling:
-        if find_format(op.name) is not None and op.name not in TWO_SPELLINGS:
+        if formats.find_format(op.name) is not None and op.name not in formats.TWO_SPELLINGS:
             return Spelling("dps")
         if self.form is None or self.form == "dps":
             return spelling(op, self.form, fragment=self.program.fragment)
@@ -147,7 +144,7 @@ class Printer:
             and top
             and op.outs
             and not op.results
-            and trailing(op.name) is None
+            and names.trailing(op.name) is None
             and not {v.name for v in op.outs} & (self._mentioned | {v.name for v in op.ins})
         )
         if can_bind:
@@ -180,12 +177,12 @@ class Printer:
             case "yield":
                 yield f"{indent}pto.yield({', '.join(map(str, op.ins))}) : ({_types_of(op.ins)}) -> ()"
             case "cf.graph":
-                for head, block in block_heads(op):
+                for head, block in branches.block_heads(op):
                     if head:
                         yield indent.removesuffix(_INDENT) + head
                     yield from self._ops(block.ops, indent)
             case _:
-                yield indent + branch_text(op)
+                yield indent + branches.branch_text(op)
 
     def _alternatives(self, op: ir.Op, indent: str, binding: str) -> Iterator[str]:
         arrow = f" -> ({_types_of(op.results)})" if op.results else ""
@@ -202,9 +199,9 @@ class Printer:
             yield indent + "}"
 
 
-def _has_parts(op: ir.Op, fmt: Format) -> bool:
+def _has_parts(op: ir.Op, fmt: formats.Format) -> bool:
     """Whether an operation has the parts of its syntax; those with two spellings may have none."""
-    if fmt.name not in TWO_SPELLINGS:
+    if fmt.name not in formats.TWO_SPELLINGS:
         return True
     return bool(op.outs) == bool(fmt.outs) and (bool(op.groups) or not fmt.grouped)
 
@@ -240,7 +237,7 @@ def _number(value: object, t: ir.Type) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return _bits(value, t)
     if isinstance(value, float):
-        return print_float(value)
+        return dictionaries.print_float(value)
     return str(int(value)) if isinstance(value, int) else str(value)
 
 

@@ -7,11 +7,10 @@ from abc import ABC, abstractmethod
 from .. import ir
 from ..errors import Span
 from ..isa.history import said, unwritten
-from .dictionaries import DictionaryReader
+from . import dictionaries, types
 from .lexer import Cursor
 from .scope import Mention, Scopes
 from .tokens import Kind
-from .types import TypeReader
 
 
 class Reader(ABC):
@@ -26,8 +25,8 @@ class Reader(ABC):
         self.language: ir.Language = language or ir.PRESENT
         self._unwritten = unwritten(self.language)
         self.cursor: Cursor = Cursor(text, file)
-        self.types: TypeReader = TypeReader(self.cursor)
-        self.attributes: DictionaryReader = DictionaryReader(self.types)
+        self.types: types.TypeReader = types.TypeReader(self.cursor)
+        self.attributes: dictionaries.DictionaryReader = dictionaries.DictionaryReader(self.types)
         self.scopes: Scopes = Scopes(self.cursor, open_names=True)
         self._unused = 0
         #: How many arguments without a name the function has so far.

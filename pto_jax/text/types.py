@@ -11,8 +11,7 @@ from collections.abc import Callable
 from functools import cache
 
 from .. import ir
-from . import attributes, conv_type, lexer, micro, names, shapes
-from .tile_type import TILE_NAMES, read_tile_body
+from . import attributes, conv_type, lexer, micro, names, shapes, tile_type
 from .tokens import CLOSING, Kind
 
 MAX_RANK = 5
@@ -103,7 +102,7 @@ class TypeReader(shapes.ShapeReader):
         if c.kind is not Kind.EXCLAMATION_IDENT and c.kind is not Kind.BARE_IDENT:
             c.unexpected("a type")
         name = c.text.removeprefix("!").removeprefix("pto.")
-        known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", conv_type.CONV_NAME, *_LOCAL)
+        known = (*tile_type.TILE_NAMES, *VIEWS, *OPAQUE, "ptr", conv_type.CONV_NAME, *_LOCAL)
         if c.text.startswith("!pto.") and (element := ir.find_dtype(name)) is not None:
             c.advance()
             return ir.ScalarType(self.counted("!pto.", element))
@@ -122,8 +121,8 @@ class TypeReader(shapes.ShapeReader):
         if (left_open := self._left_open(name, start)) is not None:
             return left_open
         found: ir.Type
-        if name in TILE_NAMES:
-            found = read_tile_body(self, name, start)
+        if name in tile_type.TILE_NAMES:
+            found = tile_type.read_tile_body(self, name, start)
         elif name == "ptr":
             found = self._pointer()
         elif name in _LOCAL:
@@ -141,7 +140,7 @@ class TypeReader(shapes.ShapeReader):
     def _left_open(self, name: str, start: int) -> ir.UnknownType | None:
         """A type whose parameters a page leaves open: ``<...>``, ``<T, R, C>``, ``<MxNxdtype>``."""
         c = self.cursor
-        if name in TILE_NAMES and (letters := _OPEN_TILE.match(c.source, c.start)) is not None:
+        if name in tile_type.TILE_NAMES and (letters := _OPEN_TILE.match(c.source, c.start)) is not None:
             c.seek(letters.end())
             return ir.UnknownType(f"!pto.{name}<T, R, C>", "tile")
         is_open = c.kind is Kind.ELLIPSIS or (c.kind is Kind.BARE_IDENT and _OPEN_DIMS.fullmatch(c.text))
@@ -150,7 +149,7 @@ class TypeReader(shapes.ShapeReader):
         c.advance()
         c.expect(Kind.GREATER)
         text = "".join(c.source[start : c.last_end].split())
-        return ir.UnknownType("!" + text.removeprefix("!"), "tile" if name in TILE_NAMES else "any")
+        return ir.UnknownType("!" + text.removeprefix("!"), "tile" if name in tile_type.TILE_NAMES else "any")
 
     def _elided(self) -> ir.Type:
         """``<loc=vec, ...>`` or ``<f32>``: a tile or a pointer without its name in front."""
@@ -161,7 +160,7 @@ class TypeReader(shapes.ShapeReader):
         if c.kind is Kind.BARE_IDENT and c.peek()[0] is Kind.GREATER:
             found = self._pointer()
         else:
-            found = read_tile_body(self, "tile_buf", start)
+            found = tile_type.read_tile_body(self, "tile_buf", start)
         c.close(Kind.GREATER, start)
         return found
 
@@ -188,7 +187,7 @@ class TypeReader(shapes.ShapeReader):
             slot = self.read()
             c.expect(Kind.COMMA, "before count=2")
         else:
-            slot = read_tile_body(self, MULTI, start, last="count")
+            slot = tile_type.read_tile_body(self, MULTI, start, last="count")
         if not isinstance(slot, ir.TileType):
             c.fail_since(start, f"found slots of type {slot}; allowed: a tile")
         c.expect_word("count")

@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 from .. import ir, isa
 from ..errors import FileError
-from ..isa.sync_config import TALIAS
-from ..isa.views import MAKE_TENSOR_VIEW, PARTITION_VIEW
+from ..isa import sync_config, views
 from ..oracle.memory import pad_word
 from .manifest import Case, GmOperand, OtherOperand, ScalarOperand, TileOperand, VectorOperand
 
@@ -111,7 +110,7 @@ def case_program(case: Case) -> ir.Program:
         if not isinstance(rows, int) or not isinstance(cols, int):
             raise FileError(f"{case.file}: case {case.id}: src_v_row and src_v_col are not given")
         source = ir.Value("src", operand.type.with_valid(rows, cols))
-        ops.append(ir.Op(TALIAS, ins=(handle,), results=(source,)))
+        ops.append(ir.Op(sync_config.TALIAS, ins=(handle,), results=(source,)))
         return source
 
     in_values = tuple(alias(o) for o in ins)
@@ -292,7 +291,7 @@ def _view_ops(operand: GmOperand, pointer: ir.Value) -> tuple[list[ir.Op], ir.Va
     tensor = ir.Value(f"{operand.name}_tensor", ir.TensorViewType(operand.shape, operand.dtype))
     ops.append(
         ir.Op(
-            MAKE_TENSOR_VIEW,
+            views.MAKE_TENSOR_VIEW,
             ins=(pointer, *shape, *strides),
             results=(tensor,),
             attributes=ir.attrs(layout=operand.layout),
@@ -302,7 +301,7 @@ def _view_ops(operand: GmOperand, pointer: ir.Value) -> tuple[list[ir.Op], ir.Va
     view = ir.Value(f"{operand.name}_view", ir.PartitionViewType(operand.shape, operand.dtype))
     ops.append(
         ir.Op(
-            PARTITION_VIEW,
+            views.PARTITION_VIEW,
             ins=(tensor, *zeros, *shape),
             results=(view,),
             groups=(("view", 1), ("offsets", rank), ("sizes", rank)),

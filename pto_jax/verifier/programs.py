@@ -18,8 +18,7 @@ from ..isa.effects import aliased, placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
-from . import control_flow, handles, instructions, pipes, scalars
-from .functions import BINDING, call_findings, callees, function_findings, return_findings, same_use
+from . import control_flow, functions, handles, instructions, pipes, scalars
 from .hazards import hazards, is_hand_synchronised
 from .overlaps import Place, Reserved, in_reserved, overlaps, shared_bytes
 
@@ -98,7 +97,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
             for function in program.functions:
                 _check_reserved(function, checkers, sink)
         for finding in (
-            *function_findings(program, build.level, build.auto_sync),
+            *functions.function_findings(program, build.level, build.auto_sync),
             *handles.handle_findings(resolved),
             *pipes.pipe_findings(program, profile),
             *_hazards(resolved, build),
@@ -169,7 +168,7 @@ def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Si
         name = pending.pop()
         if name in checkers and name not in names:
             names[name] = None
-            pending += [callee for callee, _ in callees(checkers[name].function)]
+            pending += [callee for callee, _ in functions.callees(checkers[name].function)]
     seen = [checkers[n] for n in names]
     reserved = [r for c in seen for r in c.reserved]
     if reserved:
@@ -287,10 +286,10 @@ class _Checker:
             for finding in control_flow.block_findings(op):
                 self.sink.add(finding)
         elif op.name == "call":
-            for finding in call_findings(self.program, op):
+            for finding in functions.call_findings(self.program, op):
                 self.report(finding)
         elif op.name == "return":
-            for finding in return_findings(self.program, self.function, op):
+            for finding in functions.return_findings(self.program, self.function, op):
                 self.report(finding)
         elif structural_traits(op.name) is None:
             self.report(unsupported(op))
@@ -315,7 +314,7 @@ class _Checker:
         where = value.span or op.span
         if known is None:
             self.error(f"{value} is not defined here", where, op.name, "defined")
-        elif not same_use(known, value.type):
+        elif not functions.same_use(known, value.type):
             self.error(f"{value} is used as {value.type} but defined as {known}", where, op.name, "defined")
 
     def redefined(self, value: Value, op: Op) -> None:
@@ -328,4 +327,4 @@ class _Checker:
 def _makes(op: Op) -> bool:
     """Whether an operation makes a tile: it allocates one, or binds its destination as a result."""
     placement = traits_of(op).placement
-    return (placement is not None and placement.allocates) or op.form in BINDING
+    return (placement is not None and placement.allocates) or op.form in functions.BINDING

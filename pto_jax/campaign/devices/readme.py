@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from ... import __version__
 from ...generate.programs import Case
 from ...profiles import PROFILES
-from ..cpp import build
-from ..cpp.writer import Mode
+from ..cpp import build, writer
 from .expectation import Expectation
 
 _WIDTH = 100
@@ -49,7 +48,7 @@ def readme(
     expected: Expectation,
     simulator: Expectation | str | None,
     differences: Sequence[str],
-    mode: Mode | None,
+    mode: writer.Mode | None,
 ) -> str:
     """The text of a case's README.
 
@@ -63,7 +62,7 @@ def readme(
     return "".join(parts)
 
 
-def _files(case: Case, simulator: Expectation | str | None, mode: Mode | None) -> str:
+def _files(case: Case, simulator: Expectation | str | None, mode: writer.Mode | None) -> str:
     cpp = f"{build.SUPPORT}/        a header that its compiler may lack\n"
     other = "cpu_sim/        expected and mask, raw and .npz, of the CPU simulator\n"
     return _FILES.format(

@@ -18,10 +18,9 @@ from ...profiles import CPU_SIM
 from ...sanitizer.machine import Contents, ShadowMachine
 from ...sanitizer.report import Findings, Sink
 from ...sanitizer.shadow import ShadowBuffer, all_bits
-from ...vectors.compare import compare_words
+from ...vectors import compare, manifest
 from ...vectors.exclusions_programs import PROGRAM_EXCLUSIONS, ProgramExclusion
 from ...vectors.executed import Executed
-from ...vectors.manifest import Rule
 
 
 class Tracked(ShadowMachine):
@@ -217,4 +216,4 @@ def _destinations(execution: Execution) -> list[TileRef | View]:
 
 
 def _different(d: DType, a: Array, b: Array) -> int:
-    return compare_words("", d, a, b, Rule(0)).different
+    return compare.compare_words("", d, a, b, manifest.Rule(0)).different

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...generate.programs import Case
-from ..comparison import Outcome
-from ..recorder import Record
+from .. import comparison, recorder
 from .batch import Batch, Failure, joined
 from .messages import Note
 
@@ -47,7 +46,7 @@ class Executor(ABC):
 Beat = Callable[[int], None]
 
 
-def failure(outcome: Outcome, record: Record) -> Failure:
+def failure(outcome: comparison.Outcome, record: recorder.Record) -> Failure:
     """The row of an outcome and of what its recorder kept."""
     case = outcome.case
     return Failure(
@@ -67,7 +66,7 @@ def _origin(case: Case) -> dict[str, Any]:
     return {"origin": "; ".join(case.origin)} if case.origin else {}
 
 
-def _detail(outcome: Outcome) -> dict[str, Any]:
+def _detail(outcome: comparison.Outcome) -> dict[str, Any]:
     mismatch = outcome.mismatch
     if mismatch is None:
         return {}

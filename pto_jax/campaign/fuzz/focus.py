@@ -22,8 +22,7 @@ from ...generate.selection import catalogue, select
 from ...generate.values import RECIPES
 from ...ir import TILE_DTYPES
 from ...isa.declare import InstructionClass
-from ...lockstep import opcodes as lockstep
-from ...lockstep.table import REGIONS as LOCKSTEP_REGIONS
+from ...lockstep import opcodes as lockstep, table
 from ...profiles import PROFILE_NAMES, ProfileName
 from ...text.names import canonical, suggestion
 from .coverage import REGIONS
@@ -84,7 +83,7 @@ class Focus:
 
     def in_lockstep(self, profiles: Sequence[ProfileName]) -> bool:
         """Whether programs that are made as arrays can follow it."""
-        if self.layouts or self.values or self.weights or not set(self.regions) <= set(LOCKSTEP_REGIONS):
+        if self.layouts or self.values or self.weights or not set(self.regions) <= set(table.REGIONS):
             return False
         return any(
             not self.only or set(self.only) <= set(lockstep.names(p)) for p in profiles or PROFILE_NAMES

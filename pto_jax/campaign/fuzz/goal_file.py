@@ -33,9 +33,7 @@ from typing import Any, NoReturn
 from ... import isa
 from ...errors import ArgumentError
 from ...files import read_text
-from ...generate.legal import suits
-from ...generate.options import LAYOUT_NAMES, STRAIGHT, layout_name
-from ...generate.selection import catalogue
+from ...generate import legal, options, selection
 from ...ir import TILE_DTYPES, TileType
 from ...isa.samples.operations import Sample
 from ...profiles import PROFILE_NAMES, ProfileName, profile as find_profile
@@ -200,7 +198,7 @@ class _Entry:
         """Raise ArgumentError for what is a value of no instruction."""
         allowed: Collection[str] = {
             "type": [d.name for d in TILE_DTYPES],
-            "layout": LAYOUT_NAMES,
+            "layout": options.LAYOUT_NAMES,
             "region": REGIONS,
             "control": CONTROLS,
         }.get(part, ())
@@ -249,7 +247,7 @@ def _declared(part: str, name: str, profiles: tuple[ProfileName, ...]) -> tuple[
 def _kinds(name: str, profile: ProfileName) -> Mapping[tuple[str, str, str], tuple[Sample, ...]]:
     """The samples of an instruction by element type, layout and operands, as cells of coverage name them."""
     found: dict[tuple[str, str, str], list[Sample]] = {}
-    for sample in catalogue(profile, STRAIGHT.elements).get(name, ()):
+    for sample in selection.catalogue(profile, options.STRAIGHT.elements).get(name, ()):
         found.setdefault(_kind(sample), []).append(sample)
     return {kind: tuple(samples) for kind, samples in found.items()}
 
@@ -259,7 +257,7 @@ def _kind(sample: Sample) -> tuple[str, str, str]:
     written = [o.name for o in instruction.destinations if o.name in sample.types]
     types = [sample.types[n] for n in (*written, *sample.form)]
     element = next((d.name for t in types if (d := getattr(t, "dtype", None)) is not None), "-")
-    layout = next((layout_name(t) for t in types if isinstance(t, TileType)), "-")
+    layout = next((options.layout_name(t) for t in types if isinstance(t, TileType)), "-")
     return element, layout, operands_part(instruction, sample.types)
 
 
@@ -285,4 +283,4 @@ def _takes(samples: Sequence[Sample], attribute: str, profile: ProfileName) -> b
     if member is None:
         return False
     where = find_profile(profile)
-    return any(suits(s, s.types, {**s.attrs, key: member}, {}, where) != "illegal" for s in samples)
+    return any(legal.suits(s, s.types, {**s.attrs, key: member}, {}, where) != "illegal" for s in samples)

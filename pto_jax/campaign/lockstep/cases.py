@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from ...generate.programs import Case
 from ...generate.state import Input
 from ...ir import FRAGMENT, Function, Op, Program, Region, ScalarType, TileType, Value, attrs
-from ...lockstep import values
+from ...lockstep import programs, values
 from ...lockstep.opcodes import Opcode
-from ...lockstep.programs import STEPS, VERSION, Drawn, contents, draw
 from ...lockstep.table import Table
 from ...lowering.lockstep import words_needed
 from ...profiles import profile as find_profile
@@ -29,7 +28,7 @@ _STATEMENTS = 1 << 14
 def case_id(table: Table, seed: int, index: int) -> str:
     """What identifies a program: a hash of table, seed, index and generator version."""
     opcodes = _digest(table)
-    named = f"{table.profile}:{table.rows}x{table.cols}:{opcodes}:{seed}:{index}:{VERSION}"
+    named = f"{table.profile}:{table.rows}x{table.cols}:{opcodes}:{seed}:{index}:{programs.VERSION}"
     return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
@@ -46,11 +45,11 @@ def decode(table: Table, seed: int, index: int) -> Case:
     >>> len(list(case.program.walk())), case.profile.name
     (20, 'a5')
     """
-    drawn = draw(np, table, values.origin(seed), np.array([index], np.uint64), STEPS)
-    return as_case(table, seed, index, drawn, contents(table, pool_of(table, seed), drawn)[0])
+    drawn = programs.draw(np, table, values.origin(seed), np.array([index], np.uint64), programs.STEPS)
+    return as_case(table, seed, index, drawn, programs.contents(table, pool_of(table, seed), drawn)[0])
 
 
-def as_case(table: Table, seed: int, index: int, drawn: Drawn, words: NDArray[np.uint32]) -> Case:
+def as_case(table: Table, seed: int, index: int, drawn: programs.Drawn, words: NDArray[np.uint32]) -> Case:
     """The only program of ``drawn`` as a case.
 
     ``words`` uint32 [registers, words] are what its registers start with.
@@ -77,7 +76,7 @@ class Decoder:
         self._statements: dict[tuple[int, ...], _Statement] = {}
         self._of: dict[int, _Statement] = {}
 
-    def case(self, seed: int, index: int, drawn: Drawn, words: NDArray[np.uint32]) -> Case:
+    def case(self, seed: int, index: int, drawn: programs.Drawn, words: NDArray[np.uint32]) -> Case:
         """The only program of ``drawn``, whose registers start with ``words``, as a fragment."""
         opcodes, slots, scalars, sizes = (a[0].tolist() for a in drawn.programs)
         inputs: dict[str, Input] = {}

@@ -8,14 +8,13 @@ from dataclasses import replace
 from ... import isa
 from ...generate.programs import Case
 from ...ir import Attrs, Op
-from .edits import everywhere
-from .recording import number
+from . import edits, recording
 from .search import Search
 
 
 def shrink_attributes(search: Search) -> None:
     """Leave attributes of instructions out: all of an operation's, else one after another."""
-    for at in [number(op) for op in search.case.program.walk()]:
+    for at in [recording.number(op) for op in search.case.program.walk()]:
         keys = _optional(search.case, at)
         if len(keys) > 1 and search.attempt(_without(search.case, at, keys)):
             continue
@@ -24,7 +23,7 @@ def shrink_attributes(search: Search) -> None:
 
 
 def _optional(case: Case, at: int) -> tuple[str, ...]:
-    op = next((op for op in case.program.walk() if number(op) == at), None)
+    op = next((op for op in case.program.walk() if recording.number(op) == at), None)
     instruction = isa.find(op.name) if op is not None else None
     if op is None or instruction is None or instruction.syntax != "tile":
         return ()
@@ -34,9 +33,9 @@ def _optional(case: Case, at: int) -> tuple[str, ...]:
 def _without(case: Case, at: int, keys: Collection[str]) -> Case:
     def one(op: Op) -> tuple[Op]:
         left = tuple((k, v) for k, v in op.attributes if k not in keys)
-        return (replace(op, attributes=left) if number(op) == at else op,)
+        return (replace(op, attributes=left) if recording.number(op) == at else op,)
 
-    return everywhere(case, one)
+    return edits.everywhere(case, one)
 
 
 def relevant(op: Op) -> Attrs:

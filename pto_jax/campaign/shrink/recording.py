@@ -26,9 +26,8 @@ from ...generate.state import Input
 from ...interpreter import Execution, Operand, Scope, TileRef, View
 from ...interpreter.interpreter import needs_rule
 from ...isa.effects import traits_of
-from ...oracle.machine import ReferenceMachine
+from ...oracle import machine, storage
 from ...oracle.step import Policy, scalar_word
-from ...oracle.storage import Buffer, Place, Window, read_words
 from ..targets import Oracle
 
 #: Executions of one operation that are kept, and bytes of operands that are kept in all.
@@ -37,7 +36,7 @@ MAX_BYTES = 1 << 28
 #: Operations that a smaller case may execute.
 MAX_OPERATIONS = 20_000
 #: A buffer of tile memory, or the name of one of global memory.
-Key: TypeAlias = Buffer | str
+Key: TypeAlias = storage.Buffer | str
 Values: TypeAlias = tuple[Input | None, ...]
 
 
@@ -112,7 +111,7 @@ def record(case: Case) -> Recording:
     recording = Recording(case)
     watcher: list[_Watcher] = []
 
-    def make(*given: Any) -> ReferenceMachine:
+    def make(*given: Any) -> machine.ReferenceMachine:
         watcher.append(_Watcher(recording, *given))
         return watcher[0]
 
@@ -131,7 +130,7 @@ class _Endless(Exception):
     """More operations than a smaller case may execute."""
 
 
-class _Counting(ReferenceMachine):
+class _Counting(machine.ReferenceMachine):
     """Executes like its base, up to a number of operations."""
 
     executed = 0
@@ -159,7 +158,7 @@ def ends(case: Case) -> bool:
     return True
 
 
-class _Watcher(ReferenceMachine):
+class _Watcher(machine.ReferenceMachine):
     """Executes like its base, and keeps what operations find."""
 
     def __init__(self, recording: Recording, policy: Policy, buffers: Mapping[str, Any], steps: int) -> None:
@@ -276,15 +275,15 @@ def _view(value: ir.Value, view: View, buffers: Mapping[str, Any]) -> Input | No
     if at.min() < 0 or at.max() >= len(memory) * 8 // view.dtype.storage_bits:
         return None
     kind = ir.TensorViewType if isinstance(value.type, ir.TensorViewType) else ir.PartitionViewType
-    return Input(kind(shape, view.dtype), read_words(memory, at, view.dtype))
+    return Input(kind(shape, view.dtype), storage.read_words(memory, at, view.dtype))
 
 
 def _keys(operand: Operand) -> Iterator[Key]:
     if isinstance(operand, TileRef):
         place = operand.storage
-        while isinstance(place, Window):
+        while isinstance(place, storage.Window):
             place = place.tile.storage
-        if isinstance(place, Place):
+        if isinstance(place, storage.Place):
             yield place.buffer
     elif isinstance(getattr(operand, "buffer", None), str):
         yield operand.buffer

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import FileError
-from ...files.json import parse_json
-from ...files.read import read_text
+from ...files import json, read
 from ...ir import DType, Function, Program, PtrType
 from .cpp_values import Bytes, CType, Memory, Pointer
 
@@ -102,7 +101,7 @@ def raw_cases(root: str | Path) -> list[RawCase]:
 
 
 def _described(file: Path) -> Iterator[RawCase]:
-    content = parse_json(read_text(file), str(file))
+    content = json.parse_json(read.read_text(file), str(file))
     for number, entry in enumerate(content if isinstance(content, list) else [content]):
         default = file.parent.name if not isinstance(content, list) else f"{file.parent.name}_{number}"
         yield _case(file, entry, default)

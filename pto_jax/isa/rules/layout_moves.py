@@ -10,12 +10,11 @@ from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Finding, Instruction, Site
 from ..memory import MOVED
 from ..samples.operations import Sample
+from . import quantisation, typesets
 from .constraints import HARDWARE
 from .fixpipe import accumulator, boxed, ends, parameters, written
 from .forbid import Types, edit, forbid, retype
 from .irregular import sample
-from .quantisation import MOVED_PLAIN, MOVED_QUANTISED
-from .typesets import Rows
 
 _MAT, _VEC, _ACC = ir.Loc.MAT, ir.Loc.VEC, ir.Loc.ACC
 PATHS: Mapping[ProfileName, tuple[tuple[ir.Loc, ir.Loc], ...]] = {
@@ -36,7 +35,7 @@ PATHS: Mapping[ProfileName, tuple[tuple[ir.Loc, ir.Loc], ...]] = {
     ),
 }
 #: (destination, source) types of the bias buffer, which alone converts on the way in.
-_BIAS: Rows = (("i32", "i32"), ("f32", "f32"), ("f32", "f16"), ("f32", "bf16"))
+_BIAS: typesets.Rows = (("i32", "i32"), ("f32", "f32"), ("f32", "f16"), ("f32", "bf16"))
 _CUBE = ("i8", "hif8", "f8e5m2", "f8e4m3", "f16", "bf16", "f32", "f4e2m1x2", "f4e1m2x2")
 _CUBE_PATHS = ((_MAT, ir.Loc.LEFT), (_MAT, ir.Loc.RIGHT), (_VEC, _MAT))
 #: Bytes of which a row of the bias or scaling buffer is a multiple.
@@ -71,7 +70,7 @@ def equal_types(site: Site) -> Iterator[Finding]:
         )
 
 
-def _into(path: tuple[ir.Loc, ir.Loc], profile: Profile) -> Rows | None:
+def _into(path: tuple[ir.Loc, ir.Loc], profile: Profile) -> typesets.Rows | None:
     """(destination, source) types of a path into a small buffer; None where equal types are enough."""
     place = path[1]
     if place == ir.Loc.BIAS:
@@ -221,7 +220,7 @@ def _crossings(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
 def _conversions(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     hardware = profile.name != "cpu_sim"
     relu = {"reluPreMode": ir.ReluPreMode.NORMAL_RELU}
-    for d, s in MOVED_PLAIN.get(profile.name, (("f16", "f32"), ("bf16", "f32"), ("i32", "i32"))):
+    for d, s in quantisation.MOVED_PLAIN.get(profile.name, (("f16", "f32"), ("bf16", "f32"), ("i32", "i32"))):
         types: dict[str, ir.Type] = {"dst": boxed(d), "src": accumulator(s)}
         yield sample(instruction, ("src",), types, {} if d == "f16" else relu)
     if profile.name == "a5":
@@ -229,7 +228,7 @@ def _conversions(instruction: Instruction, profile: Profile) -> Iterator[Sample]
         mode = {"accToVecMode": ir.AccToVecMode.DUAL_MODE_SPLIT_M}
         yield sample(instruction, ("src",), types, {**relu, **mode})
     word = {"preQuantScalar": ir.ScalarType(ir.dtype("u64"))}
-    pairs = MOVED_QUANTISED[profile.name] if hardware else (("f16", "f32"),)
+    pairs = quantisation.MOVED_QUANTISED[profile.name] if hardware else (("f16", "f32"),)
     for index, (d, s) in enumerate(pairs):
         types = {"dst": boxed(d), "src": accumulator(s), **word}
         yield sample(instruction, ("src", "preQuantScalar"), types, relu if index % 2 else {})
