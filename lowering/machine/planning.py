@@ -13,10 +13,9 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pto_jax.errors import NotExecutableError
+from pto_jax import errors, profiles
 from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, abstract, launch
 from pto_jax.ir import INDEX, DType, GlobalLayout, Op, Program, TileType
-from pto_jax.profiles import Profile
 
 from ..memory_layouts import AXES, Window
 from . import ranges, storage
@@ -171,7 +170,7 @@ class Surveyor(abstract.AbstractMachine):
 
 
 @lru_cache(maxsize=1024)
-def plan(program: Program, entry: str, profile: Profile, grid: int = 1) -> storage.Plan:
+def plan(program: Program, entry: str, profile: profiles.Profile, grid: int = 1) -> storage.Plan:
     """The memory plan of a function executed on some blocks, which may take different paths.
 
     A program that execution will stop in is planned up to the place where it stops.
@@ -198,6 +197,6 @@ def offsets(program: Program, entry: str, grid: int = 1) -> Mapping[tuple[Key, s
 def _survey(program: Program, entry: str, grid: int) -> Surveyor:
     surveyor, function = Surveyor(), program.function(entry)
     assert function is not None, entry
-    with suppress(NotExecutableError):
+    with suppress(errors.NotExecutableError):
         launch(program, surveyor, function, [surveyor.argument(a) for a in function.args], grid=grid)
     return surveyor

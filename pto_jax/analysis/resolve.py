@@ -15,12 +15,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from .. import isa
-from ..errors import Diagnostic, VerifyError
+from .. import errors, isa, profiles
 from ..ir import Function, Op, Program, Value
 from ..isa.effects import accesses, written
 from ..isa.traits import Effect, Resource
-from ..profiles import Profile
 from . import provenance, type_inference
 from .facts import ANYWHERE, Entered, FunctionFacts, solve
 from .region_writes import RegionWrites, region_writes
@@ -40,7 +38,7 @@ class ResolvedOp(NamedTuple):
     op: Op
     instruction: isa.Instruction | None
     bound: isa.Bound | None
-    problems: tuple[Diagnostic, ...] = ()
+    problems: tuple[errors.Diagnostic, ...] = ()
 
     @property
     def values(self) -> Mapping[str, Value]:
@@ -50,7 +48,7 @@ class ResolvedOp(NamedTuple):
     def fitting(self) -> isa.Bound:
         """What the operands stand for; VerifyError naming what is accepted where they do not fit."""
         if self.bound is None:
-            raise VerifyError(self.problems)
+            raise errors.VerifyError(self.problems)
         return self.bound
 
     def accesses(self) -> Iterator[tuple[Effect, Value]]:
@@ -71,7 +69,7 @@ class ResolvedProgram:
     """
 
     program: Program
-    profile: Profile | None = None
+    profile: profiles.Profile | None = None
     #: Whether a type is left open that does not follow from others.
     is_open: bool = False
     _ops: dict[int, ResolvedOp] = field(default_factory=dict, repr=False)
@@ -82,7 +80,7 @@ class ResolvedProgram:
     _regions: dict[int, RegionWrites] = field(default_factory=dict, repr=False)
 
     @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
+    def diagnostics(self) -> tuple[errors.Diagnostic, ...]:
         """What is wrong with the operands of its instructions, in the order of the text."""
         return tuple(problem for op in self.program.walk() for problem in self.of(op).problems)
 
@@ -119,7 +117,7 @@ class ResolvedProgram:
         return known
 
 
-def resolve(program: Program, profile: Profile | None = None) -> ResolvedProgram:
+def resolve(program: Program, profile: profiles.Profile | None = None) -> ResolvedProgram:
     """What follows from the text of a program; computed once for as long as the program is in use.
 
     A profile decides on legality only, so that it may be left out where that is not asked.
@@ -134,7 +132,7 @@ def _resolved(op: Op) -> ResolvedOp:
         return ResolvedOp(op, None, None)
     try:
         return ResolvedOp(op, instruction, isa.bind(instruction, op))
-    except VerifyError as error:
+    except errors.VerifyError as error:
         return ResolvedOp(op, instruction, None, tuple(error.diagnostics))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TypeVar
 
-from .. import ir
-from ..errors import ArgumentError, ParseError
+from .. import errors, ir
 from .places import fail
 
 E = TypeVar("E", bound=IntEnum)
@@ -54,7 +53,7 @@ def _parsed(text: str, what: str) -> ir.Type:
         t = TypeReader(cursor).read()
         if cursor.text:
             cursor.unexpected("the end of the type")
-    except ParseError as error:
+    except errors.ParseError as error:
         fail(f"{what}: found {text!r}, which is no type ({error.diagnostics[0].message})")
     return t
 
@@ -63,7 +62,7 @@ def element(given: str | ir.DType, what: str = "element type") -> ir.DType:
     """An element type by name; BuildError where there is none of the name."""
     try:
         return ir.dtype(given)
-    except ArgumentError as error:
+    except errors.ArgumentError as error:
         fail(f"{what}: {error}")
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .. import ir
+from .. import errors, ir
 from ..analysis.entries import fragment_outputs, select_entry
-from ..errors import PtoError
 from ..generate.options import Options
 from ..generate.programs import Case, case_id, generate
 from ..generate.state import Input
@@ -110,7 +109,7 @@ def kernel(seed: int, index: int, options: Options) -> Case:
             made = _as_built_kernel(case)
             if made is not None:
                 return replace(made, id=case_id(seed, index), index=index)
-    raise PtoError(f"index {index}: no program of these options is a function over pointers")
+    raise errors.PtoError(f"index {index}: no program of these options is a function over pointers")
 
 
 class _Unfit(Exception):
@@ -220,5 +219,5 @@ class _Maker:
 def _is_legal(case: Case, build: Build = _ANY) -> bool:
     try:
         return all(d.severity != "error" for d in verify_program(case.program, case.profile, build=build))
-    except PtoError:
+    except errors.PtoError:
         return False

@@ -18,10 +18,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .. import ir, isa
+from .. import errors, ir, isa
 from ..analysis.resolve import resolve
 from ..api import parse
-from ..errors import PtoError
 from ..generate.legal import legal
 from ..isa.declare import Instruction
 from ..profiles import Profile, ProfileName
@@ -66,7 +65,7 @@ def _tried(
     """A program with a mutation, and the change in words; None where it is not legal."""
     try:
         made = mutation(program, profile, rng)
-    except PtoError:
+    except errors.PtoError:
         return None
     return made if made is not None and _is_legal(made[0], profile) else None
 
@@ -76,7 +75,7 @@ def _is_legal(program: ir.Program, profile: Profile) -> bool:
     try:
         found = resolve(parse(str(program))).program
         findings = verify_program(found, profile)
-    except PtoError:
+    except errors.PtoError:
         return False
     return found == program and all(d.severity != "error" for d in findings)
 

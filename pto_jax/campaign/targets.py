@@ -9,17 +9,15 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from .. import oracle
+from .. import errors, oracle, profiles
 from ..analysis.provenance import GlobalTypes
 from ..analysis.resolve import resolve
-from ..errors import UndefinedDataError
 from ..generate.programs import Case
 from ..generate.state import Input
 from ..ir import ScalarType, TileType, VectorType, pack_pairs, unpack_pairs
 from ..lowering.numerics import Numerics
 from ..lowering.words import x64
 from ..oracle.machine import ReferenceMachine
-from ..profiles import ProfileName
 from ..runtime import interpret_trace, kernel as engine, state, tiles
 from ..sanitizer.sanitize import sanitize
 from .results import Output, Run, type_of
@@ -63,7 +61,7 @@ class BatchTarget(Target, Protocol):
 class Oracle:
     """The reference interpreter, on the case's profile or another one; ``machine`` makes what executes."""
 
-    profile: ProfileName | None = None
+    profile: profiles.ProfileName | None = None
     machine: Callable[..., ReferenceMachine] = ReferenceMachine
 
     @property
@@ -91,7 +89,7 @@ class Engine:
     """The engine in one mode, on the case's profile or another one."""
 
     mode: Mode = "eager"
-    profile: ProfileName | None = None
+    profile: profiles.ProfileName | None = None
     numerics: Numerics = "exact"
 
     @property
@@ -131,7 +129,7 @@ class Sanitizer:
     """
 
     strict: bool = False
-    profile: ProfileName | None = None
+    profile: profiles.ProfileName | None = None
 
     @property
     def name(self) -> str:
@@ -150,7 +148,7 @@ class Sanitizer:
             strict=self.strict,
         )
         if execution.diagnostics:
-            raise UndefinedDataError(execution.diagnostics)
+            raise errors.UndefinedDataError(execution.diagnostics)
         return Run(interpreter_outputs(case, execution.outputs))
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .. import isa
-from ..errors import ArgumentError
+from .. import errors, isa
 from ..isa import registry
 from ..isa.declare import Instruction
 from ..isa.semantics import REAL
@@ -39,7 +38,7 @@ def register(
     >>> unregister("tminus")
     """
     if shadow is None and not declaration.lane_wise:
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"{declaration.name}: no shadow rule; it may be left out where a lane of the destination comes "
             "from that lane of the sources (lanes='same')"
         )
@@ -59,7 +58,7 @@ def unregister(name: str) -> None:
     """
     if name not in registry.added():
         names = ", ".join(registry.added()) or "none"
-        raise ArgumentError(f"no added instruction is called {name!r}; added: {names}")
+        raise errors.ArgumentError(f"no added instruction is called {name!r}; added: {names}")
     registry.remove(name)
     REAL.pop(name, None)
     for table in _TABLES:

@@ -16,11 +16,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import errors, profiles
 from ..analysis.provenance import GlobalTypes
-from ..errors import PtoError
 from ..interpreter.launch import run_block
 from ..ir import Function, Program, ScalarType
-from ..profiles import ProfileName
 from .inputs import numbers
 from .tainted import FAR, Broken, Origins, TaintMachine, TooLong
 
@@ -86,7 +85,7 @@ class _Search:
 
     program: Program
     function: Function
-    profile: ProfileName
+    profile: profiles.ProfileName
     grid: int
     seed: int
     scalars: dict[str, int]
@@ -111,7 +110,7 @@ class _Search:
                     run_block(self.program, machine, self.function, operands, number, self.grid)
         except Broken as broken:
             return machine, broken
-        except (TooLong, PtoError):
+        except (TooLong, errors.PtoError):
             # What was seen so far is all that is known; execution says what is wrong.
             machine.unsized |= machine.reached.keys()
             self.whole = False
@@ -183,7 +182,7 @@ class _Search:
 def fit(
     program: Program,
     function: Function,
-    profile: ProfileName,
+    profile: profiles.ProfileName,
     scalars: Mapping[str, int],
     seed: int,
     grid: int = 1,

@@ -19,10 +19,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from .. import ir
+from .. import ir, profiles
 from ..isa import history, queries
 from ..isa.memory import TSTORE
-from ..profiles import Profile, profile as find_profile
 from . import buffers, control, core_bodies, cores as generate_cores, handles, memory, operations, sync, tiles
 from .legal import legal
 from .options import STRAIGHT, Options
@@ -42,7 +41,7 @@ class Case:
     id: str
     seed: int
     index: int
-    profile: Profile
+    profile: profiles.Profile
     program: ir.Program
     inputs: Mapping[str, Input]
     ulp: Mapping[str, int]
@@ -74,7 +73,7 @@ def cases(seed: int, count: int, options: Options = STRAIGHT, start: int = 0) ->
 
 def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0, index: int = 0) -> Case:
     """A case whose every choice comes from ``rng``."""
-    profile = find_profile(rng.choice(options.profiles))
+    profile = profiles.profile(rng.choice(options.profiles))
     cores = rng.random() < options.cores
     fragment = not cores and rng.random() >= options.functions
     state = State(rng, options, profile, fragment, operations.Scale.draw(rng, options))

@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
 
-from .. import isa
+from .. import isa, profiles
 from ..ir import MemRefType, PartitionViewType, ScalarType, TileType, VectorType
 from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample, legal_samples
-from ..profiles import Profile, ProfileName, profile as find_profile
 from . import defined, instructions, legal
 from .options import Options, layout_name
 
@@ -54,14 +53,14 @@ class Selection:
 
 
 @cache
-def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample, ...]]:
+def catalogue(profile: profiles.ProfileName, elements: int) -> Mapping[str, tuple[Sample, ...]]:
     """Samples of every executable instruction of a profile, small ones where there are any."""
     by_name = {}
     for name, instruction in isa.instructions().items():
         plain = instruction.syntax == "tile" and name not in instructions.APART
         if not instruction.executable or not (plain or name in instructions.SETTINGS):
             continue
-        where = find_profile(profile)
+        where = profiles.profile(profile)
         samples = [s for s in _in_all_forms(tuple(legal_samples(instruction, where)), where) if _usable(s)]
         small = [s for s in samples if _largest(s) <= elements]
         if samples:
@@ -69,7 +68,7 @@ def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample,
     return by_name
 
 
-def _in_all_forms(samples: tuple[Sample, ...], profile: Profile) -> Iterator[Sample]:
+def _in_all_forms(samples: tuple[Sample, ...], profile: profiles.Profile) -> Iterator[Sample]:
     """The samples, and each without its optional operands, in all forms that are declared or another has."""
     yield from samples
     seen = {(s.form, tuple(s.types.items()), tuple(s.attrs.items())) for s in samples}
@@ -98,7 +97,7 @@ def _largest(sample: Sample) -> int:
 
 
 @cache
-def select(profile: ProfileName, options: Options) -> Selection:
+def select(profile: profiles.ProfileName, options: Options) -> Selection:
     """What programs with some options have on a profile."""
     forms: dict[str, tuple[tuple[Sample, ...], ...]] = {}
     for name, samples in catalogue(profile, options.elements).items():

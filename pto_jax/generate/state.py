@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import ir
-from ..profiles import Profile
+from .. import ir, profiles
 from .legal import Sizes as Sizes
 from .operations import Scale
 from .options import Options
@@ -88,7 +87,7 @@ class State:
 
     rng: random.Random
     options: Options
-    profile: Profile
+    profile: profiles.Profile
     fragment: bool
     scale: Scale
     levels: list[Level] = field(default_factory=lambda: [Level()])

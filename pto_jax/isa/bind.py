@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .. import ir
-from ..errors import Diagnostic, VerifyError
+from .. import errors, ir
 from .declare import Instruction, Operand
 
 
@@ -60,7 +59,7 @@ def bind(instruction: Instruction, op: ir.Op) -> Bound:
         chosen, values = _by_position(instruction, op)
     destinations = _destinations(instruction, len(op.destinations))
     if chosen is None or destinations is None:
-        raise VerifyError(_mismatch(instruction, op))
+        raise errors.VerifyError(_mismatch(instruction, op))
     values.update(zip((o.name for o in destinations), op.destinations, strict=True))
     given: dict[str, ir.AttrValue] = {}
     for key, value in op.attributes:
@@ -100,10 +99,10 @@ def _by_group(instruction: Instruction, op: ir.Op) -> tuple[tuple[str, ...] | No
     return (tuple(values) if required <= set(values) else None), values
 
 
-def _mismatch(instruction: Instruction, op: ir.Op) -> Diagnostic:
+def _mismatch(instruction: Instruction, op: ir.Op) -> errors.Diagnostic:
     wanted = " or ".join(_describe(instruction, f) for f in instruction.forms)
     found = ", ".join(f"{v}: {v.type}" for v in op.ins)
-    return Diagnostic(
+    return errors.Diagnostic(
         "error",
         f"found {len(op.ins)} source operand(s) ({found}) and {len(op.destinations)} destination(s); "
         f"allowed: {wanted} with {len(instruction.destinations)} destination(s)",

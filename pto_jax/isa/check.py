@@ -7,9 +7,8 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import TypeAlias
 
-from .. import ir
+from .. import ir, profiles
 from ..errors import Diagnostic, Span, VerifyError
-from ..profiles import Profile
 from .bind import Bound, accepts, bind
 from .declare import Attribute, Constraint, Instruction, Operand, Site
 from .rules.constraints import element_type, size
@@ -40,7 +39,7 @@ _KINDS = {
 
 def check_op(
     op: ir.Op,
-    profile: Profile,
+    profile: profiles.Profile,
     *,
     valid: Mapping[str, Valid] = _NOTHING,
     constants: Mapping[str, int] = _NO_CONSTANTS,
@@ -100,7 +99,7 @@ def unsupported(op: ir.Op) -> Diagnostic:
 def build_site(
     bound: Bound,
     op: ir.Op,
-    profile: Profile,
+    profile: profiles.Profile,
     valid: Mapping[str, Valid] = _NOTHING,
     constants: Mapping[str, int] = _NO_CONSTANTS,
     shapes: Mapping[str, tuple[int | None, ...]] = _NO_SHAPES,
@@ -146,7 +145,7 @@ def _seen(operand: Operand, t: ir.Type) -> ir.Type | None:
     return t
 
 
-def run_time_rules(op: ir.Op, profile: Profile) -> tuple[Constraint, ...]:
+def run_time_rules(op: ir.Op, profile: profiles.Profile) -> tuple[Constraint, ...]:
     """The constraints an engine has to evaluate on run-time valid sizes.
 
     >>> from pto_jax.profiles import profile
@@ -163,7 +162,7 @@ def run_time_rules(op: ir.Op, profile: Profile) -> tuple[Constraint, ...]:
 
 
 def hidden_scratch(
-    op: ir.Op, profile: Profile, valid: Mapping[str, Valid] = _NOTHING, bound: Bound | None = None
+    op: ir.Op, profile: profiles.Profile, valid: Mapping[str, Valid] = _NOTHING, bound: Bound | None = None
 ) -> Scratch | None:
     """The byte range of the unified buffer that an operation overwrites without naming it.
 
@@ -268,7 +267,7 @@ def _operands(instruction: Instruction, bound: Bound, op: ir.Op) -> Iterator[Dia
         )
 
 
-def _types(bound: Bound, profile: Profile, op: ir.Op) -> Iterator[Diagnostic]:
+def _types(bound: Bound, profile: profiles.Profile, op: ir.Op) -> Iterator[Diagnostic]:
     seen: set[tuple[str, str]] = set()
     for name, value in bound.values.items():
         for finding in check_type(value.type, profile):

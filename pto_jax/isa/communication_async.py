@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .. import ir
-from ..profiles import Profile
+from .. import ir, profiles
 from .declare import Attribute, AttrMap, Constraint, Finding, Instruction, Operand, Site
 from .rules.communication import DIALECT, comm, engine, equal_elements, gm, staging
 from .rules.constraints import fixed_type, place, size
@@ -27,7 +26,7 @@ def _dims(t: ir.Type | None) -> tuple[int | None, ...] | None:
 def _flat(*names: str) -> Constraint:
     """Asynchronous copies move one run of elements whose number the types say."""
 
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: AttrMap, profile: profiles.Profile) -> bool:
         for name in names:
             t = types[name]
             if isinstance(t, ir.MemRefType | ir.TensorViewType | ir.PartitionViewType):

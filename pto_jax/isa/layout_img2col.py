@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from .. import ir
-from ..profiles import Profile
+from .. import ir, profiles
 from . import common, declare, memory_convolution, traits
 from .rules import constraints, extents, irregular, typesets
 from .rules.forbid import Types, edit, forbid, retile
@@ -97,7 +96,7 @@ def conversion(site: declare.Site) -> Iterator[declare.Finding]:
         yield "dst", f"dst is {'x'.join(map(str, dst.conv.shape))}; allowed for src {src}: {listed}"
 
 
-def converted(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
+def converted(instruction: declare.Instruction, profile: profiles.Profile) -> Iterator[Sample]:
     """A conversion of convolution tiles per pair of layouts, and per width of elements."""
     shapes = {
         (_G.NCHW, _G.NC1HWC0): (2, 11, 2, 3),
@@ -161,7 +160,7 @@ def weights(site: declare.Site) -> Iterator[declare.Finding]:
             yield name, f"{found}; allowed: a window within src"
 
 
-def weight_windows(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
+def weight_windows(instruction: declare.Instruction, profile: profiles.Profile) -> Iterator[Sample]:
     """Windows of weights, one per width of elements."""
     index: Types = {"indexRow": ir.ScalarType(ir.INDEX), "indexCol": ir.ScalarType(ir.INDEX)}
     for name, shape in (("f32", (4, 2, 16)), ("f16", (2, 1, 2, 32)), ("i8", (3, 2, 16))):
@@ -189,7 +188,7 @@ _TABLE: typesets.TypeTable = {
 }
 
 
-def _breaks_types(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
+def _breaks_types(types: Types, attrs: declare.AttrMap, profile: profiles.Profile) -> bool:
     other = ir.dtype("u8" if profile.name == "a2a3" else "f8e4m3")
     of_a_byte = [
         edit(n, lambda t: t.with_dtype(other) if t.dtype.bits == 8 else None) for n in ("dst", "src")
@@ -253,13 +252,13 @@ def _geometry(site: declare.Site) -> Iterator[declare.Finding]:
             yield "src", f"{found}; allowed: a filter no larger than the padded image"
 
 
-def _left(d: ir.DType, profile: Profile, v_row: int = 16, v_col: int = 32) -> ir.TileType:
+def _left(d: ir.DType, profile: profiles.Profile, v_row: int = 16, v_col: int = 32) -> ir.TileType:
     blayout = ir.BLayout.ROW_MAJOR if profile.name == "a2a3" else ir.BLayout.COL_MAJOR
     cols = -(-v_col // ir.block_channels(d)) * ir.block_channels(d)
     return ir.TileType(d, 16, cols, v_row, v_col, ir.Loc.LEFT, blayout, ir.SLayout.ROW_MAJOR)
 
 
-def _samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
+def _samples(instruction: declare.Instruction, profile: profiles.Profile) -> Iterator[Sample]:
     geometry = ir.Geometry(
         filter=(2, 3), stride=(1, 2), dilation=(2, 1), padding=(1, 0, 1, 2), pad_value=0x7F, channels=5
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .. import ir
-from ..profiles import PROFILE_NAMES, Profile
+from .. import ir, profiles
 from .assembly import Assembly
 from .changes import form
 from .common import SIMULATOR_VALUES, TYPES_BY_HEADER
@@ -67,7 +66,7 @@ _BEYOND = (
 )
 
 
-def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def _samples(instruction: Instruction, profile: profiles.Profile) -> Iterator[Sample]:
     """Every element type, each with other modes, and the shapes and types of indexes the profile has."""
     store = instruction.name == "mscatter"
     indices = INTS if profile.name == "cpu_sim" else ("i32", "u32")
@@ -89,13 +88,13 @@ def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         yield _sample(instruction, profile, "f32", {**often, "scatterAtomicOp": op}, "i32")
 
 
-def _combines(profile: Profile, op: ir.ScatterAtomicOp, name: str) -> bool:
+def _combines(profile: profiles.Profile, op: ir.ScatterAtomicOp, name: str) -> bool:
     legal = memory_indexed.ATOMIC.get(profile.name, {}).get(op)
     return legal is None or name in legal
 
 
 def _sample(
-    instruction: Instruction, profile: Profile, name: str, attrs: dict[str, ir.AttrValue], index: str
+    instruction: Instruction, profile: profiles.Profile, name: str, attrs: dict[str, ir.AttrValue], index: str
 ) -> Sample:
     data, d = ir.TileType(ir.dtype(name), 16, 32), ir.dtype(index)
     indexes = ir.TileType(d, 16, 32)
@@ -154,7 +153,7 @@ def _constraints(operands: tuple[Operand, ...], data: str, of: str) -> tuple[Con
         type_row(operands, ("T",), TYPES),
         fixed_type("indexes", INTS, ("cpu_sim",), SIMULATOR_VALUES),
         fixed_type("indexes", ("i32", "u32"), HARDWARE, HEADERS),
-        place(tuple(o for o in operands if o.name != "dst"), (ir.Loc.VEC,), PROFILE_NAMES),
+        place(tuple(o for o in operands if o.name != "dst"), (ir.Loc.VEC,), profiles.PROFILE_NAMES),
         *((memory_indexed.loaded_place(data, VIEW),) if data == "dst" else ()),
         memory_indexed.coalesce_given,
         memory_indexed.index_layout(data),

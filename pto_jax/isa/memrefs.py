@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from .. import ir
-from ..profiles import Profile
+from .. import ir, profiles
 from . import declare, traits, views
 from .rules import constraints, handles, tile_legality
 from .rules.forbid import Types, forbid, give, retype
@@ -19,7 +18,7 @@ _INDEX = ir.ScalarType(ir.INDEX)
 def _other_memref(name: str, change: Callable[[ir.MemRefType], ir.Type]) -> declare.Breaker:
     """The operand is another memref, where it is one."""
 
-    def breaks(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: declare.AttrMap, profile: profiles.Profile) -> bool:
         t = types[name]
         return isinstance(t, ir.MemRefType) and give(name, change(t))(types, attrs, profile)
 
@@ -77,7 +76,7 @@ def _recast(site: declare.Site) -> Iterator[declare.Finding]:
                 yield group, f"{group}[{i}] = {n}, the type says {w}; allowed: equal numbers"
 
 
-def _other_window(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
+def _other_window(types: Types, attrs: declare.AttrMap, profile: profiles.Profile) -> bool:
     t = types["result"]
     if isinstance(t, ir.PartitionViewType):
         types["result"] = replace(t, dims=(3, *t.dims[1:]))

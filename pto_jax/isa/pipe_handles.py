@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .. import ir
-from ..profiles import PROFILE_NAMES
+from .. import ir, profiles
 from . import assembly, changes, sync_config
 from .declare import Attribute, Decision, Instruction, Operand
 from .pipes import ACC, MAT, PIPE, SLOT, VEC
@@ -123,7 +122,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             constraints.place(
                 (pipes.tile_operand("tile"), pipes.tile_operand("result")),
                 (ir.Loc.VEC, ir.Loc.MAT, ir.Loc.CTRL),
-                PROFILE_NAMES,
+                profiles.PROFILE_NAMES,
             ),
             pipes.half_given("tile"),
         ),

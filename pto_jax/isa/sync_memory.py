@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 
-from .. import ir
-from ..profiles import Profile
+from .. import ir, profiles
 from . import sync_config, sync_handles
 from .changes import DIALECT, new
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
@@ -51,7 +50,7 @@ def flag_pipe(site: Site) -> Iterator[Finding]:
 
 
 def _flag_number(most: dict[str, int]) -> Constraint:
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: AttrMap, profile: profiles.Profile) -> bool:
         attrs["event"] = 32
         return "id" not in types
 

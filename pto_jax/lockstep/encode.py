@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import isa
+from .. import errors, isa
 from ..analysis.resolve import ResolvedProgram, resolve
-from ..errors import Diagnostic, NotExecutableError
 from ..generate.programs import Case
 from ..ir import DType, Op, ScalarType, TileType, Value
 from ..isa.views import ALLOC_TILE
@@ -79,10 +78,10 @@ def encode(case: Case) -> Encoded:
     )
 
 
-def _refused(op: Op | None, what: str) -> NotExecutableError:
+def _refused(op: Op | None, what: str) -> errors.NotExecutableError:
     message = f"found {what}; allowed in lockstep: instructions on whole tiles, one destination each"
-    return NotExecutableError(
-        Diagnostic("error", message, None if op is None else op.span, None if op is None else op.name)
+    return errors.NotExecutableError(
+        errors.Diagnostic("error", message, None if op is None else op.span, None if op is None else op.name)
     )
 
 

@@ -12,9 +12,8 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
-from .. import ops
+from .. import ops, profiles
 from ..errors import ArgumentError
-from ..profiles import ProfileName
 from . import gradients, scaling
 from .formats import GROUP, Block, Name as FormatName, Numerics, Settings, block_of, settings
 from .quantisation import Quantised, floats, lanewise, quantise, scale_of, single
@@ -28,7 +27,7 @@ def linear(
     bias: Any = None,
     *,
     format: FormatName = "int8",
-    profile: ProfileName | None = None,
+    profile: profiles.ProfileName | None = None,
     scale: Any = None,
     w_scale: Any = None,
     numerics: Numerics = "exact",

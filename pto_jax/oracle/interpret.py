@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import ir, launches
+from .. import ir, launches, profiles
 from ..analysis import parts, type_inference
 from ..analysis.entries import fragment_outputs, written_buffers
 from ..errors import ArgumentError, ExecutionError
 from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view
-from ..profiles import OutOfRegion, Profile, Subnormals, profile as profile_called, profile_of_program
 from . import storage
 from .machine import ReferenceMachine
 from .numbers import Array
@@ -48,10 +47,10 @@ def run(  # noqa: PLR0913 - keywords
     program: ir.Program,
     buffers: Mapping[str, Any] | Sequence[Any] = (),
     *,
-    profile: str | Profile | None = None,
+    profile: str | profiles.Profile | None = None,
     entry: str | None = None,
-    out_of_region: OutOfRegion | None = None,
-    subnormals: Subnormals = "keep",
+    out_of_region: profiles.OutOfRegion | None = None,
+    subnormals: profiles.Subnormals = "keep",
     grid: int = 1,
     partial_launch: bool = False,
     max_steps: int = 1_000_000,
@@ -66,7 +65,7 @@ def run(  # noqa: PLR0913 - keywords
     a ``partial_launch``. ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
     that executes, for callers that watch it.
     """
-    selected = profile_called(profile) if profile is not None else profile_of_program(program)
+    selected = profiles.profile(profile) if profile is not None else profiles.profile_of_program(program)
     region = out_of_region or selected.out_of_region
     if region not in ("ones", "backing"):
         raise ArgumentError(

@@ -12,13 +12,12 @@ import jax
 import numpy as np
 from jax import Array
 
-from .. import ir
+from .. import ir, profiles
 from ..analysis.entries import Argument
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
 from ..lowering import JaxMachine, Semantics, disjoint_parts, near, offsets, plan, varying_axes
 from ..lowering.machine.observed import ObservedMachine, Observer
 from ..lowering.words import from_words
-from ..profiles import Profile
 from . import conversion, tiles
 from .arguments import extents
 from .state import Report, State
@@ -40,7 +39,7 @@ class Executable(Protocol):
         """That function."""
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> profiles.Profile:
         """The hardware profile."""
 
     @property

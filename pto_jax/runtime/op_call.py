@@ -9,10 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import isa
+from .. import isa, profiles
 from ..errors import ArgumentError
 from ..ir import INDEX, TILE_DTYPES, AttrValue, DType, TileType, attrs, dtype as find_element, from_numpy
-from ..profiles import Profile
 from . import interchange, op_messages, op_request
 from .tiles import Tile
 
@@ -31,7 +30,7 @@ def request_of(
     sources: Sequence[Any],
     dst: Any,
     attributes: Mapping[str, Any],
-    profile: Profile,
+    profile: profiles.Profile,
 ) -> tuple[op_request.Request, dict[str, Any]]:
     """A call as far as types go, and its sources and destination tiles by name."""
     checked = attrs({_key(instruction, k): _member(instruction, k, v) for k, v in attributes.items()})

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 
-from .. import isa
-from ..errors import ArgumentError, VerifyError
+from .. import errors, isa
 from ..ir import INDEX, ScalarType, TileType, Type, attrs
 from ..isa.samples.operations import Sample, legal_samples
 from ..profiles import PROFILES, Profile
@@ -53,7 +52,7 @@ def _call(sample: Sample, profile: Profile) -> str | None:
         )
         try:
             legal = not resolve(request).errors
-        except (ArgumentError, VerifyError):
+        except (errors.ArgumentError, errors.VerifyError):
             continue
         if legal:
             options = [f"dst={text}"] if text else []

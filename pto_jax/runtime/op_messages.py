@@ -6,8 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .. import isa
-from ..errors import Diagnostic
+from .. import errors, isa
 from ..ir import F32, Op, TileType, element_order
 from ..isa.samples.operations import legal_samples
 from .op_request import ArrayType, Request
@@ -170,7 +169,7 @@ def ambiguous(request: Request, ops: Sequence[Op]) -> str:
     return f"{request.name}: dst= is required"
 
 
-def noted(d: Diagnostic, request: Request, op: Op) -> Diagnostic:
+def noted(d: errors.Diagnostic, request: Request, op: Op) -> errors.Diagnostic:
     """A finding about an operand whose type was left open, with how to give it."""
     arguments = {**dict(zip(request.form, request.sources, strict=True)), **dict(request.destinations)}
     types = {v.name: v.type for v in (*op.ins, *op.outs)}

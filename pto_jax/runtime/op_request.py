@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from .. import isa
+from .. import isa, profiles
 from ..ir import Attrs, DType, TileType
-from ..profiles import Profile
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Request:
     sources: tuple[SourceType, ...]
     destinations: tuple[tuple[str, DestinationType], ...]
     attributes: Attrs
-    profile: Profile
+    profile: profiles.Profile
 
     @cached_property
     def instruction(self) -> isa.Instruction:

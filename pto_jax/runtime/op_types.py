@@ -14,12 +14,11 @@ from functools import cache, cached_property, lru_cache
 from itertools import product
 from typing import TypeAlias
 
-from .. import ir, isa
+from .. import ir, isa, profiles
 from ..errors import ArgumentError, Diagnostic, VerifyError
 from ..isa.declare import Size, Sources
 from ..isa.rules.extents import OPEN_SIZE
 from ..isa.samples.operations import legal_samples
-from ..profiles import Profile
 from ..verifier.programs import check_op
 from . import conversion, op_messages
 from .op_request import ArrayType, DestinationType, NumberType, Request
@@ -292,7 +291,7 @@ def _other_positions(request: Request, plain: ir.Op) -> Iterator[_Positions]:
 
 
 @cache
-def _sampled(name: str, profile: Profile) -> tuple[_Positions, ...]:
+def _sampled(name: str, profile: profiles.Profile) -> tuple[_Positions, ...]:
     """Places and element orders of an instruction's tiles in its legal samples."""
     arrangements: list[_Positions] = []
     for sample in legal_samples(isa.instructions()[name], profile):
@@ -306,7 +305,7 @@ def _sampled(name: str, profile: Profile) -> tuple[_Positions, ...]:
 
 
 @cache
-def _sampled_scalar(name: str, profile: Profile, operand: str) -> ir.DType | None:
+def _sampled_scalar(name: str, profile: profiles.Profile, operand: str) -> ir.DType | None:
     """The type of a number whose declaration leaves it free, in the first sample that has it."""
     for sample in legal_samples(isa.instructions()[name], profile):
         t = sample.types.get(operand)

@@ -24,12 +24,11 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import oracle
+from .. import oracle, profiles
 from ..ir import DType, PartitionViewType, Program, Region, ScalarType, TileType, Value, VectorType
 from ..isa.declare import Instruction
 from ..isa.samples.operations import Sample, to_program
 from ..lowering.words import x64
-from ..profiles import Profile
 from ..runtime.kernel import Kernel, choices
 from ..runtime.tiles import Tile
 from ..vectors.compare import is_nan, ulp_distance
@@ -61,7 +60,7 @@ class Case:
     """One operation under one profile, and a batch of operands for it."""
 
     sample: Sample
-    profile: Profile
+    profile: profiles.Profile
     program: Program
     kernel: Kernel
     given: Mapping[str, Given]
@@ -84,7 +83,7 @@ class Case:
         return reference(self.program, self.given, index, self.profile)
 
 
-def make_case(sample: Sample, profile: Profile, seed: int = 0, batch: int = BATCH) -> Case:
+def make_case(sample: Sample, profile: profiles.Profile, seed: int = 0, batch: int = BATCH) -> Case:
     """A sample with random operands; equal seeds give equal operands."""
     program = open_regions(to_program(sample))
     kernel = Kernel(program, program.functions[0].name, choices(profile, "exact", None, "keep"))
@@ -245,7 +244,7 @@ def arguments(given: Mapping[str, Given], index: int | slice = slice(None)) -> d
 
 
 def reference(
-    program: Program, given: Mapping[str, Given], index: int, profile: Profile
+    program: Program, given: Mapping[str, Given], index: int, profile: profiles.Profile
 ) -> dict[str, NDArray[Any]]:
     """Raw words of every result of one batch element, computed by the interpreter."""
     values: dict[str, Any] = {}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from .. import ir
-from ..errors import Span
+from .. import errors, ir
 from ..isa.history import said, unwritten
 from . import dictionaries, types
 from .lexer import Cursor
@@ -138,6 +137,6 @@ class Reader(ABC):
         is_list = c.kind is Kind.L_PAREN
         return c.enclosed(Kind.L_PAREN, self.types.read) if is_list else [self.types.read()]
 
-    def position(self, span: Span) -> int:
+    def position(self, span: errors.Span) -> int:
         """The character position at which a span starts."""
         return self.cursor.offset(span)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import ir, isa
-from ..errors import Span
+from .. import errors, ir, isa
 from .clauses import (
     TileOp as TileOp,
     TileOperand as TileOperand,
@@ -308,7 +307,7 @@ def finish(
 
 
 def _index_groups(
-    reader: Reader, head: TileOp, sources: int, indices: int, span: Span
+    reader: Reader, head: TileOp, sources: int, indices: int, span: errors.Span
 ) -> tuple[tuple[str, int], ...]:
     names = assembly(head.name).indexed
     if sources != len(names):

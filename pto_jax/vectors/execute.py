@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import oracle
-from ..profiles import Profile
+from .. import oracle, profiles
 from . import cases, manifest, physical
 
 
 def run_case_oracle(
-    case: manifest.Case, profile: str | Profile = "cpu_sim", **options: Any
+    case: manifest.Case, profile: str | profiles.Profile = "cpu_sim", **options: Any
 ) -> dict[str, NDArray[np.uint8]]:
     """Bytes of each written operand after the reference interpreter executed a case.
 

@@ -16,8 +16,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import ir
-from ..errors import FileError
+from .. import errors, ir
 from ..files import MAX_ARRAYS, load_arrays, parse_json
 from .operands import (
     Bytes as Bytes,
@@ -65,7 +64,7 @@ class Case:
         operand = next((o for o in self.operands if o.name == name), None)
         if operand is None:
             names = ", ".join(o.name for o in self.operands)
-            raise FileError(f"{self.file}: case {self.id}: no operand {name!r}; the case has {names}")
+            raise errors.FileError(f"{self.file}: case {self.id}: no operand {name!r}; the case has {names}")
         return operand
 
     @property
@@ -90,12 +89,12 @@ def vector_files(paths: Iterable[str | Path]) -> list[Path]:
         if path.is_dir():
             inside = sorted(path.glob("*.npz"))
             if not inside:
-                raise FileError(f"{path}: no .npz vector files in this folder")
+                raise errors.FileError(f"{path}: no .npz vector files in this folder")
             files += inside
         elif path.exists():
             files.append(path)
         else:
-            raise FileError(f"{path}: no such file or folder")
+            raise errors.FileError(f"{path}: no such file or folder")
     return files
 
 
@@ -124,8 +123,8 @@ class _Reader:
         self.arrays = arrays
         self.place = file
 
-    def fail(self, message: str) -> FileError:
-        return FileError(f"{self.place}: {message}")
+    def fail(self, message: str) -> errors.FileError:
+        return errors.FileError(f"{self.place}: {message}")
 
     def manifest(self) -> list[dict[str, Any]]:
         if "manifest" not in self.arrays:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from ... import ir
-from ...errors import Diagnostic, NotExecutableError
+from ... import errors, ir
 
 _LOCS = {ir.Loc.SCALELEFT: "ScaleLeft", ir.Loc.SCALERIGHT: "ScaleRight"}
 #: C++ enumerations whose members are spelled as in program text.
@@ -32,10 +31,10 @@ _TAKEN = frozenset(
 )
 
 
-def refuse(op: ir.Op | None, message: str) -> NotExecutableError:
+def refuse(op: ir.Op | None, message: str) -> errors.NotExecutableError:
     """A program that cannot be written in C++, with the place in it."""
     span, name = (op.span, op.name) if op is not None else (None, None)
-    return NotExecutableError(Diagnostic("error", message, span, name, rule="emit"))
+    return errors.NotExecutableError(errors.Diagnostic("error", message, span, name, rule="emit"))
 
 
 def identifier(name: str) -> str:

@@ -30,8 +30,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ... import isa
-from ...errors import ArgumentError
+from ... import errors, isa
 from ...files import read_text
 from ...generate import legal, options, selection
 from ...ir import TILE_DTYPES, TileType
@@ -71,7 +70,7 @@ def parse_goal(text: str, name: str, profiles: Sequence[ProfileName] = PROFILE_N
         at = re.search(r"at line (\d+), column (\d+)", str(error))
         place = f"{name}:{at[1]}:{at[2]}" if at else f"{name}:{text.count(chr(10)) + 1}"
         what = re.sub(r" \(at .*\)$", "", str(error))
-        raise ArgumentError(f"{place}: no TOML: {what}") from None
+        raise errors.ArgumentError(f"{place}: no TOML: {what}") from None
     source.keys(told, ("at_least", "bins"), None)
     listed = told.get("bins")
     if not isinstance(listed, list) or not listed or not all(isinstance(e, dict) for e in listed):
@@ -97,7 +96,7 @@ class _Source:
 
     def fail(self, entry: int | None, key: str, message: str, value: object = None) -> NoReturn:
         """Raise ArgumentError with the line of a key, or of a value of it, in an entry."""
-        raise ArgumentError(f"{self.name}:{self.line(entry, key, value)}: {message}")
+        raise errors.ArgumentError(f"{self.name}:{self.line(entry, key, value)}: {message}")
 
     def line(self, entry: int | None, key: str, value: object = None) -> int:
         """The line on which a value stands; else that of its key, of its entry, or the first."""

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import oracle
+from ... import errors, oracle
 from ...analysis.provenance import GlobalTypes
-from ...errors import Diagnostic, ExecutionError
 from ...interpreter import Scope
 from ...ir import DType, Op, TileType, Type, pack_pairs, unpack_pairs
 from ...oracle.machine import ReferenceMachine
@@ -31,7 +30,7 @@ class Bounded(ReferenceMachine):
         self.executed += 1
         if self.executed > MAX_OPERATIONS:
             message = f"more than {MAX_OPERATIONS} operations are executed"
-            raise ExecutionError([Diagnostic("error", message, op.span, op.name)])
+            raise errors.ExecutionError([errors.Diagnostic("error", message, op.span, op.name)])
         super().begin(op, scope)
 
 
@@ -57,7 +56,7 @@ def run(kernel: Kernel, inputs: Mapping[str, NDArray[Any]]) -> Executed:
     """Written buffers by name in the form of the inputs, and the run-time rules that were broken."""
     try:
         outputs = execute(kernel, inputs)
-    except ExecutionError as error:
+    except errors.ExecutionError as error:
         return {}, list(error.diagnostics)
     types = {a.name: a.type for a in kernel.arguments}
     return {name: _found(types.get(name), value) for name, value in outputs.items()}, []

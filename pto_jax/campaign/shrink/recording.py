@@ -18,9 +18,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ... import ir, isa
+from ... import errors, ir, isa
 from ...analysis.resolve import resolve
-from ...errors import Span
 from ...generate.programs import Case
 from ...generate.state import Input
 from ...interpreter import Execution, Operand, Scope, TileRef, View
@@ -50,7 +49,7 @@ def renumbered(program: ir.Program) -> ir.Program:
     count = itertools.count(1)
 
     def op(o: ir.Op) -> ir.Op:
-        span = Span("case", next(count), 1)
+        span = errors.Span("case", next(count), 1)
         return replace(o, span=span, regions=tuple(region(r) for r in o.regions))
 
     def region(r: ir.Region) -> ir.Region:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ... import ir
-from ...profiles import Profile
+from ... import ir, profiles
 from ..declare import Instruction
 from .operations import Sample
 
@@ -16,7 +15,7 @@ _F32, _F16, _I8, _I16 = ir.dtype("f32"), ir.dtype("f16"), ir.dtype("i8"), ir.dty
 _Transfer = tuple[ir.TileType, tuple[int, ...], ir.GlobalLayout | None]
 
 
-def transfers(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def transfers(instruction: Instruction, profile: profiles.Profile) -> Iterator[Sample]:
     """A plain transfer per element type, then one per pair of layouts."""
     for (name,) in instruction.types[profile.name]:
         d = ir.dtype(name)
@@ -50,7 +49,7 @@ def _in_boxes(d: ir.DType, loc: ir.Loc) -> _Transfer:
     return _nz(d, loc, 32, 3 * c0, 32, 2 * c0), (1, 2, 2, 16, c0), _G.NZ
 
 
-def _loaded(profile: Profile) -> Iterator[_Transfer]:
+def _loaded(profile: profiles.Profile) -> Iterator[_Transfer]:
     yield ir.TileType(_F32, 16, 16, 10, 13, pad=ir.Pad.MAX), (2, 5, 13), _G.ND
     yield ir.TileType(_F16, 16, 16, 7, 6, ir.Loc.MAT, _COL), (1, 3, 1, 7, 2), _G.DN
     yield _in_boxes(_F32, ir.Loc.VEC)
@@ -93,7 +92,7 @@ def _images() -> Iterator[_Transfer]:
     yield ir.conv_tile(_F16, ir.Conv(_G.FRACTAL_Z, (4, 1, 16, 16))), (2, 2, 1, 16, 16), _G.FRACTAL_Z
 
 
-def _stored(profile: Profile) -> Iterator[_Transfer]:
+def _stored(profile: profiles.Profile) -> Iterator[_Transfer]:
     yield ir.TileType(_F32, 16, 16, 10, 13), (2, 5, 13), _G.ND
     yield ir.TileType(_F16, 16, 16, 7, 6, blayout=_COL), (1, 3, 1, 7, 2), _G.DN
     yield _in_boxes(_F32, ir.Loc.VEC)

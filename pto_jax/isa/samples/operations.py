@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 
-from ... import ir
-from ...profiles import Profile
+from ... import ir, profiles
 from ..declare import Attribute, Instruction, Operand, Sample
 from ..rules.constraints import element_type
 from ..rules.typesets import Row
@@ -17,7 +16,7 @@ ROWS, COLS = 32, 64
 _MASK_BYTES = 32
 
 
-def legal_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def legal_samples(instruction: Instruction, profile: profiles.Profile) -> Iterator[Sample]:
     """One legal operation per row of the type table, optional operands given; then one without them.
 
     Instructions without a type table have one sample.
