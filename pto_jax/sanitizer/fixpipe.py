@@ -1,7 +1,5 @@
 """Definedness of accumulators on their way out with a row of parameter words."""
 
-from __future__ import annotations
-
 from . import layout, layout_extract, memory
 from .step import shadow_rule
 
