@@ -1,7 +1,5 @@
 """Copies that fill what is not valid with a pad value."""
 
-from __future__ import annotations
-
 import jax.numpy as jnp
 import numpy as np
 

@@ -1,7 +1,5 @@
 """Positions of the extreme values of rows and columns, alone or together with the values."""
 
-from __future__ import annotations
-
 from jax import lax
 
 from . import folds, reduce_expand, region

@@ -8,8 +8,6 @@
 Names are resolved on first use: importing, parsing and verifying need no JAX.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """Reading and checking programs: the part of the public interface that needs no JAX."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from .errors import ArgumentError, Diagnostic, VerifyError

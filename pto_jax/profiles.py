@@ -1,7 +1,5 @@
 """Hardware profiles: what a target allows and what it leaves in lanes nobody wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType

@@ -4,8 +4,6 @@ It spares most regions a second trace. A wrong guess costs time, never a result:
 the region is traced, and what is too much is carried unchanged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pto_jax.analysis.region_writes import Origin

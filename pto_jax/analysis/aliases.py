@@ -4,8 +4,6 @@ Nothing is known of paths here: handles that meet in a branch or a loop are name
 start, and so are all tiles that have an address or leave a function through a pipe, as they may share bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import chain
 from typing import TypeAlias

@@ -4,8 +4,6 @@ The interpreter folds with them while it executes, the verifier to see addresses
 by constants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from ..ir import I1, INDEX, DType, Op, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type

@@ -10,8 +10,6 @@ they read, until none changes.
 A problem gives the lattice and the transfer function of an operation; neither is repeated anywhere else.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, Self, TypeVar

@@ -1,7 +1,5 @@
 """Facts about a program that need no execution: arguments, written buffers, sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The entry of a kernel whose text has a cube part and a vector part, and no entry."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Pipes between cores: where they are set up, and which ends belong together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

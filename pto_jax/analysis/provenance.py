@@ -1,7 +1,5 @@
 """Which buffer arguments the pointers and views of a function may come from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import ir

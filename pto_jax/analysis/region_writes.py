@@ -1,7 +1,5 @@
 """What the regions of an operation write, by the names around it: as if every path were taken."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias

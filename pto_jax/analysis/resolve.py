@@ -8,8 +8,6 @@ r"""One reading of a program: what follows from its text, for everyone who consu
 (['dst', 'src0', 'src1'], ['%d'])
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Filling in the types that a fragment leaves open, from the arguments it is called with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

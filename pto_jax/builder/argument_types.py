@@ -1,7 +1,5 @@
 """Types of arguments and tiles, as Python programs give them."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import TypeVar
 

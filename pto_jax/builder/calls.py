@@ -1,7 +1,5 @@
 """Tile instructions as Python functions, made from their declarations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import cache

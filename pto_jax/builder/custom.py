@@ -1,7 +1,5 @@
 """Operations with a syntax of their own as Python functions, made from their syntax entries."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn

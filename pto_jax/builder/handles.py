@@ -1,7 +1,5 @@
 """The class of handle that each type of value has."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..ir import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type

@@ -1,7 +1,5 @@
 """Operations with regions, and the regions while they are open."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any

@@ -1,7 +1,5 @@
 """Events: what instructions return, and waiting for them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..ir import OpaqueType

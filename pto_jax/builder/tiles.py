@@ -1,7 +1,5 @@
 """Tiles and global tensors: allocation and description, also under the names of the C++ interface."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

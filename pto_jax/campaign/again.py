@@ -3,8 +3,6 @@
 With another hash seed, another address space and other cases behind it, a case must give the same bits.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import multiprocessing

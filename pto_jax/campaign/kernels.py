@@ -5,8 +5,6 @@ row by row: the function allocates the tile, loads it, and stores it at the end 
 Lanes outside the region then hold what new tiles hold, and are no result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """What a machine gives for a case, in one form for all machines, and how two of them are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias

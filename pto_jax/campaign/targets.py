@@ -1,7 +1,5 @@
 """Machines that execute cases: this engine in its execution modes, the interpreter and the sanitizer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable

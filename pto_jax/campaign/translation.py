@@ -11,8 +11,6 @@ Memory that nothing has written reads as the profile says: programs that use it 
 True
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice

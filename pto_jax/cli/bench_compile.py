@@ -1,7 +1,5 @@
 """Benchmarks of what comes before the first result: reading, verifying, tracing, compiling."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess

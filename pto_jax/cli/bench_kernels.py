@@ -1,7 +1,5 @@
 """Benchmarks of kernels that are compiled: bandwidth, exact over fast, calls, streams of tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

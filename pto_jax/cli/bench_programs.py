@@ -1,7 +1,5 @@
 """The programs that ``pto-jax bench`` measures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

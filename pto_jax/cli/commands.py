@@ -3,8 +3,6 @@
 Modules that need JAX are imported inside the commands that use them.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The ``conformance`` command: test vectors on the engine or the interpreter."""
 
-from __future__ import annotations
-
 import argparse
 from functools import partial
 

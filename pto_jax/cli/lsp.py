@@ -1,7 +1,5 @@
 """The command ``lsp``: a language server for editors."""
 
-from __future__ import annotations
-
 import argparse
 
 from .. import __version__, errors

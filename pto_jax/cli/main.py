@@ -3,8 +3,6 @@
 Modules that need JAX are imported inside the commands that use them.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

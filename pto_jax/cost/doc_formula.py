@@ -1,7 +1,5 @@
 """Model ``doc_formula``: startup, completion, repeats and intervals as the instruction pages print them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

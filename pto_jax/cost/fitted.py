@@ -1,7 +1,5 @@
 """Models ``fit`` (A2/A3) and ``a5_fit`` (A5): straight lines fitted to measured cycles."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Cost of one instruction by its name, element type and sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """Walking a program: which instructions run, on what sizes, how often."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

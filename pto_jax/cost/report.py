@@ -1,7 +1,5 @@
 """The cost of a program: one line per instruction, totals per pipe, and what is not known."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

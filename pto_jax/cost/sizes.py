@@ -4,8 +4,6 @@ Formulas use these and operators only, never a Python branch on a size, so that 
 one evaluation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """What a cost model is asked, and what it answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum

@@ -4,8 +4,6 @@ The tile register file is read and written lane by lane: for a binary instructio
 ``TRF_READ src1``, the operation, ``TRF_WRITE``. Scalars are read once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from string import ascii_uppercase
 

@@ -4,8 +4,6 @@ Tokens are those of the reader; which words are instructions, operations, types 
 asked of the tables that it reads with.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from enum import Enum

@@ -4,8 +4,6 @@
 tokens and tables; a test holds the committed file against it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

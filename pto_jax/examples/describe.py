@@ -1,7 +1,5 @@
 """What belongs to an example besides its program: arguments, and the same computation in NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

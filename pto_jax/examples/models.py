@@ -1,7 +1,5 @@
 """NumPy side of the examples that are steps of language models."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import dtype

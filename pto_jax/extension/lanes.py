@@ -1,7 +1,5 @@
 """Lane-wise instructions from a function on numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

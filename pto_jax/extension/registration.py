@@ -1,7 +1,5 @@
 """Putting an instruction into the tables of every room."""
 
-from __future__ import annotations
-
 from .. import errors, isa
 from ..isa import registry
 from ..isa.declare import Instruction

@@ -4,8 +4,6 @@ A header is read as the three entries that NumPy writes, never evaluated. Arrays
 texts and raw words are read; Python objects and structured types are refused, other byte orders converted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import lzma
 import math

@@ -1,7 +1,5 @@
 """Pointers, memrefs and views of any rank and layout in generated programs, and transfers through them."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

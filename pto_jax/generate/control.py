@@ -1,7 +1,5 @@
 """Statements of generated programs with regions and calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Functions of both kinds of kernel, or two sections of one function, hold the cores' operations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

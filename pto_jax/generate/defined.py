@@ -4,8 +4,6 @@ Tiles have contents before anything reads them, valid regions cover what is read
 and shift counts are in range. Operations for which that cannot be said in advance are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ..ir import TileType

@@ -6,8 +6,6 @@ holds numbers of blocks that there are, a position is one of those that exist. A
 become smaller as well. No name of the program means anything here.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Statements of generated programs that make other handles over the bytes of tiles, and scalars."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

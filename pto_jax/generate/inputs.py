@@ -1,7 +1,5 @@
 """Generated arguments of whole programs: shapes that fit, and values of several styles."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

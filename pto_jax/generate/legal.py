@@ -1,7 +1,5 @@
 """Whether operations are legal, remembered: a generator asks the same questions again and again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Literal, TypeAlias

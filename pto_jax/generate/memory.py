@@ -1,7 +1,5 @@
 """Windows of global memory in generated programs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..ir import INDEX, Op, PartitionViewType, TensorViewType, Value

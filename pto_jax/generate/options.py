@@ -1,7 +1,5 @@
 """What generated programs are made of: one set of options."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 

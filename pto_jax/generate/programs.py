@@ -12,8 +12,6 @@ and the Hypothesis strategies (:mod:`.strategies`) drive one generator, which dr
 []
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping

@@ -8,8 +8,6 @@
 (('tcvt',), True)
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

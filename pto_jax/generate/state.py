@@ -1,7 +1,5 @@
 """What the generator knows while it builds a program: values in scope, arguments and their contents."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

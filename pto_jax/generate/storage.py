@@ -1,7 +1,5 @@
 """Statements of generated programs that use slots of tiles, local arrays and structures, and valid sizes."""
 
-from __future__ import annotations
-
 from .. import ir
 from ..isa.layout import TMOV
 from .legal import legal

@@ -12,8 +12,6 @@ failing programs shrink.
 >>> programs_have_names_for_their_results()
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@ Neighbouring operations of different pipes are linked by flags, events, tokens o
 are set off by barriers. So a program is ordered whatever its operations share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ every number knows the arguments that it was computed from. Tiles are not comput
 which buffers its integers come from, and its elements where it is a copy of a window.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod

@@ -1,7 +1,5 @@
 """Instructions of generated programs, and the tiles they read and write."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial

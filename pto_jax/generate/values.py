@@ -1,7 +1,5 @@
 """Recipes for the values of generated inputs, as raw words of an element type."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
 

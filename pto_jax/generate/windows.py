@@ -1,7 +1,5 @@
 """Windows of global memory that pointers and memrefs give: extents, steps and layouts of many kinds."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass

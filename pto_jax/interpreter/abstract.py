@@ -1,7 +1,5 @@
 """A machine that computes nothing: it follows a program with the constants of its text."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

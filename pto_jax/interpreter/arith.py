@@ -1,7 +1,5 @@
 """Scalar arithmetic of the text: constants, and operations of the ``arith`` dialect."""
 
-from __future__ import annotations
-
 from ..analysis.constant_folding import operation, scalar_dtype, wrapped
 from ..errors import Diagnostic, NotExecutableError
 from ..ir import Op

@@ -1,7 +1,5 @@
 """Functions of several blocks: branches, followed to where they meet again."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from ..errors import Diagnostic, ExecutionError, NotExecutableError

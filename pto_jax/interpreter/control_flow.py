@@ -1,7 +1,5 @@
 """Control flow: structured regions, sections, calls, and the scalars that steer them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

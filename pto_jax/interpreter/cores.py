@@ -4,8 +4,6 @@ A block has one core, unless its parts have to meet in pipes, flags or by subblo
 cube core and one or two vector cores.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

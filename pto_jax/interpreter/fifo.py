@@ -4,8 +4,6 @@ A slot that is a tile is the logical contents of that tile: which memory the FIF
 values. A slot that is a view is the memory itself, so that its producer waits until it is free.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Flags between the cores of a block: how often each was set, and not waited for yet."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..errors import Diagnostic, NotExecutableError

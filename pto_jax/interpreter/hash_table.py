@@ -1,7 +1,5 @@
 """Looking keys up in a hash table in global memory, element by element."""
 
-from __future__ import annotations
-
 from functools import partial, reduce
 
 from ..ir import I1, I32, INDEX, DType, Op

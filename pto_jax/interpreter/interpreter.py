@@ -9,8 +9,6 @@ Scalars are Python numbers while they are known and the machine's own scalars af
 addresses fold to constants wherever the text allows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar

@@ -3,8 +3,6 @@
 How cores take turns stands in :mod:`.together`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..errors import Diagnostic, NotExecutableError

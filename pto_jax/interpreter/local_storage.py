@@ -1,7 +1,5 @@
 """Arrays and structures of scalars: kept in storage of their own, as tiles without a place are."""
 
-from __future__ import annotations
-
 from ..analysis.constant_folding import scalar_dtype
 from ..ir import I64, U8, DType, LocalArrayType, Op, StructType, TileType, dtype
 from .interpreter import Interpreter, executes

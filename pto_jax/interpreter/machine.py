@@ -1,7 +1,5 @@
 """What the interpreter needs of whatever computes: storage, arithmetic, and control flow it cannot decide."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 

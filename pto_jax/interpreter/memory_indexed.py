@@ -1,7 +1,5 @@
 """Views that an instruction loads itself before it computes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import prod
 

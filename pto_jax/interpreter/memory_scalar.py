@@ -1,7 +1,5 @@
 """Instructions that make scalars of memory, and memory of scalars."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..analysis.constant_folding import scalar_dtype

@@ -1,7 +1,5 @@
 """Memrefs: local ones stand for tiles, those of global memory for views."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..analysis.entries import strides_of

@@ -1,7 +1,5 @@
 """Tiles in several buffers: one run of bytes, of which a slot is a part."""
 
-from __future__ import annotations
-
 from ..ir import I1, INDEX, MultiTileType, Op, TileType
 from ..isa.multi_tiles import slot_bytes
 from .interpreter import Interpreter, executes

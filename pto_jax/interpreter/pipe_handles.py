@@ -1,7 +1,5 @@
 """Pipes by handle, and handles without storage."""
 
-from __future__ import annotations
-
 from ..analysis.pipes import Key
 from ..ir import Op, TileType
 from . import fifo

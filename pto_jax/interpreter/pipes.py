@@ -4,8 +4,6 @@ With ``split`` 1 or 2 each vector core has one half of the rows or columns, with
 3 and 4 are 1 and 2 for an odd number of valid rows or columns.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .. import isa

@@ -4,8 +4,6 @@ Every buffer of global memory has an address, so that a pointer that becomes a n
 the same one on every machine. A pointer into a tile is a handle of one row over its bytes.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..errors import Diagnostic, NotExecutableError

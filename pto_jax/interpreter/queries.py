@@ -1,7 +1,5 @@
 """Numbers of blocks and cores, printing, and the end of a program."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..analysis.constant_folding import scalar_dtype

@@ -1,7 +1,5 @@
 """Handles over storage that another handle has: aliases and windows of tiles."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Windows of tiles that have a valid region of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Address binding, aliases, flags between cores, and synchronisation without an effect on values."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..ir import Op, TileType

@@ -1,7 +1,5 @@
 """Arrays of events, and asynchronous prefetches."""
 
-from __future__ import annotations
-
 from ..errors import Diagnostic, NotExecutableError
 from ..ir import I1, INDEX, Op, OpaqueType
 from .interpreter import Interpreter, executes

@@ -1,7 +1,5 @@
 """Registers of image-to-column, addresses of scales, and configuration that no instruction reads."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from ..ir import FmatrixMode, Op

@@ -1,7 +1,5 @@
 """Order of memory, and flags between the cores of a block and of all blocks."""
 
-from __future__ import annotations
-
 from ..ir import Op, Program
 from . import cores, flags
 from .interpreter import Interpreter, Steps, executes

@@ -1,7 +1,5 @@
 """Rounding modes of the matrix unit."""
 
-from __future__ import annotations
-
 from ..ir import Op
 from ..isa.matrix import ROUNDING_STATE
 from .interpreter import Interpreter, executes

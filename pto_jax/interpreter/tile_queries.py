@@ -1,7 +1,5 @@
 """The valid sizes of tiles as numbers, and addresses as integers."""
 
-from __future__ import annotations
-
 from ..ir import Op, PtrType
 from .interpreter import Interpreter, executes
 from .pointers import address_of, pointer_at

@@ -6,8 +6,6 @@ both parts of a kernel that hand tiles to each other have as many trips, and the
 What is in the pipes is a value that such a region hands on: it leaves as many tiles there as it found.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

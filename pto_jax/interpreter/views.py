@@ -1,7 +1,5 @@
 """Allocations, views of global memory and their windows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..errors import Diagnostic, NotExecutableError

@@ -1,7 +1,5 @@
 """Where windows of views and tiles begin, and whether they lie inside what they are windows of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ elements are ordered (plain row-major over ``shape``) and what image-to-column i
 convolution.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import prod

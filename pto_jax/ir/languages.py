@@ -1,7 +1,5 @@
 """Versions of the text language, called by the month of the assembler that defines them."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias, get_args
 
 Language: TypeAlias = Literal["2026-04", "2026-08"]

@@ -1,7 +1,5 @@
 """How programs are printed, as far as they know: the reader and printer of text registers itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which declared operand each value of an operation stands for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

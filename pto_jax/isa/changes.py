@@ -1,7 +1,5 @@
 """How a declaration says what became of an instruction from one version of the language to the next."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

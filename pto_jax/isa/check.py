@@ -1,7 +1,5 @@
 """Legality of one operation: the declaration's rules applied to its operands and attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from types import MappingProxyType

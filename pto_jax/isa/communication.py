@@ -1,7 +1,5 @@
 """Communication between processors: remote copies, flags, collectives, asynchronous copies."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Asynchronous copies between processors, their sessions and events."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -11,8 +11,6 @@ True
 ['%b', '%a']
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 

@@ -4,8 +4,6 @@ Fused and three-source instructions are in :mod:`.elementwise_fused`, comparison
 conversion in :mod:`.elementwise_select`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Unpack

@@ -1,7 +1,5 @@
 """Elementwise instructions with three inputs or a fused second step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Unpack
 

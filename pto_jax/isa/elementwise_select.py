@@ -1,7 +1,5 @@
 """Comparison into packed masks, selection by a mask, and element type conversion."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Accumulators on their way out with a row of parameter words: moves, windows and stores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Looking keys up in a hash table in global memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import prod
 

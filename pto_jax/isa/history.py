@@ -1,7 +1,5 @@
 """What the versions of the language have, and the one table of what changed between them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache

@@ -4,8 +4,6 @@ Sorting is in :mod:`.irregular_sort`, gathering and scattering in :mod:`.irregul
 in :mod:`.irregular_quant`, partially valid operands in :mod:`.irregular_partial`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 The other gathers are in :mod:`.irregular_gather`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Combining two tiles of which each may be valid in a part of the destination only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Quantisation to 8-bit integers with row parameters, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Block-scaled quantisation: groups of 32 elements share an exponent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

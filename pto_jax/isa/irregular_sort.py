@@ -4,8 +4,6 @@ A record takes 8 bytes: a value first, in 4-byte types the index after it, in 2-
 the two halves of the index.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The pipe that executes an operation, as far as its operands decide it."""
 
-from __future__ import annotations
-
 from ..ir import Loc, MemRefType, Op, Pipe, PipeEventType, TileType, Type
 from . import find
 from .rules.tile_legality import tile_of_memref

@@ -1,7 +1,5 @@
 """Layout and rearrangement: moves between tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Layout and rearrangement: shared exponents of block-scaled formats in the order that products want."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Layout and rearrangement: windows of tiles, taken out of or written into a larger tile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

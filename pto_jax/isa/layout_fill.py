@@ -1,7 +1,5 @@
 """Layout and rearrangement: copies that fill what is not valid with a pad value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias

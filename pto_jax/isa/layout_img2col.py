@@ -1,7 +1,5 @@
 """Layout and rearrangement: convolution tiles, and image-to-column."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod

@@ -1,7 +1,5 @@
 """Layout and rearrangement: transposition, concatenation, interleaving and narrowing of tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Arrays and structures of scalars that a core keeps beside its tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -3,8 +3,6 @@
 Block-scaled products are in :mod:`.matrix_mx`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

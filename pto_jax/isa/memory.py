@@ -1,7 +1,5 @@
 """Memory and data movement: transfers between global memory and tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

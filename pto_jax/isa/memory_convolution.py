@@ -1,7 +1,5 @@
 """Memory and data movement: what convolution tiles exchange with global memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod

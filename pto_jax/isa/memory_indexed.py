@@ -1,7 +1,5 @@
 """Indexed transfers: rows or elements of a table in global memory, at places that a tile gives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

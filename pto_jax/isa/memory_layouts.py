@@ -1,7 +1,5 @@
 """Memory and data movement: layouts of global memory, and the prefetch hint."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..ir import GlobalLayout, Loc, PartitionViewType, Pipe, TileType, dtype

@@ -1,7 +1,5 @@
 """Single elements of tiles and of global memory as scalars."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

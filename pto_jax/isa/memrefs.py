@@ -1,7 +1,5 @@
 """Memrefs, and the windows of global views in the spelling of older programs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Tiles in several buffers that a program uses in turn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Pipes by handle: lowered initialisations, pushes, pops and frees, and pipes of a grid of cores."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from .. import ir, profiles

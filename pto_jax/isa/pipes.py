@@ -3,8 +3,6 @@
 Rules that span functions (initialisation on both sides, equal splits) are in :mod:`pto_jax.verifier.pipes`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TypedDict, Unpack
 

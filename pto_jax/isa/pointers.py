@@ -1,7 +1,5 @@
 """Addresses and strides of views and tiles, and pointers and tiles made from addresses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

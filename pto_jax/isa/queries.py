@@ -1,7 +1,5 @@
 """What a core knows about itself, and what a program tells its user."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..ir import F32, I64, ScalarType

@@ -1,7 +1,5 @@
 """Arithmetic with one operand expanded: a value (or block) per row, or a row for all of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Unpack
 

@@ -1,7 +1,5 @@
 """Positions of the extreme values of rows and columns, alone or together with the values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

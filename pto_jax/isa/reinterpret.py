@@ -1,7 +1,5 @@
 """Handles over the bytes of another tile: other shapes, orders, element types and windows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal

@@ -1,7 +1,5 @@
 """Operations that are no instruction: calls, structured control flow, sections, scalar arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ..ir import KernelKind

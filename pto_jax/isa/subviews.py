@@ -1,7 +1,5 @@
 """Windows of tiles that keep the element order of the whole and have a valid region of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

@@ -3,8 +3,6 @@
 Allocation and views, which the overview counts to this class too, are in :mod:`.views`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """Sync and config: arrays of event identifiers, flag addresses, prefetch hints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..ir import F32, I1, I8, I64, INDEX, MemRefType, OpaqueType, PartitionViewType, PtrType, ScalarType, Type

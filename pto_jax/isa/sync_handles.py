@@ -1,7 +1,5 @@
 """Sync and config: barriers over cores, convolution and quantisation state, event arrays, scale addresses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Sync and config: order of memory, and flags between the cores of a block and of all blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import IntEnum
 

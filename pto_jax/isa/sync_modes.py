@@ -1,7 +1,5 @@
 """Sync and config: the modes in which multiplications read f32 operands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..ir import RoundMode

@@ -1,7 +1,5 @@
 """The valid sizes of tiles as numbers, and addresses as integers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..ir import F32, I64, INDEX, AddressSpace, PtrType, ScalarType, TileType, Type

@@ -1,7 +1,5 @@
 """Tile-scalar instructions: a tile combined with one scalar of its element type."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Unpack
 

@@ -5,8 +5,6 @@ in :mod:`.structure`. Whoever needs such a fact asks :mod:`.effects`, which also
 operation that the operands in a trait stand for.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

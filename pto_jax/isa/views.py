@@ -1,7 +1,5 @@
 """Tile allocation, valid shapes, pointers and views of global memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

@@ -5,8 +5,6 @@ around) or unknown. A condition that differs between blocks makes some lanes ina
 no scalar is walked once, with an axis for its trips.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field

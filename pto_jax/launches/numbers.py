@@ -5,8 +5,6 @@ Axis 0 counts the blocks, later axes the trips of the loops around an operation.
 Python number again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard, TypeVar

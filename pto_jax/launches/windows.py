@@ -1,7 +1,5 @@
 """Views as a program declares them, and the windows of them that transfers name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod

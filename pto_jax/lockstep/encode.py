@@ -1,7 +1,5 @@
 """Cases as lockstep programs: straight-line fragments of instructions on tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -7,8 +7,6 @@ expansions read. Left out are instructions on global memory, with several destin
 operands, 64-bit and sub-byte types, and results without an exact value.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

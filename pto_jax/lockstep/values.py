@@ -4,8 +4,6 @@ Everything is a function of 32-bit hashes, so that a register can be filled on t
 and again by NumPy when its program is looked at alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

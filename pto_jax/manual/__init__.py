@@ -1,7 +1,5 @@
 """The manual that ``pto-jax isa`` prints: instructions, tile and other types, the grammar, profiles."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from dataclasses import asdict

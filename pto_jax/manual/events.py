@@ -1,7 +1,5 @@
 """The page on pipes, events, flags and barriers."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import get_args
 

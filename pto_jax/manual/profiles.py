@@ -1,7 +1,5 @@
 """The page on hardware profiles."""
 
-from __future__ import annotations
-
 from ..ir import Loc
 from ..profiles import KIB, PROFILES, Profile
 from .topics import Part, Topic, table

@@ -1,7 +1,5 @@
 """The page on tile types."""
 
-from __future__ import annotations
-
 from ..ir import CONV_RANKS, F16, F32, FRACTALS, I8, BLayout, Compact, Loc, Pad, SLayout, TileType
 from ..isa.rules.tile_legality import TYPE_RULES
 from .topics import Part, Topic, program, table

@@ -1,7 +1,5 @@
 """The page on element types, pointers, views and scalars."""
 
-from __future__ import annotations
-
 from ..ir import I1, INDEX, TILE_DTYPES, AddressSpace, DType, GlobalLayout
 from ..profiles import PROFILES
 from ..text.type_text import print_dtype

@@ -1,7 +1,5 @@
 """Layers whose products are PTO instructions, with straight-through gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Quantising arrays to codes with scales, and back; scales from what values an array has."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial

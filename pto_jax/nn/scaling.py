@@ -4,8 +4,6 @@ Exact numerics compute them in float64 on CPUs, where float32 subnormals are los
 operands tell that there can be none, float32 gives the same bits in a fraction of the time.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

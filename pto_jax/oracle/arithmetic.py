@@ -4,8 +4,6 @@ Each takes the element type first. Float results are rounded once per documented
 computed is canonical; a lane that is chosen keeps its bits.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """``tcvt``: rounding modes, saturation and small floats, per profile."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..errors import ArgumentError, Diagnostic, ExecutionError

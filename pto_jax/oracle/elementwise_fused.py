@@ -1,7 +1,5 @@
 """Elementwise tile-tile instructions of several steps: sums of three, fused multiply-adds, ReLU forms."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import F32

@@ -1,7 +1,5 @@
 """Accumulators on their way out with a row of parameter words."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from . import layout_extract, memory, quantise

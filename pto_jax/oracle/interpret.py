@@ -1,7 +1,5 @@
 """Entry point of the reference interpreter: arguments in, written buffers and tiles out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

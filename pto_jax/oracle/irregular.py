@@ -1,7 +1,5 @@
 """Sequences, triangles, random numbers, histograms; printing."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import F32, DType, PrintFormat

@@ -1,7 +1,5 @@
 """Gathering by index, by a repeating pattern, and of the indices of matches."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import CmpMode, GatherAxis, MaskPattern

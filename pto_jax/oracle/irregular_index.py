@@ -1,7 +1,5 @@
 """Blocks gathered by byte offset, and scattering by offset or by a repeating pattern."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import MaskPattern, ScatterAxis

@@ -1,7 +1,5 @@
 """Two tiles of which each may be valid in a part of the destination only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

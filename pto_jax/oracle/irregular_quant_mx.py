@@ -1,7 +1,5 @@
 """Block-scaled quantisation, one group of 32 elements after the other."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import BF16, F4E2M1, F8E4M3, DType, MxQuantAlg

@@ -1,7 +1,5 @@
 """Sorting of blocks and merging of sorted lists of 8-byte records."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

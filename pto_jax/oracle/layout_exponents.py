@@ -1,7 +1,5 @@
 """Exponents of block-scaled formats in boxes of boxes, one box after the other."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import MxGroupAxis

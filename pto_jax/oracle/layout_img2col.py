@@ -1,7 +1,5 @@
 """Convolution tiles: conversion of layouts, windows of weights, image-to-column."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import Conv, GlobalLayout, Registers, block_channels, registers

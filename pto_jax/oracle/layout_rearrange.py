@@ -1,7 +1,5 @@
 """Transposition, concatenation, interleaving and narrowing of tiles."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from . import layout_img2col, storage

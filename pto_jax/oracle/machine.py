@@ -1,7 +1,5 @@
 """The reference machine: byte-addressed memories behind the interpreter."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Packed comparison masks: bit j of a row is bit ``j % W`` of its word ``j // W``, low bits first."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import BLayout, CmpMode

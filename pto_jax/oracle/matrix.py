@@ -1,7 +1,5 @@
 """Products of tiles: an ascending fold over k in the accumulator's type."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import F32, RoundMode

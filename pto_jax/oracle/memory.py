@@ -1,7 +1,5 @@
 """Transfers between global memory and tiles."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

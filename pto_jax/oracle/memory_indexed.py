@@ -1,7 +1,5 @@
 """Indexed transfers, one element after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod

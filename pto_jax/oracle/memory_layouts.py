@@ -1,7 +1,5 @@
 """Layouts of global memory, convolution tiles in transfers, and the prefetch hint."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 

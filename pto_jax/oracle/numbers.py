@@ -4,8 +4,6 @@ Words go in and words come out. Values are ``float32`` for the 32- and 16-bit fl
 for the smaller ones (looked up in tables of every code) and native integers for integer types.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Elements on their way out of an accumulator: parameter words, quantisation, ReLU and plain conversion."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import BF16, F32, DType, ReluPreMode

@@ -1,7 +1,5 @@
 """Reductions of rows and columns, sums of neighbouring columns, and expansions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

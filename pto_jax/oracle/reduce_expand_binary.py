@@ -1,7 +1,5 @@
 """Arithmetic with one operand expanded along rows or columns."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import DType

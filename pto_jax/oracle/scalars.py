@@ -1,7 +1,5 @@
 """``arith`` on concrete numbers: Python integers and floats in, the same out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """One instruction on the reference machine: its operands as arrays over a region, and its results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum

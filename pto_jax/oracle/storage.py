@@ -1,7 +1,5 @@
 """Memory of the reference machine: plain bytes, read and written through element maps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache

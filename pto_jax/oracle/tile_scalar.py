@@ -1,7 +1,5 @@
 """Tile-scalar instructions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import CmpMode, Loc

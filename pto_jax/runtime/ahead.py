@@ -1,7 +1,5 @@
 """Kernels ahead of time: shapes of arguments that are not there yet, and portable artefacts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Arguments of kernels: checked against their declared types, as the traced function takes them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Arguments and results in ``.npz`` files, as ``pto-jax run`` and case folders have them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol
 

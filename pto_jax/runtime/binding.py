@@ -1,7 +1,5 @@
 """Arguments of a call by the names that a kernel gives them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

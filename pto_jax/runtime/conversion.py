@@ -1,7 +1,5 @@
 """Arrays at the border of the engine: user arrays to raw words and back."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

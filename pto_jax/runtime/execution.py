@@ -1,7 +1,5 @@
 """Executing a kernel's program on a JAX machine: arguments to operands, memory to results."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

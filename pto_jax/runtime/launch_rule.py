@@ -1,7 +1,5 @@
 """The judgement of a launch where a kernel is called: what compiling leaves open is decided by arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Python arguments of an instruction: which form they fit, and what they say about types."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any

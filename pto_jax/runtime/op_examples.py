@@ -1,7 +1,5 @@
 """A call of each function of :mod:`pto_jax.ops`, as Python source that can be executed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import IntEnum
 

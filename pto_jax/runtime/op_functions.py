@@ -1,7 +1,5 @@
 """Instructions as Python functions on tiles and arrays, made from their declarations."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """What calls of :mod:`pto_jax.ops` that do not fit an instruction are told."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 from dataclasses import replace

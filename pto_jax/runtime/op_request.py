@@ -1,7 +1,5 @@
 """A call of an instruction from Python, as far as types go."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Definedness of comparisons, selections and conversions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from . import masks, shadow

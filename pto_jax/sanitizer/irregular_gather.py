@@ -1,7 +1,5 @@
 """Definedness of gathering."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import CmpMode

@@ -1,7 +1,5 @@
 """Definedness of operations on two tiles of different extent."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..oracle import irregular_partial, storage

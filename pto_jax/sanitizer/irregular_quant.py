@@ -1,7 +1,5 @@
 """Definedness of quantisation and its inverse."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import QuantType

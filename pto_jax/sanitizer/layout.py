@@ -1,7 +1,5 @@
 """Definedness of moves between tiles."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from . import quantise, shadow

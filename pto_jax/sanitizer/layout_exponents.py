@@ -1,7 +1,5 @@
 """Definedness of exponents in boxes of boxes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import MxGroupAxis

@@ -1,7 +1,5 @@
 """Definedness of transfers between global memory and tiles."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..interpreter import View

@@ -1,7 +1,5 @@
 """Definedness of transfers by index."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..ir import GatherOob, ScatterAtomicOp, ScatterOob

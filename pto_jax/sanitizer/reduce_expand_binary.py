@@ -1,7 +1,5 @@
 """Definedness of operations on a tile and an expanded row or column."""
 
-from __future__ import annotations
-
 from ..oracle.reduce_expand_binary import OPERATIONS, repeated, row_zero
 from . import lanes, shadow
 from .step import ShadowStep, shadow_rule

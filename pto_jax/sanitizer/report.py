@@ -1,7 +1,5 @@
 """What the sanitizer found: an instruction, the lanes, and where their undefined bits come from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

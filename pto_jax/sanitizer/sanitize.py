@@ -11,8 +11,6 @@ undefined data is a result of the program: %dst, 2 of 8 lanes, row 0, columns 6 
 outside the valid region 1x6 of %src (src) (tadds at <text>:1:1)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

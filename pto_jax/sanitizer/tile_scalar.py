@@ -1,7 +1,5 @@
 """Definedness of tile-scalar instructions."""
 
-from __future__ import annotations
-
 from ..ir import Loc
 from ..oracle.numbers import decode
 from .lanes import bit_by_bit, conjunction, disjunction, divided, lanewise, shifted

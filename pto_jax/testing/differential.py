@@ -13,8 +13,6 @@ elements.
 False
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

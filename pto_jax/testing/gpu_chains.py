@@ -1,7 +1,5 @@
 """Several instructions in one program: what a compiler fuses, it may be tempted to round less often."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

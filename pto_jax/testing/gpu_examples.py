@@ -1,7 +1,5 @@
 """What the shipped examples launch on a GPU and what memory they need there, by generated code."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

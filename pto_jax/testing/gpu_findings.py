@@ -1,7 +1,5 @@
 """What the code of one operation for a GPU shows, and what of it is wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

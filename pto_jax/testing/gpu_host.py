@@ -3,8 +3,6 @@
 Between this and a GPU remain the selection of instructions, whose result the PTX shows, and ptxas.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@
 a test holds the committed files against it.
 """
 
-from __future__ import annotations
-
 import keyword
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum

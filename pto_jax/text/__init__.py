@@ -1,7 +1,5 @@
 """PTO text: reading it into a program and printing a program back."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from ..ir import Language, Program, printing

@@ -1,7 +1,5 @@
 """Enumerations and attribute dictionaries: reading and printing from one table."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import IntEnum

@@ -4,8 +4,6 @@ A body of several blocks is one operation, whose regions are the blocks; ``label
 branch holds the labels that it leads to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..ir import I1, Op, Region, ScalarType, Value

@@ -1,7 +1,5 @@
 """What stands in ``ins(...)`` besides sources and their types: operands, parameter clauses, axes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import IntEnum
 

@@ -1,7 +1,5 @@
 """Reading constants, structured control flow, calls and sections."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Reading convolution tiles: ``!pto.conv_tile<mat, 1x2x3x4x8xf32, layout=nc1hwc0, filter=3x3>``."""
 
-from __future__ import annotations
-
 from ..ir import Conv, GlobalLayout, Loc, TileType, conv_tile, read_geometry
 from . import attributes, shapes, tokens
 

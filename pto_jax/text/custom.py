@@ -1,7 +1,5 @@
 """Reading operations by their syntax entry."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Printing operations by their syntax entry."""
 
-from __future__ import annotations
-
 from ..ir import AttrValue, Op, Pipe, PipeEventType, Type, UnknownType, Value
 from . import attributes, dictionaries, format_items, formats, type_text
 

@@ -3,8 +3,6 @@
 The notation is that of :mod:`.format_items`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache, cached_property
 

@@ -1,7 +1,5 @@
 """Reading the generic form of tile instructions, ``"pto.tadd"(%a, %b, %d) : (T, T, T) -> ()``."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NoReturn
 

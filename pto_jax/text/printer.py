@@ -1,7 +1,5 @@
 """Program to text."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Program text to program: modules, functions and statements."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from .. import ir, isa

@@ -1,7 +1,5 @@
 """What all parts of the grammar read: names, lists of types, and regions of statements."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 from .. import errors, ir

@@ -1,7 +1,5 @@
 """Names in scope: definitions, uses and their types."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Reading sizes: element types, dimensions and strides, of which the types with parameters are made."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

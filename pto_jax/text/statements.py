@@ -4,8 +4,6 @@ Generated programs say the same thousands of times: one loop unrolled is the sam
 first such line is read token by token; the others take from it everything that its text says.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

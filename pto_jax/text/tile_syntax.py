@@ -1,7 +1,5 @@
 """Reading tile instructions: the assembly, SSA, destination-passing and generic spellings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .. import errors, ir, isa

@@ -1,7 +1,5 @@
 """Printing tile instructions in the assembly, SSA and destination-passing spellings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """Reading the parameters of a tile type: long, short, positional and memref-like spellings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

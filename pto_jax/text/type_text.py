@@ -1,7 +1,5 @@
 """Printing types: the long spelling of programs and the short one of the documentation pages."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from .. import ir

@@ -4,8 +4,6 @@ Types are written out at every operand, so the reader remembers what each piece 
 passes over a known one without looking at its tokens.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """How the types of a type list belong to operands that may outnumber them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .. import isa

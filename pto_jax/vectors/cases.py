@@ -1,7 +1,5 @@
 """Recorded cases as programs: one instruction whose operands are the program's arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum

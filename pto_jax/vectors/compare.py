@@ -5,8 +5,6 @@ other NaN where ``any_nan`` is set, and zeros of different sign differ whatever 
 that the recorded execution left alone must be bit-equal under every rule.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

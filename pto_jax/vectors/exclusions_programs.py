@@ -5,8 +5,6 @@ entries apply to what it executed, with the values and regions of that moment. D
 cases show too have the same ids.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

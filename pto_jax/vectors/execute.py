@@ -1,7 +1,5 @@
 """Executing recorded cases with the implementations of this package."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An instruction about to execute, and what is true of it that matters to the public CPU simulator."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

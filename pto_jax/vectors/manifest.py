@@ -5,8 +5,6 @@ A vector file is an ``.npz`` per instruction. ``manifest`` is a JSON list of cas
 order, and ``<id>/<operand>/undef`` is a bit mask of elements whose recorded value means nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The operands of a recorded case: tiles, views of global memory, scalars, vectors, and others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

@@ -5,8 +5,6 @@ stored form is a string of bytes in the order of its layout, little-endian, two 
 for packed types.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Structured control flow: regions, the types they are entered and left with, and where regions end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..errors import Diagnostic

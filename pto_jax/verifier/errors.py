@@ -1,7 +1,5 @@
 """Errors of operations, as every part of the verifier reports them."""
 
-from __future__ import annotations
-
 from ..errors import Diagnostic
 from ..ir import Op, Value
 

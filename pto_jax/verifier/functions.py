@@ -1,7 +1,5 @@
 """What spans the functions of a program: entries, calls, kernels, and the level it is built at."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

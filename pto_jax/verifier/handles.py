@@ -1,7 +1,5 @@
 """Handles that may be used in some places only, whatever instruction uses them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from .. import isa

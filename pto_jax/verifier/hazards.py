@@ -6,8 +6,6 @@ bytes, the pipes whose later operations are known to come after it; a flag carri
 pipe that sets it to the pipe that waits for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .. import errors, isa

@@ -1,7 +1,5 @@
 """The instructions of a program against their declarations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias

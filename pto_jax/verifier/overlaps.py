@@ -1,7 +1,5 @@
 """Tiles at constant addresses: ranges that overlap without being equal, and ranges that are reserved."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Rules on what goes through one end of a pipe: halves of an odd number, and slots in global memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..analysis.pipes import End

@@ -1,7 +1,5 @@
 """Rules on pipes that convert accumulators: both ends agree, and tiles and scales fit the conversion."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Rules on pipes that span operations and functions: where they may stand, and that both sides agree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 

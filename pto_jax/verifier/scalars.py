@@ -1,7 +1,5 @@
 """Scalar operations: the types each of them takes, one finding per operation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ..errors import Diagnostic

@@ -1,7 +1,5 @@
 """One instruction of a program as its C++ intrinsic sees it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """Loops and branches of a program as C++ statements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from ...ir import Op, Region, TileType, Value

@@ -1,7 +1,5 @@
 """The host program of a case: reads inputs, calls the program's entry, writes outputs and compares them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 

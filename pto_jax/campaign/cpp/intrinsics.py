@@ -4,8 +4,6 @@ An intrinsic has the instruction's name in capitals and its operands in the decl
 stands in the table below: enumerations among the arguments, template arguments, other orders.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 

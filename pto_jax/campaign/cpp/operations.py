@@ -1,7 +1,5 @@
 """Operations of a program as C++ statements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from ... import ir, isa

@@ -1,7 +1,5 @@
 """Scalar operations as C++ expressions, with the results that ``arith`` defines."""
 
-from __future__ import annotations
-
 from ...analysis.constant_folding import scalar_dtype
 from ...ir import DType, Op
 from .spelling import literal, refuse

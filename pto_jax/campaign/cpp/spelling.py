@@ -1,7 +1,5 @@
 """How C++ spells the names, types and constants of a program."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ values a byte. ``NAME.valid.bin`` has the valid rows and columns of a result tha
 integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Cases as folders that simulators and boards can be driven with."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

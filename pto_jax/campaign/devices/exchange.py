@@ -6,8 +6,6 @@ even one in the low bits). Scalars are arrays without dimensions. ``NAME.valid``
 columns of the tile ``NAME`` where it is not valid as a whole.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -12,8 +12,6 @@ reference.
 (True, None)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

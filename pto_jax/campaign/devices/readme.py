@@ -1,7 +1,5 @@
 """The README of an emitted case: its files, what its results are compared with, and how C++ is built."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Executed instructions as test vectors, in the format ``pto-jax conformance`` reads."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping

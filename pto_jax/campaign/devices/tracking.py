@@ -1,7 +1,5 @@
 """Machines that say, beside the results of a case, which of their elements others have to reproduce."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

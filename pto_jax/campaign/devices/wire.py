@@ -3,8 +3,6 @@
 What is written and what is expected back says :mod:`.contract`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ none, because a comparison or a cancellation makes any difference large. Where d
 every path were taken (:mod:`pto_jax.analysis.aliases`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ... import isa

@@ -11,8 +11,6 @@ have the same cases.
 [True, True]
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ A cell is ``instruction|dtype|attribute|region|layout|operands|control``, its pa
 :data:`PARTS`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 from enum import IntEnum

@@ -7,8 +7,6 @@ Work that is slow once (imports, compiled functions that all blocks share) belon
 constructor, which has no time limit; a block has one.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What the programs of a campaign are made of, by a sample of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

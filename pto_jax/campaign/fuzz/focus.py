@@ -9,8 +9,6 @@ Traceback (most recent call last):
 pto_jax.errors.ArgumentError: --only tcvtt: no generated instruction (did you mean 'tcvt'?)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache

@@ -19,8 +19,6 @@ for each value that is declared. ``at_least`` says how many operations a bin wan
     at_least = 10
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence

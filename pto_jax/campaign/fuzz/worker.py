@@ -1,7 +1,5 @@
 """A process that executes blocks, so that a machine which crashes or hangs takes nothing else with it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A program of a lockstep batch as a case of its own, which every machine executes."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Programs are made and executed as arrays; the device is given their text. Its re
 of lockstep, and only a program on which they differ is executed by the reference interpreter, which decides.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterator
 from itertools import islice

@@ -4,8 +4,6 @@ A case index stands for one random program. The programs of a span of indices us
 spans take turns in the tables of the campaign's profiles (:mod:`.tables`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Samples of lockstep programs with their results, one program at a time, to be compared with a machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ the same name and sizes in the same order. From the store that differs the way g
 write different contents to those that made what they read, until something else than contents differs.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A file before and after a pass: equal or not, and the instruction at which they part."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Kernels executed by the reference interpreter: nothing is compiled, so that few inputs cost little."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

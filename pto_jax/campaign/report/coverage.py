@@ -1,7 +1,5 @@
 """What a campaign's programs covered, next to what the declarations allow."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

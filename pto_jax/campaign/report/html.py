@@ -4,8 +4,6 @@ The page is the Jinja2 template ``page.html`` beside this module (extra ``report
 into it is escaped.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

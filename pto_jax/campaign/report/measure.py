@@ -9,8 +9,6 @@ exponents for which the results are normal numbers, as the declaration gives the
 ['0x3f80', '0x3f80', '0x3f82', '0xff62']
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A campaign's report as data: what the page, the text and the JSON show."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

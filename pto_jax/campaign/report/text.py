@@ -1,7 +1,5 @@
 """A campaign's report as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...files.terminal import table

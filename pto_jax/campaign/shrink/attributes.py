@@ -1,7 +1,5 @@
 """Attributes at their defaults, where the failure does not depend on them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 

@@ -6,8 +6,6 @@ after the signal, the exit status or the exception, and what was said. A cause i
 alone, so that campaigns on many machines group alike.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 from ...ir import AttrValue, Op

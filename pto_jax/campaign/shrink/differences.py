@@ -1,7 +1,5 @@
 """What two machines disagree about, in words that failures of one cause share."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Values that an edit leaves undefined become arguments with what they held where they are used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

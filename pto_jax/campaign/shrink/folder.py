@@ -12,8 +12,6 @@
 Arrays are described in :mod:`..devices.exchange`; ``pto-jax run`` reads them too.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

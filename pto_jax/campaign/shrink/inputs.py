@@ -1,7 +1,5 @@
 """Simpler inputs: zeros and ones, few elements with small numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any

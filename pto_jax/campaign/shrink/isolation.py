@@ -5,8 +5,6 @@ had in the run of the reference interpreter, and its results are visible. A mach
 wrongly fails that program, whatever becomes of the value in the whole one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

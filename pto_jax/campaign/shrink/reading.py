@@ -1,7 +1,5 @@
 """Reading failure folders; nothing of what made them is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -12,8 +12,6 @@ long as time allows.
 (False, '')
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

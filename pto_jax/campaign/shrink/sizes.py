@@ -1,7 +1,5 @@
 """Smaller shapes and valid regions, all tiles and windows of a program together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 

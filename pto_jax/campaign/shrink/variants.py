@@ -1,7 +1,5 @@
 """What a failure depends on: the profile, the numerics, the attributes of its instructions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reading C++ of plain kind: expressions."""
 
-from __future__ import annotations
-
 import operator
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence

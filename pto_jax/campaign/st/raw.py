@@ -9,8 +9,6 @@ cases. An expected file may stand as ``{"file": NAME, "rtol": R, "atol": A}``; w
 counts. Memory that no input fills is zero and as large as the expected file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Executing system tests and judging them by their own comparison."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence

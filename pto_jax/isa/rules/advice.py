@@ -1,7 +1,5 @@
 """The usual fix behind a rule on tile types: what error messages propose, as text that can be copied."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from enum import IntEnum
 

@@ -3,8 +3,6 @@
 The assembler takes the forms that the headers of A5 compute without writing outside of a tile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...ir import F16, F32, QuantScaleAlg, TileType

@@ -1,7 +1,5 @@
 """Block-scaled quantisation: what a text says of it, and the shapes of its tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from ...ir import U8, AttrValue, MxQuantAlg, QuantScaleAlg, QuantType, TileType, VecStoreMode

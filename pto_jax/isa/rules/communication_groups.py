@@ -1,7 +1,5 @@
 """Rules on the operands of communication: extents of views, staging tiles, and the views of all ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

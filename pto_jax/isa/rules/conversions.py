@@ -4,8 +4,6 @@ The rows are facts about the targets; the verifier, the documentation, the lower
 interpreter all read them here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

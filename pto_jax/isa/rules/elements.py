@@ -1,7 +1,5 @@
 """Element types of operands of any kind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ...ir import DType, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type

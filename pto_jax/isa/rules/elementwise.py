@@ -1,7 +1,5 @@
 """Rules of elementwise instructions: scratch tiles, and what a precision is legal with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Rules of data that leaves an accumulator or crosses between on-chip buffers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Rules and samples of stores from accumulators, and of atomic stores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Parameter words of quantisation as operands: one for a whole tile, or a row of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from ...ir import Loc

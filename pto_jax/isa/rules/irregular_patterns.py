@@ -1,7 +1,5 @@
 """Repeating patterns of 2 or 4 elements, by which tiles are gathered and scattered."""
 
-from __future__ import annotations
-
 from ...ir import MaskPattern
 from ...profiles import Profile
 from ..declare import Attribute, AttrMap

@@ -1,7 +1,5 @@
 """Pipes that places of operands decide on: transfers between the memories of a core."""
 
-from __future__ import annotations
-
 from ...ir import Loc, Pipe
 
 

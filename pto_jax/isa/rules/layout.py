@@ -1,7 +1,5 @@
 """Rules on the valid regions of rearranging instructions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules and samples of moves between tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Constraints of the matrix instructions: places, layouts, shapes and sizes of their tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Scale tiles of block-scaled products in the form that compilers print."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Rules on addresses, pointers and global-memory windows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...ir import TileType

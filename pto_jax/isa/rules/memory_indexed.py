@@ -1,7 +1,5 @@
 """Rules of indexed transfers: what an index picks, and the shapes and types that go with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules on one initialisation of a pipe: which slots it names, how many, and what is done to accumulators."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import partial

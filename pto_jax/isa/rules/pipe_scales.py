@@ -1,7 +1,5 @@
 """Rules on the instructions that set the scales of quantising pushes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...ir import Loc, TileType, dtype

@@ -1,7 +1,5 @@
 """Parts of the declarations of pipes: attributes, rules, and how an instruction is put together."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial

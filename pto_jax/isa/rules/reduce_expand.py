@@ -1,7 +1,5 @@
 """Constraints of the reductions and expansions: layouts of row and column vectors, and their extents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Which source of a row-expanding instruction is expanded, and what that demands of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Constraints on where lanes come from: physical coverage, valid regions, masks and scratch tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

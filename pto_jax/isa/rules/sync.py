@@ -1,7 +1,5 @@
 """Rules on synchronisation: attributes that must be given, identifiers, and pipes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

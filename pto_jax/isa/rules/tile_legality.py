@@ -1,7 +1,5 @@
 """Rules on tile types and element types themselves, whatever instruction uses them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache

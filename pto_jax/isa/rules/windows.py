@@ -1,7 +1,5 @@
 """Constraints on windows of global memory: which layouts and sizes a transfer connects with a tile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple

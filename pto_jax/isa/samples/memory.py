@@ -1,7 +1,5 @@
 """Legal sample transfers between global memory and tiles of every layout."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ... import ir, profiles

@@ -1,7 +1,5 @@
 """Legal operations made from declarations, for tests, generators and documentation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import IntEnum
 

@@ -1,7 +1,5 @@
 """Sample operations of the reductions and expansions: small tiles in every layout and mode."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
