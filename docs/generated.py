@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pto_jax import isa
-from pto_jax.cli import main as command_line
+from pto_jax.cli import commands as command_line
 from pto_jax.isa.history import changes
 from pto_jax.isa.reference import Json, record, types_text
 from pto_jax.manual import manual, topics

@@ -1,7 +1,5 @@
 """How instructions are computed in JAX; imported as ``pto_jax.lowering`` only."""
 
-from __future__ import annotations
-
 if __name__ != "pto_jax.lowering":
     raise ImportError("the folder 'lowering' is imported as pto_jax.lowering, never by itself")
 

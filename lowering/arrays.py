@@ -7,8 +7,6 @@ Modules import the names for type checking only, so that executing needs no jaxt
 tests/numerics/test_shapes.py holds the rules against them.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import DType
+from pto_jax.ir import DType
 
 from .region import flush
 from .rules import Context

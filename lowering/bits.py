@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import BF16, F16, F32, DType
-from pto_jax.ir.types import RoundMode
+from pto_jax.ir import BF16, F16, F32, DType, RoundMode
 
 from . import small_floats
 

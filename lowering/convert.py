@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32, DType
-from pto_jax.ir.types import RoundMode
+from pto_jax.ir import F32, DType, RoundMode
 from pto_jax.isa.rules.conversions import Conversion
 
 from . import bits, formulas

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 from jax import Array, lax
 
-from pto_jax.ir.types import CmpMode
+from pto_jax.ir import CmpMode
 
 from . import formulas
 from .formulas import Arithmetic

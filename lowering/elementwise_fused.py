@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 import numpy as np
 
-from pto_jax.ir.dtypes import F32
+from pto_jax.ir import F32
 
-from . import formulas
+from . import formulas, region
 from .formulas import Arithmetic
 from .numerics import Integer, Num
-from .region import elementwise, lanewise, numeric
 from .rules import Context
 
 if TYPE_CHECKING:
     from .arrays import Word, Words
 
 
-lanewise(__name__)("tprelu", formulas.leaky, ("src0", "src1"))
+region.lanewise(__name__)("tprelu", formulas.leaky, ("src0", "src1"))
 
 
 def _three_sources(name: str, first: str) -> None:
-    @elementwise(name, "src0", "src1", "src2")
+    @region.elementwise(name, "src0", "src1", "src2")
     def formula(c: Context, x: Words, y: Words, z: Words | None = None) -> Words:
         if z is None:
             return formulas.saturating(c.arithmetic(), first, x, y)
@@ -34,17 +33,17 @@ _three_sources("taddc", "add")
 _three_sources("tsubc", "sub")
 
 
-@numeric("tmuladddst", "src0", "src1", "dst")
+@region.numeric("tmuladddst", "src0", "src1", "dst")
 def _tmuladddst(a: Arithmetic, x: Num, y: Num, old: Num) -> Num:
     return a.add(a.round_to_type(a.mul(x, y)), old)
 
 
-@numeric("tfusedmuladd", "src0", "dst", "src1")
+@region.numeric("tfusedmuladd", "src0", "dst", "src1")
 def _tfusedmuladd(a: Arithmetic, x: Num, old: Num, y: Num) -> Num:
     return a.add(a.mul(x, old), y)
 
 
-@elementwise("tfusedmuladdrelu", "src0", "dst", "src1")
+@region.elementwise("tfusedmuladdrelu", "src0", "dst", "src1")
 def _tfusedmuladdrelu(c: Context, x: Words, old: Words, y: Words) -> Words:
     a = c.arithmetic()
     product = a.round_to_type(a.mul(a.decode(x), a.decode(old)))
@@ -52,7 +51,7 @@ def _tfusedmuladdrelu(c: Context, x: Words, old: Words, y: Words) -> Words:
 
 
 def _relu_of(name: str, operation: str) -> None:
-    @elementwise(name, "src0", "src1")
+    @region.elementwise(name, "src0", "src1")
     def formula(c: Context, x: Words, y: Words) -> Words:
         a = c.arithmetic()
         compute = getattr(a, operation)
@@ -68,7 +67,7 @@ _relu_of("tsubrelu", "sub")
 
 
 def _relu_convert(name: str, operation: str) -> None:
-    @elementwise(name, "src0", "src1")
+    @region.elementwise(name, "src0", "src1")
     def formula(c: Context, x: Words, y: Words) -> Words:
         return formulas.relu_convert(c.arithmetic("src0"), c.dtype("dst"), operation, x, y)
 
@@ -77,7 +76,7 @@ _relu_convert("taddreluconv", "add")
 _relu_convert("tsubreluconv", "sub")
 
 
-@elementwise("tadddeqrelu", "src0", "src1", "deqScale")
+@region.elementwise("tadddeqrelu", "src0", "src1", "deqScale")
 def _tadddeqrelu(c: Context, x: Words, y: Words, scale: Word) -> Words:
     """float32(src0 + src1) * scale, converted and clamped at zero.
 

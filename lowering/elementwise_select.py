@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from pto_jax.ir.dtypes import unpaired
-from pto_jax.ir.types import CmpMode, RoundMode, SaturationMode
+from pto_jax.ir import CmpMode, RoundMode, SaturationMode, unpaired
 from pto_jax.isa.rules.conversions import conversion
 
-from . import bits, convert, masks
-from .irregular_storage import source
+from . import bits, convert, irregular_storage, masks
 from .region import fit, flush, mask, merge, operand, read, sizes
 from .rules import Context, Inputs, Outputs, rule
 
@@ -47,8 +45,8 @@ def _tsel(c: Context, inputs: Inputs) -> Outputs:
 def _numbers(c: Context, inputs: Inputs) -> Words | Word:
     """The source's words, one for each number; those of a destination of pairs as the source has them."""
     if c.dtype("src").pair_of:
-        return bits.unpack(source(c, inputs, "src"))
-    return source(c, inputs, "src") if c.dtype("dst").pair_of else operand(c, inputs, "src")
+        return bits.unpack(irregular_storage.source(c, inputs, "src"))
+    return irregular_storage.source(c, inputs, "src") if c.dtype("dst").pair_of else operand(c, inputs, "src")
 
 
 @rule("tcvt")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from .layout import move
-from .layout_extract import extract, insert
+from . import layout, layout_extract
 from .memory import tstore
 from .rules import Context, GlobalMemory, Inputs, Output, memory_rule, rule
 
@@ -16,17 +15,17 @@ if TYPE_CHECKING:
 
 @rule("tmov.fp")
 def _move(c: Context, inputs: Inputs) -> Mapping[str, Output]:
-    return move(c, inputs)
+    return layout.move(c, inputs)
 
 
 @rule("textract_fp")
 def _extract(c: Context, inputs: Inputs) -> Mapping[str, Output]:
-    return extract(c, inputs)
+    return layout_extract.extract(c, inputs)
 
 
 @rule("tinsert_fp")
 def _insert(c: Context, inputs: Inputs) -> Mapping[str, Output]:
-    return insert(c, inputs)
+    return layout_extract.insert(c, inputs)
 
 
 @memory_rule("tstore_fp")

@@ -15,12 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F16, F32, DType
+from pto_jax.ir import F16, F32, DType
 
-from . import bits, formulas
+from . import bits, formulas, platforms, slicing
 from .numerics import ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
-from .platforms import apart, expected
-from .slicing import slice_at
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt
@@ -99,7 +97,7 @@ def _folded(
         first = lax.convert_element_type(i, np.int32) * np.int32(unroll)
         starts = [first if i == axis else 0 for i in range(2)]
         sizes = [unroll if i == axis else n for i, n in enumerate(lines.shape)]
-        return fold(slice_at(lines, starts, sizes), total)
+        return fold(slicing.slice_at(lines, starts, sizes), total)
 
     trips = count // unroll if count > unroll else 0
     if trips:
@@ -191,7 +189,7 @@ def tree_sum(
     count: Array = jnp.asarray(size, np.int32)
     alone, single = lines[0], count == 1
     while lines.shape[0] > 1:
-        lines = apart(partial(_pair_sums, a, odd, count), lines, size)
+        lines = platforms.apart(partial(_pair_sums, a, odd, count), lines, size)
         count = jnp.where(count > 1, lax.shift_right_logical(count, np.int32(1)), count)
     if odd == "last":
         alone = positive_zero(a.encode(a.decode(alone)), a.dtype)
@@ -248,7 +246,7 @@ def extreme(
             bits.where(a.is_nan(values), np.float32(fill), values), size, np.float32(fill), axis
         )
         word = a.encode(lax.reduce(values, np.float32(fill), combine, (axis,)))
-    elif dtype.is_float and 2 * lines.shape[axis] <= _spare(dtype) and expected() == "cpu":
+    elif dtype.is_float and 2 * lines.shape[axis] <= _spare(dtype) and platforms.expected() == "cpu":
         # GPUs compute both reductions of the other way in one kernel.
         word = _one_reduction(dtype, lines, largest, size, axis)
     else:

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F16, F32, I8, DType
-from pto_jax.ir.types import CmpMode, RoundMode
+from pto_jax.ir import F16, F32, I8, CmpMode, DType, RoundMode
 
 from . import bits
 from .numerics import FastFloat, Float, Integer, Num, Real, SoftwareDivision

@@ -10,8 +10,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.interpreter import Scalar
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import TileType, element_offset
+from pto_jax.ir import DType, TileType, element_offset
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Shaped

@@ -11,14 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import I32, DType
-from pto_jax.ir.types import PrintFormat
+from pto_jax.ir import I32, DType, PrintFormat
 from pto_jax.isa.irregular import counted_byte
 
-from . import bits, convert
+from . import bits, convert, masks, region
 from .irregular_storage import iota, scalar, source
-from .masks import lanes
-from .region import fit, flush, merge, sizes
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
@@ -34,12 +31,12 @@ _U32 = np.uint32
 @rule("tci")
 def _tci(c: Context, inputs: Inputs) -> Outputs:
     """The valid rows of dst do not matter."""
-    t, a, old = c.tile("dst"), c.arithmetic(), lanes(inputs, "dst")
-    start, number = flush(c, scalar(inputs, "start"), t.dtype), iota(t.shape, 1)
+    t, a, old = c.tile("dst"), c.arithmetic(), masks.lanes(inputs, "dst")
+    start, number = region.flush(c, scalar(inputs, "start"), t.dtype), iota(t.shape, 1)
     steps = convert.cast(lax.bitcast_convert_type(number, _U32), I32, t.dtype)
     combine = a.sub if c.attrs["descending"] else a.add
-    new = flush(c, a.encode(combine(a.decode(start), a.decode(steps))), t.dtype)
-    inside = (iota(t.shape, 0) == 0) & (number < sizes(t, old)[1])
+    new = region.flush(c, a.encode(combine(a.decode(start), a.decode(steps))), t.dtype)
+    inside = (iota(t.shape, 0) == 0) & (number < region.sizes(t, old)[1])
     return {"dst": jnp.where(inside, new, old.words)}
 
 
@@ -53,7 +50,7 @@ def _ttri(c: Context, inputs: Inputs) -> Outputs:
     difference = lax.convert_element_type(iota(t.shape, 1) - iota(t.shape, 0), np.int64)
     ones = difference >= wide if c.attrs["upperOrLower"] else difference <= wide
     one = d.word.type(d.bias << d.mantissa if d.is_float else 1)
-    return {"dst": merge(c, inputs, jnp.where(ones, one, d.word.type(0)))}
+    return {"dst": region.merge(c, inputs, jnp.where(ones, one, d.word.type(0)))}
 
 
 # -- random numbers ----------------------------------------------------------------------------------
@@ -104,7 +101,7 @@ def _trandom(c: Context, inputs: Inputs) -> Outputs:
         n: lax.convert_element_type(scalar(inputs, n), _U32)
         for n in ("key0", "key1", "counter0", "counter1", "counter2", "counter3")
     }
-    chunks, v_col = -(-cols // _CHUNK), sizes(t, lanes(inputs, "dst"))[1]
+    chunks, v_col = -(-cols // _CHUNK), region.sizes(t, masks.lanes(inputs, "dst"))[1]
     row, chunk, lane = (iota((rows, chunks, _LANES), axis) for axis in range(3))
     used = (v_col + np.int32(_CHUNK - 1)) // np.int32(_CHUNK)
     if c.profile == "cpu_sim":
@@ -118,7 +115,7 @@ def _trandom(c: Context, inputs: Inputs) -> Outputs:
     made = philox(counter, (words["key0"], words["key1"]), rounds)
     # The simulator stores word q of lane l at column 64 q + l of a chunk, A5 at 4 l + q.
     line = jnp.stack(made, axis=2 if c.profile == "cpu_sim" else 3).reshape(rows, chunks * _CHUNK)
-    return {"dst": merge(c, inputs, line[:, :cols])}
+    return {"dst": region.merge(c, inputs, line[:, :cols])}
 
 
 # -- histograms --------------------------------------------------------------------------------------
@@ -134,8 +131,8 @@ def _byte(words: UInt[Array, "*shape"], number: int) -> Int32[Array, "*shape"]:
 @rule("thistogram")
 def _thistogram(c: Context, inputs: Inputs) -> Outputs:
     t, src, filters = c.tile("dst"), c.tile("src"), c.tile("idx")
-    words, old = lanes(inputs, "src").words, lanes(inputs, "dst").words
-    v_row, v_col = sizes(src, lanes(inputs, "src"))
+    words, old = masks.lanes(inputs, "src").words, masks.lanes(inputs, "dst").words
+    v_row, v_col = region.sizes(src, masks.lanes(inputs, "src"))
     counted, highest = int(counted_byte(src.dtype.bits, c.attrs)), src.dtype.bits // 8 - 1
     # One filter byte per row for 16-bit elements, one per byte above the counted one for 32 bits.
     needed = src.rows if src.dtype.bits == 16 else highest
@@ -147,7 +144,7 @@ def _thistogram(c: Context, inputs: Inputs) -> Outputs:
     value = jnp.where(passed, _byte(words, counted), np.int32(_BINS))
     below = value[:, :, None] <= iota((1, 1, _BINS), 2)
     counts = jnp.sum(lax.convert_element_type(below, _U32), axis=1, dtype=_U32)
-    new = fit(counts, t.shape, _U32(0))
+    new = region.fit(counts, t.shape, _U32(0))
     written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < np.int32(_BINS))
     return {"dst": jnp.where(written, new, old)}
 
@@ -186,7 +183,7 @@ def _tprint(c: Context, inputs: Inputs) -> Outputs:
     """
     chosen = c.attrs["format"]
     assert isinstance(chosen, PrintFormat)
-    tile = lanes(inputs, "src")
+    tile = masks.lanes(inputs, "src")
     show = partial(_show, c.dtype("src"), *_FIELDS[chosen])
-    jax.debug.callback(show, tile.words, *sizes(c.tile("src"), tile))
+    jax.debug.callback(show, tile.words, *region.sizes(c.tile("src"), tile))
     return {}

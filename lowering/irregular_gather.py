@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from pto_jax.ir.types import CmpMode, GatherAxis
+from pto_jax.ir import CmpMode, GatherAxis
 
 from .irregular_storage import flat, inside, iota, pattern, positions, scalar, source, store_first
 from .machine import storage

@@ -8,12 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from pto_jax.ir.types import ScatterAxis
+from pto_jax.ir import ScatterAxis
 
+from . import masks, region
 from .irregular_storage import flat, inside, iota, pattern, positions, source
 from .machine import storage
-from .masks import lanes
-from .region import fit, merge, sizes
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ _BLOCK_BYTES = 32
 @rule("tgatherb")
 def _tgatherb(c: Context, inputs: Inputs) -> Outputs:
     """Whole blocks only on the simulator, the valid part of a last block on hardware."""
-    t, old = c.tile("dst"), lanes(inputs, "dst")
+    t, old = c.tile("dst"), masks.lanes(inputs, "dst")
     size = t.dtype.word_bits // 8
     per_block = _BLOCK_BYTES // size
     stored = storage.regroup(flat(c, inputs, "src"), 8)
@@ -40,15 +39,15 @@ def _tgatherb(c: Context, inputs: Inputs) -> Outputs:
     parts = stored.at[byte[:, :, None] + iota((1, 1, size), 2)].get(mode="fill", fill_value=0)
     new = storage.regroup(parts.reshape(-1), size * 8).reshape(t.shape)
     if c.profile == "cpu_sim":
-        whole = sizes(t, old)[1] // np.int32(per_block) * np.int32(per_block)
+        whole = region.sizes(t, old)[1] // np.int32(per_block) * np.int32(per_block)
         found = found & (column < whole)
-    return {"dst": merge(c, inputs, jnp.where(found, new, old.words))}
+    return {"dst": region.merge(c, inputs, jnp.where(found, new, old.words))}
 
 
 @rule("tscatter")
 def _tscatter(c: Context, inputs: Inputs) -> Outputs:
     """Hardware clears the whole destination first."""
-    old = lanes(inputs, "dst").words
+    old = masks.lanes(inputs, "dst").words
     if c.profile != "cpu_sim":
         old = jnp.zeros_like(old)
     if c.has("indexes"):
@@ -65,7 +64,7 @@ def _scattered(c: Context, inputs: Inputs, old: Words) -> Words:
     """
     t, shape = c.tile("dst"), c.tile("indexes").shape
     stored = storage.to_physical(old, t)
-    where = positions(lanes(inputs, "indexes").words, c.dtype("indexes"), stored.shape[0])
+    where = positions(masks.lanes(inputs, "indexes").words, c.dtype("indexes"), stored.shape[0])
     where = jnp.where(inside(c, inputs, "indexes"), where, np.int32(stored.shape[0])).reshape(-1)
     writers = jnp.full(stored.shape, np.int32(-1)).at[where].max(iota(where.shape, 0), mode="drop")
     values = source(c, inputs, "src", shape).reshape(-1)
@@ -82,7 +81,7 @@ def _elements(c: Context, inputs: Inputs) -> Words:
     words, row, column = source(c, inputs, "src"), iota(t.shape, 0), iota(t.shape, 1)
     number = column // n
     if c.profile == "cpu_sim" and n > 1:
-        v_col = sizes(t, lanes(inputs, "dst"))[1]
+        v_col = region.sizes(t, masks.lanes(inputs, "dst"))[1]
         number = number + row * ((v_col + n - np.int32(1) - k) // n)
         row, number = number // np.int32(src.cols), number % np.int32(src.cols)
     taken = words.at[row, number].get(mode="fill", fill_value=0)
@@ -93,5 +92,5 @@ def _rows(c: Context, inputs: Inputs) -> Words:
     """Rows that fit the pattern take the source's rows in order, the others 0."""
     (n, k), t = pattern(c), c.tile("dst")
     words = source(c, inputs, "src", (-(-t.rows // int(n)), t.cols))
-    words = fit(jnp.repeat(words, int(n), axis=0), t.shape, words.dtype.type(0))
+    words = region.fit(jnp.repeat(words, int(n), axis=0), t.shape, words.dtype.type(0))
     return jnp.where(iota(t.shape, 0) % n == k, words, words.dtype.type(0))

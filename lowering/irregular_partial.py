@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from pto_jax.ir.types import CmpMode
+from pto_jax.ir import CmpMode
 from pto_jax.isa.irregular_partial import SRC0_WINS
 
-from . import formulas
-from .irregular_storage import inside
-from .masks import lanes
+from . import formulas, irregular_storage, masks, region
 from .numerics import Float, Integer
-from .region import all_ones, fit, flush, merge
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
@@ -23,8 +20,8 @@ if TYPE_CHECKING:
 
 def _words(c: Context, inputs: Inputs, name: str) -> Words:
     """A source's stored words over the destination's lanes."""
-    words = lanes(inputs, name).words
-    return fit(words, c.tile("dst").shape, words.dtype.type(0))
+    words = masks.lanes(inputs, name).words
+    return region.fit(words, c.tile("dst").shape, words.dtype.type(0))
 
 
 def _index(c: Context, inputs: Inputs, name: str) -> Words:
@@ -32,8 +29,8 @@ def _index(c: Context, inputs: Inputs, name: str) -> Words:
     words = _words(c, inputs, name)
     if c.semantics.out_of_region != "ones":
         return words
-    own = inside(c, inputs, name, c.tile("dst").shape)
-    return jnp.where(own, words, all_ones(c.dtype(name)))
+    own = irregular_storage.inside(c, inputs, name, c.tile("dst").shape)
+    return jnp.where(own, words, region.all_ones(c.dtype(name)))
 
 
 def _either(second: Mask, y: Words) -> Words:
@@ -59,13 +56,13 @@ def _partial(
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> Outputs:
         shape, d = c.tile("dst").shape, c.dtype("dst")
-        first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
+        first, second = (irregular_storage.inside(c, inputs, n, shape) for n in ("src0", "src1"))
         x, y = (_words(c, inputs, n) for n in ("src0", "src1"))
-        both = flush(c, combine(c.arithmetic(), flush(c, x, d), flush(c, y, d)), d)
+        both = region.flush(c, combine(c.arithmetic(), region.flush(c, x, d), region.flush(c, y, d)), d)
         one = jnp.where(first, x, _either(second, y))
         if neither is not None:
             one = jnp.where(first | second, one, neither(c))
-        return {"dst": merge(c, inputs, jnp.where(first & second, both, one))}
+        return {"dst": region.merge(c, inputs, jnp.where(first & second, both, one))}
 
 
 _partial("tpartadd", lambda a, x, y: formulas.binary(a, "add", x, y))
@@ -79,16 +76,16 @@ def _partial_arg(name: str, mode: CmpMode) -> None:
     def apply(c: Context, inputs: Inputs) -> Outputs:
         """The value tiles' regions decide which index is taken, those of index tiles what it is."""
         shape, d, a = c.tile("dst").shape, c.dtype("dst"), c.arithmetic()
-        first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
-        x, y = (flush(c, _words(c, inputs, n), d) for n in ("src0", "src1"))
+        first, second = (irregular_storage.inside(c, inputs, n, shape) for n in ("src0", "src1"))
+        x, y = (region.flush(c, _words(c, inputs, n), d) for n in ("src0", "src1"))
         taken = first & (~second | _first_wins(c.profile, a, mode, x, y))
         value = jnp.where(taken, x, _either(second, y))
         i, j = (_index(c, inputs, n) for n in ("src0Idx", "src1Idx"))
         index = jnp.where(taken, i, _either(second, j))
-        index = fit(index, c.tile("dstIdx").shape, index.dtype.type(0))
+        index = region.fit(index, c.tile("dstIdx").shape, index.dtype.type(0))
         return {
-            "dst": merge(c, inputs, value),
-            "dstIdx": merge(c, inputs, index, "dstIdx", region="dst"),
+            "dst": region.merge(c, inputs, value),
+            "dstIdx": region.merge(c, inputs, index, "dstIdx", region="dst"),
         }
 
 

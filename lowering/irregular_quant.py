@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32, I8, U8, DType
-from pto_jax.ir.types import QuantType, RoundMode
+from pto_jax.ir import F32, I8, U8, DType, QuantType, RoundMode
 
-from . import convert
+from . import convert, masks
 from .irregular_storage import inside, iota, source
-from .masks import lanes
 from .numerics import Integer
 from .region import fit, flush, merge, sizes
 from .rules import Context, Inputs, Outputs, rule
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 def _row_parameter(c: Context, inputs: Inputs, name: str, rows: int) -> UInt32[Array, "rows 1"]:
     """Column 0 of a parameter tile over ``rows`` rows [rows, 1]; its last valid row serves all after it."""
-    last = sizes(c.tile(name), lanes(inputs, name))[0] - np.int32(1)
+    last = sizes(c.tile(name), masks.lanes(inputs, name))[0] - np.int32(1)
     row = jnp.maximum(jnp.minimum(iota((rows, 1), 0), last), np.int32(0))
     words = flush(c, source(c, inputs, name), F32)
     return words[:, 0].at[row].get(mode="clip")
@@ -36,8 +34,8 @@ def _row_parameter(c: Context, inputs: Inputs, name: str, rows: int) -> UInt32[A
 def _tquant(c: Context, inputs: Inputs) -> Outputs:
     src, t, a = c.tile("src"), c.tile("dst"), c.semantics.arithmetic(F32)
     assert not isinstance(a, Integer)
-    old = lanes(inputs, "dst").words
-    x = flush(c, lanes(inputs, "src").words, F32)
+    old = masks.lanes(inputs, "dst").words
+    x = flush(c, masks.lanes(inputs, "src").words, F32)
     scale = _row_parameter(c, inputs, "scale", src.rows)
     limits = U8 if c.attrs["quant_type"] == QuantType.INT8_ASYM else I8
     if not c.has("offset") and c.semantics.numerics == "exact":
@@ -85,7 +83,7 @@ def _codes(value: Float32[Array, "*shape"], limits: DType) -> UInt8[Array, "*sha
 @rule("tdequant")
 def _tdequant(c: Context, inputs: Inputs) -> Outputs:
     t, d, a = c.tile("dst"), c.dtype("dst"), c.arithmetic()
-    last = sizes(c.tile("scale"), lanes(inputs, "scale"))[1] - np.int32(1)
+    last = sizes(c.tile("scale"), masks.lanes(inputs, "scale"))[1] - np.int32(1)
     column = jnp.maximum(jnp.minimum(iota((1, t.cols), 1), last), np.int32(0))
 
     def parameter(name: str) -> Words:

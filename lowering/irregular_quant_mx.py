@@ -9,14 +9,11 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.ir.dtypes import BF16, F4E2M1, F8E4M3, F32
-from pto_jax.ir.types import MxQuantAlg
+from pto_jax.ir import BF16, F4E2M1, F8E4M3, F32, MxQuantAlg
 from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
 
-from . import bits, convert
-from .irregular_storage import flat, iota, source
+from . import bits, convert, irregular_storage, masks
 from .machine import storage
-from .masks import lanes
 from .numerics import Integer
 from .region import fit, flush, sizes
 from .rules import Context, Inputs, Outputs, rule
@@ -144,20 +141,20 @@ def _tquant_mx(c: Context, inputs: Inputs) -> Outputs:
         raise NotExecutableError(Diagnostic("error", REORDERED, None, c.instruction))
     alg, src, t = algorithm(c.attrs), c.tile("src"), c.tile("dst")
     down = along_rows(c.attrs)
-    v_row, v_col = sizes(src, lanes(inputs, "src"))
-    words = source(c, inputs, "src")
+    v_row, v_col = sizes(src, masks.lanes(inputs, "src"))
+    words = irregular_storage.source(c, inputs, "src")
     found = _quantise(c, words.T if down else words, alg)
     codes = found.codes.T if down else found.codes
     groups = _count(c, v_row if down else v_col, found.exponent.shape[1])
     rows, cols = (groups * np.int32(GROUP), v_col) if down else (v_row, groups * np.int32(GROUP))
-    old = lanes(inputs, "dst").words
+    old = masks.lanes(inputs, "dst").words
     if c.profile == "cpu_sim" and t.dtype.packed:
         old = jnp.zeros_like(old)
     results = (_place_columns if down else _place_rows)(c, inputs, found, groups, v_col if down else v_row)
     # Of a last pair only the valid number is written.
     shape = t.rows, t.cols * t.dtype.numbers
     numbers = bits.unpack(old) if t.dtype.pair_of else old
-    written = (iota(shape, 0) < rows) & (iota(shape, 1) < cols)
+    written = (irregular_storage.iota(shape, 0) < rows) & (irregular_storage.iota(shape, 1) < cols)
     numbers = jnp.where(written, fit(codes, shape, np.uint8(0)), numbers)
     return {"dst": bits.pack(numbers) if t.dtype.pair_of else numbers, **results}
 
@@ -172,17 +169,17 @@ def _count(c: Context, valid: Size, physical: int) -> Size:
 
 def _place_rows(c: Context, inputs: Inputs, found: _Groups, groups: Size, rows: Size) -> Outputs:
     """Group g of row r: exponent at (r, g), the others at element r * groups + g."""
-    t, old = c.tile("exp"), lanes(inputs, "exp").words
+    t, old = c.tile("exp"), masks.lanes(inputs, "exp").words
     results = {n: _store(c, inputs, n, w, groups, (rows, groups)) for n, w in _converted(c, found)}
     if c.profile == "a5" and t.rows == 1:
         return results | {"exp": _store(c, inputs, "exp", found.exponent, groups, (rows, groups))}
-    written = (iota(t.shape, 0) < rows) & (iota(t.shape, 1) < groups)
+    written = (irregular_storage.iota(t.shape, 0) < rows) & (irregular_storage.iota(t.shape, 1) < groups)
     return results | {"exp": jnp.where(written, fit(found.exponent, t.shape, np.uint8(0)), old)}
 
 
 def _place_columns(c: Context, inputs: Inputs, found: _Groups, groups: Size, cols: Size) -> Outputs:
     """Group g of column j: exponent at (g, j), the others at element g * (columns) + j."""
-    t, old = c.tile("exp"), lanes(inputs, "exp").words
+    t, old = c.tile("exp"), masks.lanes(inputs, "exp").words
     pitch = cols if c.profile == "cpu_sim" else jnp.asarray(np.int32(c.tile("src").cols))
     results = {n: _store(c, inputs, n, w.T, pitch, (groups, cols)) for n, w in _converted(c, found)}
     exponents, rows = found.exponent.T, groups
@@ -191,7 +188,7 @@ def _place_columns(c: Context, inputs: Inputs, found: _Groups, groups: Size, col
         pairs = pairs.reshape(-1, 2, pairs.shape[1]).transpose(0, 2, 1)
         exponents, cols = pairs.reshape(pairs.shape[0], -1), cols * np.int32(2)
         rows = (groups + np.int32(1)) // np.int32(2)
-    written = (iota(t.shape, 0) < rows) & (iota(t.shape, 1) < cols)
+    written = (irregular_storage.iota(t.shape, 0) < rows) & (irregular_storage.iota(t.shape, 1) < cols)
     return results | {"exp": jnp.where(written, fit(exponents, t.shape, np.uint8(0)), old)}
 
 
@@ -210,8 +207,8 @@ def _store(
     region: tuple[Size, Size],
 ) -> Words:
     """A tile whose storage has the ``region`` of ``values`` in rows of ``pitch`` elements."""
-    old = flat(c, inputs, name)
-    place, divisor = iota(old.shape, 0), jnp.maximum(pitch, np.int32(1))
+    old = irregular_storage.flat(c, inputs, name)
+    place, divisor = irregular_storage.iota(old.shape, 0), jnp.maximum(pitch, np.int32(1))
     row, col = place // divisor, place % divisor
     taken = values.at[row, col].get(mode="fill", fill_value=0)
     written = (row < region[0]) & (col < region[1])

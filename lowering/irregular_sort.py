@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import DType
+from pto_jax.ir import DType
 from pto_jax.isa.irregular_sort import BLOCK, RECORD_BYTES, slots
 
 from . import bits

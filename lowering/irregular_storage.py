@@ -8,14 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import MaskPattern
+from pto_jax.ir import DType, MaskPattern
 from pto_jax.isa.rules.irregular_patterns import period
 
-from . import convert
+from . import convert, masks, region
 from .machine import storage
-from .masks import lanes
-from .region import all_ones, fit, mask
 from .rules import Context, Inputs, Lanes
 
 if TYPE_CHECKING:
@@ -36,18 +33,18 @@ def source(c: Context, inputs: Inputs, name: str, shape: tuple[int, int] | None 
     """
     t = c.tile(name)
     shape = shape or t.shape
-    fill = all_ones(t.dtype)
-    words = fit(lanes(inputs, name).words, shape, fill)
+    fill = region.all_ones(t.dtype)
+    words = region.fit(masks.lanes(inputs, name).words, shape, fill)
     if c.semantics.out_of_region != "ones":
         return words
-    inside = mask(t, lanes(inputs, name), shape)
+    inside = region.mask(t, masks.lanes(inputs, name), shape)
     return words if inside is None else jnp.where(inside, words, fill)
 
 
 def inside(c: Context, inputs: Inputs, name: str, shape: tuple[int, int] | None = None) -> Mask:
     """Lanes of ``shape`` inside a tile's valid region, as an array even where that is every lane."""
     shape = shape or c.tile(name).shape
-    found = mask(c.tile(name), lanes(inputs, name), shape)
+    found = region.mask(c.tile(name), masks.lanes(inputs, name), shape)
     return jnp.ones(shape, np.bool_) if found is None else found
 
 
@@ -60,7 +57,7 @@ def positions(words: UInt[Array, "*shape"], dtype: DType, size: int) -> Int32[Ar
 
 def flat(c: Context, inputs: Inputs, name: str) -> Flat:
     """A tile's words in storage order."""
-    return storage.to_physical(lanes(inputs, name).words, c.tile(name))
+    return storage.to_physical(masks.lanes(inputs, name).words, c.tile(name))
 
 
 def store_first(c: Context, inputs: Inputs, name: str, values: UInt[Array, "..."], count: Size) -> Words:
@@ -69,7 +66,7 @@ def store_first(c: Context, inputs: Inputs, name: str, values: UInt[Array, "..."
     The other elements keep what they hold; values that do not fit are dropped.
     """
     old = flat(c, inputs, name)
-    line = fit(values.reshape(1, -1), (1, old.shape[0]), old.dtype.type(0))[0]
+    line = region.fit(values.reshape(1, -1), (1, old.shape[0]), old.dtype.type(0))[0]
     return storage.to_logical(jnp.where(iota(old.shape, 0) < count, line, old), c.tile(name))
 
 

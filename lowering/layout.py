@@ -8,11 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pto_jax.ir.dtypes import DType
+from pto_jax.ir import DType
 
-from . import bits, convert
-from .quantise import has_relu, through
-from .region import merge, read
+from . import bits, convert, quantise, region
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
@@ -25,13 +23,13 @@ def move(c: Context, inputs: Inputs) -> Outputs:
 
     The simulator moves with a scalar parameter as without one.
     """
-    words, d = read(c, inputs, "src"), c.dtype("dst")
+    words, d = region.read(c, inputs, "src"), c.dtype("dst")
     if c.has("fp") or (c.has("preQuantScalar") and c.profile != "cpu_sim"):
-        return {"dst": merge(c, inputs, through(c, inputs, words, d))}
+        return {"dst": region.merge(c, inputs, quantise.through(c, inputs, words, d))}
     new = convert.cast(words, c.dtype("src"), d)
-    if has_relu(c):
+    if quantise.has_relu(c):
         new = jnp.where(_negative(new, d), d.word.type(0), new)
-    return {"dst": merge(c, inputs, new)}
+    return {"dst": region.merge(c, inputs, new)}
 
 
 def _negative(words: UInt[Array, "*shape"], dtype: DType) -> Bool[Array, "*shape"]:

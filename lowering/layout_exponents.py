@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pto_jax.ir.types import MxGroupAxis
+from pto_jax.ir import MxGroupAxis
 from pto_jax.isa.layout_exponents import BOX_COLS, BOX_ROWS
 
-from .irregular_storage import flat, iota, store_first
-from .masks import lanes
-from .region import sizes
+from . import irregular_storage, masks, region
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
@@ -29,13 +27,13 @@ _BOX = _ROWS * _COLS
 def _into_boxes(c: Context, inputs: Inputs) -> Outputs:
     """Every element of dst, by its number, takes the element of src that belongs there."""
     down = c.attrs["grpAxis"] == MxGroupAxis.AXIS0
-    name, old = "src" if down else "dst", flat(c, inputs, "src")
-    rows, cols = sizes(c.tile(name), lanes(inputs, name))
-    number = iota((c.tile("dst").elements,), 0)
+    name, old = "src" if down else "dst", irregular_storage.flat(c, inputs, "src")
+    rows, cols = region.sizes(c.tile(name), masks.lanes(inputs, name))
+    number = irregular_storage.iota((c.tile("dst").elements,), 0)
     row, col, boxes = _down(number, rows, cols) if down else _across(number, rows, cols)
     found = old.at[row * cols + col].get(mode="fill", fill_value=0)
     found = jnp.where(row < rows, found, old.dtype.type(0))
-    return {"dst": store_first(c, inputs, "dst", found, boxes * _BOX)}
+    return {"dst": irregular_storage.store_first(c, inputs, "dst", found, boxes * _BOX)}
 
 
 def _across(

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 from jax import Array
 
-from . import layout_img2col
+from . import layout_img2col, quantise, region, slicing
 from .irregular_storage import inside, positions, scalar, source
 from .masks import lanes
-from .quantise import through
-from .region import all_ones, merge
 from .rules import Context, Inputs, Outputs, rule
-from .slicing import slice_at, with_slice
 
 if TYPE_CHECKING:
     from jaxtyping import Int32
@@ -37,19 +34,19 @@ def extract(c: Context, inputs: Inputs) -> Outputs:
     """
     if c.tile("src").conv is not None:
         return {"dst": layout_img2col.extracted(c, inputs)}
-    t, fill = c.tile("dst"), all_ones(c.dtype("src"))
+    t, fill = c.tile("dst"), region.all_ones(c.dtype("src"))
     whole = jnp.pad(source(c, inputs, "src"), ((0, t.rows), (0, t.cols)), constant_values=fill)
     start = _start(c, inputs, "src")
-    window = slice_at(whole, start, t.shape)
-    return {"dst": merge(c, inputs, through(c, inputs, window, t.dtype, first=start[1]))}
+    window = slicing.slice_at(whole, start, t.shape)
+    return {"dst": region.merge(c, inputs, quantise.through(c, inputs, window, t.dtype, first=start[1]))}
 
 
 @rule("tinsert")
 def insert(c: Context, inputs: Inputs) -> Outputs:
     """What is valid in src is written; nothing outside dst is."""
     t, src = c.tile("dst"), c.tile("src")
-    new, start = through(c, inputs, lanes(inputs, "src").words, t.dtype), _start(c, inputs, "dst")
+    new, start = quantise.through(c, inputs, lanes(inputs, "src").words, t.dtype), _start(c, inputs, "dst")
     whole = jnp.pad(lanes(inputs, "dst").words, ((0, src.rows), (0, src.cols)))
-    window = slice_at(whole, start, src.shape)
+    window = slicing.slice_at(whole, start, src.shape)
     window = jnp.where(inside(c, inputs, "src"), new, window)
-    return {"dst": with_slice(whole, window, start)[: t.rows, : t.cols]}
+    return {"dst": slicing.with_slice(whole, window, start)[: t.rows, : t.cols]}

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.convolution import Conv, Geometry, Registers, block_channels, registers
-from pto_jax.ir.types import GlobalLayout
+from pto_jax.ir import Conv, Geometry, GlobalLayout, Registers, block_channels, registers
 from pto_jax.isa.layout_img2col import IMG2COL_STATE
 
 from .irregular_storage import iota, positions, scalar

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.types import TileType
+from pto_jax.ir import TileType
 
 from .rules import Context, Lanes, jitted
 
@@ -68,7 +68,7 @@ class Programs(NamedTuple):
 def words_needed(t: TileType) -> int:
     """uint32 words that hold a tile of a type; bytes of tiles with many elements share words.
 
-    >>> from pto_jax.ir.dtypes import F32, U8
+    >>> from pto_jax.ir import F32, U8
     >>> words_needed(TileType(F32, 16, 16)), words_needed(TileType(U8, 16, 32))
     (256, 256)
     """

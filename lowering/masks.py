@@ -13,11 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.types import BLayout, CmpMode
+from pto_jax.ir import BLayout, CmpMode
 
-from . import region
+from . import platforms, region
 from .numerics import Integer
-from .platforms import apart
 from .rules import Context, Inputs, Lanes
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def store_rows(c: Context, inputs: Inputs, flags: Bool[Array, "src_rows src_cols
     """
     t, source = c.tile("dst"), lanes(inputs, "src0")
     old = lanes(inputs, "dst").words
-    packed = apart(lambda flags: pack(flags, old.dtype), flags, source.v_row)
+    packed = platforms.apart(lambda flags: pack(flags, old.dtype), flags, source.v_row)
     packed = region.fit(packed, t.shape, old.dtype.type(0))
     v_row, v_col = region.sizes(c.tile("src0"), source)
     width = old.dtype.itemsize * 8

@@ -13,13 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import BF16, F16, F32
-from pto_jax.ir.types import RoundMode
+from pto_jax.ir import BF16, F16, F32, RoundMode
 from pto_jax.isa.matrix import ROUNDING_STATE, SHORT_MANTISSA
 
-from . import bits, products
+from . import bits, masks, products
 from .bits import dtype_sign
-from .masks import lanes
 from .products import Precision
 from .region import all_ones, fit, flush, mask
 from .rules import Context, Inputs, Lanes, Outputs, rule
@@ -50,7 +48,7 @@ class Extents(NamedTuple):
     def of(cls, c: Context, inputs: Inputs) -> Extents:
         """The extents by the valid regions of ``a`` and ``b``; traced where these are dynamic."""
         a, b = c.tile("a"), c.tile("b")
-        left, right = lanes(inputs, "a"), lanes(inputs, "b")
+        left, right = masks.lanes(inputs, "a"), masks.lanes(inputs, "b")
         return cls(_size(a.v_row, left.v_row), _size(a.v_col, left.v_col), _size(b.v_col, right.v_col))
 
     def bounds(self, c: Context) -> tuple[int, int, int]:
@@ -70,12 +68,12 @@ def within(c: Context, inputs: Inputs, shape: tuple[int, int], rows: Extent, col
     """Lanes of ``shape`` in the first ``rows`` and ``cols``, or None when that is every lane."""
     static = (s if isinstance(s, int) else None for s in (rows, cols))
     traced = (None if isinstance(s, int) else s for s in (rows, cols))
-    return mask(c.tile("dst").with_valid(*static), Lanes(lanes(inputs, "dst").words, *traced), shape)
+    return mask(c.tile("dst").with_valid(*static), Lanes(masks.lanes(inputs, "dst").words, *traced), shape)
 
 
 def fetch(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Words:
     """A source's words over ``shape``, with the profile's fill outside its valid region."""
-    t, source = c.tile(name), lanes(inputs, name)
+    t, source = c.tile(name), masks.lanes(inputs, name)
     words, fill = source.words, all_ones(t.dtype)
     inside = mask(t, source) if c.semantics.out_of_region == "ones" else None
     if inside is not None:
@@ -141,7 +139,7 @@ def _shortened(c: Context, words: UInt[Array, "*shape"]) -> UInt[Array, "*shape"
 
 def _write_corner(c: Context, inputs: Inputs, total: UInt[Array, "M N"]) -> Words:
     """``total`` in the M x N corner of the destination, its old words elsewhere."""
-    t, old = c.tile("dst"), lanes(inputs, "dst").words
+    t, old = c.tile("dst"), masks.lanes(inputs, "dst").words
     size = Extents.of(c, inputs)
     inside = within(c, inputs, t.shape, size.m, size.n)
     total = fit(total, t.shape, total.dtype.type(0))
@@ -171,7 +169,7 @@ def biased(c: Context, inputs: Inputs, product: Product) -> Outputs:
     t = c.tile("dst")
     total = _write_corner(c, inputs, flush(c, product(c, inputs), t.dtype))
     result = _add(c, flush(c, total, t.dtype), fetch(c, inputs, "bias", (1, t.cols)))
-    inside = mask(t, lanes(inputs, "dst"))
+    inside = mask(t, masks.lanes(inputs, "dst"))
     return {"dst": result if inside is None else jnp.where(inside, result, total)}
 
 

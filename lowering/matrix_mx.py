@@ -17,16 +17,14 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.ir.dtypes import DType
+from pto_jax.ir import DType
 from pto_jax.isa.rules.matrix import SCALE_GROUP, groups
 from pto_jax.isa.rules.matrix_scales import SCALE_PLACES, unstored
 
-from . import bits, products, products_gpu
+from . import bits, platforms, products, products_gpu, slicing
 from .matrix import Extent, Extents, accumulated, biased, fetch, plain, within
-from .platforms import by_platform
 from .products import Precision
 from .rules import Context, Inputs, Outputs, rule
-from .slicing import of_batches
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8, UInt32
@@ -95,10 +93,10 @@ def _fold(types: tuple[DType, DType, DType]) -> Callable[..., UInt32[Array, "bat
         if 0 in words[0].shape + words[2].shape:
             return jnp.zeros((words[0].shape[0], words[0].shape[1], words[2].shape[2]), np.uint32)
         own = partial(products_gpu.fold_scaled, types=types, group=SCALE_GROUP)
-        found: Array = by_platform(jax.vmap(portable), cuda=own)(*words)
+        found: Array = platforms.by_platform(jax.vmap(portable), cuda=own)(*words)
         return found
 
-    return of_batches(fold, 4)
+    return slicing.of_batches(fold, 4)
 
 
 def _repeated(factor: Factor, axis: int) -> UInt8[Array, "rows cols"]:

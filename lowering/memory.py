@@ -15,16 +15,12 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.interpreter import Scalar, View
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Loc, Pad, TileType
+from pto_jax.ir import AtomicType, BLayout, DType, GlobalLayout, Loc, Pad, TileType
 
-from . import atomics, masks, memory_convolution, quantise, region
+from . import atomics, masks, memory_convolution, memory_lines, platforms, quantise, region, slicing
 from .machine import addresses, slices
 from .memory_layouts import Placed, Window, block_of, fetch, inner_block, within
-from .memory_lines import Lines, lines_of
-from .platforms import by_platform
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
-from .slicing import of_batches
 from .words import from_words, moved_as, numbers_of, raw
 
 if TYPE_CHECKING:
@@ -125,7 +121,8 @@ def _alone(buffer: Flat, window: Placed, dtype: DType, fetched: Words) -> Words:
     if block is not None and block.is_all(buffer) and (block.rows, block.cols) == fetched.shape:
         numbers = numbers_of(buffer, dtype).reshape(fetched.shape)
         return raw(lax.optimization_barrier(numbers))  # type: ignore[no-untyped-call]
-    return lax.optimization_barrier(fetched)  # type: ignore[no-untyped-call]
+    alone: Array = lax.optimization_barrier(fetched)  # type: ignore[no-untyped-call]
+    return alone
 
 
 def _fetched(source: Elements, window: Placed, shape: tuple[int, int], offsets: Range | None) -> Words:
@@ -144,7 +141,7 @@ def _fetched(source: Elements, window: Placed, shape: tuple[int, int], offsets: 
 
 def _lines(
     window: Placed, shape: tuple[int, int], buffer: Elements, through_gaps: bool = False
-) -> Lines | None:
+) -> memory_lines.Lines | None:
     """A window as lines where it is none of the windows that are one slice.
 
     ``through_gaps``: nor one that moves and has gaps, as a store would have to write what is in them.
@@ -153,7 +150,7 @@ def _lines(
         return None
     block = block_of(window, shape)[0]
     gaps = through_gaps and block is not None and not block.is_dense and not isinstance(window.offset, int)
-    return lines_of(window, shape, buffer) if block is None or gaps else None
+    return memory_lines.lines_of(window, shape, buffer) if block is None or gaps else None
 
 
 def _require_in_bounds(c: Context, tile: str, lanes: Lanes, memory: GlobalMemory) -> None:
@@ -244,8 +241,8 @@ def _set_elements_of_batch(
     return buffers.at[batch, where].set(words, mode="drop")
 
 
-_by_batch = of_batches(_set_elements_of_batch, 2)
-_set_elements = by_platform(
+_by_batch = slicing.of_batches(_set_elements_of_batch, 2)
+_set_elements = platforms.by_platform(
     lambda buffer, words, where: buffer.at[where].set(words, mode="drop"),
     cuda=lambda buffer, words, where: _by_batch(buffer[None], words[None], where)[0],
 )

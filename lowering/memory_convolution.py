@@ -11,12 +11,10 @@ from jax import Array
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar, View
-from pto_jax.ir.convolution import Conv
-from pto_jax.ir.types import GlobalLayout
+from pto_jax.ir import Conv, GlobalLayout
 
+from . import memory_blocks, memory_layouts
 from .machine.addresses import NEAR, Positions, begin, distance, wide
-from .memory_blocks import Block
-from .memory_layouts import RANK, positive
 
 if TYPE_CHECKING:
     from jaxtyping import Int64
@@ -56,11 +54,11 @@ class Converted:
         """Not known: always None."""
         return None
 
-    def block(self) -> Block | None:
+    def block(self) -> memory_blocks.Block | None:
         """Never a block: always None."""
         return None
 
-    def moving_block(self) -> Block | None:
+    def moving_block(self) -> memory_blocks.Block | None:
         """Never a block: always None."""
         return None
 
@@ -98,7 +96,7 @@ class Converted:
         blocks = np.int64(extents[-1])
         if "k" in index:
             index["n"] = index.pop("N") * np.int64(extents[2]) + index["n"]
-            sizes = {n: wide(positive(self.shape[n])) for n in "chw"}
+            sizes = {n: wide(memory_layouts.positive(self.shape[n])) for n in "chw"}
             sizes["C"] = (sizes["c"] + blocks - np.int64(1)) // blocks
             rest = index.pop("k")
             for name in ("w", "h", "C"):
@@ -113,7 +111,7 @@ def converted(view: View, layout: GlobalLayout, conv: Conv) -> Converted:
     if layout not in _WINDOWS or conv.layout not in _TILES:
         message = f"layout {layout.name.lower()} into a {conv.layout.name.lower()} tile is not executed"
         raise NotExecutableError(Diagnostic("error", message))
-    lead = RANK - len(view.shape)
+    lead = memory_layouts.RANK - len(view.shape)
     names = _WINDOWS[layout]
     given = zip(names, (1,) * lead + view.shape, (0,) * lead + view.strides, strict=True)
     shape: dict[str, Scalar] = dict.fromkeys("gncdhw", 1)

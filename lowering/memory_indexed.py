@@ -10,14 +10,11 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.interpreter import Scalar, View
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
+from pto_jax.ir import Coalesce, DType, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
 from pto_jax.isa.rules.memory_indexed import coalescing
 
-from . import atomics, bits, convert, irregular_storage, region
+from . import atomics, bits, convert, irregular_storage, masks, memory_layouts, region
 from .machine.addresses import NEAR, begin, distance, product, reach, wide
-from .masks import lanes
-from .memory_layouts import RANK, positive, within
 from .rules import Context, GlobalMemory, Inputs, memory_rule
 
 if TYPE_CHECKING:
@@ -41,7 +38,7 @@ class Table:
     @staticmethod
     def of(view: View, profile: str) -> Table:
         """The table of a view; ``nz`` is that of NZ views on the profile a2a3 only."""
-        lead = RANK - len(view.shape)
+        lead = memory_layouts.RANK - len(view.shape)
         strides = (0,) * lead + view.strides
         nz = profile == "a2a3" and view.layout == GlobalLayout.NZ
         return Table(begin(view.offset, strides), (1,) * lead + view.shape, strides, nz)
@@ -71,7 +68,7 @@ class Table:
     def _blocked(
         self, pick: Coalesce, number: Int64[Array, "*#lanes"], cols: Int64[Array, "*#lanes"]
     ) -> Int64[Array, "..."]:
-        d0, d1, _, d3, d4 = (wide(positive(n)) for n in self.shape)
+        d0, d1, _, d3, d4 = (wide(memory_layouts.positive(n)) for n in self.shape)
         rows = number
         if pick == Coalesce.ELEM:
             width = d0 * d1 * d4
@@ -113,7 +110,7 @@ class Places:
 
     def targets(self, buffer: Flat) -> Int32[Array, "rows cols"]:
         """int32 positions; the buffer's size for lanes that reach no element of it."""
-        return jnp.where(self.moved, within(self.where, buffer), np.int32(buffer.shape[0]))
+        return jnp.where(self.moved, memory_layouts.within(self.where, buffer), np.int32(buffer.shape[0]))
 
 
 def places(c: Context, inputs: Inputs, memory: GlobalMemory, data: str, pick: Coalesce) -> Places:
@@ -157,7 +154,7 @@ def mscatter(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     """The buffer after the stores, lane after lane in row-major order."""
     buffer, pick = memory.buffer, _picked(c, "src")
     at = places(c, inputs, memory, "src", pick)
-    dtype, words = c.dtype("src"), lanes(inputs, "src").words.reshape(-1)
+    dtype, words = c.dtype("src"), masks.lanes(inputs, "src").words.reshape(-1)
     where = at.targets(buffer).reshape(-1)
     op = c.attrs["scatterAtomicOp"]
     if op == ScatterAtomicOp.NONE:
@@ -166,7 +163,7 @@ def mscatter(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
         return atomics.accumulate(c, dtype, buffer, where, words)
     combine = largest if op == ScatterAtomicOp.MAX else smallest
     if c.profile == "cpu_sim" and pick == Coalesce.ROW:
-        compared = within(at.rows, buffer).reshape(-1)
+        compared = memory_layouts.within(at.rows, buffer).reshape(-1)
         return _one_by_one(c, dtype, buffer, where, compared, words, combine)
     return atomics.accumulate(c, dtype, buffer, where, words, combine)
 

@@ -20,15 +20,13 @@ from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar, View
-from pto_jax.ir.types import GlobalLayout
+from pto_jax.ir import GlobalLayout
 
-from . import region
+from . import masks, region, slicing
 from .machine import slices, storage
 from .machine.addresses import begin, distance, limited, product, wide
-from .masks import lanes
 from .memory_blocks import Block, Run
 from .rules import Context, GlobalMemory, Inputs, memory_rule
-from .slicing import slice_at, with_slice
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
@@ -328,9 +326,9 @@ class Inner:
         block, found = self.block, self._lines(buffer.shape[0])
         if found is None:
             at = lax.convert_element_type(offset, np.int32)
-            return block.read(slice_at(buffer, (at,), (block.span,)))
+            return block.read(slicing.slice_at(buffer, (at,), (block.span,)))
         pitch, extents = found
-        part = slice_at(buffer.reshape(-1, pitch), self._place(offset, pitch), extents)
+        part = slicing.slice_at(buffer.reshape(-1, pitch), self._place(offset, pitch), extents)
         return part.transpose(block.back).reshape(block.rows, block.cols)
 
     def put(self, buffer: Elements, words: Lanes, offset: Scalar) -> Elements | None:
@@ -338,11 +336,11 @@ class Inner:
         block, found = self.block, self._lines(buffer.shape[0])
         if found is None:
             at = lax.convert_element_type(offset, np.int32)
-            return with_slice(buffer, block.written(words), (at,)) if block.is_dense else None
+            return slicing.with_slice(buffer, block.written(words), (at,)) if block.is_dense else None
         pitch, extents = found
         part = words.reshape([block.runs[i][0] for i in block.back]).transpose(np.argsort(block.back))
         lines = buffer.reshape(-1, pitch)
-        return with_slice(lines, part.reshape(extents), self._place(offset, pitch)).reshape(-1)
+        return slicing.with_slice(lines, part.reshape(extents), self._place(offset, pitch)).reshape(-1)
 
 
 def inner_block(
@@ -361,7 +359,7 @@ def tprefetch(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words | None:
     """The simulator's linear copy: neither the window's strides nor the tile's layout count."""
     if c.profile != "cpu_sim":
         return None
-    t, dst, view, buffer = c.tile("dst"), lanes(inputs, "dst"), memory.view, memory.buffer
+    t, dst, view, buffer = c.tile("dst"), masks.lanes(inputs, "dst"), memory.view, memory.buffer
     line = Window.of(View(view.buffer, view.dtype, view.offset, (t.elements,), (1,)))
     found = fetch(buffer, line, (1, t.elements))[0]
     where = within(line.addresses((1, t.elements)), buffer)[0]

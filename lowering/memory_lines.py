@@ -17,9 +17,8 @@ from jax import Array, lax
 
 from pto_jax.interpreter import Scalar
 
+from . import memory_layouts, slicing
 from .machine.addresses import limited, wide
-from .memory_layouts import Window
-from .slicing import of_batches, varied
 from .words import from_words, raw
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class Lines:
         return first, moved
 
 
-def lines_of(window: Window, shape: tuple[int, int], buffer: Elements) -> Lines | None:
+def lines_of(window: memory_layouts.Window, shape: tuple[int, int], buffer: Elements) -> Lines | None:
     """A window as lines of a tile, None where neither rows nor columns are such, or none fits the buffer."""
     for by_row, along in ((True, window.axes.cols), (False, window.axes.rows)):
         counting = [axis for axis in along if not _is(window.shape[axis], 1)]
@@ -131,10 +130,10 @@ def _reader(width: int) -> Callable[..., Any]:
             return lax.dynamic_update_slice(found, part[None], start, allow_negative_indices=False)
 
         # Few lines leave a buffer, if any: those that do are moved to where they belong.
-        moved: Array = lax.fori_loop(np.int32(0), count, step, varied(found, by))
+        moved: Array = lax.fori_loop(np.int32(0), count, step, slicing.varied(found, by))
         return lax.transpose(moved, (1, 0, 2))
 
-    return of_batches(read, 1)
+    return slicing.of_batches(read, 1)
 
 
 @cache
@@ -164,11 +163,11 @@ def _writer(width: int) -> Callable[..., Any]:
             start = (np.int32(0), place)
             return lax.dynamic_update_slice(buffers, new, start, allow_negative_indices=False)
 
-        carried = varied(buffers, words, begin, count, length)
+        carried = slicing.varied(buffers, words, begin, count, length)
         written: Array = lax.fori_loop(np.int32(0), np.int32(begin.shape[0]), step, carried)
         return written
 
-    return of_batches(write, 2)
+    return slicing.of_batches(write, 2)
 
 
 def _slice(lines: Shaped[Array, "batch _"], start: Int32[Array, ""], width: int) -> Shaped[Array, "batch _"]:

@@ -17,11 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import DType
+from pto_jax.ir import DType
 
-from . import bits, merging_gpu
-from .platforms import by_platform
-from .slicing import of_batches
+from . import bits, merging_gpu, platforms, slicing
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Int32, Shaped, UInt
@@ -71,7 +69,7 @@ def _merging(d: DType, count: int, grouped: bool, exhausted: bool) -> Callable[.
         return jax.vmap(call)
 
     def order(values: UInt[Array, "batch records"], *job: Int32[Array, "..."]) -> Int32[Array, "batch _"]:
-        stepwise: Callable[..., Int32[Array, "batch _"]] = by_platform(
+        stepwise: Callable[..., Int32[Array, "batch _"]] = platforms.by_platform(
             each(lambda values, job: _stepwise(values, d, job, count)),
             cuda=lambda values, *job: merging_gpu.stepwise(_keys(values, d), job, count, grouped, exhausted),
         )
@@ -82,7 +80,7 @@ def _merging(d: DType, count: int, grouped: bool, exhausted: bool) -> Callable[.
         found: Array = lax.cond(jnp.all(descend), at_once, stepwise, values, *job)
         return found
 
-    return of_batches(order, 5)
+    return slicing.of_batches(order, 5)
 
 
 class _Places(NamedTuple):

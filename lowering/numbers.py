@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import jax.numpy as jnp
 from jax import Array, lax
 
-from pto_jax.ir.types import CmpMode
+from pto_jax.ir import CmpMode
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Shaped

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import numpy as np
 from jax import Array
 
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import CmpMode
+from pto_jax.ir import CmpMode, DType
 
 from .numbers import Num as Num, Real as Real
 from .numerics_exact import ExactFloat as ExactFloat

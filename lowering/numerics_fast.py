@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import CmpMode
+from pto_jax.ir import CmpMode, DType
 
 from . import bits
 from .numbers import COMPARE, Num, Real, broadcast

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F16, F32, DType
-from pto_jax.ir.types import CmpMode
+from pto_jax.ir import F16, F32, CmpMode, DType
 
 from . import bits
 from .numbers import COMPARE, Num, Real, broadcast

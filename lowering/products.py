@@ -28,7 +28,7 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
-from pto_jax.ir.dtypes import F8E8M0, F32, DType
+from pto_jax.ir import F8E8M0, F32, DType
 from pto_jax.isa.rules.matrix import SCALE_GROUP
 
 from . import bits, products_gpu

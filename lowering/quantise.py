@@ -14,24 +14,11 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.ir.dtypes import BF16, F32, DType
-from pto_jax.ir.types import Loc, ReluPreMode, RoundMode
-from pto_jax.isa.rules.fixpipe_store import indexed_by_row
-from pto_jax.isa.rules.quantisation import (
-    OFFSET_BIT,
-    OFFSET_WIDTH,
-    SHIFT_BIT,
-    SHIFT_WIDTH,
-    SIGNED_BIT,
-    QuantMode,
-    quant_mode,
-)
+from pto_jax.ir import BF16, F32, DType, Loc, ReluPreMode, RoundMode
+from pto_jax.isa.rules import fixpipe_store, quantisation
 
-from . import bits, convert
-from .irregular_storage import scalar, source
-from .masks import lanes
+from . import bits, convert, irregular_storage, masks, region
 from .numerics import Integer
-from .region import flush
 from .rules import Context, Inputs, compiled
 
 if TYPE_CHECKING:
@@ -97,7 +84,7 @@ def quantise(
     ``vector`` is the form with a word per column. Element types without a mode are only converted.
     """
     src = c.dtype("src")
-    mode = quant_mode(c.profile, src.name, dst.name, vector=vector)
+    mode = quantisation.quant_mode(c.profile, src.name, dst.name, vector=vector)
     if mode is None:
         return plain(c, words, dst)
     if mode.rule == "shift":
@@ -106,23 +93,27 @@ def quantise(
     assert not isinstance(a, Integer)
     single = words if src == F32 else bits.encode32(convert.to_float64(words, src))
     # In flush mode elements are flushed; the scale is a field of a word and has a value of its own.
-    y = a.mul(a.decode(flush(c, single, F32)), a.decode(_scale(quant, mode.short)))
+    y = a.mul(a.decode(region.flush(c, single, F32)), a.decode(_scale(quant, mode.short)))
     if mode.rule == "byte":
-        offset = lax.convert_element_type(_field(quant, OFFSET_BIT, OFFSET_WIDTH), F64)
+        offset = lax.convert_element_type(
+            _field(quant, quantisation.OFFSET_BIT, quantisation.OFFSET_WIDTH), F64
+        )
         total = a.single(a.add(y, a.decode(bits.encode32(offset))))
-        signed = _field(quant, SIGNED_BIT, 1) == U64(1)
+        signed = _field(quant, quantisation.SIGNED_BIT, 1) == U64(1)
         return _byte(c, lax.convert_element_type(total, F64), signed, dst)
     value = _limited(c, mode, bits.decode32(a.words32(y)), dst)
     if has_relu(c):
         value = jnp.where(value > F64(0), value, F64(0))
-    return flush(c, bits.encode(value, dst), dst)
+    return region.flush(c, bits.encode(value, dst), dst)
 
 
 def _shifted(
     c: Context, words: UInt32[Array, "*#shape"], quant: UInt64[Array, "*#shape"]
 ) -> UInt16[Array, "*shape"]:
     """Arithmetic shift to the right, then the low 16 bits."""
-    distance = lax.convert_element_type(_field(quant, SHIFT_BIT, SHIFT_WIDTH), np.int32) + np.int32(1)
+    distance = lax.convert_element_type(
+        _field(quant, quantisation.SHIFT_BIT, quantisation.SHIFT_WIDTH), np.int32
+    ) + np.int32(1)
     native = lax.bitcast_convert_type(words, np.int32)
     value = lax.shift_right_arithmetic(native, jnp.broadcast_to(distance, native.shape))
     low = lax.convert_element_type(value, np.int16)
@@ -145,7 +136,7 @@ def _byte(
 
 
 def _limited(
-    c: Context, mode: QuantMode, value: Float64[Array, "*shape"], dst: DType
+    c: Context, mode: quantisation.QuantMode, value: Float64[Array, "*shape"], dst: DType
 ) -> Float64[Array, "*shape"]:
     """Finite values clamped to the range of ``dst``, infinities where mode or control bit say so."""
     # bfloat16 is limited as float32, so that the rounding may still overflow.
@@ -176,7 +167,7 @@ def through(
         line = _line(c, inputs, words.shape[0 if by_row else 1], first)
         return quantise(c, words, line[:, None] if by_row else line, dst, vector=True)
     if c.has("preQuantScalar"):
-        word = parameters(c, scalar(inputs, "preQuantScalar"), "preQuantScalar")
+        word = parameters(c, irregular_storage.scalar(inputs, "preQuantScalar"), "preQuantScalar")
         return quantise(c, words, word, dst, vector=False)
     return plain(c, words, dst)
 
@@ -186,7 +177,7 @@ def _line(
 ) -> UInt64[Array, " {count}"]:
     """``count`` parameter words of row 0 of the fp tile; those beyond the tile are all ones."""
     extent = count if first is None else count + c.tile("src").cols
-    line = source(c, inputs, "fp", (1, extent))[0]
+    line = irregular_storage.source(c, inputs, "fp", (1, extent))[0]
     if first is not None:
         line = lax.dynamic_slice(line, (first,), (count,))
     return parameters(c, line, "fp")
@@ -201,14 +192,14 @@ def stored(c: Context, inputs: Inputs, dst: DType) -> Words:
     converts = c.profile == "cpu_sim" or t.loc == Loc.ACC
     if c.has("fp") or c.has("preQuantScalar") or has_relu(c) or (converts and t.dtype != dst):
         return _jitted(c, dst)({n: v for n, v in inputs.items() if c.has(n)})
-    return lanes(inputs, "src").words
+    return masks.lanes(inputs, "src").words
 
 
 @lru_cache(maxsize=1024)
 def _jitted(c: Context, dst: DType) -> Callable[[Inputs], Words]:
-    by_row = indexed_by_row(c.tile("src"), c.profile)
+    by_row = fixpipe_store.indexed_by_row(c.tile("src"), c.profile)
 
     def convert_words(c: Context, inputs: Inputs) -> Words:
-        return through(c, inputs, lanes(inputs, "src").words, dst, by_row=by_row)
+        return through(c, inputs, masks.lanes(inputs, "src").words, dst, by_row=by_row)
 
     return compiled(c, convert_words, "pto_convert_words")

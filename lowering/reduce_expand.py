@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32, DType
+from pto_jax.ir import F32, DType
 
-from . import bits, convert, folds, formulas, masks
+from . import bits, convert, folds, formulas, masks, platforms
 from .numerics import Integer
-from .platforms import apart
 from .region import all_ones, fit, flush, mask, merge, operand, sizes
 from .rules import Context, Inputs, Outputs, rule
 
@@ -114,7 +113,7 @@ def _accumulate(
         words = folds.mask_lines(words, size, folds.identity(operation, source), axis)
         return folds.left_fold(a, given, operation, words, axis)
 
-    return apart(fold, words, size)
+    return platforms.apart(fold, words, size)
 
 
 for _along in _BOTH:

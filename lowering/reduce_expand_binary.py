@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from . import formulas, masks
+from . import formulas, masks, reduce_expand
 from .numerics import Float, Integer, Num
-from .reduce_expand import first_row
 from .region import all_ones, computed, fit, flush, known, mask, merge, operand, sizes
 from .rules import Context, Inputs, Outputs, rule
 
@@ -72,7 +71,7 @@ def _row_operands(c: Context, inputs: Inputs) -> tuple[UInt[Array, "rows _"], UI
 
 
 def _column_operands(c: Context, inputs: Inputs) -> tuple[Words, UInt[Array, "1 cols"]]:
-    return operand(c, inputs, "src0"), flush(c, first_row(c, inputs, "src1"), c.dtype("src1"))
+    return operand(c, inputs, "src0"), flush(c, reduce_expand.first_row(c, inputs, "src1"), c.dtype("src1"))
 
 
 def _arithmetic_rule(

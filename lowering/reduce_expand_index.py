@@ -1,26 +1,22 @@
 """Positions of the extreme values of rows and columns, alone or together with the values."""
 
-from __future__ import annotations
-
 from jax import lax
 
-from . import folds
-from .reduce_expand import Along, source_lines, store_line
-from .region import flush
+from . import folds, reduce_expand, region
 from .rules import Context, Inputs, Outputs, rule
 
 
-def _positions(name: str, along: Along, largest: bool) -> None:
+def _positions(name: str, along: reduce_expand.Along, largest: bool) -> None:
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> Outputs:
         source, unless_empty = c.dtype("src"), c.profile != "cpu_sim"
-        lines, size = source_lines(c, inputs, along)
+        lines, size = reduce_expand.source_lines(c, inputs, along)
         index, value = folds.first_extreme(lines, source, largest, size)
         words = lax.convert_element_type(index, c.dtype("dst").word)
-        results = {"dst": store_line(c, inputs, along, words, unless_empty=unless_empty)}
+        results = {"dst": reduce_expand.store_line(c, inputs, along, words, unless_empty=unless_empty)}
         if c.has("dstVal"):
-            value = flush(c, value, source)
-            results["dstVal"] = store_line(c, inputs, along, value, "dstVal", unless_empty)
+            value = region.flush(c, value, source)
+            results["dstVal"] = reduce_expand.store_line(c, inputs, along, value, "dstVal", unless_empty)
         return results
 
 

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32, DType
-from pto_jax.ir.types import CmpMode, TileType
+from pto_jax.ir import F32, CmpMode, DType, TileType
 
 from . import bits
 from .numerics import ExactFloat, NativeFloat, Num, Real

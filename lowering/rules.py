@@ -21,9 +21,7 @@ import numpy as np
 from jax import Array
 
 from pto_jax.interpreter import Scalar, View
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.program import AttrValue
-from pto_jax.ir.types import ScalarType, TileType
+from pto_jax.ir import AttrValue, DType, ScalarType, TileType
 from pto_jax.isa import find
 from pto_jax.isa.common import divides_in_software
 from pto_jax.profiles import OutOfRegion, Profile, Subnormals

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import RoundMode
+from pto_jax.ir import DType, RoundMode
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, UInt8, UInt32

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from pto_jax.ir.dtypes import BF16
-from pto_jax.ir.types import CmpMode, Loc
+from pto_jax.ir import BF16, CmpMode, Loc
 
 from . import formulas, masks
 from .formulas import Arithmetic

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F16, F32, DType
+from pto_jax.ir import F16, F32, DType
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped, UInt

@@ -8,13 +8,9 @@
 Names are resolved on first use: importing, parsing and verifying need no JAX.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
-
-from .ir import printing
 
 __version__ = "0.1.0"
 
@@ -125,8 +121,6 @@ _PUBLIC: dict[str, str] = {
 }
 
 __all__ = sorted(_PUBLIC)
-
-printing.register(lambda program: import_module(".text", __name__).print_program(program))
 
 
 if not TYPE_CHECKING:  # A module with this function has every name for type checkers.

@@ -1,7 +1,5 @@
 """The command ``pto-jax``, also as ``python -m pto_jax``."""
 
-from __future__ import annotations
-
 import signal
 import sys
 

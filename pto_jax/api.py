@@ -1,13 +1,10 @@
 """Reading and checking programs: the part of the public interface that needs no JAX."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from .errors import ArgumentError, Diagnostic, VerifyError
 from .files import read_text
-from .ir.languages import LANGUAGES, Language, language as _language
-from .ir.program import Program
+from .ir import LANGUAGES, Language, Program, language as _language
 from .profiles import ARCHITECTURES, Profile, ProfileName, profile as _profile, profile_of_program
 
 

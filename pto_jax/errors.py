@@ -4,8 +4,6 @@ All errors derive from :class:`PtoError`, so ``except pto.PtoError`` catches eve
 complaint about a program, an argument or an execution, and nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal

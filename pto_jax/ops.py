@@ -36,8 +36,6 @@ Tile(vec 2x16xf32, [[2 2 ... 2 2] [2 2 ... 2 2]])
 []
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import cache

@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack, overloa
 import jax
 import numpy as np
 
-from .ir.dtypes import DType
-from .ir.types import TileType
+from .ir import DType
+from .ir import TileType
 from .profiles import OutOfRegion, Profile, ProfileName, Subnormals
 from .runtime.state import Report
 from .runtime.tiles import Tile

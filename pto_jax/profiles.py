@@ -1,16 +1,12 @@
 """Hardware profiles: what a target allows and what it leaves in lanes nobody wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, Literal
 
 from .errors import ArgumentError
-from .ir.dtypes import DType
-from .ir.program import Program
-from .ir.types import BLayout, Loc
+from .ir import BLayout, DType, Loc, Program
 
 ProfileName = Literal["cpu_sim", "a2a3", "a5"]
 #: What a source lane outside its tile's valid region reads as: all-one bytes, the stored bytes,

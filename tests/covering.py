@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from pto_jax.ir.types import PartitionViewType, ScalarType, TileType, VectorType
+from pto_jax.ir import PartitionViewType, ScalarType, TileType, VectorType
 from pto_jax.isa.samples.operations import Sample
 from pto_jax.testing.differential import label
 

@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.interpreter import NOWHERE, Scalar, address
-from pto_jax.ir.dtypes import INDEX
+from pto_jax.ir import INDEX
 
 from ..scalars import to_native
 

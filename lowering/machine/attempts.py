@@ -14,9 +14,8 @@ from jax import lax
 from pto_jax.interpreter import UNSETTLED, Frame, Operand, TileRef
 
 from ..words import from_words, moved_as, raw
-from . import predicted_writes
+from . import predicted_writes, storage
 from .shapes import Shape, fill, fits, join, leaves
-from .storage import Carried, slot_of
 from .tile_memory import Site, Snapshot, TileMemory
 
 if TYPE_CHECKING:
@@ -172,11 +171,11 @@ class Attempts:
         machine, outside = self.machine, self.entry.cells
 
         def carried(operand: Operand) -> Operand:
-            slot = slot_of(operand.storage) if isinstance(operand, TileRef) else None
+            slot = storage.slot_of(operand.storage) if isinstance(operand, TileRef) else None
             if slot is not None:
                 key = slot.cell.key
                 if key in machine.temporaries and key not in outside:
-                    return replace(operand, storage=Carried(operand.type, machine.words(operand)))
+                    return replace(operand, storage=storage.Carried(operand.type, machine.words(operand)))
             return operand
 
         return tuple(map(carried, operands))

@@ -20,9 +20,7 @@ from jax import Array, lax
 from pto_jax.analysis.constant_folding import scalar_dtype
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Frame, Operand, Scalar, TileRef
-from pto_jax.ir.dtypes import I1, INDEX, DType
-from pto_jax.ir.program import Op
-from pto_jax.ir.types import ScalarType
+from pto_jax.ir import I1, INDEX, DType, Op, ScalarType
 
 from ..scalars import to_native
 from .attempts import Attempts, Effects, Retry, alike

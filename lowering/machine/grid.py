@@ -20,14 +20,12 @@ from numpy.typing import NDArray
 
 from pto_jax.errors import PtoError
 from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.program import Op, Program
+from pto_jax.ir import DType, Op, Program
 
 from ..slicing import with_slice
 from ..words import numbers_of, raw
-from .block_numbers import BlockNumbers, numbered
+from . import block_numbers, ranges
 from .planning import Key, Surveyor, key_of
-from .ranges import Range
 from .tile_memory import Site, Snapshot, TileMemory
 
 if TYPE_CHECKING:
@@ -99,7 +97,7 @@ class _Footprints(Surveyor):
 
     def load(self, op: Op, pointer: Pointer, dtype: Any) -> Scalar:
         self._touch(self.reads, pointer.buffer, _element(pointer))
-        return Range()
+        return ranges.Range()
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
         self._touch(self.writes, pointer.buffer, _element(pointer))
@@ -204,7 +202,7 @@ class Disjoint:
     """The parts of buffers that blocks touch, and where the windows of transfers begin in their own parts."""
 
     parts: Mapping[str, Part]
-    offsets: Mapping[tuple[Key, str], Range]
+    offsets: Mapping[tuple[Key, str], ranges.Range]
 
 
 @lru_cache(maxsize=256)
@@ -231,14 +229,14 @@ def disjoint_parts(
         return None
 
 
-def _offsets(parts: Mapping[str, Part], blocks: Sequence[_Footprints]) -> dict[tuple[Key, str], Range]:
+def _offsets(parts: Mapping[str, Part], blocks: Sequence[_Footprints]) -> dict[tuple[Key, str], ranges.Range]:
     """Where the windows of each transfer begin in the parts of a buffer, or in a buffer that has none."""
     found: dict[tuple[Key, str], set[int]] = {}
     for number, block in enumerate(blocks):
         for (key, buffer), begins in block.begins.items():
             start = int(parts[buffer].starts[number]) if buffer in parts else 0
             found.setdefault((key, buffer), set()).update(n - start for n in begins)
-    return {place: Range.holding(begins) for place, begins in found.items()}
+    return {place: ranges.Range.holding(begins) for place, begins in found.items()}
 
 
 def _part(buffer: str, size: int, blocks: Sequence[_Footprints]) -> Part | None:
@@ -278,8 +276,8 @@ def side_by_side(
         number: Int64[Array, ""], starts: Mapping[str, Int64[Array, ""]], own: Mapping[str, Flat]
     ) -> tuple[dict[str, Leaf], list[Leaf]]:
         machine.violations.clear()
-        machine.numbers = BlockNumbers()
-        machine.numbers.note(number, numbered(np.arange(grid)))
+        machine.numbers = block_numbers.BlockNumbers()
+        machine.numbers.note(number, block_numbers.numbered(np.arange(grid)))
         machine.buffers.update(own)
         machine.constants = {b: x for b, x in constants.items() if b not in own}
         machine.offsets = disjoint.offsets
@@ -289,7 +287,7 @@ def side_by_side(
         made = {b: machine.buffers[b] for b in written}, [leaf for v in machine.violations for leaf in v.data]
         around.restore(machine)
         machine.violations[:] = flags
-        machine.numbers, machine.constants, machine.offsets = BlockNumbers(), constants, offsets
+        machine.numbers, machine.constants, machine.offsets = block_numbers.BlockNumbers(), constants, offsets
         return made
 
     starts = {b: jnp.asarray(p.starts) for b, p in parts.items()}
@@ -309,5 +307,5 @@ def _moved(
         return operand
     offset = operand.offset - starts[operand.buffer]
     if isinstance(operand.offset, int):
-        machine.numbers.note(offset, numbered(operand.offset - parts[operand.buffer].starts))
+        machine.numbers.note(offset, block_numbers.numbered(operand.offset - parts[operand.buffer].starts))
     return replace(operand, offset=offset)

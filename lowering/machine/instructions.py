@@ -12,16 +12,14 @@ from jax import Array
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Execution, Pointer, Scalar, TileRef, View
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import ScalarType, TileType
+from pto_jax.ir import DType, ScalarType, TileType
 from pto_jax.isa.declare import Operand
 from pto_jax.profiles import ProfileName
 
 from .. import scalars
 from ..rules import MEMORY_RULES, RULES, VALUE, Context, GlobalMemory, Inputs, Lanes, MemoryRule, jitted
 from ..words import from_words
-from .planning import key_of
-from .tile_memory import TileMemory, Violation
+from . import planning, tile_memory
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Shaped
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class InstructionMachine(TileMemory):
+class InstructionMachine(tile_memory.TileMemory):
     """Executes instructions on its memory.
 
     In a program traced as a whole the values of freshly written float32 tiles are kept besides their words,
@@ -64,7 +62,7 @@ class InstructionMachine(TileMemory):
             self.buffers[view.buffer],
             require,
             self.constants.get(view.buffer),
-            self.offsets.get((key_of(e.op), view.buffer)),
+            self.offsets.get((planning.key_of(e.op), view.buffer)),
         )
         words = rule(context, self.inputs(e, context), memory)
         target = e.operands[e.instruction.destinations[0].name]
@@ -99,7 +97,7 @@ class InstructionMachine(TileMemory):
 
     def _check(self, e: Execution) -> None:
         for rule, allowed, broken in region_rules(e, self.semantics.profile.name):
-            self.violations.append(Violation(e.op, rule, allowed, jnp.asarray(broken, bool)))
+            self.violations.append(tile_memory.Violation(e.op, rule, allowed, jnp.asarray(broken, bool)))
 
     def context(self, e: Execution) -> Context:
         """The static part of an execution: types with known valid sizes, attributes, form, sources covered.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from jax import Array
 
 from pto_jax.interpreter import Execution, Scope
-from pto_jax.ir.program import Op
+from pto_jax.ir import Op
 
 from .program import JaxMachine
 

@@ -13,18 +13,13 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pto_jax.errors import NotExecutableError
-from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, launch
-from pto_jax.interpreter.abstract import AbstractMachine
-from pto_jax.ir.dtypes import INDEX, DType
-from pto_jax.ir.program import Op, Program
-from pto_jax.ir.types import GlobalLayout, TileType
-from pto_jax.profiles import Profile
+from pto_jax import errors, profiles
+from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, abstract, launch
+from pto_jax.ir import INDEX, DType, GlobalLayout, Op, Program, TileType
 
 from ..memory_layouts import AXES, Window
-from . import ranges
+from . import ranges, storage
 from .ranges import Range
-from .storage import Placement, Plan
 
 if TYPE_CHECKING:
     from pto_jax.interpreter.machine import RunBlock
@@ -58,7 +53,7 @@ class Accesses:
 
 
 @dataclass
-class Surveyor(AbstractMachine):
+class Surveyor(abstract.AbstractMachine):
     """Computes ranges only, and notes where a program puts and addresses things.
 
     ``found`` are the addresses of tiles, ``accesses`` the constant accesses to global memory outside control
@@ -66,7 +61,7 @@ class Surveyor(AbstractMachine):
     always near the beginning of global memory, ``offsets`` of transfers where their windows begin.
     """
 
-    found: list[Placement] = field(default_factory=list)
+    found: list[storage.Placement] = field(default_factory=list)
     accesses: dict[str, Accesses] = field(default_factory=dict)
     near: dict[Key, bool] = field(default_factory=dict)
     offsets: dict[tuple[Key, str], Range] = field(default_factory=dict)
@@ -170,17 +165,17 @@ class Surveyor(AbstractMachine):
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         """Note where a tile with an address is placed; a tile has no storage here, so the result is None."""
         if address is not None:
-            self.found.append(Placement(type, address if isinstance(address, int) else None))
+            self.found.append(storage.Placement(type, address if isinstance(address, int) else None))
         return None
 
 
 @lru_cache(maxsize=1024)
-def plan(program: Program, entry: str, profile: Profile, grid: int = 1) -> Plan:
+def plan(program: Program, entry: str, profile: profiles.Profile, grid: int = 1) -> storage.Plan:
     """The memory plan of a function executed on some blocks, which may take different paths.
 
     A program that execution will stop in is planned up to the place where it stops.
     """
-    return Plan(_survey(program, entry, grid).found, profile.capacity)
+    return storage.Plan(_survey(program, entry, grid).found, profile.capacity)
 
 
 def accesses(program: Program, entry: str, grid: int = 1) -> Mapping[str, Accesses]:
@@ -202,6 +197,6 @@ def offsets(program: Program, entry: str, grid: int = 1) -> Mapping[tuple[Key, s
 def _survey(program: Program, entry: str, grid: int) -> Surveyor:
     surveyor, function = Surveyor(), program.function(entry)
     assert function is not None, entry
-    with suppress(NotExecutableError):
+    with suppress(errors.NotExecutableError):
         launch(program, surveyor, function, [surveyor.argument(a) for a in function.args], grid=grid)
     return surveyor

@@ -4,21 +4,17 @@ It spares most regions a second trace. A wrong guess costs time, never a result:
 the region is traced, and what is too much is carried unchanged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pto_jax.analysis.region_writes import Origin
 from pto_jax.interpreter import Frame, Operand, Pointer, TileRef, View
-from pto_jax.ir.program import Op
-from pto_jax.ir.types import TileType
+from pto_jax.ir import Op, TileType
 from pto_jax.isa.effects import placed
 
-from .storage import slot_of
-from .tile_memory import TileMemory
+from . import storage, tile_memory
 
 
-def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
+def changes(machine: tile_memory.TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
     """Keys of the cells and names of the buffers that the region of an operation probably changes."""
     if frame.members:
         return _of_cores(machine, frame.members)
@@ -32,7 +28,7 @@ def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
     buffers: dict[str, None] = {}
     for target in map(operands.get, writes.origins):
         if isinstance(target, TileRef):
-            slot = slot_of(target.storage)
+            slot = storage.slot_of(target.storage)
             if slot is not None:
                 cells.setdefault(slot.cell.key)
         elif isinstance(target, View | Pointer) and isinstance(target.buffer, str):
@@ -40,7 +36,7 @@ def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
     return [key for key in cells if key in machine.cells], list(buffers)
 
 
-def _of_cores(machine: TileMemory, members: Mapping[str, Frame]) -> tuple[list[str], list[str]]:
+def _of_cores(machine: tile_memory.TileMemory, members: Mapping[str, Frame]) -> tuple[list[str], list[str]]:
     """What the regions change that several cores enter together."""
     own = machine.core
     cells: list[str] = []
@@ -54,7 +50,7 @@ def _of_cores(machine: TileMemory, members: Mapping[str, Frame]) -> tuple[list[s
     return list(dict.fromkeys(cells)), list(dict.fromkeys(buffers))
 
 
-def _allocated(machine: TileMemory, op: Op, around: Mapping[str, Operand]) -> TileRef | None:
+def _allocated(machine: tile_memory.TileMemory, op: Op, around: Mapping[str, Operand]) -> TileRef | None:
     """The tile that an operation inside a region allocates; None where only its execution knows the place."""
     made = placed(op)
     assert made is not None

@@ -16,18 +16,12 @@ from jax.core import Tracer
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Buffer, Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
 from pto_jax.interpreter.windows import advanced, scalar as folded
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.program import Op
+from pto_jax.ir import DType, Op
 
-from .. import indexed_scalars, scalars
-from ..platforms import expected
+from .. import indexed_scalars, platforms, scalars
 from ..words import recast, restored
-from . import addresses, control_flow, grid as blocks
-from .block_numbers import Form
-from .instructions import InstructionMachine
+from . import addresses, block_numbers, control_flow, grid as blocks, instructions, storage, tile_memory
 from .planning import Key, key_of
-from .storage import Window
-from .tile_memory import BLOCK
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
@@ -43,7 +37,7 @@ BEFORE = Op("")
 
 
 @dataclass
-class JaxMachine(InstructionMachine):
+class JaxMachine(instructions.InstructionMachine):
     """Executes programs on arrays.
 
     Where the program is traced as a whole, control flow that is not known becomes ``lax`` control flow.
@@ -70,7 +64,7 @@ class JaxMachine(InstructionMachine):
     def unrolls(self, op: Op, trips: int) -> bool:
         """Whether the loop is executed trip by trip: eagerly always, else up to MAX_UNROLLED operations."""
         body = max(1, sum(1 for _ in op.walk()) - 1)
-        decoded = self.semantics.numerics == "exact" and expected() != "gpu"
+        decoded = self.semantics.numerics == "exact" and platforms.expected() != "gpu"
         return not self.whole or trips * body <= (MAX_UNROLLED_DECODED if decoded else MAX_UNROLLED)
 
     def counter(self, value: int) -> Scalar:
@@ -149,7 +143,7 @@ class JaxMachine(InstructionMachine):
             found = (addresses.advanced if self.checks else addresses.followed)(base, index, stride)
         return self._noted(found, form)
 
-    def _noted(self, array: Scalar, form: Form | None) -> Scalar:
+    def _noted(self, array: Scalar, form: block_numbers.Form | None) -> Scalar:
         if form is not None:
             self.numbers.note(array, form)
         return array
@@ -167,7 +161,7 @@ class JaxMachine(InstructionMachine):
             run(number, operands)
             return ()
 
-        place = Op(BLOCK)
+        place = Op(tile_memory.BLOCK)
         if not self.whole:
             for number in range(grid):
                 body(number, ())
@@ -224,6 +218,6 @@ class JaxMachine(InstructionMachine):
 
 
 def _whole(op: Op, ref: TileRef) -> None:
-    if isinstance(ref.storage, Window):
+    if isinstance(ref.storage, storage.Window):
         message = "found an element of a window; allowed: of a whole tile"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))

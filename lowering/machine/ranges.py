@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from pto_jax.interpreter import Scalar
-from pto_jax.ir.dtypes import I1, DType
+from pto_jax.ir import I1, DType
 
 #: Addresses within this distance are far from leaving 64 bits, whatever is added to one of them.
 NEAR = 1 << 60
@@ -117,7 +117,7 @@ _RULES: dict[str, Callable[[Range, Range], Range]] = {
 def scalar(name: str, args: Sequence[Scalar], source: DType, result: DType) -> Range:
     """The range of an ``arith`` operation's result; all of its type where it may wrap, or no rule is known.
 
-    >>> from pto_jax.ir.dtypes import INDEX
+    >>> from pto_jax.ir import INDEX
     >>> scalar("arith.muli", (Range(0, 3), 64), INDEX, INDEX)
     Range(low=0, high=192, step=64)
     """

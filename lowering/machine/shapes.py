@@ -16,8 +16,7 @@ import numpy as np
 from jax import Array
 
 from pto_jax.interpreter import Choice, Operand, Pointer, Scalar, TileRef, View
-from pto_jax.ir.dtypes import INDEX, DType
-from pto_jax.ir.types import TileType
+from pto_jax.ir import INDEX, DType, TileType
 
 from .. import scalars
 from .storage import Carried, Slot, Window

@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.interpreter import Scalar, TileRef
-from pto_jax.ir.types import Loc, SLayout, TileType
+from pto_jax.ir import Loc, SLayout, TileType
 from pto_jax.profiles import Profile
 
 from . import addresses, slices

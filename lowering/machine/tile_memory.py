@@ -13,15 +13,12 @@ from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Choice, Scalar, TileRef, with_storage
-from pto_jax.ir.dtypes import F32, DType
-from pto_jax.ir.program import Op, Value
-from pto_jax.ir.types import TileType
+from pto_jax.ir import F32, DType, Op, TileType, Value
 from pto_jax.isa.rules.memory import ALIGNMENT
 
 from ..rules import Lanes, Semantics
 from ..words import from_words, moves_intact
-from . import storage
-from .block_numbers import BlockNumbers
+from . import block_numbers, storage
 from .storage import Carried, Cell, Plan, Slot, Window
 
 if TYPE_CHECKING:
@@ -129,7 +126,7 @@ class TileMemory:
     core: str = ""
     region_traces: dict[tuple[str, int, int], Any] = field(default_factory=dict)
     traced: list[int] = field(default_factory=list)
-    numbers: BlockNumbers = field(default_factory=BlockNumbers)
+    numbers: block_numbers.BlockNumbers = field(default_factory=block_numbers.BlockNumbers)
     _layout: dict[str, Cell] = field(default_factory=dict)
     _in_block: bool = False
     _own_keys: dict[tuple[str, int], str] = field(default_factory=dict)

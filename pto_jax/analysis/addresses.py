@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..ir.program import Op, Value
-from ..ir.types import BLayout, Loc, TileType
+from ..ir import BLayout, Loc, Op, TileType, Value
 
 
 @dataclass(frozen=True)

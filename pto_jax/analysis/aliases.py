@@ -4,13 +4,11 @@ Nothing is known of paths here: handles that meet in a branch or a loop are name
 start, and so are all tiles that have an address or leave a function through a pipe, as they may share bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import chain
 from typing import TypeAlias
 
-from ..ir.program import Function, Op, Program, Value
+from ..ir import Function, Op, Program, Value
 from ..isa.effects import aliased, handed_on, placed, traits_of
 from .provenance import called
 

@@ -4,13 +4,9 @@ The interpreter folds with them while it executes, the verifier to see addresses
 by constants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
-from ..ir.dtypes import I1, INDEX, DType
-from ..ir.program import Op
-from ..ir.types import PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
+from ..ir import I1, INDEX, DType, Op, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
 from ..isa.structure import CAST
 
 

@@ -10,13 +10,11 @@ they read, until none changes.
 A problem gives the lattice and the transfer function of an operation; neither is repeated anywhere else.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, Self, TypeVar
 
-from ..ir.program import Op, Region, Value
+from ..ir import Op, Region, Value
 from ..isa.effects import handed_on, traits_of
 
 

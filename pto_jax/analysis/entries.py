@@ -1,17 +1,13 @@
 """Facts about a program that need no execution: arguments, written buffers, sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .. import isa
 from ..errors import ArgumentError
-from ..ir.program import Function, Op, Program
-from ..ir.types import MemRefType, Type
-from ..isa.effects import traits_of
-from ..isa.views import MAKE_TENSOR_VIEW
+from ..ir import Function, MemRefType, Op, Program, Type
+from ..isa import effects, views
 from .lattices import OperandFacts
 from .provenance import GlobalTypes as GlobalTypes, called, of_number
 from .resolve import resolve
@@ -70,7 +66,7 @@ def fragment_outputs(program: Program) -> tuple[str, ...]:
     made: set[str] = set()
     read = {v.name for op in program.walk() for v in op.ins}
     for op in program.walk():
-        instruction, alias = isa.find(op.name), traits_of(op).alias
+        instruction, alias = isa.find(op.name), effects.traits_of(op).alias
         if instruction is not None and instruction.syntax == "tile":
             made |= {v.name for v in op.destinations}
         elif alias is not None and alias.memory == "tile":
@@ -117,7 +113,7 @@ def _needs(program: Program, function: Function, active: frozenset[str]) -> dict
         if isinstance(a.type, MemRefType) and memref_extent(a.type)
     }
     for op in function.walk():
-        if op.name == MAKE_TENSOR_VIEW:
+        if op.name == views.MAKE_TENSOR_VIEW:
             known = facts.of(op)
             pointer, extent = known.pointers.get(op.group("ptr")[0].name), _extent(op, known)
             if pointer is not None and extent:

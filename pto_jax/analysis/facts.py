@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
-from ..ir.program import Function, Op, Value
-from ..ir.types import GlobalLayout, PtrType, TileType
+from ..ir import Function, GlobalLayout, Op, PtrType, TileType, Value
 from ..isa import effects, issue, views
 from . import addresses, constant_folding, dataflow, lattices
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from ..ir.program import Value
-from ..ir.types import GlobalLayout, PartitionViewType, TensorViewType, Type
+from ..ir import GlobalLayout, PartitionViewType, TensorViewType, Type, Value
 from ..isa.check import Valid
 from .addresses import Bytes
 

@@ -1,15 +1,10 @@
 """The entry of a kernel whose text has a cube part and a vector part, and no entry."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import isa
-from ..ir.dtypes import I64
-from ..ir.enums import KernelKind
-from ..ir.program import Function, Op, Program, Region, Symbol, Value
-from ..ir.types import ScalarType
+from ..ir import I64, Function, KernelKind, Op, Program, Region, ScalarType, Symbol, Value
 from .provenance import called
 
 _KIND = "pto.kernel_kind"

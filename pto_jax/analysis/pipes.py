@@ -1,12 +1,9 @@
 """Pipes between cores: where they are set up, and which ends belong together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..ir.program import Function, Op, Program, Symbol, Value
-from ..ir.types import KernelKind, TileType
+from ..ir import Function, KernelKind, Op, Program, Symbol, TileType, Value
 from ..isa.effects import traits_of
 from ..isa.rules.pipe_ends import BUFFERS
 from ..isa.traits import Fifo

@@ -1,19 +1,15 @@
 """Which buffer arguments the pointers and views of a function may come from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..ir.program import Function, Op, Program, Symbol, Value
-from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType
+from .. import ir
 from ..isa.effects import aliased, flows, handed_on, traits_of
-from .dataflow import raise_values
-from .pipes import slot_views
+from . import dataflow, pipes
 
-GlobalTypes = PtrType | MemRefType | TensorViewType | PartitionViewType
+GlobalTypes = ir.PtrType | ir.MemRefType | ir.TensorViewType | ir.PartitionViewType
 
 
-def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
+def roots(program: ir.Program, function: ir.Function) -> Mapping[str, frozenset[str]]:
     """For every pointer and view: the arguments it may come from."""
     found: dict[str, frozenset[str]] = {
         a.name: frozenset({a.name}) for a in function.args if isinstance(a.type, GlobalTypes)
@@ -22,7 +18,7 @@ def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
     anywhere = frozenset(found)
     found |= {op.results[0].name: anywhere for op in function.walk() if of_number(op)}
 
-    def transfer(pairs: Sequence[tuple[Value, Value]]) -> bool:
+    def transfer(pairs: Sequence[tuple[ir.Value, ir.Value]]) -> bool:
         changed = False
         for target, source in pairs:
             before = found.get(target.name, frozenset())
@@ -30,25 +26,25 @@ def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
                 found[target.name], changed = before | found[source.name], True
         return changed
 
-    raise_values(
-        [*(tuple(_flows(program, op)) for op in function.walk()), tuple(slot_views(function))], transfer
+    dataflow.raise_values(
+        [*(tuple(_flows(program, op)) for op in function.walk()), tuple(pipes.slot_views(function))], transfer
     )
     return found
 
 
-def of_number(op: Op) -> bool:
+def of_number(op: ir.Op) -> bool:
     """Whether an operation makes a pointer of an address, which may be that of any argument."""
     pair = _pointer(op)
-    return pair is not None and isinstance(pair[1].type, ScalarType)
+    return pair is not None and isinstance(pair[1].type, ir.ScalarType)
 
 
-def _pointer(op: Op) -> tuple[Value, Value] | None:
+def _pointer(op: ir.Op) -> tuple[ir.Value, ir.Value] | None:
     """The pointer that an operation makes, and what it is made of."""
-    made = len(op.results) == 1 and isinstance(op.results[0].type, PtrType) and op.ins and not op.regions
+    made = len(op.results) == 1 and isinstance(op.results[0].type, ir.PtrType) and op.ins and not op.regions
     return (op.results[0], op.ins[0]) if made else None
 
 
-def _flows(program: Program, op: Op) -> Iterator[tuple[Value, Value]]:
+def _flows(program: ir.Program, op: ir.Op) -> Iterator[tuple[ir.Value, ir.Value]]:
     """Pairs of a value and one it may be, or be derived from."""
     traits = traits_of(op)
     if traits.alias is not None and traits.alias.memory == "global":
@@ -65,7 +61,7 @@ def _flows(program: Program, op: Op) -> Iterator[tuple[Value, Value]]:
         yield pointer
 
 
-def forwarded(program: Program, call: Op) -> Iterator[list[Value]]:
+def forwarded(program: ir.Program, call: ir.Op) -> Iterator[list[ir.Value]]:
     """For every result of a call: the operands it may be derived from."""
     callee = called(program, call)
     if callee is None:
@@ -76,7 +72,7 @@ def forwarded(program: Program, call: Op) -> Iterator[list[Value]]:
         yield [given[name] for name in inner.get(v.name, ())]
 
 
-def called(program: Program, op: Op) -> Function | None:
+def called(program: ir.Program, op: ir.Op) -> ir.Function | None:
     """The function of the program that an operation calls, None where it calls none."""
     callee = op.attrs.get("callee") if traits_of(op).calls else None
-    return program.function(callee.name) if isinstance(callee, Symbol) else None
+    return program.function(callee.name) if isinstance(callee, ir.Symbol) else None

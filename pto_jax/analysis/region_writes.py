@@ -1,13 +1,10 @@
 """What the regions of an operation write, by the names around it: as if every path were taken."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..ir.program import Op, Value
-from ..ir.types import TileType
+from ..ir import Op, TileType, Value
 from ..isa.effects import aliased, entered, placed
 
 #: A name around the regions, or the number of the operation that allocates a tile inside them.

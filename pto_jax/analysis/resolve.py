@@ -8,23 +8,18 @@ r"""One reading of a program: what follows from its text, for everyone who consu
 (['dst', 'src0', 'src1'], ['%d'])
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from .. import isa
-from ..errors import Diagnostic, VerifyError
-from ..ir.program import Function, Op, Program, Value
+from .. import errors, isa, profiles
+from ..ir import Function, Op, Program, Value
 from ..isa.effects import accesses, written
 from ..isa.traits import Effect, Resource
-from ..profiles import Profile
+from . import provenance, type_inference
 from .facts import ANYWHERE, Entered, FunctionFacts, solve
-from .provenance import roots
 from .region_writes import RegionWrites, region_writes
-from .type_inference import complete, is_open
 
 #: Programs that are remembered: a few, as one is consumed several times in a row, and facts take more memory
 #: than the program that they are of.
@@ -41,7 +36,7 @@ class ResolvedOp(NamedTuple):
     op: Op
     instruction: isa.Instruction | None
     bound: isa.Bound | None
-    problems: tuple[Diagnostic, ...] = ()
+    problems: tuple[errors.Diagnostic, ...] = ()
 
     @property
     def values(self) -> Mapping[str, Value]:
@@ -51,7 +46,7 @@ class ResolvedOp(NamedTuple):
     def fitting(self) -> isa.Bound:
         """What the operands stand for; VerifyError naming what is accepted where they do not fit."""
         if self.bound is None:
-            raise VerifyError(self.problems)
+            raise errors.VerifyError(self.problems)
         return self.bound
 
     def accesses(self) -> Iterator[tuple[Effect, Value]]:
@@ -72,7 +67,7 @@ class ResolvedProgram:
     """
 
     program: Program
-    profile: Profile | None = None
+    profile: profiles.Profile | None = None
     #: Whether a type is left open that does not follow from others.
     is_open: bool = False
     _ops: dict[int, ResolvedOp] = field(default_factory=dict, repr=False)
@@ -83,7 +78,7 @@ class ResolvedProgram:
     _regions: dict[int, RegionWrites] = field(default_factory=dict, repr=False)
 
     @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
+    def diagnostics(self) -> tuple[errors.Diagnostic, ...]:
         """What is wrong with the operands of its instructions, in the order of the text."""
         return tuple(problem for op in self.program.walk() for problem in self.of(op).problems)
 
@@ -102,7 +97,7 @@ class ResolvedProgram:
     def origins(self, function: Function) -> Mapping[str, frozenset[str]]:
         """For every pointer and view of a function: the arguments it may come from."""
         if id(function) not in self._origins:
-            self._origins[id(function)] = function, roots(self.program, function)
+            self._origins[id(function)] = function, provenance.roots(self.program, function)
         return self._origins[id(function)][1]
 
     def writes_inside(self, op: Op) -> RegionWrites:
@@ -120,7 +115,7 @@ class ResolvedProgram:
         return known
 
 
-def resolve(program: Program, profile: Profile | None = None) -> ResolvedProgram:
+def resolve(program: Program, profile: profiles.Profile | None = None) -> ResolvedProgram:
     """What follows from the text of a program; computed once for as long as the program is in use.
 
     A profile decides on legality only, so that it may be left out where that is not asked.
@@ -135,7 +130,7 @@ def _resolved(op: Op) -> ResolvedOp:
         return ResolvedOp(op, None, None)
     try:
         return ResolvedOp(op, instruction, isa.bind(instruction, op))
-    except VerifyError as error:
+    except errors.VerifyError as error:
         return ResolvedOp(op, instruction, None, tuple(error.diagnostics))
 
 
@@ -156,7 +151,7 @@ class _ByIdentity:
 
 @lru_cache(maxsize=REMEMBERED)
 def _remembered(key: _ByIdentity) -> ResolvedProgram:
-    if not is_open(key.program):
+    if not type_inference.is_open(key.program):
         return ResolvedProgram(key.program)
-    program = complete(key.program)
-    return ResolvedProgram(program, is_open=is_open(program))
+    program = type_inference.complete(key.program)
+    return ResolvedProgram(program, is_open=type_inference.is_open(program))

@@ -1,15 +1,10 @@
 """Filling in the types that a fragment leaves open, from the arguments it is called with."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .. import isa
-from ..errors import Diagnostic, VerifyError
-from ..ir.dtypes import find_dtype
-from ..ir.program import Function, Op, Program, Region, Value
-from ..ir.types import ScalarType, TileType, Type, UnknownType
+from .. import errors, isa
+from ..ir import Function, Op, Program, Region, ScalarType, TileType, Type, UnknownType, Value, find_dtype
 
 
 def is_open(program: Program) -> bool:
@@ -39,7 +34,7 @@ def complete(program: Program) -> Program:
         return program
     try:
         return fill(program, {})
-    except VerifyError:
+    except errors.VerifyError:
         # A type that cannot follow from others is the verifier's to report, with all other findings.
         return program
 
@@ -102,8 +97,8 @@ def _infer(
     reference = next((o for o in instruction.operands if o.role == "in" and o.kind == "tile"), None)
     if reference is not None and operand.role in ("out", "inout") and operand.dtype == reference.dtype:
         return source
-    raise VerifyError(
-        Diagnostic(
+    raise errors.VerifyError(
+        errors.Diagnostic(
             "error",
             f"type not given; it does not follow from the sources ({source}), so it must be written",
             value.span or op.span,

@@ -10,8 +10,6 @@ All names are also names of ``pto_jax`` itself, except ``Tile`` and ``Kernel``: 
 compiled program.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from .argument_types import as_type, ptr, tensor_view, tile_type

@@ -8,9 +8,7 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeAlias
 
-from ..ir.dtypes import F32, I1, I64, INDEX, DType
-from ..ir.program import AttrValue
-from ..ir.types import ScalarType, Type, VectorType
+from ..ir import F32, I1, I64, INDEX, AttrValue, DType, ScalarType, Type, VectorType
 from .argument_types import as_type, element
 from .body import Node, canonical_float, current
 from .places import Place, fail, here

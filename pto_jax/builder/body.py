@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..errors import Span
-from ..ir.program import Attrs, AttrValue, Form, Function, Op, Region, attrs
-from ..ir.types import ScalarType, Type
+from ..ir import Attrs, AttrValue, Form, Function, Op, Region, ScalarType, Type, attrs
 from .places import fail, here
 from .values import Handle, Owner, Scope
 

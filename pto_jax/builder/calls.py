@@ -1,16 +1,12 @@
 """Tile instructions as Python functions, made from their declarations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 from typing import Any, NoReturn
 
 from .. import isa
-from ..ir.dtypes import F32, INDEX, DType, find_dtype
-from ..ir.program import AttrValue, Form, Symbol
-from ..ir.types import ScalarType, Type
+from ..ir import F32, INDEX, AttrValue, DType, Form, ScalarType, Symbol, Type, find_dtype
 from ..isa.bind import accepts
 from ..profiles import PROFILES
 from ..text import format_items, formats

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..ir.dtypes import I1, INDEX
-from ..ir.types import KernelKind, ScalarType
-from .argument_types import member
+from ..ir import I1, INDEX, KernelKind, ScalarType
+from . import argument_types, body
 from .arith import as_scalar, dtype_of
-from .body import Block, current
 from .places import fail, here
 from .structures import OpenRegion, Structure
 from .values import Handle
@@ -134,7 +132,7 @@ def else_() -> OpenRegion:
     >>> [op.name for op in program.program.walk() if op.name.startswith("scf")]
     ['scf.if', 'scf.yield', 'scf.yield']
     """
-    nodes = current().stack[-1].nodes
+    nodes = body.current().stack[-1].nodes
     branch = nodes[-1].structure if nodes else None
     if not isinstance(branch, Branch):
         fail("else_() without a branch before it; allowed: directly after 'with if_(...)'")
@@ -167,7 +165,7 @@ class While(Structure):
             fail(f"do() of the loop ({self.node.span}); allowed: once, after 'with loop.test()'")
         return OpenRegion(self, "the loop", last=True, args=self.types or ())
 
-    def close(self, block: Block, terminator: str = "scf.yield", first: Sequence[Handle] = ()) -> None:
+    def close(self, block: body.Block, terminator: str = "scf.yield", first: Sequence[Handle] = ()) -> None:
         """Close the test, with ``scf.condition`` at its end, or the body, with ``scf.yield``.
 
         BuildError where the test has no condition.
@@ -293,5 +291,5 @@ def section(kind: str | KernelKind) -> OpenRegion:
     >>> [op.name for op in program.program.walk()]
     ['section.vector', 'alloc_tile', 'return']
     """
-    core = member(KernelKind, kind, "section")
+    core = argument_types.member(KernelKind, kind, "section")
     return OpenRegion(Section(core), f"the {core.name.lower()} section", last=True)

@@ -1,15 +1,10 @@
 """Operations with a syntax of their own as Python functions, made from their syntax entries."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from .. import isa
-from ..ir import types
-from ..ir.dtypes import F32, I1, I64, INDEX, DType
-from ..ir.program import AttrValue
+from .. import ir, isa
 from ..isa.bind import accepts
 from ..text.format_items import (
     AnyOrderItem,
@@ -92,17 +87,17 @@ class Call:
         node.span = self.place.span
         body.emit(node)
         if self.fmt.results > 1:
-            node.results += [body.define(types.ScalarType(INDEX), None) for _ in range(self.fmt.results)]
+            node.results += [body.define(ir.ScalarType(ir.INDEX), None) for _ in range(self.fmt.results)]
             return tuple(node.results)
         if t is not None:
             node.results.append(body.define(t, self.place.target()))
             return node.results[0]
-        on_a_pipe = self.instruction is not None and self.instruction.pipe != types.Pipe.S
+        on_a_pipe = self.instruction is not None and self.instruction.pipe != ir.Pipe.S
         return synchronise.Event(node, body, body.stack[-1], self.place) if on_a_pipe else None
 
     # -- what was given ------------------------------------------------------------------------------
 
-    def assigned(self, args: Sequence[Any]) -> tuple[dict[str, Any], dict[str, AttrValue]]:
+    def assigned(self, args: Sequence[Any]) -> tuple[dict[str, Any], dict[str, ir.AttrValue]]:
         """Operands by the names of the syntax, and attributes."""
         aliases = self.aliases()
         arguments = {aliases.get(k, k): v for k, v in self.kwargs.items()}
@@ -112,7 +107,7 @@ class Call:
         arguments.update(self.placed(free, args))
         numbered = self.numbered(aliases)
         operands: dict[str, Any] = {}
-        attributes: dict[str, AttrValue] = {}
+        attributes: dict[str, ir.AttrValue] = {}
         for name, (item, optional) in self.slots.items():
             value = arguments.pop(name, None)
             if value is None:
@@ -167,7 +162,7 @@ class Call:
             names |= {d: w for d, w in zip(declared, written, strict=True) if d not in self.slots}
         return names
 
-    def others(self, given: dict[str, Any]) -> dict[str, AttrValue]:
+    def others(self, given: dict[str, Any]) -> dict[str, ir.AttrValue]:
         """Attributes that the syntax has no place for; BuildError for a name that nothing declares."""
         if self.instruction is not None:
             unknown = next((k for k in given if self.instruction.attribute(k) is None), None)
@@ -186,7 +181,7 @@ class Call:
             instruction=self.name,
         )
 
-    def attribute(self, item: AttrItem, value: Any) -> AttrValue:
+    def attribute(self, item: AttrItem, value: Any) -> ir.AttrValue:
         """An attribute of the syntax as programs hold it: pipes, events and predicates by name or member.
 
         BuildError for a value that is not one of its own.
@@ -194,11 +189,11 @@ class Call:
         what = f"{self.name}: {item.name}"
         match item.kind:
             case "pipe":
-                return argument_types.member(types.Pipe, value, what)
+                return argument_types.member(ir.Pipe, value, what)
             case "sync_op":
-                return argument_types.member(types.PipeEventType, value, what)
+                return argument_types.member(ir.PipeEventType, value, what)
             case "token":
-                return argument_types.either(types.PipeEventType, types.Pipe, given=value, what=what)
+                return argument_types.either(ir.PipeEventType, ir.Pipe, given=value, what=what)
             case "word":
                 allowed = PREDICATES[self.name]
                 if value not in allowed:
@@ -207,7 +202,7 @@ class Call:
         declared = self.instruction.attribute(item.name) if self.instruction is not None else None
         if declared is not None and self.instruction is not None:
             return attributes_of(self.instruction, {item.name: value})[declared.name]
-        attribute: AttrValue = tuple(value) if isinstance(value, list) else value
+        attribute: ir.AttrValue = tuple(value) if isinstance(value, list) else value
         return attribute
 
     # -- operands and results ------------------------------------------------------------------------
@@ -250,17 +245,17 @@ class Call:
         back = {w: d for d, w in self.aliases().items() if d in names}
         return names.get(back.get(name, name))
 
-    def number_type(self, name: str, value: Any, given: Mapping[str, Any]) -> DType:
+    def number_type(self, name: str, value: Any, given: Mapping[str, Any]) -> ir.DType:
         """The element type of an operand that is given as a Python number."""
         for other, same in ((i.targets, name in i.targets) for i in self.fmt.flat if isinstance(i, TypeItem)):
             partner = next((given[n] for n in other if isinstance(given.get(n), Handle)), None)
-            if same and partner is not None and isinstance(partner.type, types.ScalarType):
+            if same and partner is not None and isinstance(partner.type, ir.ScalarType):
                 return partner.type.dtype
             if same and "^" in other and self.type is not None:
                 t = argument_types.as_type(self.type)
-                return t.dtype if isinstance(t, types.ScalarType) else INDEX
-        if OPERAND_TYPES.get(name) == types.ScalarType(INDEX):
-            return INDEX
+                return t.dtype if isinstance(t, ir.ScalarType) else ir.INDEX
+        if OPERAND_TYPES.get(name) == ir.ScalarType(ir.INDEX):
+            return ir.INDEX
         operand = self.declared(name)
         shown = None
         if self.instruction is not None and operand is not None:
@@ -268,15 +263,15 @@ class Call:
         if name == "value":
             place = next((v for k, v in given.items() if k != "value" and isinstance(v, Handle)), None)
             d = getattr(place.type, "dtype", None) if place is not None else None
-            if isinstance(d, DType):
+            if isinstance(d, ir.DType):
                 return d
-        if isinstance(shown, types.ScalarType):
+        if isinstance(shown, ir.ScalarType):
             return shown.dtype
         if name == "addr":
-            return I64
-        return I1 if isinstance(value, bool) else F32 if isinstance(value, float) else INDEX
+            return ir.I64
+        return ir.I1 if isinstance(value, bool) else ir.F32 if isinstance(value, float) else ir.INDEX
 
-    def result(self, given: Mapping[str, Any], attributes: Mapping[str, AttrValue]) -> types.Type | None:
+    def result(self, given: Mapping[str, Any], attributes: Mapping[str, ir.AttrValue]) -> ir.Type | None:
         """The type of the result; None where the operation has none, or an optional one is not asked for."""
         if self.fmt.results != 1:
             if self.type is not None and self.fmt.results == 0:
@@ -314,19 +309,19 @@ def _extents(numbers: Any) -> tuple[int | None, ...]:
 
 # Instructions by name: the types of results follow the operations' own syntax, as in the table of formats.
 def _derived(
-    name: str, handles: Mapping[str, Handle], given: Mapping[str, Any], attributes: Mapping[str, AttrValue]
-) -> types.Type | None:
+    name: str, handles: Mapping[str, Handle], given: Mapping[str, Any], attributes: Mapping[str, ir.AttrValue]
+) -> ir.Type | None:
     """The type that a result has by the operands."""
     first = next(iter(handles.values())).type if handles else None
     d = getattr(first, "dtype", None)
     match name:
-        case "make_tensor_view" if isinstance(d, DType):
-            return types.TensorViewType(_extents(given["shape"]), d)
-        case "partition_view" if isinstance(d, DType):
-            return types.PartitionViewType(_extents(given["sizes"]), d)
-        case "global_subview" if isinstance(d, DType):
-            return types.PartitionViewType(_extents(attributes["sizes"]), d)
-        case "subset" | "subview" if isinstance(first, types.TileType):
+        case "make_tensor_view" if isinstance(d, ir.DType):
+            return ir.TensorViewType(_extents(given["shape"]), d)
+        case "partition_view" if isinstance(d, ir.DType):
+            return ir.PartitionViewType(_extents(given["sizes"]), d)
+        case "global_subview" if isinstance(d, ir.DType):
+            return ir.PartitionViewType(_extents(attributes["sizes"]), d)
+        case "subset" | "subview" if isinstance(first, ir.TileType):
             rows, cols = _extents(attributes["sizes"])
             assert rows is not None and cols is not None
             sizes = (given.get("valid_row", rows), given.get("valid_col", cols))
@@ -335,11 +330,11 @@ def _derived(
         case "addptr" | "bind_tile":
             return first
         case "get_tensor_view_dim" | "get_tensor_view_stride":
-            return types.ScalarType(INDEX)
-        case "load_scalar" | "tgetval" if isinstance(d, DType):
-            return types.ScalarType(d)
-        case "tensor_view_addr" if isinstance(d, DType):
-            return types.PtrType(d)
-        case "tile_buf_addr" if isinstance(first, types.TileType):
-            return types.PtrType(first.dtype, types.AddressSpace[first.loc.name])
+            return ir.ScalarType(ir.INDEX)
+        case "load_scalar" | "tgetval" if isinstance(d, ir.DType):
+            return ir.ScalarType(d)
+        case "tensor_view_addr" if isinstance(d, ir.DType):
+            return ir.PtrType(d)
+        case "tile_buf_addr" if isinstance(first, ir.TileType):
+            return ir.PtrType(first.dtype, ir.AddressSpace[first.loc.name])
     return None

@@ -3,8 +3,6 @@
 ``functions.pyi`` lists them for type checkers and editors; ``python -m pto_jax.testing.stubs`` writes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

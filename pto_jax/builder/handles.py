@@ -1,13 +1,10 @@
 """The class of handle that each type of value has."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from ..ir.types import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
+from ..ir import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
 from ..isa.views import ADDPTR
-from .arith import Scalar
-from .instructions import find
+from . import arith, instructions
 from .values import Handle, Owner, Scope, TileHandle, View
 
 
@@ -17,7 +14,7 @@ class Pointer(Handle):
     type: PtrType
 
     def __add__(self, offset: Any) -> Any:
-        return find(ADDPTR)(self, offset)
+        return instructions.find(ADDPTR)(self, offset)
 
 
 def is_local(t: Type) -> bool:
@@ -31,7 +28,7 @@ def wrap(owner: Owner, block: Scope, t: Type, name: str | None) -> Handle:
     """A handle of the class that the type asks for."""
     kind: type[Handle] = Handle
     if isinstance(t, ScalarType):
-        kind = Scalar
+        kind = arith.Scalar
     elif is_local(t):
         kind = TileHandle
     elif isinstance(t, PtrType):

@@ -1,15 +1,12 @@
 """Every operation as a Python function, by its name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from .. import isa
 from ..text.formats import TWO_SPELLINGS, find_format, format_names
-from .calls import tile_function
-from .custom import custom_function
+from . import calls, custom
 
 Function = Callable[..., Any]
 #: Operations that the control flow of the builder makes.
@@ -44,6 +41,6 @@ def find(name: str) -> Function:
     fmt = find_format(key)
     declared = isa.find(key)
     if fmt is not None and key not in TWO_SPELLINGS:
-        return custom_function(fmt, declared)
+        return custom.custom_function(fmt, declared)
     assert declared is not None
-    return tile_function(declared)
+    return calls.tile_function(declared)

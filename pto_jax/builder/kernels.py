@@ -9,12 +9,10 @@ from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, overload
 
 from ..errors import Diagnostic
-from ..ir.program import AttrValue, Function, Program, short_list
-from ..ir.types import KernelKind, Type
+from ..ir import AttrValue, Function, KernelKind, Program, Type, short_list
 from ..profiles import Profile, ProfileName
-from .argument_types import as_type
+from . import argument_types, places
 from .body import activate, building
-from .places import definition, fail
 from .program import Building, ProgramBuilder, call, function_attributes, returned
 
 if TYPE_CHECKING:
@@ -63,7 +61,7 @@ class Kernel:
         self._general: Kernel | None = None
         self._given = types
         self._options = dict(options)
-        self._span = definition(function.__code__)
+        self._span = places.definition(function.__code__)
         self.symbol: str = options.get("name") or function.__name__
         self.arguments = self._arguments()
 
@@ -98,7 +96,7 @@ class Kernel:
                 f"found no type of the argument {name!r}; allowed: an annotation, or types=, with "
                 "pto.ptr('f32'), 'index', '!pto.ptr<f32>' ..."
             )
-        return as_type(type_, name)
+        return argument_types.as_type(type_, name)
 
     def _evaluated(self, annotation: str) -> Any:
         """An annotation that Python kept as text: an expression, or the text of a type."""
@@ -109,7 +107,7 @@ class Kernel:
             return annotation
 
     def _fail(self, message: str) -> Any:
-        fail(f"@{self.symbol}: {message}", self._span)
+        places.fail(f"@{self.symbol}: {message}", self._span)
 
     # -- building ------------------------------------------------------------------------------------
 
@@ -199,7 +197,7 @@ class Kernel:
         """
         if building():
             if kwargs:
-                fail(
+                places.fail(
                     f"found the keyword {next(iter(kwargs))!r} in a call of @{self.symbol}; "
                     "allowed: arguments by position"
                 )

@@ -1,7 +1,5 @@
 """Where in a Python file a program is being built, and what the file calls the values it binds."""
 
-from __future__ import annotations
-
 import linecache
 import re
 import sys

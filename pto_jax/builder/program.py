@@ -7,8 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from ..errors import Span
-from ..ir.program import Attrs, AttrValue, Function, Program, Symbol, attrs
-from ..ir.types import KernelKind, ScalarType, Type
+from ..ir import Attrs, AttrValue, Function, KernelKind, Program, ScalarType, Symbol, Type, attrs
 from .argument_types import as_type, member
 from .arith import as_scalar, dtype_of
 from .body import Body, Node, activate, current, flattened

@@ -1,12 +1,10 @@
 """Operations with regions, and the regions while they are open."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from ..ir.types import ScalarType, Type
+from ..ir import ScalarType, Type
 from .arith import as_scalar, dtype_of
 from .body import Block, Body, Node, current
 from .places import fail, here

@@ -1,10 +1,8 @@
 """Events: what instructions return, and waiting for them."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from ..ir.types import OpaqueType
+from ..ir import OpaqueType
 from ..isa.sync_config import TSYNC
 from .body import Block, Body, Node, current, flattened
 from .places import Place, fail, here

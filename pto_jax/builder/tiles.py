@@ -1,12 +1,9 @@
 """Tiles and global tensors: allocation and description, also under the names of the C++ interface."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
-from ..ir.dtypes import DType
-from ..ir.types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType
+from ..ir import BLayout, DType, GlobalLayout, Loc, Pad, SLayout, TileType
 from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW
 from .argument_types import as_type, tile_type
 from .arith import Scalar

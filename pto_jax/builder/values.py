@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from ..ir.program import Value
-from ..ir.types import MemRefType, PartitionViewType, TensorViewType, TileType, Type
+from ..ir import MemRefType, PartitionViewType, TensorViewType, TileType, Type, Value
 from .places import fail
 
 

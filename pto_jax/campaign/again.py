@@ -3,8 +3,6 @@
 With another hash seed, another address space and other cases behind it, a case must give the same bits.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import multiprocessing
@@ -21,8 +19,7 @@ from ..errors import Diagnostic, PtoError
 from ..extension import load_from_environment
 from ..generate.programs import Case
 from ..profiles import Profile, ProfileName, profile as find_profile
-from .results import Run
-from .targets import Oracle
+from . import results, targets
 
 _HASH_SEED = "PYTHONHASHSEED"
 
@@ -35,7 +32,7 @@ class Again:
     """
 
     def __init__(self, profile: ProfileName | None = None) -> None:
-        self._oracle = Oracle(profile)
+        self._oracle = targets.Oracle(profile)
         self._connection: Connection | None = None
         #: The other process, once it is there.
         self.process: BaseProcess | None = None
@@ -46,7 +43,7 @@ class Again:
         kind, _, profile = self._oracle.name.partition(":")
         return ":".join(filter(None, (kind, "again", profile)))
 
-    def run(self, case: Case) -> Run:
+    def run(self, case: Case) -> results.Run:
         """What the other process gives, or raises; RuntimeError when it is gone."""
         if self._connection is None:
             self._connection, self.process = _started(self._oracle)
@@ -56,12 +53,12 @@ class Again:
         except (EOFError, OSError):
             self._connection = None
             raise RuntimeError("the second process of the interpreter ended") from None
-        if isinstance(answer, Run):
+        if isinstance(answer, results.Run):
             return answer
         raise _restored(*answer)
 
 
-def _started(oracle: Oracle) -> tuple[Connection, BaseProcess]:
+def _started(oracle: targets.Oracle) -> tuple[Connection, BaseProcess]:
     """A new process, which ends with this one, and the connection to it."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -85,7 +82,7 @@ def _other_hash_seed() -> Iterator[None]:
             os.environ[_HASH_SEED] = before
 
 
-def _serve(oracle: Oracle, connection: Connection) -> None:
+def _serve(oracle: targets.Oracle, connection: Connection) -> None:
     """The main function of the other process: cases in, results out, until the connection ends."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,7 +1,5 @@
 """Results as a JUnit file, which continuous integration shows test by test."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

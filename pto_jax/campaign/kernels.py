@@ -5,24 +5,17 @@ row by row: the function allocates the tile, loads it, and stores it at the end 
 Lanes outside the region then hold what new tiles hold, and are no result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from .. import errors, ir
 from ..analysis.entries import fragment_outputs, select_entry
-from ..errors import PtoError
 from ..generate.options import Options
 from ..generate.programs import Case, case_id, generate
 from ..generate.state import Input
-from ..ir.dtypes import INDEX
-from ..ir.program import Function, Op, Program, Region, Value, attrs
-from ..ir.types import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
-from ..isa.effects import traits_of
-from ..isa.memory import TLOAD, TSTORE
-from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW, PARTITION_VIEW
+from ..isa import effects, memory, views
 from ..verifier.programs import Build
 from .machine_names import is_device
 from .shrink.edits import renamed, rewritten
@@ -34,9 +27,9 @@ NAME = "kernel"
 TOOLS = Build(level=2)
 #: Programs that are drawn for an index, and the bit at which the indices of further ones begin.
 _DRAWS, _FAR = 8, 56
-_Views = TensorViewType | PartitionViewType
+_Views = ir.TensorViewType | ir.PartitionViewType
 #: Arguments that stay what they are: memory and numbers.
-_Kept = PtrType | MemRefType | ScalarType
+_Kept = ir.PtrType | ir.MemRefType | ir.ScalarType
 
 
 def as_kernel(case: Case) -> Case | None:
@@ -68,7 +61,7 @@ def as_kernel(case: Case) -> Case | None:
     except _Unfit:
         return None
     functions = tuple(made if f is function else f for f in program.functions)
-    kernel = Program(functions, program.attributes, has_module=True, children=program.children)
+    kernel = ir.Program(functions, program.attributes, has_module=True, children=program.children)
     changed = replace(case, program=kernel, inputs=maker.inputs, entry=made.name, ulp=maker.bounds())
     return changed if is_legal(changed) else None
 
@@ -114,7 +107,7 @@ def kernel(seed: int, index: int, options: Options) -> Case:
             made = _as_built_kernel(case)
             if made is not None:
                 return replace(made, id=case_id(seed, index), index=index)
-    raise PtoError(f"index {index}: no program of these options is a function over pointers")
+    raise errors.PtoError(f"index {index}: no program of these options is a function over pointers")
 
 
 class _Unfit(Exception):
@@ -127,21 +120,21 @@ class _Maker:
 
     case: Case
     inputs: dict[str, Input] = field(default_factory=dict)
-    _before: list[Op] = field(default_factory=list)
-    _after: list[Op] = field(default_factory=list)
-    _numbers: dict[int, Value] = field(default_factory=dict)
+    _before: list[ir.Op] = field(default_factory=list)
+    _after: list[ir.Op] = field(default_factory=list)
+    _numbers: dict[int, ir.Value] = field(default_factory=dict)
 
-    def function(self, function: Function, results: tuple[str, ...]) -> Function:
+    def function(self, function: ir.Function, results: tuple[str, ...]) -> ir.Function:
         """The function over pointers; ``results`` are the tiles that a fragment gives."""
         used = {v.name for op in function.walk() for v in (*op.ins, *op.outs, *op.results)}
         if any(n.startswith("form_") for n in used):
             raise _Unfit
-        names: dict[str, Value] = {}
+        names: dict[str, ir.Value] = {}
         for a in function.args:
             i = self.case.inputs[a.name]
             if isinstance(i.type, _Views):
                 names[a.name] = self._viewed(a.name, i)
-            elif isinstance(i.type, TileType):
+            elif isinstance(i.type, ir.TileType):
                 names[a.name] = self._tile(a.name, i, stored=a.name in results or not results)
             elif isinstance(i.type, _Kept):
                 self.inputs[a.name] = i
@@ -150,10 +143,10 @@ class _Maker:
         if set(results) - {a.name for a in function.args}:
             raise _Unfit
         body = rewritten(function.body, lambda op: (renamed(op, names),))
-        ops = [op for op in body.ops if not traits_of(op).terminator]
-        ends = [op for op in body.ops if traits_of(op).terminator] or [Op("return")]
-        args = tuple(Value(n, i.type) for n, i in self.inputs.items())
-        region = Region((*self._before, *ops, *self._after, *ends))
+        ops = [op for op in body.ops if not effects.traits_of(op).terminator]
+        ends = [op for op in body.ops if effects.traits_of(op).terminator] or [ir.Op("return")]
+        args = tuple(ir.Value(n, i.type) for n, i in self.inputs.items())
+        region = ir.Region((*self._before, *ops, *self._after, *ends))
         name = NAME if self.case.program.fragment else function.name
         return replace(function, name=name, args=args, body=region)
 
@@ -161,61 +154,61 @@ class _Maker:
         """The bounds of the results that are still there."""
         return {n: bound for n, bound in self.case.ulp.items() if n in self.inputs}
 
-    def _viewed(self, name: str, i: Input) -> Value:
+    def _viewed(self, name: str, i: Input) -> ir.Value:
         """A view of a pointer, in place of an argument."""
         assert isinstance(i.type, _Views)
         shape = i.words.shape
-        self.inputs[name] = Input(PtrType(i.type.dtype), i.words.reshape(-1))
-        wanted = Value(f"form_{name}", i.type)
-        if isinstance(i.type, TensorViewType):
+        self.inputs[name] = Input(ir.PtrType(i.type.dtype), i.words.reshape(-1))
+        wanted = ir.Value(f"form_{name}", i.type)
+        if isinstance(i.type, ir.TensorViewType):
             self._before += self._views(name, wanted, shape)
             return wanted
-        whole = Value(f"form_{name}_all", TensorViewType(shape, i.type.dtype))
+        whole = ir.Value(f"form_{name}_all", ir.TensorViewType(shape, i.type.dtype))
         self._before += self._views(name, whole, shape)
         self._before += self._part(whole, wanted, shape)
         return wanted
 
-    def _tile(self, name: str, i: Input, *, stored: bool) -> Value:
+    def _tile(self, name: str, i: Input, *, stored: bool) -> ir.Value:
         """A tile that is loaded from a pointer, and stored to it at the end."""
         t = i.type
-        assert isinstance(t, TileType)
+        assert isinstance(t, ir.TileType)
         rows, cols = i.valid or (t.v_row or 0, t.v_col or 0)
-        if t.loc != Loc.VEC or t.layout != "ND" or t.conv is not None or t.dtype.packed or not rows * cols:
+        if t.loc != ir.Loc.VEC or t.layout != "ND" or t.conv is not None or t.dtype.packed or not rows * cols:
             raise _Unfit
         words = np.ascontiguousarray(i.words[:rows, :cols]).reshape(-1)
-        self.inputs[name] = Input(PtrType(t.dtype), words)
-        whole = Value(f"form_{name}_all", TensorViewType((rows, cols), t.dtype))
-        window = Value(f"form_{name}_part", PartitionViewType((rows, cols), t.dtype))
-        tile = Value(f"form_{name}", t)
+        self.inputs[name] = Input(ir.PtrType(t.dtype), words)
+        whole = ir.Value(f"form_{name}_all", ir.TensorViewType((rows, cols), t.dtype))
+        window = ir.Value(f"form_{name}_part", ir.PartitionViewType((rows, cols), t.dtype))
+        tile = ir.Value(f"form_{name}", t)
         self._before += self._views(name, whole, (rows, cols))
         self._before += self._part(whole, window, (rows, cols))
         sizes = [("valid_row", rows, t.v_row), ("valid_col", cols, t.v_col)]
         given = [(group, n) for group, n, static in sizes if static is None]
         numbers = tuple(self._number(n) for _, n in given)
         groups = tuple((group, 1) for group, _ in given)
-        self._before.append(Op(ALLOC_TILE, numbers, results=(tile,), groups=groups))
-        self._before.append(Op(TLOAD, (window,), (tile,)))
+        self._before.append(ir.Op(views.ALLOC_TILE, numbers, results=(tile,), groups=groups))
+        self._before.append(ir.Op(memory.TLOAD, (window,), (tile,)))
         if stored:
-            self._after.append(Op(TSTORE, (tile,), (window,)))
+            self._after.append(ir.Op(memory.TSTORE, (tile,), (window,)))
         return tile
 
-    def _views(self, name: str, made: Value, shape: tuple[int, ...]) -> Iterator[Op]:
+    def _views(self, name: str, made: ir.Value, shape: tuple[int, ...]) -> Iterator[ir.Op]:
         t = made.type
-        assert isinstance(t, TensorViewType)
+        assert isinstance(t, ir.TensorViewType)
         strides = [int(np.prod(shape[k + 1 :], dtype=np.int64)) for k in range(len(shape))]
-        operands = (Value(name, PtrType(t.dtype)), *map(self._number, (*shape, *strides)))
+        operands = (ir.Value(name, ir.PtrType(t.dtype)), *map(self._number, (*shape, *strides)))
         groups = (("ptr", 1), ("shape", len(shape)), ("strides", len(shape)))
-        yield Op(MAKE_TENSOR_VIEW, operands, results=(made,), groups=groups)
+        yield ir.Op(views.MAKE_TENSOR_VIEW, operands, results=(made,), groups=groups)
 
-    def _part(self, whole: Value, made: Value, shape: tuple[int, ...]) -> Iterator[Op]:
+    def _part(self, whole: ir.Value, made: ir.Value, shape: tuple[int, ...]) -> Iterator[ir.Op]:
         numbers = (*(self._number(0) for _ in shape), *map(self._number, shape))
         groups = (("view", 1), ("offsets", len(shape)), ("sizes", len(shape)))
-        yield Op(PARTITION_VIEW, (whole, *numbers), results=(made,), groups=groups)
+        yield ir.Op(views.PARTITION_VIEW, (whole, *numbers), results=(made,), groups=groups)
 
-    def _number(self, n: int) -> Value:
+    def _number(self, n: int) -> ir.Value:
         """A constant index, made once before everything that uses it."""
         if n not in self._numbers:
-            value = Value(f"form_c{n}", ScalarType(INDEX))
+            value = ir.Value(f"form_c{n}", ir.ScalarType(ir.INDEX))
             self._numbers[n] = value
-            self._before.append(Op("arith.constant", results=(value,), attributes=attrs(value=int(n))))
+            self._before.append(ir.Op("arith.constant", results=(value,), attributes=ir.attrs(value=int(n))))
         return self._numbers[n]

@@ -1,7 +1,5 @@
 """Baselines: causes of failures that are known, in a text file with a line for each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names of machines that are command lines and modules: to name one is to ask for its execution."""
 
-from __future__ import annotations
-
 DEVICES = ("dut", "dut-batch", "dut-server", "python")
 
 

@@ -21,8 +21,6 @@
 'engine:jit:a5'
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

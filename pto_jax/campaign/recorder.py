@@ -1,7 +1,5 @@
 """What becomes of a failure: it is shrunk, its folder is written, its cause is named."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter

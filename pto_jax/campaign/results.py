@@ -1,7 +1,5 @@
 """What a machine gives for a case, in one form for all machines, and how two of them are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..generate.programs import Case
-from ..ir.dtypes import DType
-from ..ir.types import MemRefType, PartitionViewType, PtrType, TensorViewType, VectorType
-from ..vectors.compare import Comparison, compare_words
-from ..vectors.manifest import Rule
+from ..ir import DType, MemRefType, PartitionViewType, PtrType, TensorViewType, VectorType
+from ..vectors import compare, manifest
 
 Words = NDArray[Any]
 Buffer: TypeAlias = PtrType | MemRefType | PartitionViewType | TensorViewType
@@ -45,7 +41,7 @@ class Mismatch:
 
     output: str
     message: str
-    comparison: Comparison | None = None
+    comparison: compare.Comparison | None = None
 
 
 def type_of(case: Case, name: str) -> Buffer | VectorType:
@@ -71,8 +67,8 @@ def mismatch(case: Case, name: str, found: Output | None, wanted: Output, by: st
     bound = case.ulp.get(name, 0)
     if bound == UNBOUNDED or np.array_equal(found.words, wanted.words):
         return None
-    rule = Rule(bound)
-    comparison = compare_words(name, wanted.dtype, wanted.words, found.words, rule)
+    rule = manifest.Rule(bound)
+    comparison = compare.compare_words(name, wanted.dtype, wanted.words, found.words, rule)
     if comparison.equal:
         return None
     first = comparison.first

@@ -4,8 +4,6 @@ A store is an SQLite file. Views, triggers and computed columns, which could mak
 values of other types are refused before anything else looks at them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import stat

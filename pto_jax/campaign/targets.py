@@ -1,7 +1,5 @@
 """Machines that execute cases: this engine in its execution modes, the interpreter and the sanitizer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -9,22 +7,16 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from .. import oracle
+from .. import errors, oracle, profiles
 from ..analysis.provenance import GlobalTypes
 from ..analysis.resolve import resolve
-from ..errors import UndefinedDataError
 from ..generate.programs import Case
 from ..generate.state import Input
-from ..ir.dtypes import pack_pairs, unpack_pairs
-from ..ir.types import ScalarType, TileType, VectorType
+from ..ir import ScalarType, TileType, VectorType, pack_pairs, unpack_pairs
 from ..lowering.numerics import Numerics
 from ..lowering.words import x64
 from ..oracle.machine import ReferenceMachine
-from ..profiles import ProfileName
-from ..runtime import kernel as engine
-from ..runtime.interpret_trace import run_traced
-from ..runtime.state import Report
-from ..runtime.tiles import Tile
+from ..runtime import interpret_trace, kernel as engine, state, tiles
 from ..sanitizer.sanitize import sanitize
 from .results import Output, Run, type_of
 
@@ -67,7 +59,7 @@ class BatchTarget(Target, Protocol):
 class Oracle:
     """The reference interpreter, on the case's profile or another one; ``machine`` makes what executes."""
 
-    profile: ProfileName | None = None
+    profile: profiles.ProfileName | None = None
     machine: Callable[..., ReferenceMachine] = ReferenceMachine
 
     @property
@@ -95,7 +87,7 @@ class Engine:
     """The engine in one mode, on the case's profile or another one."""
 
     mode: Mode = "eager"
-    profile: ProfileName | None = None
+    profile: profiles.ProfileName | None = None
     numerics: Numerics = "exact"
 
     @property
@@ -120,7 +112,7 @@ class Engine:
         if self.mode == "eager":
             outputs, report, _ = kernel._run((), arguments, jit=False)
         elif self.mode == "trace":
-            outputs, report = run_traced(kernel, arguments)
+            outputs, report = interpret_trace.run_traced(kernel, arguments)
         else:
             outputs, report = kernel(**arguments)
         return of_engine(case, outputs, report)
@@ -135,7 +127,7 @@ class Sanitizer:
     """
 
     strict: bool = False
-    profile: ProfileName | None = None
+    profile: profiles.ProfileName | None = None
 
     @property
     def name(self) -> str:
@@ -154,7 +146,7 @@ class Sanitizer:
             strict=self.strict,
         )
         if execution.diagnostics:
-            raise UndefinedDataError(execution.diagnostics)
+            raise errors.UndefinedDataError(execution.diagnostics)
         return Run(interpreter_outputs(case, execution.outputs))
 
 
@@ -190,7 +182,7 @@ def for_engine(i: Input) -> Any:
         if isinstance(i.type, TileType):
             sizes = (None, None) if i.valid is None else (jax.device_put(np.int32(n)) for n in i.valid)
             rows, cols = sizes
-            return Tile(jax.device_put(i.words), rows, cols, i.type)
+            return tiles.Tile(jax.device_put(i.words), rows, cols, i.type)
         if isinstance(i.type, GlobalTypes) and d.packed:
             return pack_pairs(i.words)
         if isinstance(i.type, ScalarType) and d.name == "i1":
@@ -200,7 +192,7 @@ def for_engine(i: Input) -> Any:
         return i.words
 
 
-def of_engine(case: Case, outputs: Mapping[str, Any], report: Report) -> Run:
+def of_engine(case: Case, outputs: Mapping[str, Any], report: state.Report) -> Run:
     """What the engine gave; a fragment's buffer has the argument's name, not that of a written view."""
     resolved = resolve(case.program)
     sources = {n: r for f in case.program.functions for n, r in resolved.origins(f).items()}
@@ -213,7 +205,7 @@ def of_engine(case: Case, outputs: Mapping[str, Any], report: Report) -> Run:
 
 
 def _of_engine(case: Case, name: str, value: Any) -> Output:
-    if isinstance(value, Tile):
+    if isinstance(value, tiles.Tile):
         return Output(
             value.type.dtype, np.asarray(value.words), (int(value.valid_rows), int(value.valid_cols))
         )

@@ -11,8 +11,6 @@ Memory that nothing has written reads as the profile says: programs that use it 
 True
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -21,14 +19,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis.entries import Argument, select_entry
-from ..analysis.provenance import GlobalTypes
+from ..analysis import entries, provenance
 from ..errors import ArgumentError, Diagnostic, ExecutionError
 from ..generate.fitting import fit, integers, suits
 from ..generate.inputs import STYLES, Style, draw, draw_scalar, numbers, shape_of
-from ..ir.dtypes import DType, dtype
-from ..ir.program import Program
-from ..ir.types import ArrayType, ScalarType, TileType, Type, VectorType
+from ..ir import ArrayType, DType, Program, ScalarType, TileType, Type, VectorType, dtype
 from ..profiles import Profile, profile as find_profile
 from ..runtime.kernel import Kernel, compile
 from ..runtime.tiles import Tile
@@ -81,7 +76,7 @@ class Pair:
     run: Execute = field(default=run_engine, compare=False)
 
     @property
-    def arguments(self) -> tuple[Argument, ...]:
+    def arguments(self) -> tuple[entries.Argument, ...]:
         """The arguments of the kernel before."""
         return self.before.arguments
 
@@ -193,7 +188,7 @@ def _order(before: Kernel, after: Kernel) -> tuple[int, ...]:
                 f"argument {position} differs: before {a.name}: {a.type}, after {b.name}: {b.type}; "
                 "allowed: the same kind and element type"
             )
-        if not isinstance(a.type, ScalarType | GlobalTypes | TileType | VectorType):
+        if not isinstance(a.type, ScalarType | provenance.GlobalTypes | TileType | VectorType):
             raise ArgumentError(f"argument {a.name} has the type {a.type}, for which nothing is generated")
     return order
 
@@ -204,7 +199,7 @@ def _signature(kernel: Kernel) -> str:
 
 def _interface(t: Type) -> tuple[object, ...]:
     """What of an argument's type a caller sees: buffers of one element type are alike."""
-    if isinstance(t, GlobalTypes):
+    if isinstance(t, provenance.GlobalTypes):
         return ("buffer", t.dtype)
     return ("scalar", t.dtype) if isinstance(t, ScalarType) else (type(t).__name__, t)
 
@@ -278,9 +273,9 @@ def _compared(
     return None
 
 
-def fitted(argument: Argument, array: Array) -> Array:
+def fitted(argument: entries.Argument, array: Array) -> Array:
     """An input in the shape that an argument needs; the programs may see one buffer as other types."""
-    if isinstance(argument.type, GlobalTypes):
+    if isinstance(argument.type, provenance.GlobalTypes):
         shape = shape_of(argument.type, argument.min_elements)
         if np.prod(shape) == array.size:
             return array.reshape(shape)
@@ -328,7 +323,7 @@ def _suited(
 ) -> dict[str, Array]:
     """Integers and tables with which nothing in the program before leaves what it is a part of."""
     kernel = both.before
-    function = select_entry(kernel.program, kernel.entry)
+    function = entries.select_entry(kernel.program, kernel.entry)
     if given or not suits(kernel.program, function):
         return {}
     numbers = {name: int(drawn[name]) for name in integers(function)}
@@ -366,7 +361,7 @@ def _value(
     return draw(rng, t.dtype, _shape(argument, other), style)
 
 
-def _shape(argument: Argument, other: Argument) -> tuple[int, ...]:
+def _shape(argument: entries.Argument, other: entries.Argument) -> tuple[int, ...]:
     """The shape that suits both programs: the one with fixed extents, else the larger buffer."""
     assert isinstance(argument.type, ArrayType) and isinstance(other.type, ArrayType)
     ours = shape_of(argument.type, argument.min_elements)

@@ -5,8 +5,6 @@ of several calls after a warm-up, or the least of calls taken in turn; bandwidth
 case must read and write once.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Benchmarks of what comes before the first result: reading, verifying, tracing, compiling."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess
@@ -17,9 +15,8 @@ from .. import text
 from ..errors import PtoError
 from ..lowering import rules
 from ..runtime.kernel import compile
-from . import bench_programs as programs
+from . import bench_programs as programs, options
 from .bench_run import COLS, ROWS, Run, wait
-from .options import KEEP_COMPILED
 
 #: Instructions of the texts whose costs are compared.
 LENGTHS = (100, 400, 1600)
@@ -106,7 +103,7 @@ def compile_loops(run: Run) -> None:
     """Seconds from text to first result of 100 instructions in loops, median of new processes."""
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
-        kept = {**KEEP_COMPILED, "JAX_COMPILATION_CACHE_DIR": folder}
+        kept = {**options.KEEP_COMPILED, "JAX_COMPILATION_CACHE_DIR": folder}
         plain = {k: v for k, v in os.environ.items() if k not in kept}
         for name, target, environment, times in (
             ("cold", "<= 2", plain, 3),

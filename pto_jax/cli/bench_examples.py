@@ -1,7 +1,5 @@
 """Every shipped example against the same computation by hand in jnp, on the same shapes, batched."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

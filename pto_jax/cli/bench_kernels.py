@@ -1,7 +1,5 @@
 """Benchmarks of kernels that are compiled: bandwidth, exact over fast, calls, streams of tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import text
-from ..ir.program import Program
+from ..ir import Program
 from ..lowering.numerics import Numerics
 from ..runtime.kernel import compile
 from ..runtime.tiles import tile

@@ -1,7 +1,5 @@
 """A picture of a run's ratios (``pto-jax bench --plot FILE``), by matplotlib."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,12 +1,10 @@
 """The programs that ``pto-jax bench`` measures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import ops, text
-from ..ir.program import Program
+from ..ir import Program
 from .bench_run import COLS, ROWS
 
 # Instructions by name: these are the programs that are measured.

@@ -1,7 +1,5 @@
 """What ``pto-jax bench`` measures with: figures, runs, and times of calls."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

@@ -3,17 +3,14 @@
 Modules that need JAX are imported inside the commands that use them.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 
 from .. import __version__
 from ..errors import ArgumentError
-from ..ir.languages import LANGUAGES
+from ..ir import LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import completion, doctor, emit, fuzz, lsp, options, replay, report, shrink
-from .findings import FORMATS
+from . import completion, doctor, emit, findings, fuzz, lsp, options, replay, report, shrink
 
 
 def parser() -> argparse.ArgumentParser:
@@ -138,7 +135,7 @@ def parser() -> argparse.ArgumentParser:
     options.flag(sub, "--auto-sync", "a tool inserts the synchronisation")
     sub.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=findings.FORMATS,
         default="text",
         help="of the findings: text, annotations of GitHub's workflows, or a SARIF log (default: text)",
     )

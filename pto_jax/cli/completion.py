@@ -1,7 +1,5 @@
 """The command ``completion``: a script with which a shell completes commands, options and names."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """The ``diff`` command: two programs on the same inputs, and a folder with what shows a difference."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``diff --corpus`` and ``diff --series``: many programs before and after a pass."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The command ``doctor``: what this installation consists of, and whether it computes exact results."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

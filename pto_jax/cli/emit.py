@@ -1,7 +1,5 @@
 """The command ``emit``: cases as folders for simulators and boards."""
 
-from __future__ import annotations
-
 import argparse
 
 from ..errors import ArgumentError

@@ -1,7 +1,5 @@
 """Findings of the verifier for other tools: annotations of GitHub, and SARIF."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

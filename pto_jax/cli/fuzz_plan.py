@@ -1,7 +1,5 @@
 """The plan that the options of the command ``fuzz`` say: its programs and its machines."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import fields, replace
 from pathlib import Path

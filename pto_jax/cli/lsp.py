@@ -1,11 +1,8 @@
 """The command ``lsp``: a language server for editors."""
 
-from __future__ import annotations
-
 import argparse
 
-from .. import __version__
-from ..errors import ArgumentError
+from .. import __version__, errors
 from ..profiles import PROFILE_NAMES
 from .options import ACCEPTED, Adder, add_examples, add_language, build_level, flag, of_command
 
@@ -31,7 +28,7 @@ def _lsp(args: argparse.Namespace) -> int:
     try:
         from ..editors.language_server import make_server
     except ModuleNotFoundError as error:
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"the language server needs {error.name}, which is not installed; "
             "usual fix: pip install 'pto_jax[lsp]'"
         ) from None

@@ -3,8 +3,6 @@
 Modules that need JAX are imported inside the commands that use them.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os
@@ -14,9 +12,7 @@ from typing import TextIO
 
 from ..errors import ArgumentError, FileError, PtoError
 from ..files.terminal import escaping, one_line
-from . import options
-from .commands import parser
-from .findings import placed
+from . import commands, findings, options
 
 #: Options whose value may be missing, and what they mean without one.
 WITHOUT_VALUE = {"--trace": "--trace=instructions", "--sanitize": "--sanitize=uses"}
@@ -55,7 +51,7 @@ def _execute(given: Sequence[str], args: argparse.Namespace) -> int:
     """The exit status of a command line; ``args`` gets its options."""
     try:
         # An optional value would take the file name that follows.
-        parser().parse_args([WITHOUT_VALUE.get(a, a) for a in given], args)
+        commands.parser().parse_args([WITHOUT_VALUE.get(a, a) for a in given], args)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else options.USAGE
     command: Callable[[argparse.Namespace], int] = args.command
@@ -104,7 +100,7 @@ def _rendered(args: argparse.Namespace, error: PtoError) -> str:
     """The findings of an error, one block each."""
     if not error.diagnostics:
         return f"pto-jax {args.name}: error: {error}"
-    return "\n".join(placed(d, getattr(args, "file", None)) for d in error.diagnostics)
+    return "\n".join(findings.placed(d, getattr(args, "file", None)) for d in error.diagnostics)
 
 
 if __name__ == "__main__":

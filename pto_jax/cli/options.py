@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from ..errors import ArgumentError
-from ..ir.languages import LANGUAGES, PRESENT, Language
-from ..profiles import ProfileName
+from .. import errors, profiles
+from ..ir import LANGUAGES, PRESENT, Language
 
 if TYPE_CHECKING:
     from ..debug.tracer import Detail
@@ -76,7 +75,7 @@ def scalar(text: str) -> tuple[str, int]:
     try:
         return name.removeprefix("%"), int(number, 0)
     except ValueError:
-        raise ArgumentError(f"--arg {text}: allowed: NAME=N with an integer N") from None
+        raise errors.ArgumentError(f"--arg {text}: allowed: NAME=N with an integer N") from None
 
 
 def ulp_bound(text: str) -> tuple[str, int]:
@@ -87,7 +86,7 @@ def ulp_bound(text: str) -> tuple[str, int]:
     """
     name, _, number = text.rpartition("=")
     if not number.isdecimal():
-        raise ArgumentError(f"--ulp {text}: allowed: N or NAME=N with N of 0 or more")
+        raise errors.ArgumentError(f"--ulp {text}: allowed: N or NAME=N with N of 0 or more")
     return name.removeprefix("%"), int(number)
 
 
@@ -109,7 +108,7 @@ class Watch:
     def __post_init__(self) -> None:
         for name, n in (("--trace-limit", self.limit), ("--trace-lanes", self.lanes)):
             if n < 1:
-                raise ArgumentError(f"{name} is {n}; 1 or more is needed")
+                raise errors.ArgumentError(f"{name} is {n}; 1 or more is needed")
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ class DiffOptions:
     count: int = 16
     seed: int = 0
     inputs: str | None = None
-    profile: ProfileName | None = None
+    profile: profiles.ProfileName | None = None
     numerics: str = "exact"
     grid: int = 1
     partial_launch: bool = False

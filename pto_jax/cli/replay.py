@@ -1,7 +1,5 @@
 """The command ``replay``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

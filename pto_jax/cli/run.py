@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import examples
+from .. import errors, examples
 from ..api import load, resolve_profile
-from ..errors import ArgumentError, FileError, PtoError
 from ..files import save_arrays
 from ..generate.inputs import shape_of
-from ..ir.dtypes import DType
-from ..ir.program import Program
-from ..ir.types import ArrayType, ScalarType
+from ..ir import ArrayType, DType, Program, ScalarType
 from ..runtime.array_files import (
     REGION,
     Argument,
@@ -49,7 +46,7 @@ def run(options: RunOptions) -> None:
 
         check_options(options)
     if options.seed < 0:
-        raise ArgumentError(f"--seed is {options.seed}; 0 or more is needed")
+        raise errors.ArgumentError(f"--seed is {options.seed}; 0 or more is needed")
     profile = resolve_profile(program, options.profile)
 
     from ..runtime.kernel import compile as compile_program
@@ -75,8 +72,8 @@ def run(options: RunOptions) -> None:
         values, keys = read_inputs(kernel, options.inputs)  # pyright: ignore[reportArgumentType]
         try:
             kernel.check_accesses(values)
-        except PtoError as error:
-            raise FileError(f"{options.inputs}: {error}") from None
+        except errors.PtoError as error:
+            raise errors.FileError(f"{options.inputs}: {error}") from None
         origin = f"from {options.inputs}"
     else:
         suited = example if options.entry is None else None

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ArgumentError, UndefinedDataError
-from ..ir.dtypes import pack_pairs, unpack_pairs
-from ..ir.types import PartitionViewType, PtrType, TensorViewType, TileType, Type
+from ..ir import PartitionViewType, PtrType, TensorViewType, TileType, Type, pack_pairs, unpack_pairs
 from .options import RunOptions
 
 if TYPE_CHECKING:

@@ -1,7 +1,5 @@
 """The command ``shrink``."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys

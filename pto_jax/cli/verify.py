@@ -1,7 +1,5 @@
 """The command ``verify``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter

@@ -8,8 +8,6 @@
 [0, 175, 2575]
 """
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any

@@ -3,8 +3,6 @@
 The first call pays its startup, a call after a barrier its interval, every call its repeats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Final
 

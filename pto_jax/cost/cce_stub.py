@@ -1,7 +1,5 @@
 """Model ``cce_stub``: head, slope and tail of each hardware call; transfers by measured bandwidth."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final

@@ -1,13 +1,11 @@
 """Model ``doc_formula``: startup, completion, repeats and intervals as the instruction pages print them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from .. import isa
-from ..ir.dtypes import DType
+from ..ir import DType
 from .sizes import Size, at_least, ceil_div, is_number, where
 from .work import Figure, Model, Path, Work, lacks, of_type
 

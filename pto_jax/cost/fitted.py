@@ -1,12 +1,9 @@
 """Models ``fit`` (A2/A3) and ``a5_fit`` (A5): straight lines fitted to measured cycles."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 
-from .cce_stub import transfer
-from .doc_formula import PRODUCTS, TRANSFERS, product_repeats
+from . import cce_stub, doc_formula
 from .sizes import Size, ceil_div, is_number, nearest, where
 from .work import Figure, Model, Work, lacks
 
@@ -67,14 +64,14 @@ def estimate(work: Work) -> Figure:
     name = work.instruction
     if name in ANY_COLUMNS:
         return _on_line(work, ANY_COLUMNS[name])
-    if name in PRODUCTS:
+    if name in doc_formula.PRODUCTS:
         per_repeat = _PRODUCT_REPEAT.get(work.dtype.name)
         if per_repeat is None:
             return lacks(FIT, work, f"on {work.dtype}")
-        repeats = product_repeats(work)
+        repeats = doc_formula.product_repeats(work)
         return Figure(FIT, 6 + per_repeat * repeats, {"per_repeat": per_repeat, "repeats": repeats})
-    if name in TRANSFERS:
-        return transfer(FIT, work)
+    if name in doc_formula.TRANSFERS:
+        return cce_stub.transfer(FIT, work)
     lines = LINES.get((name, work.dtype.name))
     if lines is None:
         has_other_types = any(key == name for key, _ in LINES)
@@ -119,7 +116,7 @@ FIT_MODEL = Model(
     "fit",
     "lines fitted to measured cycles, A2/A3",
     ("a2a3",),
-    frozenset((*(name for name, _ in LINES), *ANY_COLUMNS, *PRODUCTS, *TRANSFERS)),
+    frozenset((*(name for name, _ in LINES), *ANY_COLUMNS, *doc_formula.PRODUCTS, *doc_formula.TRANSFERS)),
     estimate,
     "pto-isa cost model, fitted parameters (the digest's samples)",
 )

@@ -1,26 +1,19 @@
 """Cost of one instruction by its name, element type and sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from .. import isa
-from ..errors import ArgumentError
-from ..ir.dtypes import DType, dtype as dtype_called
-from ..ir.types import LayoutName
+from .. import errors, isa, profiles
+from ..ir import DType, LayoutName, dtype as dtype_called
 from ..isa.aliases import ALIASES
-from ..profiles import Profile, profile as profile_called
-from .analytic_legacy import MODEL as LEGACY
-from .cce_stub import MODEL as STUB
-from .doc_formula import MODEL as DOCUMENTED
+from . import analytic_legacy, cce_stub, doc_formula
 from .fitted import A5_FIT_MODEL, FIT_MODEL
 from .sizes import Size
 from .work import Figure, Model, Work, no_data
 
 #: The models by name; the first one is the default.
 MODELS: Mapping[str, Model] = MappingProxyType(
-    {m.name: m for m in (DOCUMENTED, LEGACY, STUB, FIT_MODEL, A5_FIT_MODEL)}
+    {m.name: m for m in (doc_formula.MODEL, analytic_legacy.MODEL, cce_stub.MODEL, FIT_MODEL, A5_FIT_MODEL)}
 )
 #: Layouts as the pages call them.
 _LAYOUTS: Mapping[str, LayoutName] = {
@@ -36,7 +29,7 @@ def model_called(name: str) -> Model:
     """The model called ``name``."""
     model = MODELS.get(name)
     if model is None:
-        raise ArgumentError(f"unknown cost model {name!r}; known: {', '.join(MODELS)}")
+        raise errors.ArgumentError(f"unknown cost model {name!r}; known: {', '.join(MODELS)}")
     return model
 
 
@@ -48,7 +41,7 @@ def estimate(  # noqa: PLR0913 - keywords
     *,
     layout: str = "ND",
     model: str = "doc_formula",
-    profile: str | Profile | None = None,
+    profile: str | profiles.Profile | None = None,
     rows: Size | None = None,
     cols: Size | None = None,
     k: Size = 1,
@@ -74,7 +67,7 @@ def estimate(  # noqa: PLR0913 - keywords
     """
     chosen = model_called(model)
     if layout not in _LAYOUTS:
-        raise ArgumentError(f"unknown layout {layout!r}; allowed: {', '.join(_LAYOUTS)}")
+        raise errors.ArgumentError(f"unknown layout {layout!r}; allowed: {', '.join(_LAYOUTS)}")
     work = Work(
         instruction_called(instruction),
         dtype_called(dtype),
@@ -90,7 +83,7 @@ def estimate(  # noqa: PLR0913 - keywords
         block,
         lists,
     )
-    return figure_of(chosen, work, None if profile is None else profile_called(profile))
+    return figure_of(chosen, work, None if profile is None else profiles.profile(profile))
 
 
 def cycles(  # noqa: PLR0913 - keywords
@@ -129,11 +122,11 @@ def cycles(  # noqa: PLR0913 - keywords
         route=route,
     )
     if figure.cycles is None:
-        raise ArgumentError(f"no cycles: {figure.note}")
+        raise errors.ArgumentError(f"no cycles: {figure.note}")
     return figure.cycles
 
 
-def figure_of(model: Model, work: Work, profile: Profile | None) -> Figure:
+def figure_of(model: Model, work: Work, profile: profiles.Profile | None) -> Figure:
     """The model's answer, or that it does not describe the profile."""
     if profile is not None and profile.name not in model.profiles:
         covered = ", ".join(model.profiles)
@@ -146,5 +139,5 @@ def instruction_called(name: str) -> str:
     key = name.lower().removeprefix("pto.")
     key = ALIASES.get(key, key)
     if key not in _COVERED and key not in isa.instructions():
-        raise ArgumentError(f"no instruction is called {name!r}; `pto-jax isa` lists them")
+        raise errors.ArgumentError(f"no instruction is called {name!r}; `pto-jax isa` lists them")
     return key

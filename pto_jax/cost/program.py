@@ -1,7 +1,5 @@
 """Walking a program: which instructions run, on what sizes, how often."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -10,8 +8,7 @@ from ..analysis import entries, parts, provenance
 from ..analysis.facts import Entered, FunctionFacts, solve
 from ..analysis.lattices import OperandFacts
 from ..analysis.resolve import ResolvedProgram, resolve
-from ..ir.program import Function, Op, Program, Region, Value
-from ..ir.types import Loc, TileType
+from ..ir import Function, Loc, Op, Program, Region, TileType, Value
 from ..isa import effects, issue, structure
 from .cce_stub import CONTROL
 from .instruction import figure_of, model_called

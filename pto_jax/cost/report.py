@@ -1,14 +1,12 @@
 """The cost of a program: one line per instruction, totals per pipe, and what is not known."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import Span
-from ..ir.types import Pipe
+from ..ir import Pipe
 from .sizes import Size, at_least, is_number
 from .work import Figure, ModelName, Path
 

@@ -4,15 +4,13 @@ Formulas use these and operators only, never a Python branch on a size, so that 
 one evaluation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..analysis.constant_folding import fold_op
-from ..ir.program import Op
+from ..ir import Op
 
 #: A size: an integer, or an array of integers.
 Size: TypeAlias = Any

@@ -1,14 +1,11 @@
 """What a cost model is asked, and what it answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, TypeAlias
 
-from ..ir.dtypes import DType
-from ..ir.types import LayoutName
+from ..ir import DType, LayoutName
 from .sizes import Size, ceil_div
 
 ModelName = Literal["doc_formula", "analytic_legacy", "cce_stub", "fit", "a5_fit"]

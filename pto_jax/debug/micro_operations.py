@@ -4,13 +4,11 @@ The tile register file is read and written lane by lane: for a binary instructio
 ``TRF_READ src1``, the operation, ``TRF_WRITE``. Scalars are read once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from string import ascii_uppercase
 
 from ..interpreter import Execution, TileRef
-from ..ir.dtypes import DType
+from ..ir import DType
 from ..isa.declare import Instruction
 from ..profiles import OutOfRegion
 from .trace_text import Words, number, tile_type, valid_sizes, written_attributes

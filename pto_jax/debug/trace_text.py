@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..interpreter import Operand, Pointer, TileRef, View
-from ..ir.dtypes import DType
-from ..ir.program import AttrValue, Op, Symbol
-from ..ir.types import TileType
+from ..ir import AttrValue, DType, Op, Symbol, TileType
 
 if TYPE_CHECKING:
     from ..lowering import JaxMachine
@@ -28,7 +26,7 @@ def place(op: Op) -> str:
 def written_attributes(op: Op) -> str:
     """The attributes an operation was written with.
 
-    >>> from pto_jax.ir.types import RoundMode
+    >>> from pto_jax.ir import RoundMode
     >>> written_attributes(Op("tcvt", attributes=(("rmode", RoundMode.RINT),)))
     ' rmode=RINT'
     """
@@ -54,7 +52,7 @@ def is_raw(d: DType) -> bool:
 def number(d: DType, word: Any) -> str:
     """The value of one raw word.
 
-    >>> from pto_jax.ir.dtypes import F16, HIF8, I8
+    >>> from pto_jax.ir import F16, HIF8, I8
     >>> number(F16, 0x3E00), number(I8, 0xFF), number(HIF8, 0x21)
     ('1.5', '-1', '0x21')
     """
@@ -67,7 +65,7 @@ def number(d: DType, word: Any) -> str:
 def statistics(d: DType, words: Words) -> str:
     """Smallest and largest number, and how many are none.
 
-    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir import F32
     >>> statistics(F32, np.array([1, -2, np.nan], np.float32).view(np.uint32))
     'min -2 max 1 nan 1'
     """

@@ -25,9 +25,7 @@ from .. import isa
 from ..analysis.provenance import GlobalTypes
 from ..errors import ArgumentError
 from ..interpreter import Execution, Operand, Scope, TileRef, needs_rule
-from ..ir.dtypes import DType
-from ..ir.program import Op, Program
-from ..ir.types import ScalarType
+from ..ir import DType, Op, Program, ScalarType
 from ..isa.effects import traits_of
 from ..isa.issue import loc_of
 from . import micro_operations

@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any, Literal, cast
 
 from .. import api, errors, isa, profiles
-from ..ir import languages, types
-from ..ir.program import Program, Value
+from ..ir import Program, TileType, Type, Value, languages
 from ..isa.rules.advice import spelled
 from ..manual import example, manual, topics
 from ..text import attributes, type_text
@@ -115,11 +114,11 @@ class Document:
             return None
 
     @cached_property
-    def _types(self) -> dict[tuple[int, int], types.Type]:
+    def _types(self) -> dict[tuple[int, int], Type]:
         """The types of values by line and column of their mentions."""
         if self._typed is None:
             return {}
-        found: dict[tuple[int, int], types.Type] = {}
+        found: dict[tuple[int, int], Type] = {}
 
         def note(values: tuple[Value, ...]) -> None:
             found.update(((v.span.line, v.span.col), v.type) for v in values if v.span is not None)
@@ -234,8 +233,8 @@ def _type_page(word: str) -> str | None:
     return manual(plain, "markdown")
 
 
-def _short(type_: types.Type) -> str:
-    if isinstance(type_, types.TileType) and type_.conv is None:
+def _short(type_: Type) -> str:
+    if isinstance(type_, TileType) and type_.conv is None:
         return spelled(type_)
     return type_text.print_type(type_)
 

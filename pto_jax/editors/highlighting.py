@@ -4,19 +4,16 @@ Tokens are those of the reader; which words are instructions, operations, types 
 asked of the tables that it reads with.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from enum import Enum
 from functools import cache
 
 from .. import isa
-from ..ir.dtypes import find_dtype
-from ..text.attributes import BY_MNEMONIC, ENUMERATIONS, EVENT_PREFIX
+from ..ir import find_dtype
+from ..text import attributes, programs
 from ..text.format_items import Literal
 from ..text.formats import PREDICATES, find_format, format_names
-from ..text.programs import CONTROL, SPELLED
 from ..text.tokens import Kind, read_token
 
 
@@ -74,7 +71,7 @@ def instructions() -> frozenset[str]:
 @cache
 def operations() -> frozenset[str]:
     """Names of operations that are no instructions: arithmetic, control flow, calls."""
-    return frozenset({*format_names(), *CONTROL, *SPELLED}) - instructions()
+    return frozenset({*format_names(), *programs.CONTROL, *programs.SPELLED}) - instructions()
 
 
 @cache
@@ -88,9 +85,9 @@ def keywords() -> frozenset[str]:
 @cache
 def constants() -> frozenset[str]:
     """Names of the members of enumerations, and of the enumerations, as attributes have them."""
-    members = {e.word(m) for e in ENUMERATIONS for m in e.cls}
+    members = {e.word(m) for e in attributes.ENUMERATIONS for m in e.cls}
     compared = {word for words in PREDICATES.values() for word in words}
-    return frozenset({"true", "false", "unit", *members, *BY_MNEMONIC, *compared})
+    return frozenset({"true", "false", "unit", *members, *attributes.BY_MNEMONIC, *compared})
 
 
 def category(word: str) -> Category:
@@ -106,7 +103,7 @@ def category(word: str) -> Category:
         return Category.OPERATION
     if word in keywords():
         return Category.KEYWORD
-    if word in constants() or word.removeprefix(EVENT_PREFIX).isdigit():
+    if word in constants() or word.removeprefix(attributes.EVENT_PREFIX).isdigit():
         return Category.CONSTANT
     return Category.TYPE if find_dtype(word) is not None else Category.NAME
 

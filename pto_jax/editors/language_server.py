@@ -16,8 +16,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.workspace import PositionCodec
 
 from ..errors import ArgumentError, Diagnostic
-from .documents import Completion, Document, Settings, load_tables
-from .names import Name
+from . import documents, names
 
 #: Seconds without a change after which a text is verified.
 _PAUSE = 0.05
@@ -34,17 +33,17 @@ _KINDS = {
 class PtoServer(LanguageServer):
     """The server with its settings, and the texts that it has read."""
 
-    def __init__(self, settings: Settings, version: str) -> None:
+    def __init__(self, settings: documents.Settings, version: str) -> None:
         super().__init__("pto-jax", version, text_document_sync_kind=lsp.TextDocumentSyncKind.Full)
         self.settings = settings
-        self._read: dict[str, Document] = {}
+        self._read: dict[str, documents.Document] = {}
 
-    def document(self, uri: str) -> Document:
+    def document(self, uri: str) -> documents.Document:
         """The present version of a text."""
         source = self.workspace.get_text_document(uri).source
         known = self._read.get(uri)
         if known is None or known.source != source:
-            known = self._read[uri] = Document(uri, source)
+            known = self._read[uri] = documents.Document(uri, source)
         return known
 
     def forget(self, uri: str) -> None:
@@ -116,7 +115,7 @@ class Places:
             source="pto-jax",
         )
 
-    def range(self, name: Name) -> lsp.Range:
+    def range(self, name: names.Name) -> lsp.Range:
         """The place of a name."""
         return lsp.Range(self.position(name.start), self.position(name.end))
 
@@ -125,7 +124,7 @@ class Places:
         return lsp.Position(line, self._codec.client_num_units(text[:column]))
 
 
-def make_server(settings: Settings, version: str) -> PtoServer:
+def make_server(settings: documents.Settings, version: str) -> PtoServer:
     """A server of a version, which answers with some settings until the client sends others."""
     server = PtoServer(settings, version)
 
@@ -135,7 +134,7 @@ def make_server(settings: Settings, version: str) -> PtoServer:
 
     @server.feature(lsp.INITIALIZED)
     def ready(params: lsp.InitializedParams) -> None:
-        load_tables(server.settings)
+        documents.load_tables(server.settings)
         # What is loaded now stays; to look through it for garbage would double the time of an answer.
         gc.collect()
         gc.freeze()
@@ -193,5 +192,5 @@ def _answer(server: PtoServer) -> None:
         return [_item(c) for c in server.document(uri).completions(position)]
 
 
-def _item(found: Completion) -> lsp.CompletionItem:
+def _item(found: documents.Completion) -> lsp.CompletionItem:
     return lsp.CompletionItem(found.text, kind=_KINDS[found.kind], detail=found.detail or None)

@@ -1,7 +1,5 @@
 """PTO text for Pygments: Sphinx, Jupyter, MkDocs, ``pygmentize``. Needs the extra ``highlight``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 

@@ -4,15 +4,13 @@
 tokens and tables; a test holds the committed file against it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from ..files import write_text
-from ..ir.dtypes import DTYPE_NAMES
+from ..ir import DTYPE_NAMES
 from ..text.attributes import EVENT_PREFIX
 from ..text.tokens import PATTERNS, Kind
 from .highlighting import SIZES, Category, constants, instructions, keywords, operations

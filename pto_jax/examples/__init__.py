@@ -4,8 +4,6 @@
 ['vector_add', 'add_relu_convert', 'masked_tile', 'conversion_chain']
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """What belongs to an example besides its program: arguments, and the same computation in NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.dtypes import dtype
+from ..ir import dtype
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

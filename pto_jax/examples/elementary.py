@@ -1,7 +1,5 @@
 """NumPy side of the examples that take a few instructions; their results are equal in every bit."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .describe import Arrays, Example, Values, normal, zeros

@@ -1,7 +1,5 @@
 """NumPy side of the examples that multiply matrices."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .describe import Arrays, Example, Values, matrix, normal, powers_of_two, softmax, zeros

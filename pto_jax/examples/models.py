@@ -1,10 +1,8 @@
 """NumPy side of the examples that are steps of language models."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.dtypes import dtype
+from ..ir import dtype
 from .describe import Arrays, Example, Values, matrix, normal, powers_of_two, zeros
 
 HEADS, WIDTH, POSITIONS = 16, 64, 256

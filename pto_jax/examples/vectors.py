@@ -1,7 +1,5 @@
 """NumPy side of the examples for vector cores."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .describe import Arrays, Example, Values, matrix, normal, softmax, zeros

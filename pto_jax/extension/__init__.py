@@ -5,8 +5,6 @@ is sanitized, generated, shrunk, costed and emitted; ``pto-jax COMMAND --extensi
 :func:`register` takes a whole declaration and rules for what is not lane by lane.
 """
 
-from __future__ import annotations
-
 from ..isa.declare import (
     Attribute as Attribute,
     Constraint as Constraint,

@@ -1,7 +1,5 @@
 """Files that add instructions, for this process and those it starts."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib.util import module_from_spec, spec_from_file_location

@@ -1,7 +1,5 @@
 """Lane-wise instructions from a function on numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import ArgumentError
-from ..ir.dtypes import DType, dtype
+from ..ir import DType, dtype
 from ..isa import common, declare
 from ..isa.semantics import EXACT, REAL, Accuracy, Formula, Range, within
 from ..lowering import numerics, region, rules as lowering_rules

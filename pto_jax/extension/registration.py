@@ -1,16 +1,12 @@
 """Putting an instruction into the tables of every room."""
 
-from __future__ import annotations
-
-from .. import isa
-from ..errors import ArgumentError
+from .. import errors, isa
 from ..isa import registry
 from ..isa.declare import Instruction
 from ..isa.semantics import REAL
 from ..lowering import rules as lowering_rules
 from ..oracle import step as oracle_rules
-from ..sanitizer import step as shadow_rules
-from ..sanitizer.lanes import lanewise
+from ..sanitizer import lanes, step as shadow_rules
 
 _TABLES = (lowering_rules.RULES, oracle_rules.RULES, shadow_rules.SHADOW_RULES)
 
@@ -40,7 +36,7 @@ def register(
     >>> unregister("tminus")
     """
     if shadow is None and not declaration.lane_wise:
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"{declaration.name}: no shadow rule; it may be left out where a lane of the destination comes "
             "from that lane of the sources (lanes='same')"
         )
@@ -48,7 +44,7 @@ def register(
     name = declaration.name
     lowering_rules.RULES[name] = jax
     oracle_rules.RULES[name] = numpy
-    shadow_rules.SHADOW_RULES[name] = shadow or lanewise
+    shadow_rules.SHADOW_RULES[name] = shadow or lanes.lanewise
     return declaration
 
 
@@ -60,7 +56,7 @@ def unregister(name: str) -> None:
     """
     if name not in registry.added():
         names = ", ".join(registry.added()) or "none"
-        raise ArgumentError(f"no added instruction is called {name!r}; added: {names}")
+        raise errors.ArgumentError(f"no added instruction is called {name!r}; added: {names}")
     registry.remove(name)
     REAL.pop(name, None)
     for table in _TABLES:

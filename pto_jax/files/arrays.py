@@ -4,8 +4,6 @@ A header is read as the three entries that NumPy writes, never evaluated. Arrays
 texts and raw words are read; Python objects and structured types are refused, other byte orders converted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import lzma
 import math
@@ -23,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import FileError
-from .read import VARIABLE, limit, opened, reason
-from .write import replacing
+from . import read, write
 
 #: Bytes that a file, its arrays together, and its arrays unpacked may have.
 MAX_ARRAYS = 1 << 30
@@ -85,8 +82,8 @@ def load_arrays(path: str | Path) -> dict[str, Array]:
     holds anything but plain arrays; no memory is taken for what is only promised.
     """
     try:
-        with opened(path, regular=True) as file:
-            allowed = limit(MAX_ARRAYS)
+        with read.opened(path, regular=True) as file:
+            allowed = read.limit(MAX_ARRAYS)
             size = _check_size(file, allowed)
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
@@ -100,7 +97,7 @@ def load_arrays(path: str | Path) -> dict[str, Array]:
         inside = f" ({error})" if " for file " in str(error) else ""
         raise FileError(f"{path}: not an .npz file (or a damaged one){inside}") from None
     except _BROKEN as error:
-        raise FileError(f"{path}: cannot be read: {reason(error)}") from None
+        raise FileError(f"{path}: cannot be read: {read.reason(error)}") from None
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
@@ -108,7 +105,7 @@ def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
 
     FileError when that cannot be done.
     """
-    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with write.replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}{_SUFFIX}", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asarray(array, order="C"), allow_pickle=False)
@@ -122,7 +119,7 @@ def _check_size(file: IO[bytes], allowed: int) -> int:
     """The size of an archive; refuses one that is too large, or whose list of members is."""
     size = os.fstat(file.fileno()).st_size
     if size > allowed:
-        raise _Refused(f"has {size} bytes; at most {allowed} are allowed; {VARIABLE} sets another limit")
+        raise _Refused(f"has {size} bytes; at most {allowed} are allowed; {read.VARIABLE} sets another limit")
     if (listed := _list_size(file, size)) > _MAX_LIST:
         raise _Refused(f"its list of members has {listed} bytes; at most {_MAX_LIST} are read")
     return size
@@ -165,7 +162,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, allowed: int) -> N
             )
     total = sum(m.file_size for m in members)
     if total > allowed:
-        more = f"at most {allowed} are allowed; {VARIABLE} sets another limit"
+        more = f"at most {allowed} are allowed; {read.VARIABLE} sets another limit"
         raise _Refused(f"unpacks to {total} bytes; {more}")
 
 
@@ -254,6 +251,6 @@ def _shape(sizes: str) -> tuple[int, ...]:
     if len(shape) > _MAX_RANK:
         raise _Refused(f"{len(shape)} dimensions; at most {_MAX_RANK} are read")
     # NumPy counts the elements of empty arrays without their empty dimensions.
-    if math.prod(n for n in shape if n) > limit(MAX_ARRAYS):
-        raise _Refused(f"shape {shape}; at most {limit(MAX_ARRAYS)} elements are allowed")
+    if math.prod(n for n in shape if n) > read.limit(MAX_ARRAYS):
+        raise _Refused(f"shape {shape}; at most {read.limit(MAX_ARRAYS)} elements are allowed")
     return shape

@@ -1,7 +1,5 @@
 """JSON from files that anyone may have written: finite numbers, bounded depth, errors of one line."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading whole files of bounded size."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

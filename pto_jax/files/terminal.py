@@ -5,8 +5,6 @@ Program text, stores and failure folders come from anyone, and their texts are p
 so is what the encoding of a stream lacks. Files are written unchanged.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

@@ -1,7 +1,5 @@
 """Writing files and folders that appear when they are complete, in place of what was there."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,13 +1,9 @@
 """Pointers, memrefs and views of any rank and layout in generated programs, and transfers through them."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 
-from ..ir import types
-from ..ir.dtypes import INDEX, DType, dtype
-from ..ir.program import Op, Value, attrs
+from .. import ir
 from ..isa.rules.tile_legality import tile_of_memref
 from . import tiles
 from .legal import judged
@@ -17,8 +13,8 @@ from .storage import emitted
 from .windows import Shape, buffer, numbers, opened, pointer_view, shape_for, split
 
 # Instructions by name: a generator writes the operations it makes.
-_INDEX = types.ScalarType(INDEX)
-_ELEMENTS = tuple(map(dtype, ("f32", "f16", "bf16", "i32", "i16", "i8", "u8", "u32")))
+_INDEX = ir.ScalarType(ir.INDEX)
+_ELEMENTS = tuple(map(ir.dtype, ("f32", "f16", "bf16", "i32", "i16", "i8", "u8", "u32")))
 
 
 def memory(state: State) -> None:
@@ -29,35 +25,35 @@ def memory(state: State) -> None:
     tiles.instruction(state)
 
 
-def _window_of(state: State, d: DType, whole: Value, shape: Shape) -> Value:
+def _window_of(state: State, d: ir.DType, whole: ir.Value, shape: Shape) -> ir.Value:
     """The window of a view, in one of its spellings."""
     if shape.dims == shape.extents and state.chance(0.4):
         return whole
     rank = len(shape.dims)
     offsets, groups = numbers(state, shape.offsets), (("view", 1), ("offsets", rank))
     if state.chance(0.2):
-        value = Value(state.name("g"), types.PartitionViewType(shape.dims, d))
-        sizes = attrs(sizes=shape.dims)
-        state.emit(Op("global_subview", (whole, *offsets), results=(value,), attributes=sizes, groups=groups))
+        value = ir.Value(state.name("g"), ir.PartitionViewType(shape.dims, d))
+        sizes = ir.attrs(sizes=shape.dims)
+        state.emit(
+            ir.Op("global_subview", (whole, *offsets), results=(value,), attributes=sizes, groups=groups)
+        )
         return value
-    value = Value(state.name("g"), types.PartitionViewType(opened(state, shape.dims), d))
+    value = ir.Value(state.name("g"), ir.PartitionViewType(opened(state, shape.dims), d))
     operands = (whole, *offsets, *numbers(state, shape.dims))
-    state.emit(Op("partition_view", operands, results=(value,), groups=(*groups, ("sizes", rank))))
+    state.emit(ir.Op("partition_view", operands, results=(value,), groups=(*groups, ("sizes", rank))))
     return value
 
 
-def _recast(state: State, d: DType, shape: Shape) -> Value:
+def _recast(state: State, d: ir.DType, shape: Shape) -> ir.Value:
     """A memref of global memory seen through other extents and strides."""
     source = buffer(state, d, shape.count)
-    if not isinstance(source.value.type, types.MemRefType) or shape.layout != types.GlobalLayout.ND:
+    if not isinstance(source.value.type, ir.MemRefType) or shape.layout != ir.GlobalLayout.ND:
         raise Unfit
     rank = len(shape.dims)
-    value = Value(
-        state.name("g"), types.MemRefType(shape.dims, d, types.AddressSpace.GM, shape.strides, None)
-    )
+    value = ir.Value(state.name("g"), ir.MemRefType(shape.dims, d, ir.AddressSpace.GM, shape.strides, None))
     operands = (source.value, state.number(0), *numbers(state, shape.dims), *numbers(state, shape.strides))
     groups = (("source", 1), ("offsets", 1), ("sizes", rank), ("strides", rank))
-    state.emit(Op("memref.reinterpret_cast", operands, results=(value,), groups=groups))
+    state.emit(ir.Op("memref.reinterpret_cast", operands, results=(value,), groups=groups))
     return value
 
 
@@ -71,13 +67,13 @@ def transfer(state: State) -> None:
     if sizes is None or 0 in sizes or state.chance(0.3):
         sizes = held.type.shape
     shape, d = shape_for(state.rng, held.type, sizes, reads), held.type.dtype
-    layout: types.GlobalLayout | None = None
+    layout: ir.GlobalLayout | None = None
     if state.chance(0.25):
         window = _recast(state, d, shape)
     else:
         whole, layout = pointer_view(state, d, shape)
         window = _window_of(state, d, whole, shape)
-    op = Op("tload", (window,), (held.value,)) if reads else Op("tstore", (held.value,), (window,))
+    op = ir.Op("tload", (window,), (held.value,)) if reads else ir.Op("tstore", (held.value,), (window,))
     regions = {} if held.sizes is None else {held.value.name: held.sizes}
     layouts = {} if layout is None else {window.name: layout}
     verdict = judged(state.profile, op, sizes=regions, shapes={window.name: shape.dims}, layouts=layouts)
@@ -93,19 +89,19 @@ def _element(state: State) -> None:
     """A scalar read from global memory, or written to it."""
     candidates = [b for level in state.levels for b in level.buffers if b.dtype.bits >= 8]
     source = state.rng.choice(candidates) if candidates else buffer(state, state.rng.choice(_ELEMENTS), 16)
-    if not isinstance(source.value.type, types.PtrType):
+    if not isinstance(source.value.type, ir.PtrType):
         raise Unfit
-    indices = state.scalars(INDEX)
+    indices = state.scalars(ir.INDEX)
     if indices and state.chance(0.5):
         at = state.masked(state.rng.choice(indices), below(source.count - 1))
     else:
         at = state.number(state.rng.randrange(source.count))
     if state.chance(0.5):
-        value = Value(state.name("s"), types.ScalarType(source.dtype))
-        state.emit(Op("load_scalar", (source.value, at), results=(value,)))
+        value = ir.Value(state.name("s"), ir.ScalarType(source.dtype))
+        state.emit(ir.Op("load_scalar", (source.value, at), results=(value,)))
         state.level.scalars.append(value)
     elif state.entry or state.scalars(source.dtype):
-        state.emit(Op("store_scalar", (state.scalar(source.dtype), source.value, at)))
+        state.emit(ir.Op("store_scalar", (state.scalar(source.dtype), source.value, at)))
 
 
 def _query(state: State) -> None:
@@ -113,20 +109,20 @@ def _query(state: State) -> None:
     views = [v for level in state.levels for v in level.views]
     tensor = state.entry and state.chance(0.5)
     if tensor and not state.tensors:
-        tensor_argument(state, types.TensorViewType((4, 16), state.rng.choice(_ELEMENTS)))
+        tensor_argument(state, ir.TensorViewType((4, 16), state.rng.choice(_ELEMENTS)))
     if not tensor and not views:
         raise Unfit
     view = state.rng.choice(state.tensors if tensor else views)
-    assert isinstance(view.type, types.PartitionViewType | types.TensorViewType)
+    assert isinstance(view.type, ir.PartitionViewType | ir.TensorViewType)
     dims, d = view.type.dims, view.type.dtype
     if tensor and state.chance(0.6):
-        value = Value(state.name("p"), types.PtrType(d))
-        state.emit(Op("tensor_view_addr", (view,), results=(value,)))
+        value = ir.Value(state.name("p"), ir.PtrType(d))
+        state.emit(ir.Op("tensor_view_addr", (view,), results=(value,)))
         state.level.buffers.append(Buffer(value, d, math.prod(n or 1 for n in dims)))
         return
     name = state.rng.choice(("get_tensor_view_dim", "get_tensor_view_stride"))
-    value = Value(state.name("k"), _INDEX)
-    state.emit(Op(name, (view, state.constant(state.rng.randrange(len(dims)))), results=(value,)))
+    value = ir.Value(state.name("k"), _INDEX)
+    state.emit(ir.Op(name, (view, state.constant(state.rng.randrange(len(dims)))), results=(value,)))
     state.level.scalars.append(value)
 
 
@@ -138,15 +134,15 @@ def _local(state: State) -> None:
     source = state.rng.choice(plain)
     t = source.type
     rows = split(state.rng, t.rows, state.rng.choice((1, 1, 2)))
-    value = Value(state.name("r"), types.MemRefType((*rows, t.cols), t.dtype, types.AddressSpace.VEC))
-    tile = tile_of_memref(value.type) if isinstance(value.type, types.MemRefType) else None
+    value = ir.Value(state.name("r"), ir.MemRefType((*rows, t.cols), t.dtype, ir.AddressSpace.VEC))
+    tile = tile_of_memref(value.type) if isinstance(value.type, ir.MemRefType) else None
     if tile is None:
         raise Unfit
-    state.emit(Op("memref.alloc", results=(value,)))
-    emitted(state, Op("tmov", (source.value,), (value,)))
+    state.emit(ir.Op("memref.alloc", results=(value,)))
+    emitted(state, ir.Op("tmov", (source.value,), (value,)))
     if state.chance(0.5):
-        emitted(state, Op("tmov", (value,), (source.value,)))
-        emitted(state, Op("memref.dealloc", (value,)))
+        emitted(state, ir.Op("tmov", (value,), (source.value,)))
+        emitted(state, ir.Op("memref.dealloc", (value,)))
         return
     state.level.tiles.append(Held(value, tile, tile.shape))
     if state.chance(0.6):
@@ -156,16 +152,16 @@ def _local(state: State) -> None:
 def _is_plain(held: Held) -> bool:
     """Whether a local memref can stand for a tile of the type."""
     t = held.type
-    return t == types.TileType(t.dtype, t.rows, t.cols) and held.sizes == t.shape and t.loc == types.Loc.VEC
+    return t == ir.TileType(t.dtype, t.rows, t.cols) and held.sizes == t.shape and t.loc == ir.Loc.VEC
 
 
-def _bind(state: State, source: Value, t: types.TileType) -> None:
+def _bind(state: State, source: ir.Value, t: ir.TileType) -> None:
     """Another handle to a memref, with valid sizes or without."""
     sizes, operands, groups = t.shape, [source], [("source", 1)]
     if state.chance(0.5):
         sizes = (state.rng.randint(1, t.rows), state.rng.randint(1, t.cols))
         operands += [state.number(n) for n in sizes]
         groups += [("valid_row", 1), ("valid_col", 1)]
-    value = Value(state.name("r"), source.type)
-    emitted(state, Op("bind_tile", tuple(operands), results=(value,), groups=tuple(groups)))
+    value = ir.Value(state.name("r"), source.type)
+    emitted(state, ir.Op("bind_tile", tuple(operands), results=(value,), groups=tuple(groups)))
     state.level.tiles.append(Held(value, t, sizes))

@@ -1,14 +1,10 @@
 """Statements of generated programs with regions and calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from ..ir.dtypes import I1, INDEX, dtype
-from ..ir.program import Attrs, Function, Op, Region, Symbol, Value, attrs
-from ..ir.types import ScalarType
+from ..ir import I1, INDEX, Attrs, Function, Op, Region, ScalarType, Symbol, Value, attrs, dtype
 from . import tiles as generate_tiles
 from .state import Held, Level, State
 

@@ -4,11 +4,9 @@ Tiles have contents before anything reads them, valid regions cover what is read
 and shift counts are in range. Operations for which that cannot be said in advance are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
-from ..ir.types import TileType
+from ..ir import TileType
 from ..isa.declare import Instruction
 from ..isa.samples.operations import Sample
 from .values import Recipe

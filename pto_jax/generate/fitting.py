@@ -6,8 +6,6 @@ holds numbers of blocks that there are, a position is one of those that exist. A
 become smaller as well. No name of the program means anything here.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +14,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import errors, profiles
 from ..analysis.provenance import GlobalTypes
-from ..errors import PtoError
 from ..interpreter.launch import run_block
-from ..ir.program import Function, Program
-from ..ir.types import ScalarType
-from ..profiles import ProfileName
+from ..ir import Function, Program, ScalarType
 from .inputs import numbers
 from .tainted import FAR, Broken, Origins, TaintMachine, TooLong
 
@@ -87,7 +83,7 @@ class _Search:
 
     program: Program
     function: Function
-    profile: ProfileName
+    profile: profiles.ProfileName
     grid: int
     seed: int
     scalars: dict[str, int]
@@ -112,7 +108,7 @@ class _Search:
                     run_block(self.program, machine, self.function, operands, number, self.grid)
         except Broken as broken:
             return machine, broken
-        except (TooLong, PtoError):
+        except (TooLong, errors.PtoError):
             # What was seen so far is all that is known; execution says what is wrong.
             machine.unsized |= machine.reached.keys()
             self.whole = False
@@ -184,7 +180,7 @@ class _Search:
 def fit(
     program: Program,
     function: Function,
-    profile: ProfileName,
+    profile: profiles.ProfileName,
     scalars: Mapping[str, int],
     seed: int,
     grid: int = 1,

@@ -1,13 +1,9 @@
 """Statements of generated programs that make other handles over the bytes of tiles, and scalars."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..ir.dtypes import I64, INDEX, dtype
-from ..ir.program import Op, Value, attrs
-from ..ir.types import BLayout, Loc, ScalarType, TileType
+from ..ir import I64, INDEX, BLayout, Loc, Op, ScalarType, TileType, Value, attrs, dtype
 from .legal import legal
 from .state import Held, Sizes, State, below
 from .storage import local, query, slots

@@ -1,16 +1,12 @@
 """Generated arguments of whole programs: shapes that fit, and values of several styles."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.dtypes import DType
-from ..ir.program import Program
-from ..ir.types import ArrayType, MemRefType, PtrType, TileType
+from ..ir import ArrayType, DType, MemRefType, Program, PtrType, TileType
 
 #: Elements of a buffer whose extent only execution knows, and extent of a dimension that it knows.
 UNKNOWN_ELEMENTS, UNKNOWN_EXTENT = 1 << 16, 64
@@ -25,8 +21,7 @@ STYLES: tuple[Style, ...] = ("ordinary", "special", "small", "bits")
 def shape_of(t: ArrayType, min_elements: int | None) -> tuple[int, ...]:
     """The shape of an array for an argument; 4-bit elements are two to a byte.
 
-    >>> from pto_jax.ir.dtypes import F32
-    >>> from pto_jax.ir.types import TensorViewType
+    >>> from pto_jax.ir import F32, TensorViewType
     >>> shape_of(PtrType(F32), 12), shape_of(TensorViewType((3, None), F32), None)
     ((12,), (3, 64))
     """
@@ -44,7 +39,7 @@ def shape_of(t: ArrayType, min_elements: int | None) -> tuple[int, ...]:
 def draw(rng: np.random.Generator, d: DType, shape: tuple[int, ...], style: Style) -> NDArray[Any]:
     """Values of an element type as the array type that stands for it; large arrays repeat them.
 
-    >>> from pto_jax.ir.dtypes import F16
+    >>> from pto_jax.ir import F16
     >>> draw(np.random.default_rng(0), F16, (2, 3), "special").dtype
     dtype('float16')
     """

@@ -4,8 +4,6 @@ What is generated of an instruction is a choice of this package, no fact about t
 stand where generators build the operations.
 """
 
-from __future__ import annotations
-
 # Instructions by name: which ones programs have is a choice of the generator.
 #: Simple instructions, which are most of those inside loops, branches and calls.
 SIMPLE = frozenset(

@@ -1,14 +1,11 @@
 """Whether operations are legal, remembered: a generator asks the same questions again and again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Literal, TypeAlias
 
 from ..errors import VerifyError
-from ..ir.program import Attrs, AttrValue, Op, Value, attrs
-from ..ir.types import GlobalLayout, TileType, Type
+from ..ir import Attrs, AttrValue, GlobalLayout, Op, TileType, Type, Value, attrs
 from ..isa import find
 from ..isa.check import check_op
 from ..isa.rules.tile_legality import check_type

@@ -1,12 +1,8 @@
 """Windows of global memory in generated programs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from ..ir.dtypes import INDEX
-from ..ir.program import Op, Value
-from ..ir.types import PartitionViewType, TensorViewType
+from ..ir import INDEX, Op, PartitionViewType, TensorViewType, Value
 from ..isa.views import PARTITION_VIEW
 from .state import State, below
 from .windows import far_rows, pointer_view

@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from ..ir.program import AttrValue
-from ..ir.types import GlobalLayout, Loc, TileType, Type
+from ..ir import AttrValue, GlobalLayout, Loc, TileType, Type
 from ..isa.declare import Instruction
 from ..isa.samples.operations import Sample
 from ..profiles import Profile
-from . import defined
-from .legal import suits
+from . import defined, legal
 from .options import Options, Region
 
 _SHAPES = ((1, 64), (8, 32), (16, 16), (32, 8), (2, 128), (7, 64), (16, 64))
@@ -54,7 +52,7 @@ def wanted(
         if options.defined and not defined.takes_sizes(sample.instruction, sizes):
             continue
         open_types = _opened(rng, types, sizes, scale)
-        verdict = suits(sample, open_types, attributes, sizes, profile)
+        verdict = legal.suits(sample, open_types, attributes, sizes, profile)
         if verdict == "clean" or (verdict == "doubtful" and not options.defined):
             return Wanted(sample, open_types, attributes, sizes)
     return None if options.defined else Wanted(sample, types, attributes, _static(types))
@@ -209,4 +207,4 @@ def _legal(
     sizes: Mapping[str, tuple[int, int]],
     profile: Profile,
 ) -> bool:
-    return suits(sample, types, attributes, sizes, profile) != "illegal"
+    return legal.suits(sample, types, attributes, sizes, profile) != "illegal"

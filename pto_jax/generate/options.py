@@ -1,15 +1,12 @@
 """What generated programs are made of: one set of options."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from ..ir.types import LayoutName, TileType
+from ..ir import LayoutName, TileType
 from ..isa.declare import InstructionClass
 from ..profiles import PROFILE_NAMES, ProfileName
-from .instructions import SIMPLE
-from .values import MOSTLY_MIXED, Recipe
+from . import instructions, values
 
 #: Kinds of valid regions; those of ``dynamic`` ones only execution knows.
 Region: TypeAlias = Literal["full", "partial", "odd", "empty", "dynamic"]
@@ -68,7 +65,7 @@ class Options:
     regions: tuple[Region, ...] = ()
     weights: Weights = DEFAULT_WEIGHTS
     factors: tuple[tuple[str, float], ...] = ()
-    recipes: tuple[Recipe, ...] = MOSTLY_MIXED
+    recipes: tuple[values.Recipe, ...] = values.MOSTLY_MIXED
     reuse: float = 0.7
     dynamic: float = 0.5
     partial: float = 0.7
@@ -96,7 +93,7 @@ class Options:
 def layout_name(t: TileType) -> str:
     """What the layout of a tile is called where programs are counted or chosen by it.
 
-    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir import F32
     >>> layout_name(TileType(F32, 16, 16))
     'row'
     """
@@ -104,7 +101,7 @@ def layout_name(t: TileType) -> str:
 
 
 #: Simple instructions are more than half of what stands inside loops, branches and calls.
-_MOSTLY_SIMPLE = tuple((name, 12.0) for name in sorted(SIMPLE))
+_MOSTLY_SIMPLE = tuple((name, 12.0) for name in sorted(instructions.SIMPLE))
 STRAIGHT = Options()
 CONTROL = replace(
     STRAIGHT,

@@ -12,24 +12,16 @@ and the Hypothesis strategies (:mod:`.strategies`) drive one generator, which dr
 []
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..ir.dtypes import INDEX
-from ..ir.program import FRAGMENT, Function, Op, Program, Region, Value, fragment_results, short_list
-from ..ir.types import PartitionViewType, ScalarType, TensorViewType
-from ..isa.history import written_out
+from .. import ir, profiles
+from ..isa import history, queries
 from ..isa.memory import TSTORE
-from ..isa.queries import GET_BLOCK_IDX, GET_BLOCK_NUM
-from ..profiles import Profile, profile as find_profile
-from . import buffers, control, cores as generate_cores, handles, memory, sync, tiles
-from .core_bodies import number_of
+from . import buffers, control, core_bodies, cores as generate_cores, handles, memory, operations, sync, tiles
 from .legal import legal
-from .operations import Scale
 from .options import STRAIGHT, Options
 from .state import Input, State
 
@@ -47,8 +39,8 @@ class Case:
     id: str
     seed: int
     index: int
-    profile: Profile
-    program: Program
+    profile: profiles.Profile
+    program: ir.Program
     inputs: Mapping[str, Input]
     ulp: Mapping[str, int]
     grid: int = 1
@@ -57,7 +49,7 @@ class Case:
     origin: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        inputs = short_list([f"{name}: {i.type}" for name, i in self.inputs.items()])
+        inputs = ir.short_list([f"{name}: {i.type}" for name, i in self.inputs.items()])
         return f"<Case {self.id}, {self.profile.name}: {self.program!r}, inputs {inputs or 'none'}>"
 
 
@@ -79,10 +71,10 @@ def cases(seed: int, count: int, options: Options = STRAIGHT, start: int = 0) ->
 
 def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0, index: int = 0) -> Case:
     """A case whose every choice comes from ``rng``."""
-    profile = find_profile(rng.choice(options.profiles))
+    profile = profiles.profile(rng.choice(options.profiles))
     cores = rng.random() < options.cores
     fragment = not cores and rng.random() >= options.functions
-    state = State(rng, options, profile, fragment, Scale.draw(rng, options))
+    state = State(rng, options, profile, fragment, operations.Scale.draw(rng, options))
     state.moving = state.chance(0.1)
     grid = rng.randint(2, 3) if not fragment and state.chance(options.blocks) else 1
     state.tile_arguments = fragment or (grid == 1 and state.chance(options.tile_arguments))
@@ -92,7 +84,7 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
     else:
         _one_core(state, grid)
     # What is unwritten would mean something else in texts of another version.
-    program, entry = written_out(_program(state)), None if fragment else "main"
+    program, entry = history.written_out(_program(state)), None if fragment else "main"
     return Case(identity, seed, index, profile, program, state.inputs, state.loose, grid, entry)
 
 
@@ -131,8 +123,8 @@ def statements(state: State, count: int) -> None:
 
 def _number_block(state: State) -> None:
     """Name the number of the block and how many there are, as indices."""
-    state.block = number_of(state, GET_BLOCK_IDX)
-    state.level.scalars += [state.block, number_of(state, GET_BLOCK_NUM)]
+    state.block = core_bodies.number_of(state, queries.GET_BLOCK_IDX)
+    state.level.scalars += [state.block, core_bodies.number_of(state, queries.GET_BLOCK_NUM)]
 
 
 def _store_everything(state: State, grid: int) -> None:
@@ -145,34 +137,37 @@ def _store_everything(state: State, grid: int) -> None:
         if held.sizes is None or 0 in held.sizes or t.boxed or t.conv is not None or t.dtype.packed:
             continue
         rows, cols = held.sizes
-        where = PartitionViewType((rows, cols), t.dtype)
-        if not legal(state.profile, Op(TSTORE, (held.value,), (Value("y", where),))):
+        where = ir.PartitionViewType((rows, cols), t.dtype)
+        if not legal(state.profile, ir.Op(TSTORE, (held.value,), (ir.Value("y", where),))):
             continue
-        value = memory.tensor_argument(state, TensorViewType((rows * grid, cols), t.dtype))
+        value = memory.tensor_argument(state, ir.TensorViewType((rows * grid, cols), t.dtype))
         start = state.constant(0)
         if state.block is not None:
-            start, size = Value(state.name("k"), ScalarType(INDEX)), state.constant(rows)
-            state.emit(Op("arith.muli", (state.block, size), results=(start,)))
+            start, size = ir.Value(state.name("k"), ir.ScalarType(ir.INDEX)), state.constant(rows)
+            state.emit(ir.Op("arith.muli", (state.block, size), results=(start,)))
         window = memory.part(state, value, where, (start, state.constant(0)))
-        state.emit(Op(TSTORE, (held.value,), (window,)))
+        state.emit(ir.Op(TSTORE, (held.value,), (window,)))
 
 
-def _program(state: State) -> Program:
+def _program(state: State) -> ir.Program:
     ops = tuple(state.level.ops)
     if state.chance(state.options.sync):
         ops = sync.synchronised(state, ops)
         state.functions = [sync.synchronised_function(state, f) for f in state.functions]
     if not state.fragment:
-        main = Function("main", tuple(state.arguments), Region((*ops, Op("return"))), (), _ENTRY)
-        return Program((*state.functions, main))
-    body = Region(ops)
+        main = ir.Function("main", tuple(state.arguments), ir.Region((*ops, ir.Op("return"))), (), _ENTRY)
+        return ir.Program((*state.functions, main))
+    body = ir.Region(ops)
     by_name = {a.name: a for a in state.arguments}
     used = dict.fromkeys(v.name for op in ops for inner in op.walk() for v in (*inner.ins, *inner.outs))
     arguments = tuple(by_name[name] for name in used if name in by_name)
     state.inputs = {a.name: state.inputs[a.name] for a in arguments}
-    results = fragment_results(ops, {a.name for a in arguments})
-    return Program(
-        (Function(FRAGMENT, arguments, body),), fragment=True, fragment_results=results, has_module=False
+    results = ir.fragment_results(ops, {a.name for a in arguments})
+    return ir.Program(
+        (ir.Function(ir.FRAGMENT, arguments, body),),
+        fragment=True,
+        fragment_results=results,
+        has_module=False,
     )
 
 

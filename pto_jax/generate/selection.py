@@ -8,22 +8,17 @@
 (('tcvt',), True)
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
 
-from .. import isa
-from ..ir.types import MemRefType, PartitionViewType, ScalarType, TileType, VectorType
+from .. import isa, profiles
+from ..ir import MemRefType, PartitionViewType, ScalarType, TileType, VectorType
 from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample, legal_samples
-from ..profiles import Profile, ProfileName, profile as find_profile
-from . import defined
-from .instructions import APART, SETTINGS
-from .legal import suits
+from . import defined, instructions, legal
 from .options import Options, layout_name
 
 _KNOWN = (TileType, ScalarType, PartitionViewType, VectorType, MemRefType)
@@ -56,14 +51,14 @@ class Selection:
 
 
 @cache
-def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample, ...]]:
+def catalogue(profile: profiles.ProfileName, elements: int) -> Mapping[str, tuple[Sample, ...]]:
     """Samples of every executable instruction of a profile, small ones where there are any."""
     by_name = {}
     for name, instruction in isa.instructions().items():
-        plain = instruction.syntax == "tile" and name not in APART
-        if not instruction.executable or not (plain or name in SETTINGS):
+        plain = instruction.syntax == "tile" and name not in instructions.APART
+        if not instruction.executable or not (plain or name in instructions.SETTINGS):
             continue
-        where = find_profile(profile)
+        where = profiles.profile(profile)
         samples = [s for s in _in_all_forms(tuple(legal_samples(instruction, where)), where) if _usable(s)]
         small = [s for s in samples if _largest(s) <= elements]
         if samples:
@@ -71,7 +66,7 @@ def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample,
     return by_name
 
 
-def _in_all_forms(samples: tuple[Sample, ...], profile: Profile) -> Iterator[Sample]:
+def _in_all_forms(samples: tuple[Sample, ...], profile: profiles.Profile) -> Iterator[Sample]:
     """The samples, and each without its optional operands, in all forms that are declared or another has."""
     yield from samples
     seen = {(s.form, tuple(s.types.items()), tuple(s.attrs.items())) for s in samples}
@@ -84,7 +79,7 @@ def _in_all_forms(samples: tuple[Sample, ...], profile: Profile) -> Iterator[Sam
             types = {n: t for n, t in sample.types.items() if n not in left_out}
             shorter = replace(sample, form=form, types=types)
             key = (form, tuple(types.items()), tuple(sample.attrs.items()))
-            if key not in seen and suits(shorter, types, sample.attrs, {}, profile) != "illegal":
+            if key not in seen and legal.suits(shorter, types, sample.attrs, {}, profile) != "illegal":
                 seen.add(key)
                 yield shorter
 
@@ -100,7 +95,7 @@ def _largest(sample: Sample) -> int:
 
 
 @cache
-def select(profile: ProfileName, options: Options) -> Selection:
+def select(profile: profiles.ProfileName, options: Options) -> Selection:
     """What programs with some options have on a profile."""
     forms: dict[str, tuple[tuple[Sample, ...], ...]] = {}
     for name, samples in catalogue(profile, options.elements).items():

@@ -1,7 +1,5 @@
 """What the generator knows while it builds a program: values in scope, arguments and their contents."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,10 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir import types
-from ..ir.dtypes import I1, INDEX, DType
-from ..ir.program import Op, Value, attrs
-from ..profiles import Profile
+from .. import ir, profiles
 from .legal import Sizes as Sizes
 from .operations import Scale
 from .options import Options
@@ -21,13 +16,13 @@ from .values import Recipe, words
 
 #: What an argument of a generated program can be.
 InputType: TypeAlias = (
-    types.TileType
-    | types.ScalarType
-    | types.PartitionViewType
-    | types.TensorViewType
-    | types.VectorType
-    | types.PtrType
-    | types.MemRefType
+    ir.TileType
+    | ir.ScalarType
+    | ir.PartitionViewType
+    | ir.TensorViewType
+    | ir.VectorType
+    | ir.PtrType
+    | ir.MemRefType
 )
 
 
@@ -47,8 +42,8 @@ class Held:
     ``placed`` says that it has an address, ``window`` that its rows are parts of longer ones.
     """
 
-    value: Value
-    type: types.TileType
+    value: ir.Value
+    type: ir.TileType
     sizes: Sizes | None
     placed: bool = False
     window: bool = False
@@ -58,8 +53,8 @@ class Held:
 class Buffer:
     """Global memory in scope: a pointer or memref to a number of elements."""
 
-    value: Value
-    dtype: DType
+    value: ir.Value
+    dtype: ir.DType
     count: int
 
 
@@ -72,10 +67,10 @@ class Level:
     """The values that one region defines, and the operations made for it."""
 
     tiles: list[Held] = field(default_factory=list)
-    scalars: list[Value] = field(default_factory=list)
-    views: list[Value] = field(default_factory=list)
+    scalars: list[ir.Value] = field(default_factory=list)
+    views: list[ir.Value] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
-    ops: list[Op] = field(default_factory=list)
+    ops: list[ir.Op] = field(default_factory=list)
     loop: bool = False
 
     @property
@@ -90,11 +85,11 @@ class State:
 
     rng: random.Random
     options: Options
-    profile: Profile
+    profile: profiles.Profile
     fragment: bool
     scale: Scale
     levels: list[Level] = field(default_factory=lambda: [Level()])
-    arguments: list[Value] = field(default_factory=list)
+    arguments: list[ir.Value] = field(default_factory=list)
     inputs: dict[str, Input] = field(default_factory=dict)
     loose: dict[str, int] = field(default_factory=dict)
     functions: list[Any] = field(default_factory=list)
@@ -104,8 +99,8 @@ class State:
     #: Whether some addresses are only known at execution.
     moving: bool = False
     #: Tensors that are arguments; the number of the block where there are several.
-    tensors: list[Value] = field(default_factory=list)
-    block: Value | None = None
+    tensors: list[ir.Value] = field(default_factory=list)
+    block: ir.Value | None = None
     #: Whether tiles may be arguments of the program; with several blocks each has memory of its own.
     tile_arguments: bool = True
     _count: int = 0
@@ -125,7 +120,7 @@ class State:
         self._count += 1
         return f"{stem}{self._count}"
 
-    def emit(self, op: Op) -> None:
+    def emit(self, op: ir.Op) -> None:
         """Add an operation to the innermost region."""
         self.level.ops.append(op)
 
@@ -143,17 +138,17 @@ class State:
                 return True
         return False
 
-    def scalars(self, d: DType) -> list[Value]:
+    def scalars(self, d: ir.DType) -> list[ir.Value]:
         """The scalars in scope that have a type, outermost first."""
-        return [v for level in self.levels for v in level.scalars if v.type == types.ScalarType(d)]
+        return [v for level in self.levels for v in level.scalars if v.type == ir.ScalarType(d)]
 
-    def words(self, d: DType, shape: tuple[int, ...], recipe: Recipe) -> NDArray[Any]:
+    def words(self, d: ir.DType, shape: tuple[int, ...], recipe: Recipe) -> NDArray[Any]:
         """Random raw words by a recipe, one for each element."""
         if self._numbers is None:
             self._numbers = np.random.default_rng(self.rng.getrandbits(64))
         return words(self._numbers, d, shape, recipe)
 
-    def recipe(self, d: DType, shape: tuple[int, ...]) -> NDArray[Any]:
+    def recipe(self, d: ir.DType, shape: tuple[int, ...]) -> NDArray[Any]:
         """Random raw words by one of the recipes that the options have."""
         return self.words(d, shape, self.rng.choice(self.options.recipes))
 
@@ -177,65 +172,67 @@ class State:
         return True
 
     def argument(
-        self, stem: str, t: types.Type, given: NDArray[Any], valid: tuple[int, int] | None = None
-    ) -> Value:
+        self, stem: str, t: ir.Type, given: NDArray[Any], valid: tuple[int, int] | None = None
+    ) -> ir.Value:
         """A new argument of the program with its contents."""
         assert isinstance(t, InputType)
-        value = Value(self.name(stem), t)
+        value = ir.Value(self.name(stem), t)
         self.arguments.append(value)
         self.inputs[value.name] = Input(t, given, valid)
         return value
 
-    def constant(self, number: int | float | bool, d: DType = INDEX) -> Value:
+    def constant(self, number: int | float | bool, d: ir.DType = ir.INDEX) -> ir.Value:
         """Add a constant; its value."""
-        value = Value(self.name("c"), types.ScalarType(d))
-        self.emit(Op("arith.constant", results=(value,), attributes=attrs(value=number)))
+        value = ir.Value(self.name("c"), ir.ScalarType(d))
+        self.emit(ir.Op("arith.constant", results=(value,), attributes=ir.attrs(value=number)))
         return value
 
-    def index_argument(self, number: int) -> Value:
+    def index_argument(self, number: int) -> ir.Value:
         """An index that only execution knows; inside a called function, a constant."""
         if not self.entry:
             return self.constant(number)
-        return self.argument("n", types.ScalarType(INDEX), np.array(number, np.int64).view(np.uint64))
+        return self.argument("n", ir.ScalarType(ir.INDEX), np.array(number, np.int64).view(np.uint64))
 
-    def number(self, number: int, known: float = 0.5) -> Value:
+    def number(self, number: int, known: float = 0.5) -> ir.Value:
         """An index of a given value, as a constant or as an argument."""
         return self.constant(number) if self.chance(known) else self.index_argument(number)
 
-    def condition(self) -> Value:
+    def condition(self) -> ir.Value:
         """A truth value that execution finds."""
-        indices = self.scalars(INDEX)
+        indices = self.scalars(ir.INDEX)
         if not indices or (self.entry and self.chance(0.3)):
             number = int(self.chance(0.5))
             if not self.entry:
-                return self.constant(bool(number), I1)
-            return self.argument("f", types.ScalarType(I1), np.array(number, np.uint8))
+                return self.constant(bool(number), ir.I1)
+            return self.argument("f", ir.ScalarType(ir.I1), np.array(number, np.uint8))
         left, right = self.rng.choice(indices), self.number(self.rng.randint(0, 4), 0.8)
-        result = Value(self.name("f"), types.ScalarType(I1))
+        result = ir.Value(self.name("f"), ir.ScalarType(ir.I1))
         predicate = self.rng.choice(("eq", "slt", "sge", "ne"))
-        self.emit(Op("arith.cmpi", (left, right), results=(result,), attributes=attrs(predicate=predicate)))
+        self.emit(
+            ir.Op("arith.cmpi", (left, right), results=(result,), attributes=ir.attrs(predicate=predicate))
+        )
         return result
 
-    def scalar(self, d: DType) -> Value:
+    def scalar(self, d: ir.DType) -> ir.Value:
         """A scalar of a type: one there is, a new argument or a constant."""
         candidates = self.scalars(d)
         if candidates and (not self.entry or self.chance(0.5)):
             return self.rng.choice(candidates)
-        if d == INDEX:
+        if d == ir.INDEX:
             return self.number(self.rng.randint(0, 9))
         plain = d.name in ("f32", "i32", "i16", "i8")
         if not self.entry or (plain and self.chance(0.3)):
             whole = self.rng.randint(-8, 8) if d.kind != "uint" else self.rng.randint(0, 8)
             value = self.constant(whole / 4 if d.is_float else whole, d)
         else:
-            value = self.argument("s", types.ScalarType(d), self.recipe(d, (1,))[0])
+            value = self.argument("s", ir.ScalarType(d), self.recipe(d, (1,))[0])
         self.level.scalars.append(value)
         return value
 
-    def masked(self, value: Value, mask: int) -> Value:
+    def masked(self, value: ir.Value, mask: int) -> ir.Value:
         """An index between 0 and a mask (one less than a power of two), made of any index."""
-        limit, result = self.constant(mask), Value(self.name("k"), types.ScalarType(INDEX))
-        self.emit(Op("arith.andi", (value, limit), results=(result,)))
+        limit, result = self.constant(mask), ir.Value(self.name("k"), ir.ScalarType(ir.INDEX))
+        self.emit(ir.Op("arith.andi", (value, limit), results=(result,)))
         return result
 
     def place(self, size: int) -> int:

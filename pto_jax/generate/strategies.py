@@ -12,8 +12,6 @@ failing programs shrink.
 >>> programs_have_names_for_their_results()
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -23,9 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 from numpy.typing import NDArray
 
-from ..ir.dtypes import TILE_DTYPES, DType, dtype
-from ..ir.program import Program
-from ..ir.types import TileType
+from ..ir import TILE_DTYPES, DType, Program, TileType, dtype
 from ..lowering.words import x64
 from ..profiles import PROFILE_NAMES, ProfileName
 from ..runtime.tiles import Tile

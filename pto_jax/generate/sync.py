@@ -4,15 +4,11 @@ Neighbouring operations of different pipes are linked by flags, events, tokens o
 are set off by barriers. So a program is ordered whatever its operations share.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from .. import isa
-from ..ir.dtypes import INDEX
-from ..ir.program import Function, Op, Region, Value, attrs
-from ..ir.types import OpaqueType, Pipe, PipeEventType, ScalarType
+from ..ir import INDEX, Function, Op, OpaqueType, Pipe, PipeEventType, Region, ScalarType, Value, attrs
 from ..isa.effects import traits_of
 from ..isa.issue import EVENT_PIPES, loc_of, pipe_of
 from .legal import legal

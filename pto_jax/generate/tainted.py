@@ -5,19 +5,14 @@ every number knows the arguments that it was computed from. Tiles are not comput
 which buffers its integers come from, and its elements where it is a copy of a window.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
-from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
-from ..interpreter.abstract import AbstractMachine, Unknown
+from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, abstract
 from ..interpreter.machine import Body
-from ..ir.dtypes import DType
-from ..ir.program import Op, Value
-from ..ir.types import Coalesce, ScalarType, TileType
+from ..ir import Coalesce, DType, Op, ScalarType, TileType, Value
 from ..isa.rules.memory_indexed import coalescing
 from ..launches.numbers import address, compute
 from ..profiles import ProfileName
@@ -60,7 +55,7 @@ def origins_of(*values: Scalar) -> Origins:
 
 
 @dataclass(eq=False)
-class TaintMachine(AbstractMachine):
+class TaintMachine(abstract.AbstractMachine):
     """Follows one execution; :class:`Broken` at the first run-time rule that is broken.
 
     ``scalars`` are the integer arguments, ``read_element`` gives the elements of integer buffers, a buffer
@@ -221,9 +216,9 @@ class TaintMachine(AbstractMachine):
         """The element of a buffer that is not written by instructions before."""
         at = self._reach(pointer)
         if at is None or dtype.is_float or dtype.packed or (pointer.buffer, at) in self._stored:
-            return self._stored.get((pointer.buffer, at or 0), Unknown())
+            return self._stored.get((pointer.buffer, at or 0), abstract.Unknown())
         if pointer.buffer in self.written:
-            return Unknown()
+            return abstract.Unknown()
         self.tables.add(pointer.buffer)
         return Tainted(self.read_element(pointer.buffer, at), frozenset((pointer.buffer,)))
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..interpreter import TileRef
-from ..ir.types import BLayout, GlobalLayout, TileType, element_offset
+from ..ir import BLayout, GlobalLayout, TileType, element_offset
 
 #: Names of buffers.
 Names = frozenset[str]

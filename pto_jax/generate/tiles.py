@@ -1,29 +1,24 @@
 """Instructions of generated programs, and the tiles they read and write."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
 
-from ..ir.dtypes import I64, INDEX
-from ..ir.program import Op, Value, attrs
-from ..ir.types import Loc, MemRefType, PartitionViewType, RoundMode, ScalarType, TileType, Type, VectorType
+from .. import ir
 from ..isa.declare import Operand
 from ..isa.layout import TMOV
 from ..isa.memory import TLOAD
 from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample
 from ..isa.views import ALLOC_TILE
-from . import defined
+from . import defined, values
 from .legal import legal
 from .memory import view
 from .operations import Wanted, wanted
 from .selection import select
 from .state import Held, Sizes, State, Unfit
-from .values import Recipe
 
 
 def instruction(state: State) -> None:
@@ -45,29 +40,33 @@ def instruction(state: State) -> None:
 def _needs_arguments(state: State, sample: Sample) -> bool:
     """Whether a called function lacks an operand that it cannot make."""
     views = {v.type for level in state.levels for v in level.views}
-    made = (t for t in sample.types.values() if isinstance(t, PartitionViewType | VectorType | MemRefType))
-    scalars = (t for t in sample.types.values() if isinstance(t, ScalarType))
+    made = (
+        t
+        for t in sample.types.values()
+        if isinstance(t, ir.PartitionViewType | ir.VectorType | ir.MemRefType)
+    )
+    scalars = (t for t in sample.types.values() if isinstance(t, ir.ScalarType))
     return not all(t in views for t in made) or any(t.dtype.name in ("f16", "bf16") for t in scalars)
 
 
 @lru_cache(1 << 12)
-def _place(t: TileType) -> TileType:
+def _place(t: ir.TileType) -> ir.TileType:
     """A tile's type whatever its valid region."""
     return replace(t, v_row=-1, v_col=-1)
 
 
-def _matches(there: Container[TileType], sample: Sample) -> int:
-    return sum(isinstance(t, TileType) and _place(t) in there for t in sample.types.values())
+def _matches(there: Container[ir.TileType], sample: Sample) -> int:
+    return sum(isinstance(t, ir.TileType) and _place(t) in there for t in sample.types.values())
 
 
 def emit(state: State, want: Wanted) -> None:
     """The operation of a sample on values of this program."""
     form, declared = want.sample.form, want.instruction
     ulp = _bound(want)
-    ins: list[Value] = []
+    ins: list[ir.Value] = []
     for name in form:
         ins.append(_source(state, want, declared.operand(name), ins))
-    outs: list[Value] = []
+    outs: list[ir.Value] = []
     made: list[Held] = []
     listed = [o for o in declared.destinations if o.name in want.types]
     bind = _may_bind(state, want, listed) and state.chance(state.options.results)
@@ -75,23 +74,23 @@ def emit(state: State, want: Wanted) -> None:
     for operand in listed:
         t = want.types[operand.name]
         if bind:
-            assert isinstance(t, TileType)
-            held = Held(Value(state.name("t"), t), t, want.sizes[operand.name])
+            assert isinstance(t, ir.TileType)
+            held = Held(ir.Value(state.name("t"), t), t, want.sizes[operand.name])
             made.append(held)
             outs.append(held.value)
-        elif isinstance(t, TileType):
+        elif isinstance(t, ir.TileType):
             outs.append(_destination(state, want, operand.name, ulp, outs))
-        elif isinstance(t, PartitionViewType):
+        elif isinstance(t, ir.PartitionViewType):
             outs.append(view(state, t))
         else:
-            assert isinstance(t, VectorType)
+            assert isinstance(t, ir.VectorType)
             outs.append(state.argument("v", t, state.recipe(t.dtype, t.dims)))
-    op = Op(
+    op = ir.Op(
         declared.name,
         tuple(ins),
         () if bind else tuple(outs),
         tuple(outs) if bind else (),
-        attrs(want.attributes),
+        ir.attrs(want.attributes),
     )
     state.emit(op)
     if ulp:
@@ -116,7 +115,7 @@ def _may_bind(state: State, want: Wanted, listed: list[Operand]) -> bool:
     return plain and len(tiles) == 1 and all(t is not None and t.is_static and t.conv is None for t in tiles)
 
 
-def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[Value]) -> Value:
+def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[ir.Value]) -> ir.Value:
     t = want.types[operand.name]
     recipe = _recipe(state, want, operand)
     if recipe is not None:
@@ -124,27 +123,27 @@ def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[Value]
     numbers = want.sample.constants.get(operand.name)
     if numbers:
         d = element_type(t)
-        if d == INDEX:
+        if d == ir.INDEX:
             return state.number(numbers[0])
         assert d is not None
         return state.constant(float(numbers[0]) if d.is_float else numbers[0], d)
-    if isinstance(t, TileType):
+    if isinstance(t, ir.TileType):
         if operand.role == "tmp":
             return fresh(state, t, want.sizes[operand.name], filled=False).value
         if want.instruction.traits.apart:
             return fresh(state, t, want.sizes[operand.name], apart=True).value
         return tile(state, t, want.sizes[operand.name], _tolerant(state, want), taken).value
-    if isinstance(t, PartitionViewType):
+    if isinstance(t, ir.PartitionViewType):
         return view(state, t)
-    if isinstance(t, VectorType):
+    if isinstance(t, ir.VectorType):
         return state.argument("v", t, state.recipe(t.dtype, t.dims))
-    if isinstance(t, MemRefType):
+    if isinstance(t, ir.MemRefType):
         return state.argument("g", t, state.recipe(t.dtype, tuple(n or 1 for n in t.dims)))
-    assert isinstance(t, ScalarType)
+    assert isinstance(t, ir.ScalarType)
     return state.scalar(t.dtype)
 
 
-def _recipe(state: State, want: Wanted, operand: Operand) -> Recipe | None:
+def _recipe(state: State, want: Wanted, operand: Operand) -> values.Recipe | None:
     """The recipe of an operand whose values matter: for what is defined, and for what is rare otherwise.
 
     Among any numbers shift counts are too large, a line has a NaN always or never, nothing is rounded that
@@ -161,18 +160,18 @@ def _recipe(state: State, want: Wanted, operand: Operand) -> Recipe | None:
     d = element_type(want.types[operand.name])
     if d is None or not d.is_float or want.tile(operand.name) is None:
         return None
-    if any(a.type is RoundMode for a in declared.attributes):
+    if any(a.type is ir.RoundMode for a in declared.attributes):
         return "ties"
     return "rare" if declared.lanes == "line" else None
 
 
-def _restricted(state: State, t: Type, sizes: Sizes | None, recipe: Recipe) -> Value:
+def _restricted(state: State, t: ir.Type, sizes: Sizes | None, recipe: values.Recipe) -> ir.Value:
     """An argument of its own, with values that stay as a recipe makes them."""
-    if isinstance(t, ScalarType):
+    if isinstance(t, ir.ScalarType):
         if not state.entry:
             return state.constant(0.5 if t.dtype.is_float else 1, t.dtype)
         return state.argument("s", t, state.words(t.dtype, (1,), recipe)[0])
-    assert isinstance(t, TileType)
+    assert isinstance(t, ir.TileType)
     if not state.entry or not state.tile_arguments:
         raise Unfit
     words = state.words(t.dtype, t.shape, recipe)
@@ -180,7 +179,7 @@ def _restricted(state: State, t: Type, sizes: Sizes | None, recipe: Recipe) -> V
 
 
 def tile(
-    state: State, t: TileType, sizes: Sizes, tolerant: bool = False, taken: Sequence[Value] = ()
+    state: State, t: ir.TileType, sizes: Sizes, tolerant: bool = False, taken: Sequence[ir.Value] = ()
 ) -> Held:
     """A tile to read: one of the type and region there is, or a new one.
 
@@ -194,7 +193,7 @@ def tile(
     return fresh(state, t, sizes)
 
 
-def _fitting(state: State, t: TileType, sizes: Sizes, tolerant: bool) -> list[Held]:
+def _fitting(state: State, t: ir.TileType, sizes: Sizes, tolerant: bool) -> list[Held]:
     return [h for h in state.tiles() if h.type == t and (h.sizes == sizes or (h.sizes is None and tolerant))]
 
 
@@ -205,10 +204,10 @@ def _tolerant(state: State, want: Wanted) -> bool:
     return plain and all(c.region is None or c.severity != "error" for c in rules)
 
 
-def _destination(state: State, want: Wanted, name: str, ulp: int, taken: list[Value]) -> Value:
+def _destination(state: State, want: Wanted, name: str, ulp: int, taken: list[ir.Value]) -> ir.Value:
     """A tile to write. Results that need not be exact go where nothing reads them."""
     t, sizes = want.types[name], want.sizes[name]
-    assert isinstance(t, TileType)
+    assert isinstance(t, ir.TileType)
     if ulp:
         return fresh(state, t, sizes, filled=True, hidden=True).value
     if want.instruction.traits.apart:
@@ -220,13 +219,13 @@ def _destination(state: State, want: Wanted, name: str, ulp: int, taken: list[Va
 
 
 def fresh(
-    state: State, t: TileType, sizes: Sizes, filled: bool = True, hidden: bool = False, apart: bool = False
+    state: State, t: ir.TileType, sizes: Sizes, filled: bool = True, hidden: bool = False, apart: bool = False
 ) -> Held:
     """A new tile: an argument, or an allocation into which an argument is copied.
 
     One that has to lie ``apart`` has no address, which others could share.
     """
-    placed = filled and not (hidden or apart) and t.loc == Loc.VEC and t.conv is None
+    placed = filled and not (hidden or apart) and t.loc == ir.Loc.VEC and t.conv is None
     placed = placed and state.chance(state.options.addresses)
     as_argument = state.entry and state.tile_arguments
     if as_argument and not placed and (hidden or state.chance(0.8) or not filled):
@@ -235,7 +234,7 @@ def fresh(
             state.levels[0].tiles.append(held)
         return held
     groups: list[tuple[str, int]] = []
-    ins: list[Value] = []
+    ins: list[ir.Value] = []
     if placed:
         ins.append(address(state, t.bytes))
         groups.append(("addr", 1))
@@ -243,8 +242,8 @@ def fresh(
         if static is None:
             ins.append(state.number(size))
             groups.append((name, 1))
-    held = Held(Value(state.name("a"), t), t, sizes, placed)
-    state.emit(Op(ALLOC_TILE, tuple(ins), results=(held.value,), groups=tuple(groups)))
+    held = Held(ir.Value(state.name("a"), t), t, sizes, placed)
+    state.emit(ir.Op(ALLOC_TILE, tuple(ins), results=(held.value,), groups=tuple(groups)))
     if filled and not _fill(state, held, sizes) and state.options.defined:
         raise Unfit
     if filled and not hidden:
@@ -252,15 +251,15 @@ def fresh(
     return held
 
 
-def address(state: State, size: int) -> Value:
+def address(state: State, size: int) -> ir.Value:
     """A byte address, in some programs one that only execution knows."""
     at = state.place(size)
     if state.moving and state.entry and state.chance(0.3):
-        return state.argument("m", ScalarType(I64), np.array(at, np.uint64))
-    return state.constant(at, I64)
+        return state.argument("m", ir.ScalarType(ir.I64), np.array(at, np.uint64))
+    return state.constant(at, ir.I64)
 
 
-def _tile_argument(state: State, t: TileType, sizes: Sizes) -> Value:
+def _tile_argument(state: State, t: ir.TileType, sizes: Sizes) -> ir.Value:
     return state.argument("x", t, state.recipe(t.dtype, t.shape), None if t.is_static else sizes)
 
 
@@ -272,20 +271,22 @@ def _fill(state: State, held: Held, sizes: Sizes) -> bool:
     elif state.entry and state.tile_arguments:
         source = _tile_argument(state, held.type, sizes)
     elif 0 not in sizes and not (held.type.dtype.packed and sizes[1] % 2):
-        return _load(state, held, PartitionViewType(sizes, held.type.dtype))
+        return _load(state, held, ir.PartitionViewType(sizes, held.type.dtype))
     else:
         return 0 in sizes
-    op = Op(TMOV, (source,), (held.value,))
+    op = ir.Op(TMOV, (source,), (held.value,))
     possible = legal(state.profile, op)
     if possible:
         state.emit(op)
     return possible
 
 
-def _load(state: State, held: Held, t: PartitionViewType) -> bool:
+def _load(state: State, held: Held, t: ir.PartitionViewType) -> bool:
     """Contents from global memory, where that is legal; whether it was."""
     has_view = any(v.type == t for level in state.levels for v in level.views)
-    possible = (state.entry or has_view) and legal(state.profile, Op(TLOAD, (Value("g", t),), (held.value,)))
+    possible = (state.entry or has_view) and legal(
+        state.profile, ir.Op(TLOAD, (ir.Value("g", t),), (held.value,))
+    )
     if possible:
-        state.emit(Op(TLOAD, (view(state, t),), (held.value,)))
+        state.emit(ir.Op(TLOAD, (view(state, t),), (held.value,)))
     return possible

@@ -1,14 +1,12 @@
 """Recipes for the values of generated inputs, as raw words of an element type."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.dtypes import DType
+from ..ir import DType
 
 _General = Literal[
     "uniform", "bits", "specials", "ties", "overflow", "mixed", "sorted", "constant", "sparse", "rare"
@@ -29,7 +27,7 @@ _Maker: TypeAlias = Callable[[np.random.Generator, DType, tuple[int, ...]], _Wor
 def words(rng: np.random.Generator, d: DType, shape: tuple[int, ...], recipe: Recipe) -> _Words:
     """Raw words of a type by a recipe; types without exponent and mantissa fields have random bits instead.
 
-    >>> from pto_jax.ir.dtypes import F16
+    >>> from pto_jax.ir import F16
     >>> words(np.random.default_rng(1), F16, (1, 4), "constant").dtype
     dtype('uint16')
     """

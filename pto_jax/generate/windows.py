@@ -1,19 +1,15 @@
 """Windows of global memory that pointers and memrefs give: extents, steps and layouts of many kinds."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ir import types
-from ..ir.dtypes import DType
-from ..ir.program import Op, Value, attrs
+from .. import ir
 from ..isa.views import ADDPTR, MAKE_TENSOR_VIEW
 from .state import Buffer, State, Unfit
 
 
-def buffer(state: State, d: DType, count: int) -> Buffer:
+def buffer(state: State, d: ir.DType, count: int) -> Buffer:
     """Global memory of at least a number of elements: one there is, or a new argument."""
     candidates = [b for level in state.levels for b in level.buffers if b.dtype == d and b.count >= count]
     if candidates and (not state.entry or state.chance(0.5)):
@@ -22,7 +18,7 @@ def buffer(state: State, d: DType, count: int) -> Buffer:
         # The text of a fragment does not say what a pointer points to.
         raise Unfit
     count += state.rng.choice((0, 0, 5))
-    t = types.MemRefType((count,), d, types.AddressSpace.GM) if state.chance(0.3) else types.PtrType(d)
+    t = ir.MemRefType((count,), d, ir.AddressSpace.GM) if state.chance(0.3) else ir.PtrType(d)
     made = Buffer(state.argument("g", t, state.recipe(d, (count,))), d, count)
     state.levels[0].buffers.append(made)
     return made
@@ -36,7 +32,7 @@ class Shape:
     extents: tuple[int, ...]
     strides: tuple[int, ...]
     offsets: tuple[int, ...]
-    layout: types.GlobalLayout
+    layout: ir.GlobalLayout
 
     @property
     def count(self) -> int:
@@ -55,7 +51,7 @@ def far_rows(rng: random.Random, dims: tuple[int, int]) -> Shape:
     step = rng.choice((1, 1, 1, 2, 3))
     strides = (extents[1] * step + rng.choice((0, 1, 8)), step)
     offsets = (rng.randint(0, extents[0] - dims[0]), rng.randint(0, extents[1] - dims[1]))
-    return Shape(dims, extents, strides, offsets, types.GlobalLayout.ND)
+    return Shape(dims, extents, strides, offsets, ir.GlobalLayout.ND)
 
 
 def split(rng: random.Random, n: int, parts: int) -> list[int]:
@@ -74,42 +70,42 @@ def split(rng: random.Random, n: int, parts: int) -> list[int]:
 
 
 def _dims(
-    rng: random.Random, t: types.TileType, sizes: tuple[int, int]
-) -> tuple[tuple[int, ...], types.GlobalLayout]:
+    rng: random.Random, t: ir.TileType, sizes: tuple[int, int]
+) -> tuple[tuple[int, ...], ir.GlobalLayout]:
     """Extents of a window that is transferred as rows and columns, and its layout."""
     rows, cols = sizes
     if t.layout == "NZ" and sizes == t.shape and rng.random() < 0.5:
         height, width = t.box
-        return (*split(rng, cols // width, 2), rows // height, height, width), types.GlobalLayout.NZ
+        return (*split(rng, cols // width, 2), rows // height, height, width), ir.GlobalLayout.NZ
     rank = rng.choice((1, 2, 2, 3, 4, 5))
-    if t.blayout == types.BLayout.COL_MAJOR and not t.boxed and rank > 1 and rng.random() < 0.8:
+    if t.blayout == ir.BLayout.COL_MAJOR and not t.boxed and rank > 1 and rng.random() < 0.8:
         lead = split(rng, cols, rank - 1)
-        return (*lead[1:], rows, lead[0]), types.GlobalLayout.DN
+        return (*lead[1:], rows, lead[0]), ir.GlobalLayout.DN
     if rank == 1 and rows == 1:
-        return (cols,), types.GlobalLayout.ND
-    return (*split(rng, rows, max(1, rank - 1)), cols), types.GlobalLayout.ND
+        return (cols,), ir.GlobalLayout.ND
+    return (*split(rng, rows, max(1, rank - 1)), cols), ir.GlobalLayout.ND
 
 
-def shape_for(rng: random.Random, t: types.TileType, sizes: tuple[int, int], reads: bool) -> Shape:
+def shape_for(rng: random.Random, t: ir.TileType, sizes: tuple[int, int], reads: bool) -> Shape:
     """A window for a transfer of a tile's valid region, in a tensor that may be larger."""
     dims, layout = _dims(rng, t, sizes)
-    boxed = layout == types.GlobalLayout.NZ
+    boxed = layout == ir.GlobalLayout.NZ
     extra = [0 if boxed else rng.choice((0, 0, 1, 3)) for _ in dims]
     offsets = tuple(rng.randint(0, n) for n in extra)
     extents = tuple(n + more for n, more in zip(dims, extra, strict=True))
     order = list(reversed(range(len(dims))))
-    if layout == types.GlobalLayout.DN:
+    if layout == ir.GlobalLayout.DN:
         order[:2] = order[1], order[0]
-    strides, step = [0] * len(dims), rng.choice((1, 1, 1, 1, 2)) if layout == types.GlobalLayout.ND else 1
+    strides, step = [0] * len(dims), rng.choice((1, 1, 1, 1, 2)) if layout == ir.GlobalLayout.ND else 1
     for i in order:
         strides[i] = step
         step = step * extents[i] + (0 if boxed else rng.choice((0, 0, 0, 8)))
-    if reads and layout == types.GlobalLayout.ND and len(dims) > 1 and rng.random() < 0.05:
+    if reads and layout == ir.GlobalLayout.ND and len(dims) > 1 and rng.random() < 0.05:
         strides[0] = 0
     return Shape(dims, extents, tuple(strides), offsets, layout)
 
 
-def numbers(state: State, numbers: Sequence[int], known: float = 0.75) -> list[Value]:
+def numbers(state: State, numbers: Sequence[int], known: float = 0.75) -> list[ir.Value]:
     """Indices of given values, each as likely a constant as ``known`` says."""
     return [state.number(n, known) for n in numbers]
 
@@ -122,8 +118,8 @@ def opened(state: State, dims: Sequence[int]) -> tuple[int | None, ...]:
 
 
 def pointer_view(
-    state: State, d: DType, shape: Shape, known: float = 0.75
-) -> tuple[Value, types.GlobalLayout | None]:
+    state: State, d: ir.DType, shape: Shape, known: float = 0.75
+) -> tuple[ir.Value, ir.GlobalLayout | None]:
     """A view of the tensor around a window, and the layout it says it has.
 
     ``known`` is how likely the text says an extent or a step.
@@ -131,19 +127,19 @@ def pointer_view(
     base = state.rng.choice((0, 0, 0, 16))
     source = buffer(state, d, shape.count + base)
     pointer = source.value
-    if base and isinstance(pointer.type, types.PtrType):
-        pointer = Value(state.name("p"), types.PtrType(d))
-        state.emit(Op(ADDPTR, (source.value, state.number(base)), results=(pointer,)))
+    if base and isinstance(pointer.type, ir.PtrType):
+        pointer = ir.Value(state.name("p"), ir.PtrType(d))
+        state.emit(ir.Op(ADDPTR, (source.value, state.number(base)), results=(pointer,)))
     rank = len(shape.dims)
-    said = shape.layout if shape.layout != types.GlobalLayout.ND or state.chance(0.3) else None
-    value = Value(state.name("w"), types.TensorViewType(opened(state, shape.extents), d))
+    said = shape.layout if shape.layout != ir.GlobalLayout.ND or state.chance(0.3) else None
+    value = ir.Value(state.name("w"), ir.TensorViewType(opened(state, shape.extents), d))
     operands = (pointer, *numbers(state, shape.extents, known), *numbers(state, shape.strides, known))
     state.emit(
-        Op(
+        ir.Op(
             MAKE_TENSOR_VIEW,
             operands,
             results=(value,),
-            attributes=() if said is None else attrs(layout=said),
+            attributes=() if said is None else ir.attrs(layout=said),
             groups=(("ptr", 1), ("shape", rank), ("strides", rank)),
         )
     )

@@ -1,14 +1,10 @@
 """A machine that computes nothing: it follows a program with the constants of its text."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..ir.dtypes import DType
-from ..ir.program import Op, Value
-from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
+from .. import ir
 from .machine import After, Arm, Before, Body, RunBlock
 from .memrefs import memref_view
 from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef, View
@@ -27,7 +23,7 @@ class AbstractMachine:
     abstract: bool = True
     checks: bool = False
 
-    def unknown(self, dtype: DType | None = None) -> Scalar:
+    def unknown(self, dtype: ir.DType | None = None) -> Scalar:
         """A scalar, of some type where that is given, of which nothing more is known."""
         return Unknown()
 
@@ -48,24 +44,24 @@ class AbstractMachine:
         """What one of two regions hands on."""
         return first if first is second else self.opened(first)
 
-    def argument(self, argument: Value) -> Operand:
+    def argument(self, argument: ir.Value) -> Operand:
         """An argument of which nothing but its type is known."""
         t = argument.type
-        if isinstance(t, TileType):
+        if isinstance(t, ir.TileType):
             return TileRef(t, None, self.unknown(), self.unknown())
-        if isinstance(t, PtrType):
+        if isinstance(t, ir.PtrType):
             return Pointer(argument.name, t.dtype)
-        if isinstance(t, MemRefType) and None not in t.dims:
+        if isinstance(t, ir.MemRefType) and None not in t.dims:
             return memref_view(argument.name, t, ())
-        if isinstance(t, TensorViewType | PartitionViewType | MemRefType):
+        if isinstance(t, ir.TensorViewType | ir.PartitionViewType | ir.MemRefType):
             sizes = tuple(self.unknown() for _ in t.dims)
             return View(argument.name, t.dtype, 0, sizes, sizes)
-        return self.unknown(t.dtype if isinstance(t, ScalarType) else None)
+        return self.unknown(t.dtype if isinstance(t, ir.ScalarType) else None)
 
-    def begin(self, op: Op, scope: Scope) -> None:
+    def begin(self, op: ir.Op, scope: Scope) -> None:
         """Nothing to prepare."""
 
-    def region(self, op: Op, ref: TileRef) -> None:
+    def region(self, op: ir.Op, ref: TileRef) -> None:
         """Not checked: valid sizes may be unknown."""
 
     def execute(self, execution: Execution) -> dict[str, None]:
@@ -82,15 +78,15 @@ class AbstractMachine:
         """One block stands for all; its number is unknown."""
         run(self.unknown(), operands)
 
-    def alias(self, op: Op, ref: TileRef, type: TileType) -> Hashable:
+    def alias(self, op: ir.Op, ref: TileRef, type: ir.TileType) -> Hashable:
         """No storage: None."""
         return None
 
-    def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
+    def offset(self, op: ir.Op, ref: TileRef, type: ir.TileType, elements: Scalar) -> Hashable:
         """No storage: None."""
         return None
 
-    def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Hashable:
+    def window(self, op: ir.Op, ref: TileRef, type: ir.TileType, row: Scalar, col: Scalar) -> Hashable:
         """No storage: None."""
         return None
 
@@ -101,21 +97,27 @@ class AbstractMachine:
     def contents(self, ref: TileRef) -> None:
         """Nothing is computed: None."""
 
-    def receive(self, op: Op, name: str, type: TileType, contents: Any) -> Hashable:
+    def receive(self, op: ir.Op, name: str, type: ir.TileType, contents: Any) -> Hashable:
         """No storage: None."""
         return None
 
     def concatenate(self, parts: Sequence[Any], axis: int) -> None:
         """Nothing is computed: None."""
 
-    def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None:
+    def show(self, op: ir.Op, format: str, value: Scalar, dtype: ir.DType) -> None:
         """Nothing is printed."""
 
-    def trap(self, op: Op) -> None:
+    def trap(self, op: ir.Op) -> None:
         """Nothing ends: the path goes on."""
 
     def require(
-        self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+        self,
+        op: ir.Op,
+        rule: str,
+        allowed: str,
+        broken: Scalar,
+        found: str = "",
+        values: Sequence[Scalar] = (),
     ) -> None:
         """Not checked."""
 
@@ -123,7 +125,7 @@ class AbstractMachine:
         """The number of a Python integer, else None."""
         return int(value) if isinstance(value, int) else None
 
-    def unrolls(self, op: Op, trips: int) -> bool:
+    def unrolls(self, op: ir.Op, trips: int) -> bool:
         """Never: a loop's body is followed once."""
         return False
 
@@ -161,11 +163,11 @@ class AbstractMachine:
             after(passed)
         return passed
 
-    def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+    def scalar(self, name: str, args: Sequence[Scalar], source: ir.DType, result: ir.DType) -> Scalar:
         """An unknown scalar."""
         return self.unknown()
 
-    def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+    def elements(self, buffer: Buffer, dtype: ir.DType) -> int | None:
         """Not known: None."""
         return None
 
@@ -173,28 +175,28 @@ class AbstractMachine:
         """An unknown scalar."""
         return self.unknown()
 
-    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
+    def element(self, op: ir.Op, ref: TileRef, position: Scalar, dtype: ir.DType) -> Scalar:
         """An unknown scalar."""
         return self.unknown()
 
-    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+    def set_element(self, op: ir.Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
         """Nothing is written."""
 
-    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+    def load(self, op: ir.Op, pointer: Pointer, dtype: ir.DType) -> Scalar:
         """An unknown scalar."""
         return self.unknown()
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: ir.Op, pointer: Pointer, value: Scalar) -> None:
         """Nothing is written."""
 
-    def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
+    def allocate(self, op: ir.Op, type: ir.TileType, address: Scalar | None) -> Hashable:
         """No storage: None."""
         return None
 
-    def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
+    def fresh(self, op: ir.Op, result: ir.Value, type: ir.TileType) -> Hashable:
         """No storage: None."""
         return None
 
-    def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
+    def rebind(self, op: ir.Op, ref: TileRef, type: ir.TileType, address: Scalar) -> Hashable:
         """What :meth:`allocate` gives at the address."""
         return self.allocate(op, type, address)

@@ -1,10 +1,8 @@
 """Scalar arithmetic of the text: constants, and operations of the ``arith`` dialect."""
 
-from __future__ import annotations
-
 from ..analysis.constant_folding import operation, scalar_dtype, wrapped
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.program import Op
+from ..ir import Op
 from ..isa.structure import CAST
 from .interpreter import Interpreter, executes
 from .operands import Pointer, View

@@ -1,11 +1,9 @@
 """Functions of several blocks: branches, followed to where they meet again."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
-from ..ir.program import Op, Region
+from ..ir import Op, Region
 from ..isa.structure import BRANCH_IF, FUNCTION_END
 from .interpreter import Interpreter, Steps, complete, executes
 from .operands import Operand

@@ -1,16 +1,12 @@
 """Control flow: structured regions, sections, calls, and the scalars that steer them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
-from ..ir.dtypes import I1, INDEX, DType
-from ..ir.program import Function, Op, Region, Symbol
+from ..ir import I1, INDEX, DType, Function, Op, Region, Symbol
 from ..isa.structure import FUSION
-from .abstract import AbstractMachine
-from .cores import kind_of, meet_inside, section_kind
+from . import abstract, cores
 from .interpreter import Interpreter, Steps, complete, executes
 from .machine import After, Arm, Before, Machine
 from .operands import Operand, Scalar
@@ -31,7 +27,7 @@ def _for(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
 
     def steps(trip: Scalar, operands: tuple[Operand, ...]) -> Steps[tuple[Operand, ...]]:
         counter = _counter(interpreter, lower, step, trip)
-        if isinstance(interpreter.machine, AbstractMachine):
+        if isinstance(interpreter.machine, abstract.AbstractMachine):
             counter = interpreter.machine.below(counter, upper)
         return interpreter.block(region, _inner(scope, region, (counter, *operands)))
 
@@ -74,7 +70,7 @@ def _meets(interpreter: Interpreter, op: Op) -> bool:
     """Whether cores meet inside an operation, so that they have to enter it together."""
     if len(interpreter.shared.cores) == 1 or interpreter.machine.abstract:
         return False
-    return meet_inside(interpreter.program, op)
+    return cores.meet_inside(interpreter.program, op)
 
 
 def _trips(interpreter: Interpreter, op: Op, lower: Scalar, upper: Scalar, step: Scalar) -> Scalar:
@@ -272,14 +268,14 @@ def _call(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
 
 def _elsewhere(interpreter: Interpreter, function: Function) -> bool:
     """Whether a function is not executed by the interpreter's core."""
-    kind = kind_of(function)
+    kind = cores.kind_of(function)
     return kind is not None and interpreter.core.kind not in (None, kind)
 
 
 @executes("section.cube", "section.vector")
 def _section(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     """A single core runs the sections of both kinds; the reader keeps their names apart."""
-    if interpreter.core.kind in (None, section_kind(op)):
+    if interpreter.core.kind in (None, cores.section_kind(op)):
         for region in op.regions:
             yield from interpreter.block(region, scope)
 

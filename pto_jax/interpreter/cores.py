@@ -4,16 +4,13 @@ A block has one core, unless its parts have to meet in pipes, flags or by subblo
 cube core and one or two vector cores.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..analysis.provenance import called
-from ..ir.enums import KernelKind
-from ..ir.program import Function, Op, Program
+from ..ir import Function, KernelKind, Op, Program
 from ..isa.effects import traits_of
 from .operands import Scalar
 

@@ -4,18 +4,13 @@ A slot that is a tile is the logical contents of that tile: which memory the FIF
 values. A slot that is a view is the memory itself, so that its producer waits until it is free.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.dtypes import INDEX
-from ..ir.modes import AccPushEpilogue
-from ..ir.program import Op, Value
-from ..ir.types import TileType, Type, UnknownType
+from ..ir import INDEX, AccPushEpilogue, Op, TileType, Type, UnknownType, Value
 from ..isa.rules.pipe_ends import default_slots
 from .cores import Block, Core, Kind
 from .interpreter import Interpreter, Steps, Waiting

@@ -1,11 +1,9 @@
 """Flags between the cores of a block: how often each was set, and not waited for yet."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.program import Op
+from ..ir import Op
 from .cores import Core
 from .interpreter import Interpreter, Steps, Waiting
 from .scope import Scope

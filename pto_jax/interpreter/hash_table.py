@@ -1,11 +1,8 @@
 """Looking keys up in a hash table in global memory, element by element."""
 
-from __future__ import annotations
-
 from functools import partial, reduce
 
-from ..ir.dtypes import I1, I32, INDEX, DType
-from ..ir.program import Op
+from ..ir import I1, I32, INDEX, DType, Op
 from .interpreter import Interpreter, executes
 from .machine import Body, Machine
 from .operands import Operand, Pointer, Scalar, View

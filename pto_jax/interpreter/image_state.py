@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..ir.convolution import Geometry, Registers, read_config, registers
-from ..ir.modes import FmatrixMode
-from ..ir.types import OpaqueType, TileType, Type
+from ..ir import FmatrixMode, Geometry, OpaqueType, Registers, TileType, Type, read_config, registers
 
 _AUTOMATIC = (FmatrixMode.FMATRIX_A_AUTO, FmatrixMode.FMATRIX_B_AUTO)
 

@@ -9,27 +9,20 @@ Scalars are Python numbers while they are known and the machine's own scalars af
 addresses fold to constants wherever the text allows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
-from .. import isa
+from .. import ir, isa
 from ..analysis.entries import fragment_outputs
 from ..analysis.resolve import resolve
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.dtypes import I1, INDEX, DType
-from ..ir.modes import FmatrixMode
-from ..ir.program import AttrValue, Function, Op, Program, Region, Value
-from ..ir.types import TileType, UnknownType, VectorType
 from ..isa import effects, matrix
 from ..isa.layout_img2col import IMG2COL_STATE
-from . import cores, image_state, memory_indexed
+from . import cores, image_state, memory_indexed, windows
 from .machine import Machine
 from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
 from .scope import UNSETTLED, Frame, Scope
-from .windows import flat, require_inside, scalar, window
 
 T = TypeVar("T")
 
@@ -38,14 +31,14 @@ T = TypeVar("T")
 class Waiting:
     """Why a core cannot go on: the operation, and what it waits for."""
 
-    op: Op
+    op: ir.Op
     what: str
 
 
 #: The steps of an execution that can be interrupted: it yields where it waits for another core.
 Steps: TypeAlias = Generator[Waiting, None, T]
 #: Executes one operation, in steps where it has regions or waits.
-Handler: TypeAlias = Callable[["Interpreter", Op, Scope], "Steps[None] | None"]
+Handler: TypeAlias = Callable[["Interpreter", ir.Op, Scope], "Steps[None] | None"]
 HANDLERS: dict[str, Handler] = {}
 
 
@@ -77,7 +70,7 @@ def needs_rule(instruction: isa.Instruction) -> bool:
 class Interpreter:
     """Runs functions of a program on one core of a machine."""
 
-    def __init__(self, program: Program, machine: Machine, core: cores.Core, shared: cores.Block) -> None:
+    def __init__(self, program: ir.Program, machine: Machine, core: cores.Core, shared: cores.Block) -> None:
         self.program = program
         self.reading = resolve(program)
         self.machine = machine
@@ -89,7 +82,7 @@ class Interpreter:
         self.modes: dict[str, Any] = {matrix.ROUNDING_STATE: None, IMG2COL_STATE: image_state.ImageState()}
 
     def run(
-        self, function: Function, arguments: Sequence[Operand], scope: Scope | None = None
+        self, function: ir.Function, arguments: Sequence[Operand], scope: Scope | None = None
     ) -> tuple[Operand, ...]:
         """Execute a function; returns what its ``return`` gives, or a fragment's results.
 
@@ -98,17 +91,17 @@ class Interpreter:
         return complete(self.function(function, arguments, scope or Scope()))
 
     def function(
-        self, function: Function, arguments: Sequence[Operand], scope: Scope
+        self, function: ir.Function, arguments: Sequence[Operand], scope: Scope
     ) -> Steps[tuple[Operand, ...]]:
         """The steps of a function."""
         for value, operand in zip(function.args, arguments, strict=True):
             scope.bind(value, operand)
         returned = yield from self.block(function.body, scope)
         if self.program.fragment:
-            return tuple(scope[Value(n, UnknownType())] for n in fragment_outputs(self.program))
+            return tuple(scope[ir.Value(n, ir.UnknownType())] for n in fragment_outputs(self.program))
         return returned
 
-    def block(self, region: Region, scope: Scope) -> Steps[tuple[Operand, ...]]:
+    def block(self, region: ir.Region, scope: Scope) -> Steps[tuple[Operand, ...]]:
         """Execute a region's operations; returns the operands of its terminator."""
         for op in region.ops:
             traits = effects.traits_of(op)
@@ -119,7 +112,7 @@ class Interpreter:
                 return self.returned
         return ()
 
-    def step(self, op: Op, scope: Scope) -> Steps[None]:
+    def step(self, op: ir.Op, scope: Scope) -> Steps[None]:
         """Execute one operation; NotExecutableError where nothing executes it."""
         self.machine.begin(op, scope)
         handler = HANDLERS.get(op.name) or HANDLERS.get(op.name.partition(".")[0])
@@ -138,7 +131,7 @@ class Interpreter:
         except NotExecutableError as error:  # from a rule, which does not know where it stands
             raise NotExecutableError(replace(d, span=d.span or op.span) for d in error.diagnostics) from None
 
-    def instruction(self, bound: isa.Bound, op: Op, scope: Scope) -> None:
+    def instruction(self, bound: isa.Bound, op: ir.Op, scope: Scope) -> None:
         """Execute an instruction on the machine and bind what it gives."""
         operands: dict[str, Operand] = {}
         destinations = {o.name for o in bound.instruction.destinations}
@@ -185,9 +178,9 @@ class Interpreter:
             execution = replace(execution, operands=seen)
         return self.machine.execute(execution)
 
-    def _flat(self, op: Op, operand: Operand) -> Operand:
+    def _flat(self, op: ir.Op, operand: Operand) -> Operand:
         """A window as the tile that its positions are counted in."""
-        return flat(self.machine, op, operand) if getattr(operand, "pitched", False) else operand
+        return windows.flat(self.machine, op, operand) if getattr(operand, "pitched", False) else operand
 
     def _require_windows(self, execution: Execution) -> None:
         """Follow the rules on tiles that are windows of others."""
@@ -197,10 +190,10 @@ class Interpreter:
                 continue
             part, whole = execution.tile(small), execution.tile(large)
             offsets, sizes = [operands[n] for n in starts], (part.v_row, part.v_col)
-            require_inside(self.machine, execution.op, large, offsets, sizes, whole.type.shape)
+            windows.require_inside(self.machine, execution.op, large, offsets, sizes, whole.type.shape)
 
     def resolved(
-        self, op: Op, scope: Scope, operand: Operand, run: Callable[[Operand], tuple[Operand, ...]]
+        self, op: ir.Op, scope: Scope, operand: Operand, run: Callable[[Operand], tuple[Operand, ...]]
     ) -> tuple[Operand, ...]:
         """What an operation gives for a handle, view or pointer, whichever storage it stands for."""
         choice = chosen(operand)
@@ -211,18 +204,18 @@ class Interpreter:
         def first_of(at: int) -> tuple[Operand, ...]:
             if at == len(options) - 1:
                 return run(with_storage(operand, options[at]))
-            hit = self.scalar("arith.cmpi.eq", (choice.index, at), INDEX, I1)
+            hit = self.scalar("arith.cmpi.eq", (choice.index, at), ir.INDEX, ir.I1)
             arms = (lambda: run(with_storage(operand, options[at])), lambda: first_of(at + 1))
             known = self.machine.known(hit)
             return arms[0 if known else 1]() if known is not None else self.machine.branch(frame, hit, arms)
 
         return first_of(0)
 
-    def _attrs(self, op: Op, bound: isa.Bound) -> Mapping[str, AttrValue]:
+    def _attrs(self, op: ir.Op, bound: isa.Bound) -> Mapping[str, ir.AttrValue]:
         """The attributes of an instruction, and what modes set earlier add to them."""
         if bound.instruction.traits.has("read", "mode") and bound.instruction.traits.has("write", "mode"):
             mode = bound.attrs["mode"]
-            assert isinstance(mode, FmatrixMode)
+            assert isinstance(mode, ir.FmatrixMode)
             image, state = self.mode(op, IMG2COL_STATE).registers(mode, bound.values["src"].type)
             self.modes[IMG2COL_STATE] = image
             return {**bound.attrs, IMG2COL_STATE: state}
@@ -231,11 +224,11 @@ class Interpreter:
             return bound.attrs
         return {**bound.attrs, matrix.ROUNDING_STATE: rounding}
 
-    def frame(self, op: Op, scope: Scope) -> Frame:
+    def frame(self, op: ir.Op, scope: Scope) -> Frame:
         """What the regions of an operation may change."""
         return Frame(op, self.modes, scope, self.reading)
 
-    def mode(self, op: Op, name: str) -> Any:
+    def mode(self, op: ir.Op, name: str) -> Any:
         """What configuration instructions have set; it must be known here."""
         if self.modes[name] is UNSETTLED:
             message = (
@@ -245,13 +238,13 @@ class Interpreter:
             raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="mode"))
         return self.modes[name]
 
-    def fresh(self, op: Op, result: Value, operands: Mapping[str, Operand]) -> TileRef:
+    def fresh(self, op: ir.Op, result: ir.Value, operands: Mapping[str, Operand]) -> TileRef:
         """A new tile for a result that no allocation names.
 
         The operands give valid sizes that its type leaves open, as far as it has rows and columns for them.
         """
         t = result.type
-        assert isinstance(t, TileType), f"untyped result {result}"
+        assert isinstance(t, ir.TileType), f"untyped result {result}"
         source = next((o for o in operands.values() if isinstance(o, TileRef)), None)
         # A product has the rows of its left tile and the columns of its right one.
         above, beside = operands.get("a", source), operands.get("b", source)
@@ -264,11 +257,11 @@ class Interpreter:
 
     def _within(self, size: Scalar, extent: int, own: int) -> Scalar:
         """A valid size of a tile that has ``extent`` rows or columns, for one that has ``own``."""
-        return size if extent <= own else self.scalar("arith.minsi", (size, own), INDEX, INDEX)
+        return size if extent <= own else self.scalar("arith.minsi", (size, own), ir.INDEX, ir.INDEX)
 
-    def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+    def scalar(self, name: str, args: Sequence[Scalar], source: ir.DType, result: ir.DType) -> Scalar:
         """An ``arith`` operation, folded when every operand is a Python integer."""
-        return scalar(self.machine, name, args, source, result)
+        return windows.scalar(self.machine, name, args, source, result)
 
     def index(self, name: str, a: Scalar, b: Scalar) -> Scalar:
         """Index arithmetic that keeps constants constant."""
@@ -279,7 +272,7 @@ class Interpreter:
             return b
         if _is(b, neutral):
             return a
-        return self.scalar(name, (a, b), INDEX, INDEX)
+        return self.scalar(name, (a, b), ir.INDEX, ir.INDEX)
 
     def select(self, index: Scalar, choices: Sequence[Scalar]) -> Scalar:
         """``choices[index]`` for an index that may only be known at run time."""
@@ -287,8 +280,8 @@ class Interpreter:
             return choices[index]
         chosen = choices[0]
         for i, choice in enumerate(choices[1:], 1):
-            hit = self.scalar("arith.cmpi.eq", (index, i), INDEX, I1)
-            chosen = self.scalar("arith.select", (hit, choice, chosen), INDEX, INDEX)
+            hit = self.scalar("arith.cmpi.eq", (index, i), ir.INDEX, ir.I1)
+            chosen = self.scalar("arith.select", (hit, choice, chosen), ir.INDEX, ir.INDEX)
         return chosen
 
 
@@ -303,18 +296,18 @@ def complete(steps: Steps[T]) -> T:
     raise NotExecutableError(Diagnostic("error", message, waiting.op.span, waiting.op.name, rule="waits"))
 
 
-def _vectors(bound: isa.Bound) -> dict[str, VectorType]:
+def _vectors(bound: isa.Bound) -> dict[str, ir.VectorType]:
     """The destinations of an operation that are small vectors outside tile memory."""
     named = {
         o.name: bound.values[o.name].type for o in bound.instruction.destinations if o.name in bound.values
     }
-    return {name: t for name, t in named.items() if isinstance(t, VectorType)}
+    return {name: t for name, t in named.items() if isinstance(t, ir.VectorType)}
 
 
 def _indexed(
     interpreter: Interpreter,
-    op: Op,
-    name: Value,
+    op: ir.Op,
+    name: ir.Value,
     operand: Operand,
     operands: Mapping[str, Operand],
     scope: Scope,
@@ -328,10 +321,10 @@ def _indexed(
     if tiles:
         rows, cols = tiles[0].v_row, tiles[0].v_col
     else:
-        assert isinstance(destination, TileType)
+        assert isinstance(destination, ir.TileType)
         rows, cols = destination.valid
     lead = len(operand.shape) - 2
-    return window(
+    return windows.window(
         interpreter.machine, op, name.name, operand, [0] * lead + offsets, [1] * lead + [rows, cols]
     )
 

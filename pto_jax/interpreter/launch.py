@@ -3,13 +3,10 @@
 How cores take turns stands in :mod:`.together`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.program import Function, Program
-from ..ir.types import TileType
+from ..ir import Function, Program, TileType
 from .cores import Block, cores_of, kind_of
 from .interpreter import Interpreter
 from .machine import Machine

@@ -1,11 +1,7 @@
 """Arrays and structures of scalars: kept in storage of their own, as tiles without a place are."""
 
-from __future__ import annotations
-
 from ..analysis.constant_folding import scalar_dtype
-from ..ir.dtypes import I64, U8, DType, dtype
-from ..ir.program import Op
-from ..ir.types import LocalArrayType, StructType, TileType
+from ..ir import I64, U8, DType, LocalArrayType, Op, StructType, TileType, dtype
 from .interpreter import Interpreter, executes
 from .operands import Scalar, TileRef
 from .scope import Scope

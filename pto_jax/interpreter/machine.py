@@ -1,13 +1,9 @@
 """What the interpreter needs of whatever computes: storage, arithmetic, and control flow it cannot decide."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from ..ir.dtypes import DType
-from ..ir.program import Op, Value
-from ..ir.types import TileType
+from ..ir import DType, Op, TileType, Value
 from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef
 from .scope import Frame, Scope
 

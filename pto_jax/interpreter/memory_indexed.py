@@ -1,14 +1,11 @@
 """Views that an instruction loads itself before it computes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import prod
 
 from .. import isa
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.program import Op, Value
-from ..ir.types import PartitionViewType, TileType
+from ..ir import Op, PartitionViewType, TileType, Value
 from .machine import Machine
 from .operands import Execution, TileRef, View
 

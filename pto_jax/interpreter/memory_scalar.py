@@ -1,11 +1,9 @@
 """Instructions that make scalars of memory, and memory of scalars."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..analysis.constant_folding import scalar_dtype
-from ..ir.program import Op
+from ..ir import Op
 from .interpreter import Interpreter, executes
 from .operands import Operand, Pointer, Scalar, TileRef
 from .scope import Scope

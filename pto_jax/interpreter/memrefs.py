@@ -1,19 +1,14 @@
 """Memrefs: local ones stand for tiles, those of global memory for views."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..analysis.entries import strides_of
 from ..errors import ArgumentError, Diagnostic, NotExecutableError
-from ..ir.program import Op
-from ..ir.types import GlobalLayout, MemRefType
+from ..ir import GlobalLayout, MemRefType, Op
+from . import reinterpret, views, windows
 from .interpreter import Interpreter, executes
 from .operands import TileRef, View, region_of
-from .reinterpret import tile_type
 from .scope import Scope
-from .views import bind_window
-from .windows import advanced
 
 
 def memref_view(name: str, t: MemRefType, extents: Sequence[int]) -> View:
@@ -27,7 +22,7 @@ def memref_view(name: str, t: MemRefType, extents: Sequence[int]) -> View:
 
 @executes("memref.alloc")
 def _alloc(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    t = tile_type(op, op.results[0])
+    t = reinterpret.tile_type(op, op.results[0])
     scope.bind(op.results[0], TileRef(t, interpreter.machine.allocate(op, t, None), *region_of(t)))
 
 
@@ -42,7 +37,7 @@ def _reinterpret(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     if isinstance(source, TileRef):
         message = "found a local memref; allowed: a memref of global memory"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
-    moved = advanced(interpreter.machine, source.offset, scope[op.group("offsets")[0]])
+    moved = windows.advanced(interpreter.machine, source.offset, scope[op.group("offsets")[0]])
     layout = op.attrs.get("layout")
     view = View(
         source.buffer,
@@ -57,4 +52,4 @@ def _reinterpret(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
 @executes("global_subview")
 def _subview(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    bind_window(interpreter, op, scope)
+    views.bind_window(interpreter, op, scope)

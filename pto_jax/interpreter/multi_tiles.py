@@ -1,10 +1,6 @@
 """Tiles in several buffers: one run of bytes, of which a slot is a part."""
 
-from __future__ import annotations
-
-from ..ir.dtypes import I1, INDEX
-from ..ir.program import Op
-from ..ir.types import MultiTileType, TileType
+from ..ir import I1, INDEX, MultiTileType, Op, TileType
 from ..isa.multi_tiles import slot_bytes
 from .interpreter import Interpreter, executes
 from .operands import TileRef, region_of

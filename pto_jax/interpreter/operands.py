@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from .. import isa
-from ..ir.dtypes import DType
-from ..ir.program import AttrValue, Op
-from ..ir.types import GlobalLayout, TileType, VectorType
+from ..ir import AttrValue, DType, GlobalLayout, Op, TileType, VectorType
 
 #: A Python number, or whatever the machine computes scalars with.
 Scalar: TypeAlias = Any

@@ -1,10 +1,7 @@
 """Pipes by handle, and handles without storage."""
 
-from __future__ import annotations
-
 from ..analysis.pipes import Key
-from ..ir.program import Op
-from ..ir.types import TileType
+from ..ir import Op, TileType
 from . import fifo
 from .fifo import Ring
 from .interpreter import Interpreter, Steps, executes

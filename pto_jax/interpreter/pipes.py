@@ -4,16 +4,11 @@ With ``split`` 1 or 2 each vector core has one half of the rows or columns, with
 3 and 4 are 1 and 2 for an odd number of valid rows or columns.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .. import isa
 from ..analysis.pipes import End, ends, popped
-from ..ir.dtypes import F32, I32, I64
-from ..ir.modes import PushRelu
-from ..ir.program import Op, Value, attrs
-from ..ir.types import ReluPreMode, ScalarType, TileType
+from ..ir import F32, I32, I64, Op, PushRelu, ReluPreMode, ScalarType, TileType, Value, attrs
 from ..isa.rules.quantisation import SIGNED_BIT
 from . import fifo
 from .fifo import Ring

@@ -4,19 +4,14 @@ Every buffer of global memory has an address, so that a pointer that becomes a n
 the same one on every machine. A pointer into a tile is a handle of one row over its bytes.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.dtypes import I1, I64, INDEX, DType
-from ..ir.program import Op
-from ..ir.types import AddressSpace, PtrType, TileType
+from ..ir import I1, I64, INDEX, AddressSpace, DType, Op, PtrType, TileType
+from . import reinterpret, windows
 from .interpreter import Interpreter, executes
 from .operands import NOWHERE, Choice, Operand, Pointer, Scalar, TileRef, chosen, region_of
-from .reinterpret import of_each, tile_type
 from .scope import Scope
-from .windows import advanced, either
 
 #: Bytes from the beginning of one buffer to that of the next, as a power of two.
 SPAN = 40
@@ -65,7 +60,7 @@ def _pointer_cast(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     addresses = [scope[v] for v in op.group("addrs")]
     if len(addresses) > 1:
         raise _refused(op, f"{len(addresses)} buffers used in turn; allowed: one address")
-    t = tile_type(op, op.results[0])
+    t = reinterpret.tile_type(op, op.results[0])
     sizes = [scope[op.group(n)[0]] if op.group(n) else None for n in ("valid_row", "valid_col")]
     if None not in sizes:
         t = t.with_valid(None, None)
@@ -80,7 +75,7 @@ def address_of(interpreter: Interpreter, pointer: Pointer) -> Scalar:
     options = (pointer.buffer,) if choice is None else choice.options
     bases = [(memory.index(str(name)) + 1) << SPAN for name in options]
     base = bases[0] if choice is None else interpreter.select(choice.index, bases)
-    return advanced(interpreter.machine, base, pointer.offset, pointer.dtype.storage_bits // 8)
+    return windows.advanced(interpreter.machine, base, pointer.offset, pointer.dtype.storage_bits // 8)
 
 
 def pointer_at(interpreter: Interpreter, op: Op, address: Scalar, dtype: DType) -> Pointer:
@@ -97,7 +92,7 @@ def pointer_at(interpreter: Interpreter, op: Op, address: Scalar, dtype: DType) 
     at = of("andi", address, (1 << SPAN) - 1)
     number = of("subi", of("divsi", of("subi", address, at), 1 << SPAN), 1)
     ends = (of("cmpi.slt", number, 0, result=I1), of("cmpi.sge", number, len(memory), result=I1))
-    outside = either(machine, *ends)
+    outside = windows.either(machine, *ends)
     machine.require(op, "address", "an address of a buffer", outside, "address {}", (address,))
     known = machine.known(number)
     if known is not None:
@@ -119,7 +114,7 @@ def _retyped(interpreter: Interpreter, op: Op, pointer: Pointer, dtype: DType) -
 def _counted(interpreter: Interpreter, op: Op, offset: Scalar, old: int, new: int) -> Scalar:
     """An offset in units of ``old`` in units of ``new``, of which it has to be a whole number."""
     if old % new == 0:
-        return advanced(interpreter.machine, 0, offset, old // new)
+        return windows.advanced(interpreter.machine, 0, offset, old // new)
     size = new // old
     rest = interpreter.scalar("arith.remsi", (offset, size), INDEX, INDEX)
     broken = interpreter.scalar("arith.cmpi.ne", (rest, 0), INDEX, I1)
@@ -132,7 +127,7 @@ def _counted(interpreter: Interpreter, op: Op, offset: Scalar, old: int, new: in
 def _elements(interpreter: Interpreter, op: Op, ref: TileRef, dtype: DType) -> TileRef:
     """A tile's bytes as one row of elements."""
     t = TileType(dtype, 1, ref.type.bytes * 8 // dtype.storage_bits, loc=ref.type.loc)
-    storage = of_each(ref, lambda option: interpreter.machine.alias(op, option, t))
+    storage = reinterpret.of_each(ref, lambda option: interpreter.machine.alias(op, option, t))
     return replace(ref, type=t, storage=storage, v_row=1, v_col=t.cols, pitched=False)
 
 

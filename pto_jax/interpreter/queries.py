@@ -1,11 +1,9 @@
 """Numbers of blocks and cores, printing, and the end of a program."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..analysis.constant_folding import scalar_dtype
-from ..ir.program import Op
+from ..ir import Op
 from .interpreter import Interpreter, executes
 from .scope import Scope
 

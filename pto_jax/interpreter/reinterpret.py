@@ -1,16 +1,11 @@
 """Handles over storage that another handle has: aliases and windows of tiles."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.dtypes import INDEX
-from ..ir.enums import BLayout, SLayout
-from ..ir.program import Op, Value
-from ..ir.types import MemRefType, TileType
+from ..ir import INDEX, BLayout, MemRefType, Op, SLayout, TileType, Value
 from ..isa.rules.tile_legality import tile_of_memref
 from .interpreter import Interpreter, executes
 from .operands import Choice, Operand, Scalar, TileRef, region_of, with_storage

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..analysis.resolve import ResolvedProgram
-from ..ir.program import Op, Value
+from ..ir import Op, Value
 from .operands import Operand
 
 #: A mode that different paths have left differently.

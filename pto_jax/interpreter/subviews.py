@@ -1,13 +1,9 @@
 """Windows of tiles that have a valid region of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..ir.dtypes import I1, INDEX
-from ..ir.program import Op
-from ..ir.types import TileType
+from ..ir import I1, INDEX, Op, TileType
 from .interpreter import Interpreter, executes
 from .operands import Operand, Scalar, TileRef, region_of
 from .reinterpret import bind_handle, of_each, tile_type

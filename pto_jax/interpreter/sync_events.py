@@ -1,11 +1,7 @@
 """Arrays of events, and asynchronous prefetches."""
 
-from __future__ import annotations
-
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.dtypes import I1, INDEX
-from ..ir.program import Op
-from ..ir.types import OpaqueType
+from ..ir import I1, INDEX, Op, OpaqueType
 from .interpreter import Interpreter, executes
 from .scope import Scope
 

@@ -1,11 +1,8 @@
 """Registers of image-to-column, addresses of scales, and configuration that no instruction reads."""
 
-from __future__ import annotations
-
 from typing import Literal
 
-from ..ir.modes import FmatrixMode
-from ..ir.program import Op
+from ..ir import FmatrixMode, Op
 from ..isa.layout_img2col import IMG2COL_STATE
 from .fifo import scale_of
 from .interpreter import Interpreter, executes

@@ -1,10 +1,7 @@
 """Order of memory, and flags between the cores of a block and of all blocks."""
 
-from __future__ import annotations
-
-from ..ir.program import Op, Program
-from .cores import Core
-from .flags import flag_number, set_flags, wait_for_flags
+from ..ir import Op, Program
+from . import cores, flags
 from .interpreter import Interpreter, Steps, executes
 from .scope import Scope
 
@@ -20,19 +17,19 @@ def _ordered(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
 @executes("set_intra_block")
 def _set(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    number = flag_number(interpreter, op, scope)
+    number = flags.flag_number(interpreter, op, scope)
     if number is not None:
-        set_flags(interpreter, number % _SECOND, _partners(interpreter, number))
+        flags.set_flags(interpreter, number % _SECOND, _partners(interpreter, number))
 
 
 @executes("wait_intra_block")
 def _wait(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
-    number = flag_number(interpreter, op, scope)
+    number = flags.flag_number(interpreter, op, scope)
     if number is not None:
-        yield from wait_for_flags(interpreter, op, number % _SECOND, _partners(interpreter, number))
+        yield from flags.wait_for_flags(interpreter, op, number % _SECOND, _partners(interpreter, number))
 
 
-def _partners(interpreter: Interpreter, number: int) -> list[Core]:
+def _partners(interpreter: Interpreter, number: int) -> list[cores.Core]:
     """The cores at the other end of a flag: of the cube core one vector core where numbers say which."""
     shared, cube = interpreter.shared, interpreter.core.kind == "cube"
     others = [c for c in shared.cores if (c.kind == "cube") != cube]

@@ -1,8 +1,6 @@
 """Rounding modes of the matrix unit."""
 
-from __future__ import annotations
-
-from ..ir.program import Op
+from ..ir import Op
 from ..isa.matrix import ROUNDING_STATE
 from .interpreter import Interpreter, executes
 from .scope import Scope

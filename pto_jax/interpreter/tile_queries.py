@@ -1,9 +1,6 @@
 """The valid sizes of tiles as numbers, and addresses as integers."""
 
-from __future__ import annotations
-
-from ..ir.program import Op
-from ..ir.types import PtrType
+from ..ir import Op, PtrType
 from .interpreter import Interpreter, executes
 from .pointers import address_of, pointer_at
 from .scope import Scope

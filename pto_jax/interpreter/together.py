@@ -6,8 +6,6 @@ both parts of a kernel that hand tiles to each other have as many trips, and the
 What is in the pipes is a value that such a region hands on: it leaves as many tiles there as it found.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,9 +13,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Literal, cast
 
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
-from ..ir.dtypes import I1, INDEX, dtype
-from ..ir.program import Op, Value
-from ..ir.types import ScalarType, TileType
+from ..ir import I1, INDEX, Op, ScalarType, TileType, Value, dtype
 from .cores import Block, Core
 from .interpreter import Steps, Waiting
 from .machine import Machine

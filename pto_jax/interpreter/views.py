@@ -1,12 +1,9 @@
 """Allocations, views of global memory and their windows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir.program import Op
-from ..ir.types import GlobalLayout, TileType
+from ..ir import GlobalLayout, Op, TileType
 from .interpreter import Interpreter, executes
 from .operands import Pointer, TileRef, View, region_of
 from .scope import Scope

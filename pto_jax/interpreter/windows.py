@@ -1,15 +1,10 @@
 """Where windows of views and tiles begin, and whether they lie inside what they are windows of."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ..analysis.constant_folding import fold
-from ..ir.dtypes import I1, INDEX, DType
-from ..ir.enums import BLayout, Compact
-from ..ir.program import Op
-from ..ir.types import TileType
+from ..ir import I1, INDEX, BLayout, Compact, DType, Op, TileType
 from .machine import Machine
 from .operands import NOWHERE, Scalar, TileRef, View
 
@@ -162,7 +157,7 @@ def elements_before(machine: Machine, t: TileType, row: Scalar, col: Scalar) -> 
 def pitches(t: TileType) -> tuple[int, int]:
     """How many elements lie between two rows, and two columns, of a tile's storage; in boxes on average.
 
-    >>> from ..ir.dtypes import F32
+    >>> from ..ir import F32
     >>> pitches(TileType(F32, 16, 64))
     (64, 1)
     """

@@ -5,8 +5,6 @@ elements are ordered (plain row-major over ``shape``) and what image-to-column i
 convolution.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import prod
@@ -39,7 +37,7 @@ _LARGEST = (1 << 16) - 1
 def block_channels(d: DType) -> int:
     """Channels of one 32-byte block (C0).
 
-    >>> from pto_jax.ir.dtypes import F16, F4E2M1
+    >>> from pto_jax.ir import F16, F4E2M1
     >>> block_channels(F16), block_channels(F4E2M1)
     (16, 64)
     """

@@ -4,8 +4,6 @@ The canonical names are the ones of the golden vectors (``f8e4m3``, ``f4e2m1x2``
 spelling found in programs and documentation is an alias (:func:`dtype` resolves it).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 

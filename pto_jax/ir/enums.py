@@ -4,8 +4,6 @@ Numeric values are those of the C++ headers; the ones the text form numbers diff
 pipes) have their own classes.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

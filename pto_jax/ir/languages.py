@@ -1,7 +1,5 @@
 """Versions of the text language, called by the month of the assembler that defines them."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias, get_args
 
 Language: TypeAlias = Literal["2026-04", "2026-08"]
@@ -10,7 +8,7 @@ LANGUAGES: tuple[Language, ...] = get_args(Language)
 #: The version of a text that does not say which it is in.
 PRESENT: Language = LANGUAGES[-1]
 #: The attribute of a module that says which version its text is in.
-KEY = "pto.language"
+LANGUAGE_KEY = "pto.language"
 
 
 def language(name: object) -> Language | None:

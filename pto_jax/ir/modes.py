@@ -1,7 +1,5 @@
 """Enumerations of configuration, pipes and communication; the values are those of the C++ headers."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import NamedTuple
 

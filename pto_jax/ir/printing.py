@@ -1,7 +1,6 @@
-"""How programs are printed, as far as they know: the package registers what does it."""
+"""How programs are printed, as far as they know: the reader and printer of text registers itself."""
 
-from __future__ import annotations
-
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,4 +14,7 @@ def register(printer: Callable[[Any], str]) -> None:
 
 def text_of(program: Any) -> str:
     """The text of a program."""
-    return _PRINTER[0](program) if _PRINTER else repr(program)
+    if not _PRINTER:
+        # Where programs come out of a pickle nothing has loaded the printer; the builder of programs does.
+        getattr(sys.modules[__name__.partition(".")[0]], "builder")  # noqa: B009
+    return _PRINTER[0](program)

@@ -1,7 +1,4 @@
-"""Types of PTO values: tiles, global-memory pointers and views, scalars.
-
-The enumerations of :mod:`.enums` are names of this module too.
-"""
+"""Types of PTO values: tiles, global-memory pointers and views, scalars."""
 
 from __future__ import annotations
 
@@ -13,43 +10,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from ..errors import ArgumentError
 from .convolution import Conv
 from .dtypes import DType, ElementType, dtype as find_element
-from .enums import (
-    AccPhase as AccPhase,
-    AccToVecMode as AccToVecMode,
-    AddressSpace as AddressSpace,
-    AtomicType as AtomicType,
-    BLayout as BLayout,
-    CmpMode as CmpMode,
-    Coalesce as Coalesce,
-    Compact as Compact,
-    GatherAxis as GatherAxis,
-    GatherOob as GatherOob,
-    GlobalLayout as GlobalLayout,
-    HistByte as HistByte,
-    KernelKind as KernelKind,
-    Loc as Loc,
-    MaskPattern as MaskPattern,
-    MxGroupAxis as MxGroupAxis,
-    MxQuantAlg as MxQuantAlg,
-    Pad as Pad,
-    Pipe as Pipe,
-    PipeEventType as PipeEventType,
-    Precision as Precision,
-    PrintFormat as PrintFormat,
-    QuantScaleAlg as QuantScaleAlg,
-    QuantType as QuantType,
-    ReluPreMode as ReluPreMode,
-    RoundMode as RoundMode,
-    SaturationMode as SaturationMode,
-    ScatterAtomicOp as ScatterAtomicOp,
-    ScatterAxis as ScatterAxis,
-    ScatterConflict as ScatterConflict,
-    ScatterOob as ScatterOob,
-    SLayout as SLayout,
-    StPhase as StPhase,
-    VecStoreMode as VecStoreMode,
-)
-from .local_types import LocalArrayType as LocalArrayType, StructType as StructType
+from .enums import AddressSpace, BLayout, Compact, Loc, Pad, SLayout
+from .local_types import LocalArrayType, StructType
 
 LayoutName = Literal["ND", "DN", "NZ", "ZN", "ZZ", "NN"]
 _LAYOUT_NAMES: dict[tuple[BLayout, SLayout], LayoutName] = {
@@ -209,7 +171,7 @@ class TileType:
     def stored_box(self) -> tuple[int, int]:
         """The box by which elements are stored: boxes in rows of a tile that is smaller are as small.
 
-        >>> from pto_jax.ir.dtypes import U8
+        >>> from pto_jax.ir import U8
         >>> TileType(U8, 32, 4, slayout=SLayout.ROW_MAJOR).stored_box
         (16, 4)
         """
@@ -248,7 +210,7 @@ class TileType:
 def conv_tile(d: DType, conv: Conv, loc: Loc = Loc.MAT) -> TileType:
     """A convolution tile.
 
-    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir import F32, GlobalLayout
     >>> str(conv_tile(F32, Conv(GlobalLayout.NC1HWC0, (1, 2, 3, 4, 8))))
     'mat NC1HWC0 1x2x3x4x8xf32'
     """
@@ -383,7 +345,7 @@ def element_offset(t: TileType, r: int, c: int) -> int:
 
     Boxes are ordered by ``blayout``, elements inside a box by ``slayout``.
 
-    >>> from pto_jax.ir.dtypes import F16
+    >>> from pto_jax.ir import F16
     >>> nz = TileType(F16, 32, 32, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
     >>> element_offset(nz, 1, 0), element_offset(nz, 0, 16), element_offset(nz, 16, 0)
     (16, 512, 256)

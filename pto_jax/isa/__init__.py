@@ -1,7 +1,5 @@
 """The instruction set: one declaration per instruction, one file per class of the overview page."""
 
-from __future__ import annotations
-
 from functools import cache, lru_cache
 
 from .aliases import ALIASES as ALIASES

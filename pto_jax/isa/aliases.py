@@ -1,7 +1,5 @@
 """Names of instructions beside the canonical ones."""
 
-from __future__ import annotations
-
 # Instructions by name: spellings of the documentation are data of their own.
 #: Spellings of the documentation that mean the name on the right.
 ALIASES = {

@@ -1,7 +1,5 @@
 """How the text spells the operands of a tile instruction, where that does not follow from their roles."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,13 +1,9 @@
 """Which declared operand each value of an operation stands for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..errors import Diagnostic, VerifyError
-from ..ir import types
-from ..ir.program import AttrValue, Op, Value
+from .. import errors, ir
 from .declare import Instruction, Operand
 
 
@@ -16,36 +12,32 @@ class Bound:
     """Values by declared operand name, attributes with defaults, and the overload that matched."""
 
     instruction: Instruction
-    values: Mapping[str, Value]
-    attrs: Mapping[str, AttrValue]
+    values: Mapping[str, ir.Value]
+    attrs: Mapping[str, ir.AttrValue]
     form: tuple[str, ...]
 
 
-def accepts(operand: Operand, t: types.Type) -> bool:
+def accepts(operand: Operand, t: ir.Type) -> bool:
     """Whether a value of type ``t`` can stand for the operand, by its kind alone."""
-    if isinstance(t, types.UnknownType):
+    if isinstance(t, ir.UnknownType):
         return t.kind == "any" or (t.kind == "tile") == (operand.kind == "tile")
     match operand.kind:
         case "tile":
-            return isinstance(t, types.TileType | types.MemRefType)
+            return isinstance(t, ir.TileType | ir.MemRefType)
         case "scalar" | "index":
-            return isinstance(t, types.ScalarType)
+            return isinstance(t, ir.ScalarType)
         case "gm":
-            return isinstance(t, types.TensorViewType | types.PartitionViewType | types.MemRefType)
+            return isinstance(t, ir.TensorViewType | ir.PartitionViewType | ir.MemRefType)
         case "entry":
-            return isinstance(t, types.TileType | types.TensorViewType)
+            return isinstance(t, ir.TileType | ir.TensorViewType)
         case "memory":
-            return isinstance(
-                t, types.PtrType | types.TensorViewType | types.PartitionViewType | types.MemRefType
-            )
+            return isinstance(t, ir.PtrType | ir.TensorViewType | ir.PartitionViewType | ir.MemRefType)
         case "ptr":
-            return isinstance(t, types.PtrType | types.MemRefType)
+            return isinstance(t, ir.PtrType | ir.MemRefType)
         case "vector":
-            return isinstance(t, types.VectorType)
+            return isinstance(t, ir.VectorType)
         case "handle":
-            return isinstance(
-                t, types.OpaqueType | types.MultiTileType | types.LocalArrayType | types.StructType
-            )
+            return isinstance(t, ir.OpaqueType | ir.MultiTileType | ir.LocalArrayType | ir.StructType)
         case "event":
             return True
 
@@ -54,7 +46,7 @@ def _describe(instruction: Instruction, form: tuple[str, ...]) -> str:
     return "(" + ", ".join(f"{n}: {instruction.operand(n).kind}" for n in form) + ")"
 
 
-def bind(instruction: Instruction, op: Op) -> Bound:
+def bind(instruction: Instruction, op: ir.Op) -> Bound:
     """Bind an operation's values to the declared operands.
 
     Raises VerifyError naming the accepted operand lists when none of them fits.
@@ -65,9 +57,9 @@ def bind(instruction: Instruction, op: Op) -> Bound:
         chosen, values = _by_position(instruction, op)
     destinations = _destinations(instruction, len(op.destinations))
     if chosen is None or destinations is None:
-        raise VerifyError(_mismatch(instruction, op))
+        raise errors.VerifyError(_mismatch(instruction, op))
     values.update(zip((o.name for o in destinations), op.destinations, strict=True))
-    given: dict[str, AttrValue] = {}
+    given: dict[str, ir.AttrValue] = {}
     for key, value in op.attributes:
         attribute = instruction.attribute(key)
         given[attribute.name if attribute else key] = value
@@ -86,7 +78,7 @@ def _destinations(instruction: Instruction, count: int) -> list[Operand] | None:
     return chosen if spare == 0 else None
 
 
-def _by_position(instruction: Instruction, op: Op) -> tuple[tuple[str, ...] | None, dict[str, Value]]:
+def _by_position(instruction: Instruction, op: ir.Op) -> tuple[tuple[str, ...] | None, dict[str, ir.Value]]:
     fitting = [f for f in instruction.forms if len(f) == len(op.ins)]
     exact = [
         f
@@ -97,7 +89,7 @@ def _by_position(instruction: Instruction, op: Op) -> tuple[tuple[str, ...] | No
     return chosen, dict(zip(chosen or (), op.ins, strict=False))
 
 
-def _by_group(instruction: Instruction, op: Op) -> tuple[tuple[str, ...] | None, dict[str, Value]]:
+def _by_group(instruction: Instruction, op: ir.Op) -> tuple[tuple[str, ...] | None, dict[str, ir.Value]]:
     """Groups carry operand names; a group of several values binds its first one."""
     names = {o.name for o in instruction.operands}
     values = {name: op.group(name)[0] for name, size in op.groups if size and name in names}
@@ -105,10 +97,10 @@ def _by_group(instruction: Instruction, op: Op) -> tuple[tuple[str, ...] | None,
     return (tuple(values) if required <= set(values) else None), values
 
 
-def _mismatch(instruction: Instruction, op: Op) -> Diagnostic:
+def _mismatch(instruction: Instruction, op: ir.Op) -> errors.Diagnostic:
     wanted = " or ".join(_describe(instruction, f) for f in instruction.forms)
     found = ", ".join(f"{v}: {v.type}" for v in op.ins)
-    return Diagnostic(
+    return errors.Diagnostic(
         "error",
         f"found {len(op.ins)} source operand(s) ({found}) and {len(op.destinations)} destination(s); "
         f"allowed: {wanted} with {len(instruction.destinations)} destination(s)",

@@ -1,12 +1,9 @@
 """How a declaration says what became of an instruction from one version of the language to the next."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
-from ..ir.languages import Language
-from ..ir.program import AttrValue
+from ..ir import AttrValue, Language
 
 #: ``default``: a text that leaves an attribute out says something else; ``new`` and ``removed``: the name;
 #: ``form``: operands, attributes or their spelling; ``rule``: what is legal.

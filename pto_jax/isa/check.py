@@ -1,17 +1,12 @@
 """Legality of one operation: the declaration's rules applied to its operands and attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from types import MappingProxyType
 from typing import TypeAlias
 
+from .. import ir, profiles
 from ..errors import Diagnostic, Span, VerifyError
-from ..ir.languages import PRESENT, Language
-from ..ir.program import AttrValue, Op, Value
-from ..ir.types import GlobalLayout, MemRefType, TileType, Type, UnknownType
-from ..profiles import Profile
 from .bind import Bound, accepts, bind
 from .declare import Attribute, Constraint, Instruction, Operand, Site
 from .rules.constraints import element_type, size
@@ -23,7 +18,7 @@ Scratch: TypeAlias = tuple[int, int]
 _NOTHING: Mapping[str, Valid] = MappingProxyType({})
 _NO_CONSTANTS: Mapping[str, int] = MappingProxyType({})
 _NO_SHAPES: Mapping[str, tuple[int | None, ...]] = MappingProxyType({})
-_NO_LAYOUTS: Mapping[str, GlobalLayout] = MappingProxyType({})
+_NO_LAYOUTS: Mapping[str, ir.GlobalLayout] = MappingProxyType({})
 #: The level from which on a program places its tiles and orders its pipes itself.
 EXPLICIT = 3
 _KINDS = {
@@ -41,16 +36,16 @@ _KINDS = {
 
 
 def check_op(
-    op: Op,
-    profile: Profile,
+    op: ir.Op,
+    profile: profiles.Profile,
     *,
     valid: Mapping[str, Valid] = _NOTHING,
     constants: Mapping[str, int] = _NO_CONSTANTS,
     shapes: Mapping[str, tuple[int | None, ...]] = _NO_SHAPES,
-    layouts: Mapping[str, GlobalLayout] = _NO_LAYOUTS,
+    layouts: Mapping[str, ir.GlobalLayout] = _NO_LAYOUTS,
     types: bool = True,
     bound: Bound | None = None,
-    language: Language = PRESENT,
+    language: ir.Language = ir.PRESENT,
     level: int | None = None,
 ) -> list[Diagnostic]:
     """Everything the declaration of an instruction objects to in one operation.
@@ -60,11 +55,9 @@ def check_op(
     themselves. ``bound`` is what its operands stand for, where that is known already. ``language`` is the
     version of the text, ``level`` that of the build. The operation need not belong to a program.
 
-    >>> from pto_jax.ir.dtypes import F16, F32
-    >>> from pto_jax.ir.program import Op, Value
     >>> from pto_jax.profiles import profile
-    >>> a, b = Value("a", TileType(F32, 16, 16)), Value("b", TileType(F16, 16, 16))
-    >>> [d.rule for d in check_op(Op("tadd", (a, b), (a,)), profile("a5"))]
+    >>> a, b = ir.Value("a", ir.TileType(ir.F32, 16, 16)), ir.Value("b", ir.TileType(ir.F16, 16, 16))
+    >>> [d.rule for d in check_op(ir.Op("tadd", (a, b), (a,)), profile("a5"))]
     ['types-equal']
     """
     from . import find
@@ -84,12 +77,12 @@ def check_op(
     for constraint in instruction.constraints:
         if profile.name in constraint.profiles:
             found += _findings(constraint, site, language)
-    if level is not None and language == PRESENT:
+    if level is not None and language == ir.PRESENT:
         found += _implied(site, level)
     return found
 
 
-def unsupported(op: Op) -> Diagnostic:
+def unsupported(op: ir.Op) -> Diagnostic:
     """The diagnostic for an operation without a declaration."""
     return Diagnostic(
         "error",
@@ -103,16 +96,16 @@ def unsupported(op: Op) -> Diagnostic:
 
 def build_site(
     bound: Bound,
-    op: Op,
-    profile: Profile,
+    op: ir.Op,
+    profile: profiles.Profile,
     valid: Mapping[str, Valid] = _NOTHING,
     constants: Mapping[str, int] = _NO_CONSTANTS,
     shapes: Mapping[str, tuple[int | None, ...]] = _NO_SHAPES,
-    layouts: Mapping[str, GlobalLayout] = _NO_LAYOUTS,
+    layouts: Mapping[str, ir.GlobalLayout] = _NO_LAYOUTS,
     level: int | None = None,
 ) -> Site:
     """The operation as constraints see it: operands of the right kind with known types."""
-    types: dict[str, Type] = {}
+    types: dict[str, ir.Type] = {}
     regions: dict[str, Valid] = {}
     variables: dict[str, str] = {}
     for name, value in bound.values.items():
@@ -124,7 +117,7 @@ def build_site(
         d = element_type(t)
         if d is not None and operand.dtype in bound.instruction.type_vars:
             variables.setdefault(operand.dtype, d.name)
-        if isinstance(t, TileType):
+        if isinstance(t, ir.TileType):
             regions[name] = valid.get(value.name, t.valid)
     return Site(
         bound.instruction,
@@ -142,22 +135,20 @@ def build_site(
     )
 
 
-def _seen(operand: Operand, t: Type) -> Type | None:
-    if isinstance(t, UnknownType) or not accepts(operand, t):
+def _seen(operand: Operand, t: ir.Type) -> ir.Type | None:
+    if isinstance(t, ir.UnknownType) or not accepts(operand, t):
         return None
-    if operand.kind == "tile" and isinstance(t, MemRefType):
+    if operand.kind == "tile" and isinstance(t, ir.MemRefType):
         return tile_of_memref(t)
     return t
 
 
-def run_time_rules(op: Op, profile: Profile) -> tuple[Constraint, ...]:
+def run_time_rules(op: ir.Op, profile: profiles.Profile) -> tuple[Constraint, ...]:
     """The constraints an engine has to evaluate on run-time valid sizes.
 
-    >>> from pto_jax.ir.dtypes import F32
-    >>> from pto_jax.ir.program import Op, Value
     >>> from pto_jax.profiles import profile
-    >>> t = Value("t", TileType(F32, 16, 16, v_row=None))
-    >>> [c.region.kind for c in run_time_rules(Op("tcvt", (t,), (t,)), profile("a5"))]
+    >>> t = ir.Value("t", ir.TileType(ir.F32, 16, 16, v_row=None))
+    >>> [c.region.kind for c in run_time_rules(ir.Op("tcvt", (t,), (t,)), profile("a5"))]
     ['equal-valid']
     """
     from . import find
@@ -169,18 +160,16 @@ def run_time_rules(op: Op, profile: Profile) -> tuple[Constraint, ...]:
 
 
 def hidden_scratch(
-    op: Op, profile: Profile, valid: Mapping[str, Valid] = _NOTHING, bound: Bound | None = None
+    op: ir.Op, profile: profiles.Profile, valid: Mapping[str, Valid] = _NOTHING, bound: Bound | None = None
 ) -> Scratch | None:
     """The byte range of the unified buffer that an operation overwrites without naming it.
 
     ``valid`` and ``bound`` as for :func:`check_op`.
 
-    >>> from pto_jax.ir.dtypes import F32
-    >>> from pto_jax.ir.program import Op, Value
     >>> from pto_jax.profiles import profile
-    >>> from pto_jax.ir.types import BLayout, TileType
-    >>> t, s = Value("t", TileType(F32, 16, 16)), Value("s", TileType(F32, 16, 1, blayout=BLayout.COL_MAJOR))
-    >>> hidden_scratch(Op("trowexpandadd", (t, s), (t,)), profile("a2a3"))
+    >>> t = ir.Value("t", ir.TileType(ir.F32, 16, 16))
+    >>> s = ir.Value("s", ir.TileType(ir.F32, 16, 1, blayout=ir.BLayout.COL_MAJOR))
+    >>> hidden_scratch(ir.Op("trowexpandadd", (t, s), (t,)), profile("a2a3"))
     (188416, 196608)
     """
     from . import find
@@ -219,7 +208,7 @@ def _region(sizes: Valid) -> str:
     return "x".join(size(n) for n in sizes)
 
 
-def _findings(constraint: Constraint, site: Site, language: Language) -> Iterator[Diagnostic]:
+def _findings(constraint: Constraint, site: Site, language: ir.Language) -> Iterator[Diagnostic]:
     since, until = constraint.since, constraint.until
     if until is not None and language >= until:
         return
@@ -242,21 +231,21 @@ def _findings(constraint: Constraint, site: Site, language: Language) -> Iterato
         )
 
 
-def _place(value: Value | None, op: Op) -> Span | None:
+def _place(value: ir.Value | None, op: ir.Op) -> Span | None:
     return value.span if value is not None and value.span is not None else op.span
 
 
-def _operands(instruction: Instruction, bound: Bound, op: Op) -> Iterator[Diagnostic]:
+def _operands(instruction: Instruction, bound: Bound, op: ir.Op) -> Iterator[Diagnostic]:
     for name, value in bound.values.items():
         operand = instruction.operand(name)
-        if isinstance(value.type, UnknownType):
+        if isinstance(value.type, ir.UnknownType):
             written = f" (written {value.type.text})" if value.type.text else ""
             message = f"type not given for {value}{written}; allowed: {_KINDS[operand.kind]} with a full type"
             rule = "type-given"
         elif not accepts(operand, value.type):
             message = f"{value} is {describe(value.type)}; allowed: {_KINDS[operand.kind]}"
             rule = "operand-kind"
-        elif isinstance(value.type, TileType) and value.type.conv is not None and not operand.conv:
+        elif isinstance(value.type, ir.TileType) and value.type.conv is not None and not operand.conv:
             message = f"{value} is a convolution tile ({value.type}); allowed: an ordinary tile"
             rule = "convolution"
         else:
@@ -276,7 +265,7 @@ def _operands(instruction: Instruction, bound: Bound, op: Op) -> Iterator[Diagno
         )
 
 
-def _types(bound: Bound, profile: Profile, op: Op) -> Iterator[Diagnostic]:
+def _types(bound: Bound, profile: profiles.Profile, op: ir.Op) -> Iterator[Diagnostic]:
     seen: set[tuple[str, str]] = set()
     for name, value in bound.values.items():
         for finding in check_type(value.type, profile):
@@ -292,7 +281,7 @@ def _types(bound: Bound, profile: Profile, op: Op) -> Iterator[Diagnostic]:
                 )
 
 
-def _attributes(instruction: Instruction, op: Op) -> Iterator[Diagnostic]:
+def _attributes(instruction: Instruction, op: ir.Op) -> Iterator[Diagnostic]:
     """Attributes nobody knows are legal text, as everywhere in MLIR; values of known ones are checked."""
     for key, value in op.attributes:
         attribute = instruction.attribute(key)
@@ -305,7 +294,7 @@ def _attributes(instruction: Instruction, op: Op) -> Iterator[Diagnostic]:
             yield Diagnostic("error", message, op.span, instruction.name, None, "attribute-value")
 
 
-def _fits(attribute: Attribute, value: AttrValue) -> bool:
+def _fits(attribute: Attribute, value: ir.AttrValue) -> bool:
     if value is None:
         return attribute.default is None
     if attribute.type is int:

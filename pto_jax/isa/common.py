@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Unpack
 
-from ..ir.dtypes import DType
-from ..ir.types import Precision
+from ..ir import DType, Precision
 from . import declare
+from .rules import regions, typesets
 from .rules.constraints import in_vec, row_major, same_types, scalar_types, type_row
 from .rules.extents import MASK, OPEN
-from .rules.regions import covers
-from .rules.typesets import TypeTable
 from .semantics import Facts, Lanes
 
 DST = declare.Operand("dst", "out")
@@ -134,7 +132,7 @@ def tile_instruction(
     summary: str,
     semantics: str,
     operands: tuple[declare.Operand, ...],
-    types: TypeTable,
+    types: typesets.TypeTable,
     *,
     cls: declare.InstructionClass = "elementwise",
     type_vars: tuple[str, ...] = ("T",),
@@ -173,7 +171,7 @@ def tile_instruction(
     lane_sources = tuple(r for r in reads if r != lanes)
     if lane_sources and domain != "custom":
         equal_regions = any(c.rule == "valid-equal" for c in extra)
-        checks += covers(lane_sources, lanes)[: 1 if equal_regions else None]
+        checks += regions.covers(lane_sources, lanes)[: 1 if equal_regions else None]
     return declare.Instruction(
         name,
         cls,

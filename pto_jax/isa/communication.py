@@ -1,16 +1,11 @@
 """Communication between processors: remote copies, flags, collectives, asynchronous copies."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..ir.dtypes import F32, I1, I32
-from ..ir.modes import CollectiveEngine, NotifyOp, ReduceOp, WaitCmp
-from ..ir.program import AttrValue
-from ..ir.types import AtomicType, Loc, OpaqueType, PartitionViewType, ScalarType, TileType, Type
+from .. import ir
+from . import changes, sync_config
 from .assembly import AS_DECLARED, Assembly
-from .changes import form
 from .declare import Attribute, Constraint, Decision, Instruction, Operand
 from .rules.communication import PAGE, comm, engine, equal_elements, gm, staging
 from .rules.communication_groups import (
@@ -23,13 +18,12 @@ from .rules.communication_groups import (
 from .rules.constraints import HARDWARE, fixed_type, place
 from .rules.forbid import every_tile
 from .rules.handles import Shown, handle, handle_operand
-from .sync_config import required
 from .traits import Effect, Order
 
-GROUP = OpaqueType("group")
-_VIEW = PartitionViewType((4, 64), F32)
-_FLAGS = PartitionViewType((1, 8), I32)
-_STAGING = TileType(F32, 4, 64)
+GROUP = ir.OpaqueType("group")
+_VIEW = ir.PartitionViewType((4, 64), ir.F32)
+_FLAGS = ir.PartitionViewType((1, 8), ir.I32)
+_STAGING = ir.TileType(ir.F32, 4, 64)
 #: Order in which the ranks of a reduction are added.
 _ORDER = Decision(
     "In which order are the ranks combined?",
@@ -43,7 +37,7 @@ _NAMES = Decision(
 )
 
 
-_FORM = form(
+_FORM = changes.form(
     "names without comm., operands by position", "pto.comm.NAME(..., buf(..), recv(..), group(..) : ..)"
 )
 
@@ -53,8 +47,8 @@ def _integers(name: str) -> Constraint:
 
 
 def _in_vec(*names: str) -> Constraint:
-    rule = place(tuple(staging(n) for n in names), (Loc.VEC,), HARDWARE)
-    return replace(rule, breaks=every_tile(names, lambda t: replace(t, loc=Loc.MAT)))
+    rule = place(tuple(staging(n) for n in names), (ir.Loc.VEC,), HARDWARE)
+    return replace(rule, breaks=every_tile(names, lambda t: replace(t, loc=ir.Loc.MAT)))
 
 
 def _copy(name: str, summary: str, semantics: str, attributes: tuple[Attribute, ...]) -> Instruction:
@@ -65,7 +59,7 @@ def _copy(name: str, summary: str, semantics: str, attributes: tuple[Attribute, 
         staging("pong", optional=True, note="second piece in flight"),
     )
     forms = (("src",), ("src", "staging"), ("src", "staging", "pong"))
-    types: dict[str, Type] = {"dst": _VIEW, "src": _VIEW, "staging": _STAGING, "pong": _STAGING}
+    types: dict[str, ir.Type] = {"dst": _VIEW, "src": _VIEW, "staging": _STAGING, "pong": _STAGING}
     return comm(
         name,
         summary,
@@ -87,18 +81,18 @@ def _copy(name: str, summary: str, semantics: str, attributes: tuple[Attribute, 
 
 def _flag_test(name: str, summary: str, semantics: str, *, result: bool) -> Instruction:
     form = ("signal", "value")
-    types: dict[str, Type] = {"signal": _FLAGS, "value": ScalarType(I32)}
+    types: dict[str, ir.Type] = {"signal": _FLAGS, "value": ir.ScalarType(ir.I32)}
     completed = (Operand("completed", "out", "scalar", dtype="i1"),) if result else ()
     if result:
-        types["completed"] = ScalarType(I1)
+        types["completed"] = ir.ScalarType(ir.I1)
     return comm(
         name,
         summary,
         semantics,
         (gm("signal", note="local flags"), Operand("value", "in", "scalar", dtype="i32"), *completed),
-        (Shown(types, form, {"cmp": WaitCmp.EQ}),),
-        (Attribute("cmp", WaitCmp, None, "comparison of every flag with the value"),),
-        (required("cmp"), _integers("signal"), _integers("value"), known_extents("signal")),
+        (Shown(types, form, {"cmp": ir.WaitCmp.EQ}),),
+        (Attribute("cmp", ir.WaitCmp, None, "comparison of every flag with the value"),),
+        (sync_config.required("cmp"), _integers("signal"), _integers("value"), known_extents("signal")),
         (
             Decision(
                 "Comparisons of flags and of tiles are numbered differently. Which numbers hold here?",
@@ -119,17 +113,21 @@ def _collective(
     tiles: tuple[str, ...],
     attributes: tuple[Attribute, ...] = (),
     decisions: tuple[Decision, ...] = (),
-    given: Mapping[str, AttrValue] | None = None,
+    given: Mapping[str, ir.AttrValue] | None = None,
 ) -> Instruction:
     """A collective that its root calls on the views of all ranks."""
     plain = () if view.role == "out" else (view.name,)
     sources = ("group", *plain)
     forms = (sources, (*sources, *tiles), (*sources, *tiles, "pong"))
-    types: dict[str, Type] = {"group": GROUP, view.name: _VIEW, **dict.fromkeys((*tiles, "pong"), _STAGING)}
+    types: dict[str, ir.Type] = {
+        "group": GROUP,
+        view.name: _VIEW,
+        **dict.fromkeys((*tiles, "pong"), _STAGING),
+    }
     scratch = tuple(staging(t, optional=True) for t in tiles)
     shown = tuple({n: types[n] for n in types if n in f or n == view.name} for f in forms)
     listed = (*plain, *tiles, "members")
-    members: dict[str, Type] = {**{n: types[n] for n in (view.name, *tiles)}, "members": _VIEW}
+    members: dict[str, ir.Type] = {**{n: types[n] for n in (view.name, *tiles)}, "members": _VIEW}
     rules: tuple[Constraint, ...] = (
         handle("group", "group", PAGE),
         equal_elements(view.name, *tiles, "pong", "members"),
@@ -154,8 +152,8 @@ def _collective(
             *(Shown(t, f, dict(given or {})) for t, f in zip(shown, forms, strict=True)),
             Shown(members, listed, {**(given or {}), "root": 0}, grouped=True),
         ),
-        (*attributes, engine(CollectiveEngine), Attribute("root", int, None, "rank that calls it")),
-        (*((required(*given),) if given else ()), *rules),
+        (*attributes, engine(ir.CollectiveEngine), Attribute("root", int, None, "rank that calls it")),
+        (*((sync_config.required(*given),) if given else ()), *rules),
         decisions,
         forms=(*forms, listed),
         effects=(Effect("read" if view.role == "out" else "write", "remote"),),
@@ -169,7 +167,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tput",
         "Copy a local view of global memory to a remote one.",
         "dst[i] = src[i], or dst[i] += src[i] with atomicType add, over the whole view.",
-        (Attribute("atomicType", AtomicType, AtomicType.ATOMIC_NONE, "store or add"),),
+        (Attribute("atomicType", ir.AtomicType, ir.AtomicType.ATOMIC_NONE, "store or add"),),
     ),
     _copy("tget", "Copy a remote view of global memory to a local one.", "dst[i] = src[i].", ()),
     comm(
@@ -177,9 +175,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Change a remote flag.",
         "signal = value, or signal += value as one atomic step.",
         (gm("signal", note="remote flag"), Operand("value", "in", "scalar", dtype="i32")),
-        (Shown({"signal": _FLAGS, "value": ScalarType(I32)}, attrs={"op": NotifyOp.SET}),),
-        (Attribute("op", NotifyOp, None, "set or atomic add", ("notifyOp", "op")),),
-        (required("op"), _integers("signal"), _integers("value"), known_extents("signal")),
+        (Shown({"signal": _FLAGS, "value": ir.ScalarType(ir.I32)}, attrs={"op": ir.NotifyOp.SET}),),
+        (Attribute("op", ir.NotifyOp, None, "set or atomic add", ("notifyOp", "op")),),
+        (sync_config.required("op"), _integers("signal"), _integers("value"), known_extents("signal")),
         effects=(Effect("write", "global", "signal"),),
         order=Order("signal", "signal"),
         changes=(_FORM,),
@@ -219,8 +217,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "dst = the elements of all ranks combined by op.",
         gm("dst", "out"),
         ("acc", "recv"),
-        (Attribute("op", ReduceOp, None, "sum, maximum or minimum", ("reduceOp", "op")),),
+        (Attribute("op", ir.ReduceOp, None, "sum, maximum or minimum", ("reduceOp", "op")),),
         (_ORDER,),
-        {"op": ReduceOp.SUM},
+        {"op": ir.ReduceOp.SUM},
     ),
 )

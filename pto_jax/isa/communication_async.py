@@ -1,23 +1,9 @@
 """Asynchronous copies between processors, their sessions and events."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import F32, I8, U8
-from ..ir.modes import DmaEngine
-from ..ir.types import (
-    AddressSpace,
-    Loc,
-    MemRefType,
-    OpaqueType,
-    PartitionViewType,
-    TensorViewType,
-    TileType,
-    Type,
-)
-from ..profiles import Profile
+from .. import ir, profiles
 from .declare import Attribute, AttrMap, Constraint, Finding, Instruction, Operand, Site
 from .rules.communication import DIALECT, comm, engine, equal_elements, gm, staging
 from .rules.constraints import fixed_type, place, size
@@ -25,23 +11,23 @@ from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown, handle, handle_operand, number_in
 from .traits import Effect
 
-SESSION, EVENT = OpaqueType("async_session"), OpaqueType("async_event")
-_FLAT = MemRefType((128,), F32, AddressSpace.GM)
-_SCRATCH = TileType(I8, 1, 256)
-_WORKSPACE = MemRefType((1024,), I8, AddressSpace.GM)
+SESSION, EVENT = ir.OpaqueType("async_session"), ir.OpaqueType("async_event")
+_FLAT = ir.MemRefType((128,), ir.F32, ir.AddressSpace.GM)
+_SCRATCH = ir.TileType(ir.I8, 1, 256)
+_WORKSPACE = ir.MemRefType((1024,), ir.I8, ir.AddressSpace.GM)
 
 
-def _dims(t: Type | None) -> tuple[int | None, ...] | None:
-    return t.dims if isinstance(t, MemRefType | TensorViewType | PartitionViewType) else None
+def _dims(t: ir.Type | None) -> tuple[int | None, ...] | None:
+    return t.dims if isinstance(t, ir.MemRefType | ir.TensorViewType | ir.PartitionViewType) else None
 
 
 def _flat(*names: str) -> Constraint:
     """Asynchronous copies move one run of elements whose number the types say."""
 
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: AttrMap, profile: profiles.Profile) -> bool:
         for name in names:
             t = types[name]
-            if isinstance(t, MemRefType | TensorViewType | PartitionViewType):
+            if isinstance(t, ir.MemRefType | ir.TensorViewType | ir.PartitionViewType):
                 types[name] = replace(t, dims=(4, 32))
         return True
 
@@ -60,7 +46,7 @@ def _flat(*names: str) -> Constraint:
     "shape-equal",
     "src and dst have one shape",
     source=DIALECT,
-    invalid_if=give("src", MemRefType((64,), F32, AddressSpace.GM)),
+    invalid_if=give("src", ir.MemRefType((64,), ir.F32, ir.AddressSpace.GM)),
 )
 def _equal_shapes(site: Site) -> Iterator[Finding]:
     dst, src = _dims(site.types.get("dst")), _dims(site.types.get("src"))
@@ -72,7 +58,7 @@ def _equal_shapes(site: Site) -> Iterator[Finding]:
     "scratch-size",
     "scratch has at least 8 bytes",
     source=DIALECT,
-    invalid_if=give("scratch", MemRefType((4,), I8, AddressSpace.VEC)),
+    invalid_if=give("scratch", ir.MemRefType((4,), ir.I8, ir.AddressSpace.VEC)),
 )
 def _scratch_bytes(site: Site) -> Iterator[Finding]:
     t = site.tile("scratch")
@@ -88,14 +74,14 @@ def _async_copy(name: str, summary: str) -> Instruction:
         handle_operand("session"),
         handle_operand("event", out=True),
     )
-    types: dict[str, Type] = {"dst": _FLAT, "src": _FLAT, "session": SESSION, "event": EVENT}
+    types: dict[str, ir.Type] = {"dst": _FLAT, "src": _FLAT, "session": SESSION, "event": EVENT}
     return comm(
         name,
         summary,
         "Starts the copy and returns an event; the data is there once the event completed.",
         operands,
         (Shown(types, form),),
-        (engine(DmaEngine),),
+        (engine(ir.DmaEngine),),
         (
             equal_elements("dst", "src"),
             _flat("dst", "src"),
@@ -128,9 +114,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Attribute("channel_group_idx", int, None, "channel group"),
         ),
         (
-            place((staging("scratch"),), (Loc.VEC,), ("cpu_sim", "a2a3", "a5")),
+            place((staging("scratch"),), (ir.Loc.VEC,), ("cpu_sim", "a2a3", "a5")),
             _scratch_bytes,
-            fixed_type("workspace", (I8.name, U8.name), ("cpu_sim", "a2a3", "a5"), DIALECT),
+            fixed_type("workspace", (ir.I8.name, ir.U8.name), ("cpu_sim", "a2a3", "a5"), DIALECT),
             number_in("sync_id", lambda n: 0 <= n <= 7, "0 to 7", 8, DIALECT),
             number_in("block_bytes", lambda n: n > 0, "more than 0", 0, DIALECT),
             number_in("comm_block_offset", lambda n: n >= 0, "0 or more", -1, DIALECT),

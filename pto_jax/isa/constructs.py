@@ -1,7 +1,5 @@
 """Changes of the language that are about no instruction, and names that no version after them reads."""
 
-from __future__ import annotations
-
 from .changes import Change, new, removed
 
 #: Constructs by what programs call them.

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from ..ir.languages import Language
-from ..ir.program import AttrValue, Op, Value
-from ..ir.types import GlobalLayout, Loc, Pipe, TileType, Type
+from ..ir import AttrValue, GlobalLayout, Language, Loc, Op, Pipe, TileType, Type, Value
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .assembly import AS_DECLARED, Assembly
 from .changes import Change as Change, Default as Default

@@ -1,7 +1,6 @@
 """The traits of an operation, and the values that they speak of.
 
->>> from pto_jax.ir.dtypes import F32
->>> from pto_jax.ir.types import TileType
+>>> from pto_jax.ir import F32, TileType
 >>> t = TileType(F32, 16, 16)
 >>> a, b = Value("a", t), Value("b", t)
 >>> traits_of(Op("tadd", (a, a), (b,))).has("write", "tile")
@@ -12,13 +11,11 @@ True
 ['%b', '%a']
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from ..errors import VerifyError
-from ..ir.program import Op, Region, Value
+from ..ir import Op, Region, Value
 from . import find
 from .bind import bind
 from .structure import UNKNOWN, structural_traits

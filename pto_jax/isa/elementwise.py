@@ -4,8 +4,6 @@ Fused and three-source instructions are in :mod:`.elementwise_fused`, comparison
 conversion in :mod:`.elementwise_select`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Unpack
@@ -13,8 +11,7 @@ from typing import Unpack
 from . import common
 from .assembly import Assembly, segments
 from .declare import Contradiction, Decision, Instruction, Operand
-from .rules import elementwise, typesets
-from .rules.scratch import precise_with_tmp
+from .rules import elementwise, scratch, typesets
 from .semantics import POSITIVE_NORMALS, QUOTIENT, Formula, Range, correctly_rounded, of_two, within
 
 _A5_POWER = ("f32", "f16", "bf16", *typesets.INT32)
@@ -328,7 +325,7 @@ _ONE_SOURCE = (
         (common.DST, common.SRC, replace(elementwise.TMP, implied=None)),
         typesets.table(typesets.HALVES, typesets.HALVES, typesets.HALVES),
         attributes=(common.PRECISION,),
-        extra=(precise_with_tmp,),
+        extra=(scratch.precise_with_tmp,),
         decisions=(
             Decision(
                 "A2/A3 has an approximate form without tmp and an accurate one with tmp.",

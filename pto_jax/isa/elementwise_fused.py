@@ -1,12 +1,9 @@
 """Elementwise instructions with three inputs or a fused second step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Unpack
 
-from . import common
-from .changes import DIALECT, new
+from . import changes, common
 from .declare import Contradiction, Decision, Instruction, Operand, Site
 from .operands import Implied
 from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, non_empty, row_major
@@ -226,17 +223,17 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Decision(
                 "The simulator lacks the instruction; is it legal on cpu_sim?",
                 "Yes, with the same formula.",
-                DIALECT,
+                changes.DIALECT,
             ),
             Decision(
                 "No page gives the steps. Do narrow integers wrap before or after the ReLU?",
                 "After it, as in tsubrelu: 16-bit sums are compared as exact integers and then wrap.",
-                f"{DIALECT}; {common.SIMULATOR_VALUES} of tsubrelu",
+                f"{changes.DIALECT}; {common.SIMULATOR_VALUES} of tsubrelu",
             ),
         ),
         formulas=(Formula("relu(src0 + src1)", complete=False),),
-        changes=(new("max(src0 + src1, 0) on a2a3"),),
-        sources=(DIALECT,),
+        changes=(changes.new("max(src0 + src1, 0) on a2a3"),),
+        sources=(changes.DIALECT,),
     ),
     _relu_convert("taddreluconv", "Sum, ReLU and narrowing conversion.", "+", "page TADDReluConv"),
     _relu_convert(

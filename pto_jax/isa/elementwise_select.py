@@ -1,12 +1,9 @@
 """Comparison into packed masks, selection by a mask, and element type conversion."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ..ir.dtypes import I32
-from ..ir.types import CmpMode, RoundMode, SaturationMode, Type
+from ..ir import I32, CmpMode, RoundMode, SaturationMode, Type
 from ..profiles import Profile
 from . import assembly, operands, semantics
 from .changes import DIALECT, Default

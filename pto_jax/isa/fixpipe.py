@@ -1,33 +1,28 @@
 """Accumulators on their way out with a row of parameter words: moves, windows and stores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal
 
-from ..ir.dtypes import dtype
-from ..ir.types import Loc, Pipe, ReluPreMode, TileType, Type
+from ..ir import Loc, Pipe, ReluPreMode, TileType, Type, dtype
 from ..profiles import Profile
-from . import assembly, changes, memory, traits
-from .common import PAGES, REGIONS_MAY_DIFFER, SIMULATOR_VALUES
+from . import assembly, changes, common, memory, traits
 from .declare import Constraint, Decision, Instruction, Operand, Role, Site
 from .layout_extract import CORNER, window_inside, windows
-from .rules import extents, fixpipe, irregular, issue, regions
+from .rules import extents, fixpipe, irregular, issue, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, place, type_row
 from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores_by_column, used_words
 from .rules.fixpipe_words import FP, VERIFIER, parameter_rules
 from .rules.quantisation import MOVED_QUANTISED, SIMULATED_VECTOR, STORED_QUANTISED
-from .rules.typesets import Rows, TypeTable, pairs
 from .rules.windows import STORED, layout_pair, window_fits
 from .samples.operations import Sample
 
 _ACC, _MAT, _VEC = Loc.ACC, Loc.MAT, Loc.VEC
 _PATHS: fixpipe.Paths = {"a2a3": ((_ACC, _MAT),), "a5": ((_ACC, _MAT), (_ACC, _VEC))}
 #: The simulator converts these without using the words.
-_UNUSED: Rows = (("f16", "f32"), ("bf16", "f32"))
+_UNUSED: typesets.Rows = (("f16", "f32"), ("bf16", "f32"))
 _SIMULATED = (*SIMULATED_VECTOR, *_UNUSED)
-_MOVES: TypeTable = pairs(_SIMULATED, MOVED_QUANTISED["a2a3"], MOVED_QUANTISED["a5"])
-_STORES: TypeTable = pairs(_SIMULATED, STORED_QUANTISED["a2a3"], STORED_QUANTISED["a5"])
+_MOVES: typesets.TypeTable = typesets.pairs(_SIMULATED, MOVED_QUANTISED["a2a3"], MOVED_QUANTISED["a5"])
+_STORES: typesets.TypeTable = typesets.pairs(_SIMULATED, STORED_QUANTISED["a2a3"], STORED_QUANTISED["a5"])
 _SRC = Operand("src", "in", dtype="S", note="accumulator")
 _INDEX = (Operand("indexRow", "in", "index", dtype=None), Operand("indexCol", "in", "index", dtype=None))
 
@@ -53,7 +48,7 @@ _DECISIONS = (
     Decision(
         "Which signedness does an 8-bit destination have?",
         "The word's: the clamp goes by bit 46 whatever the element type, and the low 8 bits are stored.",
-        SIMULATOR_VALUES,
+        common.SIMULATOR_VALUES,
     ),
     Decision(
         "Do the float modes of A5 (hif8, f8e4m3, f32, bf16 from i32) follow the same formula?",
@@ -64,7 +59,7 @@ _DECISIONS = (
     Decision(
         "Where does control bit 48 come from?",
         "From the attribute saturateInf, which no page spells; it is off.",
-        SIMULATOR_VALUES,
+        common.SIMULATOR_VALUES,
     ),
     Decision(
         "What if fp holds elements that are not 64 bits wide?",
@@ -139,8 +134,8 @@ def _moving(
         (("src", "fp", *(o.name for o in operands)),),
         domain,
         Pipe.FIX,
-        decisions=(*_DECISIONS, REGIONS_MAY_DIFFER),
-        sources=(f"page {name}", HEADERS, SIMULATOR_VALUES),
+        decisions=(*_DECISIONS, common.REGIONS_MAY_DIFFER),
+        sources=(f"page {name}", HEADERS, common.SIMULATOR_VALUES),
         sampler=_window_samples if operands else _move_samples,
         pipe_rule=issue.moved if role == "out" else issue.inserted,
         sized_by=("src",),
@@ -215,11 +210,11 @@ TSTORE_FP = Instruction(
         Decision(
             "Is the parameter that of the element's column or row?",
             "The column's on a2a3 and a5; on cpu_sim the row's for a col_major tile, as recorded.",
-            f"{PAGES}; {SIMULATOR_VALUES}",
+            f"{common.PAGES}; {common.SIMULATOR_VALUES}",
         ),
         *_DECISIONS,
     ),
-    sources=("page tstore_fp", HEADERS, VERIFIER, SIMULATOR_VALUES),
+    sources=("page tstore_fp", HEADERS, VERIFIER, common.SIMULATOR_VALUES),
     sampler=stores_by_column,
     traits=traits.Traits(transfer=("src", "dst")),
     pipe_rule=issue.stored,

@@ -1,11 +1,9 @@
 """Looking keys up in a hash table in global memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import prod
 
-from ..ir import dtypes, types
+from ..ir import I32, PartitionViewType, TensorViewType, Type
 from . import declare, traits
 from .rules import constraints, handles, typesets
 from .rules.forbid import forbid, give
@@ -19,9 +17,9 @@ _HASH_OPERANDS = (
 )
 
 
-def _elements(t: types.Type | None) -> int | None:
+def _elements(t: Type | None) -> int | None:
     """How many elements a view has, None where its type leaves that open."""
-    if not isinstance(t, types.TensorViewType | types.PartitionViewType):
+    if not isinstance(t, TensorViewType | PartitionViewType):
         return None
     known = [n for n in t.dims if n is not None]
     return prod(known) if len(known) == len(t.dims) else None
@@ -31,7 +29,7 @@ def _elements(t: types.Type | None) -> int | None:
     "capacity",
     "a power of two, as many values as keys, as many results as queries",
     source=_SOURCE,
-    invalid_if=give("table_keys", types.PartitionViewType((24,), dtypes.I32)),
+    invalid_if=give("table_keys", PartitionViewType((24,), I32)),
 )
 def _capacity(site: declare.Site) -> Iterator[declare.Finding]:
     counts = {name: _elements(site.types.get(name)) for name in ("dst", *_HASH_FORM)}
@@ -55,8 +53,8 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         (
             handles.Shown(
                 {
-                    **dict.fromkeys(("dst", "queries"), types.PartitionViewType((4, 8), dtypes.I32)),
-                    **dict.fromkeys(("table_keys", "table_vals"), types.PartitionViewType((16,), dtypes.I32)),
+                    **dict.fromkeys(("dst", "queries"), PartitionViewType((4, 8), I32)),
+                    **dict.fromkeys(("table_keys", "table_vals"), PartitionViewType((16,), I32)),
                 },
                 _HASH_FORM,
                 profiles=("cpu_sim",),

@@ -1,14 +1,11 @@
 """What the versions of the language have, and the one table of what changed between them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
 
-from ..ir.languages import LANGUAGES, PRESENT, Language
-from ..ir.program import AttrValue, Op, Program
+from ..ir import LANGUAGES, PRESENT, AttrValue, Language, Op, Program
 from . import instructions
 from .changes import Change
 from .constructs import CONSTRUCTS

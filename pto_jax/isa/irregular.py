@@ -4,14 +4,10 @@ Sorting is in :mod:`.irregular_sort`, gathering and scattering in :mod:`.irregul
 in :mod:`.irregular_quant`, partially valid operands in :mod:`.irregular_partial`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ..ir.dtypes import F32, I32, U8, U32, dtype
-from ..ir.program import AttrValue
-from ..ir.types import BLayout, HistByte, PrintFormat, ScalarType, TileType, Type
+from .. import ir
 from ..profiles import Profile
 from . import assembly, changes, operands, traits
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, tile_instruction
@@ -29,8 +25,8 @@ _OUT = OPEN_DST
 _TMP = replace(elementwise.TMP, implied=operands.Implied(""))
 
 
-def _tile(name: str, row_count: int = 4, cols: int = 64) -> TileType:
-    return TileType(dtype(name), row_count, cols)
+def _tile(name: str, row_count: int = 4, cols: int = 64) -> ir.TileType:
+    return ir.TileType(ir.dtype(name), row_count, cols)
 
 
 # -- tci ---------------------------------------------------------------------------------------------
@@ -43,10 +39,10 @@ def _sequence_scratch(site: Site) -> int | None:
 
 def _sequence_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for i, (name,) in enumerate(instruction.types[profile.name]):
-        types: dict[str, Type] = {"start": ScalarType(dtype(name)), "dst": _tile(name, 1)}
+        types: dict[str, ir.Type] = {"start": ir.ScalarType(ir.dtype(name)), "dst": _tile(name, 1)}
         yield sample(instruction, ("start",), types, {"descending": i % 2 == 1})
         if i == 0:
-            types["tmp"] = TileType(F32, 1, 512)
+            types["tmp"] = ir.TileType(ir.F32, 1, 512)
             yield sample(instruction, ("start", "tmp"), types)
 
 
@@ -97,7 +93,7 @@ _TRIANGLE_OPERANDS = (_OUT, Operand("diagonal", "in", "scalar", dtype="i32"))
 
 def _triangle_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for i, (name,) in enumerate(instruction.types[profile.name]):
-        types: dict[str, Type] = {"diagonal": ScalarType(I32), "dst": _tile(name, 16)}
+        types: dict[str, ir.Type] = {"diagonal": ir.ScalarType(ir.I32), "dst": _tile(name, 16)}
         yield sample(instruction, ("diagonal",), types, {"upperOrLower": i % 2})
 
 
@@ -144,7 +140,7 @@ _RANDOM_OPERANDS = (_OUT, *(Operand(n, "in", "scalar", dtype="u32") for n in _WO
 
 def _random_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for i, (name,) in enumerate(instruction.types[profile.name]):
-        types: dict[str, Type] = {n: ScalarType(U32) for n in _WORDS}
+        types: dict[str, ir.Type] = {n: ir.ScalarType(ir.U32) for n in _WORDS}
         types["dst"] = _tile(name, 3, 256 if i else 320)
         yield sample(instruction, _WORDS, types, {"rounds": 7 + 3 * i})
 
@@ -183,16 +179,16 @@ TRANDOM = tile_instruction(
 # -- thistogram --------------------------------------------------------------------------------------
 
 
-def counted_byte(src_bits: int, attrs: Mapping[str, AttrValue]) -> HistByte:
+def counted_byte(src_bits: int, attrs: Mapping[str, ir.AttrValue]) -> ir.HistByte:
     """The byte a histogram counts: ``byte`` where given, else the one ``isMSB`` says.
 
     >>> counted_byte(16, {"isMSB": False})
     <HistByte.BYTE_0: 0>
     """
     byte = attrs.get("byte")
-    if isinstance(byte, HistByte):
+    if isinstance(byte, ir.HistByte):
         return byte
-    return HistByte(src_bits // 8 - 1 if attrs.get("isMSB", True) else 0)
+    return ir.HistByte(src_bits // 8 - 1 if attrs.get("isMSB", True) else 0)
 
 
 def _source_bits(site: Site) -> int | None:
@@ -201,7 +197,7 @@ def _source_bits(site: Site) -> int | None:
 
 
 def _breaks_byte(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    attrs["byte"] = HistByte.BYTE_3
+    attrs["byte"] = ir.HistByte.BYTE_3
     return dtype_bits(types["src"]) == 16
 
 
@@ -214,19 +210,19 @@ def _byte_exists(site: Site) -> Iterator[Finding]:
 
 
 def _breaks_filter(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    types["idx"] = TileType(U8, 5, 32)
-    return counted_byte(dtype_bits(types["src"]), attrs) != HistByte.BYTE_3
+    types["idx"] = ir.TileType(ir.U8, 5, 32)
+    return counted_byte(dtype_bits(types["src"]), attrs) != ir.HistByte.BYTE_3
 
 
 @forbid(
     "byte-once",
     "byte or isMSB",
     source=changes.DIALECT,
-    invalid_if=assign(byte=HistByte.BYTE_0, isMSB=False),
+    invalid_if=assign(byte=ir.HistByte.BYTE_0, isMSB=False),
     since="2026-08",
 )
 def _byte_once(site: Site) -> Iterator[Finding]:
-    if isinstance(site.attrs.get("byte"), HistByte) and "isMSB" in site.op.attrs:
+    if isinstance(site.attrs.get("byte"), ir.HistByte) and "isMSB" in site.op.attrs:
         yield None, "byte and isMSB; allowed: byte alone, isMSB is its name of before August 2026"
 
 
@@ -249,15 +245,15 @@ def _filter_layout(site: Site) -> Iterator[Finding]:
         yield "idx", f"idx is {idx}; allowed for this byte on a5: row_major {filtered}x{src.cols}"
 
 
-def dtype_bits(t: Type) -> int:
+def dtype_bits(t: ir.Type) -> int:
     """Width of a value's elements, 0 where it has none."""
     d = element_type(t)
     return 0 if d is None else d.bits
 
 
 def _breaks_filter_rows(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    types["idx"] = TileType(U8, 1, 32)
-    return counted_byte(dtype_bits(types["src"]), attrs) == HistByte.BYTE_0
+    types["idx"] = ir.TileType(ir.U8, 1, 32)
+    return counted_byte(dtype_bits(types["src"]), attrs) == ir.HistByte.BYTE_0
 
 
 @forbid("filter-rows", "idx has a row for every filter byte", ("cpu_sim",), invalid_if=_breaks_filter_rows)
@@ -267,7 +263,7 @@ def _filter_rows(site: Site) -> Iterator[Finding]:
         return
     byte = counted_byte(bits, site.attrs)
     src_rows = site.region("src")[0] or 0
-    wanted = (0 if byte == HistByte.BYTE_1 else src_rows) if bits == 16 else 3 - byte
+    wanted = (0 if byte == ir.HistByte.BYTE_1 else src_rows) if bits == 16 else 3 - byte
     if idx.rows < wanted:
         yield "idx", f"idx has {idx.rows} rows; allowed for this byte: at least {wanted} filter bytes"
 
@@ -279,13 +275,13 @@ def _bins(site: Site) -> Want:
 def _histogram_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for (name,) in instruction.types[profile.name]:
         src = _tile(name, 4, 32)
-        for byte in HistByte:
+        for byte in ir.HistByte:
             if byte * 8 >= src.dtype.bits:
                 continue
-            idx = TileType(U8, 32, 1, blayout=BLayout.COL_MAJOR)
+            idx = ir.TileType(ir.U8, 32, 1, blayout=ir.BLayout.COL_MAJOR)
             if profile.name == "a5" and name == "u32":
-                idx = TileType(U8, max(3 - byte, 1), src.cols)
-            types: dict[str, Type] = {"src": src, "idx": idx, "dst": TileType(U32, 4, _BINS)}
+                idx = ir.TileType(ir.U8, max(3 - byte, 1), src.cols)
+            types: dict[str, ir.Type] = {"src": src, "idx": idx, "dst": ir.TileType(ir.U32, 4, _BINS)}
             yield sample(instruction, ("src", "idx"), types, {"byte": byte})
 
 
@@ -295,10 +291,10 @@ _HISTOGRAM_OPERANDS = (
     Operand("idx", "in", dtype="u8", note="values of the bytes above the counted one"),
 )
 _BYTE = Attribute(
-    "byte", HistByte, None, "byte to count; absent: the one isMSB says, in texts since 2026-08 else byte 1",
-    unwritten=(
-        changes.Default("2026-08", HistByte.BYTE_1, "the highest byte", changes.DIALECT, unless=("isMSB",)),
-    ),
+    "byte", ir.HistByte, None,
+    "byte to count; absent: the one isMSB says, in texts since 2026-08 else byte 1",
+    unwritten=(changes.Default(
+        "2026-08", ir.HistByte.BYTE_1, "the highest byte", changes.DIALECT, unless=("isMSB",)),),
 )  # fmt: skip
 _HISTOGRAM_TYPES = table(("u16", "u32"), (), ("u16", "u32"))
 THISTOGRAM = tile_instruction(
@@ -359,7 +355,7 @@ _PRINT_TYPES = {
 
 def _print_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for (name,) in instruction.types[profile.name]:
-        yield sample(instruction, ("src",), {"src": TileType(dtype(name), 2, row_cols(dtype(name)))})
+        yield sample(instruction, ("src",), {"src": ir.TileType(ir.dtype(name), 2, row_cols(ir.dtype(name)))})
 
 
 TPRINT = Instruction(
@@ -375,8 +371,8 @@ TPRINT = Instruction(
     (
         Attribute(
             "format",
-            PrintFormat,
-            PrintFormat.WIDTH8_PRECISION4,
+            ir.PrintFormat,
+            ir.PrintFormat.WIDTH8_PRECISION4,
             "width and digits",
             ("printFormat", "format"),
         ),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import BF16, I16, I32, U8, U32, DType, dtype
-from ..ir.types import CmpMode, GatherAxis, MaskPattern, ScalarType, TileType, Type
+from .. import ir
 from ..profiles import Profile, ProfileName
 from . import assembly, changes, common, declare, elementwise_select
 from .rules import extents, irregular, regions, scratch, typesets
@@ -36,10 +35,10 @@ def _gathered(s: declare.Sources) -> declare.Size | None:
     if "indices" in s.types:
         return s.types["indices"].shape, s.sizes["indices"]
     pattern, src = s.attrs.get("maskPattern"), s.types["src"]
-    if not isinstance(pattern, MaskPattern):
+    if not isinstance(pattern, ir.MaskPattern):
         return None
     step, (rows, cols) = period(pattern)[0], s.sizes["src"]
-    if s.attrs.get("axis") == GatherAxis.GATHER_COL:
+    if s.attrs.get("axis") == ir.GatherAxis.GATHER_COL:
         count = picked(pattern, src.rows)
         return ((count, src.cols), (count, cols)) if src.v_row == src.rows else None
     # Rows are packed without gaps, so that those of dst are those of src only where they are whole.
@@ -120,7 +119,7 @@ def _mask_given(site: declare.Site) -> Iterator[declare.Finding]:
 
 def _breaks_counts(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     if types.pop("cdst", None) is None:
-        types["cdst"] = TileType(I32, 1, 8)
+        types["cdst"] = ir.TileType(ir.I32, 1, 8)
     return True
 
 
@@ -140,16 +139,16 @@ def _counts_given(site: declare.Site) -> Iterator[declare.Finding]:
     "compare-mode",
     "the comparison form compares with EQ or GT, integers on a2a3 with EQ",
     HARDWARE,
-    invalid_if=present("cdst", assign(cmpMode=CmpMode.LE)),
+    invalid_if=present("cdst", assign(cmpMode=ir.CmpMode.LE)),
 )
 def _compare_mode(site: declare.Site) -> Iterator[declare.Finding]:
     if gather_form(site) != "compare":
         return
     mode, src = site.attrs.get("cmpMode"), element_type(site.types.get("src"))
-    if mode not in (CmpMode.EQ, CmpMode.GT):
-        found = mode.name if isinstance(mode, CmpMode) else mode
+    if mode not in (ir.CmpMode.EQ, ir.CmpMode.GT):
+        found = mode.name if isinstance(mode, ir.CmpMode) else mode
         yield None, f"cmpMode is {found}; allowed in the comparison form: EQ, GT"
-    elif site.profile.name == "a2a3" and src is not None and src.is_integer and mode != CmpMode.EQ:
+    elif site.profile.name == "a2a3" and src is not None and src.is_integer and mode != ir.CmpMode.EQ:
         yield "src", f"{src} compared with GT; allowed on a2a3: EQ"
 
 
@@ -157,7 +156,7 @@ def _compare_mode(site: declare.Site) -> Iterator[declare.Finding]:
     "scalar-type",
     "the threshold has the element type of src",
     HARDWARE,
-    invalid_if=give("kValue", ScalarType(BF16)),
+    invalid_if=give("kValue", ir.ScalarType(ir.BF16)),
 )
 def _threshold(site: declare.Site) -> Iterator[declare.Finding]:
     k, src = element_type(site.types.get("kValue")), element_type(site.types.get("src"))
@@ -191,7 +190,7 @@ def _index_type(site: declare.Site) -> Iterator[declare.Finding]:
 
 
 def _breaks_dense(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
-    if "cdst" in types or attrs.get("axis") == GatherAxis.GATHER_COL:
+    if "cdst" in types or attrs.get("axis") == ir.GatherAxis.GATHER_COL:
         return False
     return edit("dst", lambda t: t.with_valid(t.v_row, t.cols - 1))(types, attrs, profile)
 
@@ -203,7 +202,7 @@ def _dense(site: declare.Site) -> Iterator[declare.Finding]:
         return
     axis, dst = site.attrs.get("axis"), site.tile("dst")
     cols = site.region("dst")[1]
-    if gather_form(site) == "mask" and axis != GatherAxis.GATHER_ROW:
+    if gather_form(site) == "mask" and axis != ir.GatherAxis.GATHER_ROW:
         return
     if dst is not None and cols is not None and cols != dst.cols:
         yield "dst", f"dst has {cols} valid columns of {dst.cols}; allowed: all columns valid"
@@ -211,9 +210,9 @@ def _dense(site: declare.Site) -> Iterator[declare.Finding]:
 
 def _packed(site: declare.Site) -> int | None:
     pattern, (r, c) = site.attrs.get("maskPattern"), site.region("src")
-    if not isinstance(pattern, MaskPattern) or r is None or c is None:
+    if not isinstance(pattern, ir.MaskPattern) or r is None or c is None:
         return None
-    if site.attrs.get("axis") == GatherAxis.GATHER_COL:
+    if site.attrs.get("axis") == ir.GatherAxis.GATHER_COL:
         return picked(pattern, r)
     return r * picked(pattern, c)
 
@@ -226,7 +225,7 @@ def _mask_room(site: declare.Site) -> Iterator[declare.Finding]:
     dst, count = site.tile("dst"), _packed(site)
     if gather_form(site) != "mask" or dst is None or count is None:
         return
-    if site.attrs.get("axis") == GatherAxis.GATHER_COL:
+    if site.attrs.get("axis") == ir.GatherAxis.GATHER_COL:
         cols = site.valid["src"][1] or 0
         if dst.rows < count or dst.cols < cols:
             yield "dst", f"dst is {dst.rows}x{dst.cols}; allowed: room for {count} picked rows of {cols}"
@@ -254,37 +253,37 @@ def _gather_scratch(site: declare.Site) -> int | None:
 
 
 def _gather_samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
-    patterns = list(MaskPattern)
+    patterns = list(ir.MaskPattern)
     for i, (name,) in enumerate(instruction.types[profile.name]):
-        d = dtype(name)
-        tile = TileType(d, 8, max(irregular.row_cols(d), 8))
+        d = ir.dtype(name)
+        tile = ir.TileType(d, 8, max(irregular.row_cols(d), 8))
         if name in _INDEXED[profile.name]:
-            index = TileType(U32 if i % 2 else I32, *tile.shape)
-            types: dict[str, Type] = {"src": tile, "indices": index, "tmp": index, "dst": tile}
+            index = ir.TileType(ir.U32 if i % 2 else ir.I32, *tile.shape)
+            types: dict[str, ir.Type] = {"src": tile, "indices": index, "tmp": index, "dst": tile}
             yield irregular.sample(instruction, ("src", "indices", "tmp"), types)
         if d.name in _BYTES_2_4 or profile.name == "a5":
             pattern, wide = patterns[i % 7], replace(tile, cols=4 * tile.cols, v_col=4 * tile.cols)
-            axis = GatherAxis.GATHER_COL if i % 3 == 1 and d.bits < 64 else GatherAxis.GATHER_ROW
+            axis = ir.GatherAxis.GATHER_COL if i % 3 == 1 and d.bits < 64 else ir.GatherAxis.GATHER_ROW
             out = replace(wide, rows=picked(pattern, 8), v_row=picked(pattern, 8))
-            if axis == GatherAxis.GATHER_ROW:
+            if axis == ir.GatherAxis.GATHER_ROW:
                 out = replace(wide, cols=wide.cols // period(pattern)[0], v_col=-1)
             yield irregular.sample(
                 instruction, ("src",), {"src": wide, "dst": out}, {"maskPattern": pattern, "axis": axis}
             )
         if name in _COMPARED.get(profile.name, ()):
-            yield _compare_sample(instruction, d, CmpMode.EQ if d.is_integer else CmpMode.GT)
+            yield _compare_sample(instruction, d, ir.CmpMode.EQ if d.is_integer else ir.CmpMode.GT)
     if profile.name == "a5":
-        tile, index = TileType(dtype("f32"), 4, 16), TileType(I16, 4, 16)
+        tile, index = ir.TileType(ir.dtype("f32"), 4, 16), ir.TileType(ir.I16, 4, 16)
         yield irregular.sample(instruction, ("src", "indices"), {"src": tile, "indices": index, "dst": tile})
 
 
-def _compare_sample(instruction: declare.Instruction, d: DType, mode: CmpMode) -> Sample:
-    types: dict[str, Type] = {
-        "src": TileType(d, 4, 32),
-        "kValue": ScalarType(d),
-        "tmp": TileType(U8, 32, 64),
-        "dst": TileType(I32, 4, 32),
-        "cdst": TileType(I32, 1, 8),
+def _compare_sample(instruction: declare.Instruction, d: ir.DType, mode: ir.CmpMode) -> Sample:
+    types: dict[str, ir.Type] = {
+        "src": ir.TileType(d, 4, 32),
+        "kValue": ir.ScalarType(d),
+        "tmp": ir.TileType(ir.U8, 32, 64),
+        "dst": ir.TileType(ir.I32, 4, 32),
+        "cdst": ir.TileType(ir.I32, 1, 8),
     }
     return irregular.sample(instruction, ("src", "kValue", "tmp"), types, {"cmpMode": mode, "offset": 7})
 
@@ -316,7 +315,11 @@ TGATHER = common.tile_instruction(
     attributes=(
         MASK_PATTERN,
         declare.Attribute(
-            "axis", GatherAxis, GatherAxis.GATHER_ROW, "what the mask form packs", ("axis", "gatherType")
+            "axis",
+            ir.GatherAxis,
+            ir.GatherAxis.GATHER_ROW,
+            "what the mask form packs",
+            ("axis", "gatherType"),
         ),
         elementwise_select.CMP_MODE,
         declare.Attribute("offset", int, 0, "number of the first element; comparison form"),

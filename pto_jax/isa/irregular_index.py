@@ -3,22 +3,16 @@
 The other gathers are in :mod:`.irregular_gather`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import U32, dtype
-from ..ir.types import MaskPattern, ScatterAxis, TileType, Type
+from ..ir import U32, MaskPattern, ScatterAxis, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
+from .rules import irregular, irregular_patterns, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, fixed_type, in_vec, size
 from .rules.forbid import edit, forbid, present, retype, together
-from .rules.irregular import Want, plain, room, row_cols, sample
-from .rules.irregular_patterns import MASK_PATTERN, period, picked, with_or_without_pattern
-from .rules.regions import covers
-from .rules.typesets import FLOATS, INT32, STANDARD, table
 from .samples.operations import Sample
 
 # -- tgatherb ----------------------------------------------------------------------------------------
@@ -35,10 +29,10 @@ _BLOCK_OPERANDS = (
         within="src",
     ),
 )
-_SIZES_1_2_4 = (*FLOATS, *INT32)
+_SIZES_1_2_4 = (*typesets.FLOATS, *typesets.INT32)
 
 
-def _offsets(site: Site) -> Want:
+def _offsets(site: Site) -> irregular.Want:
     dst, (r, c) = site.tile("dst"), site.region("dst")
     if dst is None or c is None:
         return r, None
@@ -49,9 +43,9 @@ def _offsets(site: Site) -> Want:
 def _block_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for (name,) in instruction.types[profile.name]:
         d = dtype(name)
-        tile = TileType(d, 4, row_cols(d, 3))
+        tile = TileType(d, 4, irregular.row_cols(d, 3))
         types: dict[str, Type] = {"src": tile, "offset": TileType(U32, 4, 8), "dst": tile}
-        yield sample(instruction, ("src", "offset"), types)
+        yield irregular.sample(instruction, ("src", "offset"), types)
 
 
 TGATHERB = tile_instruction(
@@ -62,13 +56,13 @@ TGATHERB = tile_instruction(
     "bytes of src is skipped. Offsets need no alignment. a2a3 and a5: a last block that is partly valid "
     "is written in its valid columns.",
     _BLOCK_OPERANDS,
-    table(_SIZES_1_2_4, _SIZES_1_2_4, _SIZES_1_2_4),
+    typesets.table(_SIZES_1_2_4, _SIZES_1_2_4, _SIZES_1_2_4),
     cls="irregular",
     reads=(),
-    placement=(in_vec(_BLOCK_OPERANDS), plain(("dst", "src", "offset"))),
+    placement=(in_vec(_BLOCK_OPERANDS), irregular.plain(("dst", "src", "offset"))),
     extra=(
         fixed_type("offset", ("u32", "i32"), PROFILE_NAMES, HEADERS),
-        room("offset", _offsets, "an offset for every block of the valid region of dst"),
+        irregular.room("offset", _offsets, "an offset for every block of the valid region of dst"),
     ),
     decisions=(
         Decision(
@@ -88,9 +82,9 @@ TGATHERB = tile_instruction(
 # -- tscatter ----------------------------------------------------------------------------------------
 
 _SCATTERED: dict[ProfileName, tuple[str, ...]] = {
-    "cpu_sim": STANDARD,
-    "a2a3": (*INT32, *FLOATS),
-    "a5": STANDARD,
+    "cpu_sim": typesets.STANDARD,
+    "a2a3": (*typesets.INT32, *typesets.FLOATS),
+    "a5": typesets.STANDARD,
 }
 _SCATTER_OPERANDS = (
     Operand("dst", "inout", note="cpu_sim keeps elements that nothing is scattered to"),
@@ -125,7 +119,7 @@ def _index_type(site: Site) -> Iterator[Finding]:
         yield "indexes", f"indexes have element type {d}; allowed for {src}: i{wanted}, u{wanted}"
 
 
-@forbid("mask-given", "either indexes or maskPattern", invalid_if=with_or_without_pattern)
+@forbid("mask-given", "either indexes or maskPattern", invalid_if=irregular_patterns.with_or_without_pattern)
 def _mask_given(site: Site) -> Iterator[Finding]:
     pattern = site.attrs.get("maskPattern")
     if ("indexes" in site.values) == (pattern is not None):
@@ -146,9 +140,9 @@ def _mask_region(site: Site) -> Iterator[Finding]:
         return
     over_rows = site.attrs.get("axis") == ScatterAxis.SCATTER_COL
     wanted = (
-        (None if rd is None else picked(pattern, rd), cd)
+        (None if rd is None else irregular_patterns.picked(pattern, rd), cd)
         if over_rows
-        else (rd, None if cd is None else picked(pattern, cd))
+        else (rd, None if cd is None else irregular_patterns.picked(pattern, cd))
     )
     if any(h is not None and w is not None and h != w for h, w in zip((rs, cs), wanted, strict=True)):
         places = f"{size(wanted[0])}x{size(wanted[1])} places of dst that {pattern.name} picks"
@@ -169,19 +163,19 @@ def _scatter_samples(instruction: Instruction, profile: Profile) -> Iterator[Sam
     patterns = list(MaskPattern)
     for i, (name,) in enumerate(instruction.types[profile.name]):
         d = dtype(name)
-        tile = TileType(d, 4, max(row_cols(d), 8))
+        tile = TileType(d, 4, max(irregular.row_cols(d), 8))
         index = TileType(dtype(("u" if i % 2 else "i") + ("32" if d.bits >= 32 else "16")), *tile.shape)
         big = replace(tile, rows=8, v_row=8)
-        yield sample(instruction, ("src", "indexes"), {"src": tile, "indexes": index, "dst": big})
+        yield irregular.sample(instruction, ("src", "indexes"), {"src": tile, "indexes": index, "dst": big})
         if d.bits not in (16, 32) and profile.name == "cpu_sim":
             continue
-        pattern, factor = patterns[i % 7], period(patterns[i % 7])[0]
+        pattern, factor = patterns[i % 7], irregular_patterns.period(patterns[i % 7])[0]
         axis = ScatterAxis.SCATTER_COL if i % 3 == 1 else ScatterAxis.SCATTER_ROW
         wide = TileType(d, tile.rows, tile.cols * factor)
         if axis == ScatterAxis.SCATTER_COL:
             wide = TileType(d, tile.rows * factor, tile.cols)
         attrs = {"maskPattern": pattern, "axis": axis}
-        yield sample(instruction, ("src",), {"src": tile, "dst": wide}, attrs)
+        yield irregular.sample(instruction, ("src",), {"src": tile, "dst": wide}, attrs)
 
 
 TSCATTER = tile_instruction(
@@ -195,12 +189,12 @@ TSCATTER = tile_instruction(
     "a2a3 and a5 start at column 0 of src in every row. SCATTER_COL: the rows that fit the pattern take the "
     "rows of src in order, the others 0. P1111 copies src over the valid region of dst.",
     _SCATTER_OPERANDS,
-    table(*(_SCATTERED[p] for p in PROFILE_NAMES)),
+    typesets.table(*(_SCATTERED[p] for p in PROFILE_NAMES)),
     cls="irregular",
     domain="custom",
     forms=(("src", "indexes"), ("src",)),
     attributes=(
-        MASK_PATTERN,
+        irregular_patterns.MASK_PATTERN,
         Attribute(
             "axis",
             ScatterAxis,
@@ -209,13 +203,13 @@ TSCATTER = tile_instruction(
             ("axis", "scatterType"),
         ),
     ),
-    placement=(in_vec(_SCATTER_OPERANDS), plain(("dst", "src", "indexes"), HARDWARE)),
+    placement=(in_vec(_SCATTER_OPERANDS), irregular.plain(("dst", "src", "indexes"), HARDWARE)),
     extra=(
         _index_type,
         _mask_given,
         _mask_size,
         _mask_region,
-        *covers(("src",), "indexes"),
+        *regions.covers(("src",), "indexes"),
     ),
     decisions=(
         Decision(

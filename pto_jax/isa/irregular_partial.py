@@ -1,13 +1,10 @@
 """Combining two tiles of which each may be valid in a part of the destination only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from ..ir.dtypes import dtype
-from ..ir.types import TileType, Type
+from ..ir import TileType, Type, dtype
 from ..profiles import Profile, ProfileName
 from . import common, declare, semantics
 from .rules import extents, irregular

@@ -1,12 +1,9 @@
 """Quantisation to 8-bit integers with row parameters, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import F32, I8, U8, dtype
-from ..ir.types import BLayout, QuantType, TileType, Type
+from ..ir import F32, I8, U8, BLayout, QuantType, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile
 from . import assembly, changes, common, operands
 from .declare import Attribute, Decision, Finding, Instruction, Operand, Site

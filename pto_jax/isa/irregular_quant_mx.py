@@ -1,20 +1,9 @@
 """Block-scaled quantisation: groups of 32 elements share an exponent."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import F32, U8, dtype, unpaired
-from ..ir.types import (
-    MxGroupAxis,
-    MxQuantAlg,
-    QuantScaleAlg,
-    QuantType,
-    TileType,
-    Type,
-    VecStoreMode,
-)
+from .. import ir
 from ..profiles import Profile
 from . import changes, common
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
@@ -40,13 +29,13 @@ from .samples.operations import Sample
 _SOURCE = Operand("src", "in", dtype="S")
 MX_ALG = Attribute(
     "mx_alg",
-    MxQuantAlg,
+    ir.MxQuantAlg,
     None,
     "element format and exponent rule; absent: as quant_type (MXFP8) and quantScaleAlg (ocp) say",
 )
 _SAID = (
-    Attribute("quant_type", QuantType, None, "element format: MXFP8 or MXFP4_E2M1"),
-    Attribute("quantScaleAlg", QuantScaleAlg, None, "exponent rule"),
+    Attribute("quant_type", ir.QuantType, None, "element format: MXFP8 or MXFP4_E2M1"),
+    Attribute("quantScaleAlg", ir.QuantScaleAlg, None, "exponent rule"),
 )
 
 
@@ -88,15 +77,15 @@ _MX_VALUES = (
     "mx-format",
     "an FP8 algorithm with 8-bit codes, FP4 with f4e2m1x2",
     A5_AND_SIMULATOR,
-    invalid_if=assign(mx_alg=MxQuantAlg.HIF4),
+    invalid_if=assign(mx_alg=ir.MxQuantAlg.HIF4),
 )
 def _format(site: Site) -> Iterator[Finding]:
     alg, d = algorithm(site.attrs), element_type(site.types.get("dst"))
     if d is None:
         return
-    if alg == MxQuantAlg.HIF4:
+    if alg == ir.MxQuantAlg.HIF4:
         yield None, "mx_alg is HIF4; allowed: the four OCP and NV algorithms"
-    elif (alg in FP4_ALGS) != unpaired(d).packed:
+    elif (alg in FP4_ALGS) != ir.unpaired(d).packed:
         wanted = "f4e2m1x2" if alg in FP4_ALGS else "i8"
         yield "dst", f"dst has element type {d} with {alg.name}; allowed: {wanted}"
 
@@ -106,8 +95,8 @@ def _breaks_groups(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         return False
     for name in ("src", "dst"):
         retile(name, rows=24, v_row=24)(types, attrs, profile)
-    if types["exp"] == TileType(U8, 8, 32):
-        attrs["grp_axis"], types["exp"] = 0, TileType(U8, 1, 64)
+    if types["exp"] == ir.TileType(ir.U8, 8, 32):
+        attrs["grp_axis"], types["exp"] = 0, ir.TileType(ir.U8, 1, 64)
     return True
 
 
@@ -157,7 +146,7 @@ def _groups(site: Site) -> Want:
 
 def _breaks_exponents(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     t = types["exp"]
-    tall = isinstance(t, TileType) and t.rows > 2
+    tall = isinstance(t, ir.TileType) and t.rows > 2
     return (retile("exp", rows=2, v_row=2) if tall else one_block("exp"))(types, attrs, profile)
 
 
@@ -200,9 +189,9 @@ def _scratch_type(name: str) -> Constraint:
 def _breaks_interleave(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     t = types["src"]
     attrs["interleave"] = True
-    if not isinstance(t, TileType) or (t.rows % 64 == 0 and profile.name == "a5"):
+    if not isinstance(t, ir.TileType) or (t.rows % 64 == 0 and profile.name == "a5"):
         return False
-    types["exp"] = TileType(U8, t.rows // GROUP, 4 * t.cols)
+    types["exp"] = ir.TileType(ir.U8, t.rows // GROUP, 4 * t.cols)
     return True
 
 
@@ -240,27 +229,29 @@ def _interleaved_axis(site: Site) -> Iterator[Finding]:
 def _mx_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     # A text may call the codes signed or unsigned; they are one type.
     for i, (d, s) in enumerate(r for r in instruction.types[profile.name] if r[0] != "u8"):
-        algs = FP4_ALGS if unpaired(dtype(d)).packed else FP8_ALGS
-        for alg in algs if i < 2 or unpaired(dtype(d)).packed else algs[i % 2 : i % 2 + 1]:
+        algs = FP4_ALGS if ir.unpaired(ir.dtype(d)).packed else FP8_ALGS
+        for alg in algs if i < 2 or ir.unpaired(ir.dtype(d)).packed else algs[i % 2 : i % 2 + 1]:
             yield _mx_sample(instruction, profile, d, s, alg)
 
 
-def _mx_sample(instruction: Instruction, profile: Profile, d: str, s: str, alg: MxQuantAlg) -> Sample:
-    scratch = dtype(s) if profile.name == "a5" else F32
+def _mx_sample(instruction: Instruction, profile: Profile, d: str, s: str, alg: ir.MxQuantAlg) -> Sample:
+    scratch = ir.dtype(s) if profile.name == "a5" else ir.F32
     attrs: dict[str, object] = {"mx_alg": alg}
     if instruction.name == "tquant_dn":
-        rows, cols, exp = (64, 32, TileType(U8, 2, 32)) if alg in FP8_ALGS else (32, 64, TileType(U8, 1, 64))
+        rows, cols, exp = (
+            (64, 32, ir.TileType(ir.U8, 2, 32)) if alg in FP8_ALGS else (32, 64, ir.TileType(ir.U8, 1, 64))
+        )
         if profile.name == "a5" and alg in FP8_ALGS:
-            attrs["interleave"], exp = True, TileType(U8, 1, 64)
+            attrs["interleave"], exp = True, ir.TileType(ir.U8, 1, 64)
         flat = 64
     else:
-        rows, cols, exp, flat = 8, 64, TileType(U8, 8, 32), 32
-    types: dict[str, Type] = {
-        "src": TileType(dtype(s), rows, cols),
-        "dst": TileType(dtype(d), rows, cols // dtype(d).numbers),
+        rows, cols, exp, flat = 8, 64, ir.TileType(ir.U8, 8, 32), 32
+    types: dict[str, ir.Type] = {
+        "src": ir.TileType(ir.dtype(s), rows, cols),
+        "dst": ir.TileType(ir.dtype(d), rows, cols // ir.dtype(d).numbers),
         "exp": exp,
-        "max": TileType(scratch, 1, flat),
-        "scaling": TileType(scratch, 1, flat),
+        "max": ir.TileType(scratch, 1, flat),
+        "scaling": ir.TileType(scratch, 1, flat),
     }
     return sample(instruction, ("src",), types, attrs)
 
@@ -333,9 +324,9 @@ TQUANT_MX = common.tile_instruction(
     attributes=(
         MX_ALG,
         Attribute("grp_axis", int, 1, "1: groups along columns, 0: along rows"),
-        Attribute("grpAxis", MxGroupAxis, None, "the same: axis1 or axis0"),
+        Attribute("grpAxis", ir.MxGroupAxis, None, "the same: axis1 or axis0"),
         *_SAID,
-        Attribute("storeMode", VecStoreMode, None, "order of dst and exp_zz"),
+        Attribute("storeMode", ir.VecStoreMode, None, "order of dst and exp_zz"),
         Attribute("interleave", bool, False, "with axis0: exponents of group pairs side by side; a5"),
     ),
     placement=_MX_PLACES,

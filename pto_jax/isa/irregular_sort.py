@@ -4,13 +4,10 @@ A record takes 8 bytes: a value first, in 4-byte types the index after it, in 2-
 the two halves of the index.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import I16, U32, dtype
-from ..ir.types import TileType, Type, VectorType
+from ..ir import I16, U32, TileType, Type, VectorType, dtype
 from ..profiles import Profile
 from . import assembly, changes, common, declare, operands
 from .rules import extents, scratch, typesets

@@ -1,9 +1,6 @@
 """The pipe that executes an operation, as far as its operands decide it."""
 
-from __future__ import annotations
-
-from ..ir.program import Op
-from ..ir.types import Loc, MemRefType, Pipe, PipeEventType, TileType, Type
+from ..ir import Loc, MemRefType, Op, Pipe, PipeEventType, TileType, Type
 from . import find
 from .rules.tile_legality import tile_of_memref
 
@@ -32,8 +29,7 @@ def loc_of(t: Type) -> Loc | None:
 def pipe_of(op: Op) -> Pipe:
     """The pipe an operation runs on, as its declaration says for the places of its tiles.
 
-    >>> from pto_jax.ir.dtypes import F32
-    >>> from pto_jax.ir.program import Value
+    >>> from pto_jax.ir import F32, Value
     >>> vec, acc = (Value("t", TileType(F32, 16, 16, loc=loc)) for loc in (Loc.VEC, Loc.ACC))
     >>> [pipe_of(Op("tmov", (t,), (vec,))).name for t in (vec, acc)]
     ['V', 'FIX']

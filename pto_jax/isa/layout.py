@@ -1,11 +1,9 @@
 """Layout and rearrangement: moves between tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.types import Pipe
+from ..ir import Pipe
 from . import assembly, changes, common, declare, memory
 from .rules import constraints, fixpipe, fixpipe_words, issue, layout_moves, quantisation, regions
 from .rules.forbid import assign, forbid

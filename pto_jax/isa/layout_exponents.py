@@ -1,12 +1,9 @@
 """Layout and rearrangement: shared exponents of block-scaled formats in the order that products want."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import dtype
-from ..ir.types import BLayout, MxGroupAxis, SLayout, TileType, Type
+from ..ir import BLayout, MxGroupAxis, SLayout, TileType, Type, dtype
 from ..profiles import Profile, ProfileName
 from . import assembly, changes, common, declare, traits
 from .rules import constraints, extents, irregular, scratch, typesets

@@ -1,12 +1,9 @@
 """Layout and rearrangement: windows of tiles, taken out of or written into a larger tile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import INDEX, dtype
-from ..ir.types import BLayout, Loc, ReluPreMode, ScalarType, TileType, Type
+from ..ir import INDEX, BLayout, Loc, ReluPreMode, ScalarType, TileType, Type, dtype
 from ..profiles import Profile
 from .assembly import Assembly, segments
 from .changes import form

@@ -1,16 +1,12 @@
 """Layout and rearrangement: copies that fill what is not valid with a pad value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from ..ir.dtypes import dtype
-from ..ir.types import BLayout, Loc, Pad, SLayout, TileType
+from ..ir import BLayout, Loc, Pad, SLayout, TileType, dtype
 from ..profiles import Profile
-from . import declare
-from .changes import DIALECT
+from . import changes, declare
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
 from .rules import constraints, irregular, regions, typesets
 from .rules.forbid import Types, as_columns, assign, edit, forbid, together
@@ -105,7 +101,7 @@ def _mat_shape(site: declare.Site) -> Iterator[declare.Finding]:
 @forbid(
     "mode",
     "no mode: what a fill does follows from the shapes",
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=assign(mode="expand"),
     since="2026-08",
 )
@@ -118,7 +114,7 @@ def _no_mode(site: declare.Site) -> Iterator[declare.Finding]:
     "mat-equal",
     "mat tiles with equal valid sizes and pads",
     constraints.HARDWARE,
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=edit("src", lambda t: replace(t, pad=Pad.MAX) if t.loc == Loc.MAT else None),
     since="2026-08",
 )

@@ -1,23 +1,16 @@
 """Layout and rearrangement: convolution tiles, and image-to-column."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from ..ir.convolution import Conv, Geometry, block_channels
-from ..ir.dtypes import INDEX, DType, dtype
-from ..ir.modes import FmatrixMode
-from ..ir.types import BLayout, GlobalLayout, Loc, Pipe, ScalarType, SLayout, TileType, conv_tile
-from ..profiles import Profile
+from .. import ir, profiles
 from . import common, declare, memory_convolution, traits
-from .rules import constraints, extents, irregular
+from .rules import constraints, extents, irregular, typesets
 from .rules.forbid import Types, edit, forbid, retile
-from .rules.typesets import FLOATS, INT32, TypeTable, rows
 from .samples.operations import Sample
 
-_G = GlobalLayout
+_G = ir.GlobalLayout
 #: Layouts that ttrans converts, source first.
 CONVERSIONS = (
     (_G.NCHW, _G.NC1HWC0),
@@ -51,7 +44,7 @@ CONV_WINDOW = (
 )
 
 
-def _expected(src: Conv, target: GlobalLayout, c0: int, n0: int) -> tuple[int, ...]:
+def _expected(src: ir.Conv, target: ir.GlobalLayout, c0: int, n0: int) -> tuple[int, ...]:
     """Dimensions of the tile that a conversion makes."""
     s = src.shape
     match src.layout, target:
@@ -70,10 +63,10 @@ def _expected(src: Conv, target: GlobalLayout, c0: int, n0: int) -> tuple[int, .
     return (-(-s[1] // c0) * prod(s[2:]), -(-s[0] // n0), n0, c0)
 
 
-def _larger(t: TileType) -> TileType | None:
+def _larger(t: ir.TileType) -> ir.TileType | None:
     if t.conv is None:
         return None
-    return conv_tile(t.dtype, replace(t.conv, shape=(t.conv.shape[0] + 1, *t.conv.shape[1:])), t.loc)
+    return ir.conv_tile(t.dtype, replace(t.conv, shape=(t.conv.shape[0] + 1, *t.conv.shape[1:])), t.loc)
 
 
 @forbid("conversion", "convolution layouts that convert", invalid_if=edit("dst", _larger))
@@ -91,7 +84,7 @@ def conversion(site: declare.Site) -> Iterator[declare.Finding]:
         yield "src", f"src is {pair[0].name.lower()}, dst {pair[1].name.lower()}; allowed: {words}"
         return
     n0 = dst.conv.shape[2] if len(dst.conv.shape) == 4 else _ROWS_OF_WEIGHTS
-    want, have = _expected(src.conv, dst.conv.layout, block_channels(src.dtype), n0), dst.conv.shape
+    want, have = _expected(src.conv, dst.conv.layout, ir.block_channels(src.dtype), n0), dst.conv.shape
     # A tile that goes back to plain channels may drop the last ones of the last block.
     plain = 1 if pair[1] == _G.NCHW else 2 if pair[1] == _G.GNCHW else None
     if plain is not None and 0 < have[plain] <= want[plain]:
@@ -101,7 +94,7 @@ def conversion(site: declare.Site) -> Iterator[declare.Finding]:
         yield "dst", f"dst is {'x'.join(map(str, dst.conv.shape))}; allowed for src {src}: {listed}"
 
 
-def converted(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
+def converted(instruction: declare.Instruction, profile: profiles.Profile) -> Iterator[Sample]:
     """A conversion of convolution tiles per pair of layouts, and per width of elements."""
     shapes = {
         (_G.NCHW, _G.NC1HWC0): (2, 11, 2, 3),
@@ -113,29 +106,29 @@ def converted(instruction: declare.Instruction, profile: Profile) -> Iterator[Sa
         (_G.NCDHW, _G.FRACTAL_Z_3D): (3, 11, 2, 1, 2),
     }
     for i, pair in enumerate(CONVERSIONS):
-        d = dtype(("f32", "f16", "i8")[i % 3])
-        c0 = block_channels(d)
+        d = ir.dtype(("f32", "f16", "i8")[i % 3])
+        c0 = ir.block_channels(d)
         dims = tuple(n or c0 for n in shapes[pair])
-        src = Conv(pair[0], dims)
-        dst = Conv(pair[1], _expected(src, pair[1], c0, _ROWS_OF_WEIGHTS))
-        types: Types = {"src": conv_tile(d, src, Loc.VEC), "dst": conv_tile(d, dst, Loc.VEC)}
+        src = ir.Conv(pair[0], dims)
+        dst = ir.Conv(pair[1], _expected(src, pair[1], c0, _ROWS_OF_WEIGHTS))
+        types: Types = {"src": ir.conv_tile(d, src, ir.Loc.VEC), "dst": ir.conv_tile(d, dst, ir.Loc.VEC)}
         yield irregular.sample(instruction, ("src",), types)
 
 
 _WEIGHTS = (_G.FRACTAL_Z, _G.FRACTAL_Z_3D)
 
 
-def weight_boxes(t: TileType) -> tuple[int, int]:
+def weight_boxes(t: ir.TileType) -> tuple[int, int]:
     """Rows and columns of boxes that weights consist of, as a matrix.
 
-    >>> weight_boxes(conv_tile(dtype("f16"), Conv(GlobalLayout.FRACTAL_Z, (12, 2, 16, 16))))
+    >>> weight_boxes(ir.conv_tile(ir.dtype("f16"), ir.Conv(ir.GlobalLayout.FRACTAL_Z, (12, 2, 16, 16))))
     (12, 2)
     """
     conv = t.conv
     assert conv is not None
     images = conv.shape[3] if len(conv.shape) == 5 else prod(conv.shape[1:3])
     cols = max(1, images // _ROWS_OF_WEIGHTS)
-    return conv.elements // (cols * _ROWS_OF_WEIGHTS * block_channels(t.dtype)), cols
+    return conv.elements // (cols * _ROWS_OF_WEIGHTS * ir.block_channels(t.dtype)), cols
 
 
 @forbid(
@@ -152,12 +145,12 @@ def weights(site: declare.Site) -> Iterator[declare.Finding]:
         return
     if src.conv.layout not in _WEIGHTS:
         yield "src", f"src is {src}; allowed: fractal_z or fractal_z_3d"
-    if dst.loc != Loc.RIGHT or dst.layout != "ZN" or dst.fractal != 512:
+    if dst.loc != ir.Loc.RIGHT or dst.layout != "ZN" or dst.fractal != 512:
         where = f"{dst.loc.name.lower()} in layout {dst.layout} with fractal {dst.fractal}"
         yield "dst", f"dst is {where}; allowed from a convolution tile: right in ZN with fractal 512"
         return
     rows, cols = weight_boxes(src)
-    c0 = block_channels(src.dtype)
+    c0 = ir.block_channels(src.dtype)
     for axis, name, box, limit in ((0, "indexRow", c0, rows), (1, "indexCol", 16, cols)):
         start, n = site.constant(name), site.valid["dst"][axis]
         if start is not None and (start < 0 or start // box - (-(n or 0) // box) > limit):
@@ -165,14 +158,14 @@ def weights(site: declare.Site) -> Iterator[declare.Finding]:
             yield name, f"{found}; allowed: a window within src"
 
 
-def weight_windows(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
+def weight_windows(instruction: declare.Instruction, profile: profiles.Profile) -> Iterator[Sample]:
     """Windows of weights, one per width of elements."""
-    index: Types = {"indexRow": ScalarType(INDEX), "indexCol": ScalarType(INDEX)}
+    index: Types = {"indexRow": ir.ScalarType(ir.INDEX), "indexCol": ir.ScalarType(ir.INDEX)}
     for name, shape in (("f32", (4, 2, 16)), ("f16", (2, 1, 2, 32)), ("i8", (3, 2, 16))):
-        d = dtype(name)
-        c0 = block_channels(d)
-        src = conv_tile(d, Conv(_G.FRACTAL_Z, (*shape, c0)))
-        dst = TileType(d, 2 * c0, 16, loc=Loc.RIGHT, slayout=SLayout.COL_MAJOR)
+        d = ir.dtype(name)
+        c0 = ir.block_channels(d)
+        src = ir.conv_tile(d, ir.Conv(_G.FRACTAL_Z, (*shape, c0)))
+        dst = ir.TileType(d, 2 * c0, 16, loc=ir.Loc.RIGHT, slayout=ir.SLayout.COL_MAJOR)
         constants = {"indexRow": (0 if name == "f16" else c0,), "indexCol": (16,)}
         form = ("src", "indexRow", "indexCol")
         yield irregular.sample(instruction, form, {"src": src, "dst": dst, **index}, constants=constants)
@@ -186,43 +179,45 @@ _DST = declare.Operand(
 _SRC = declare.Operand("src", "in", note="feature map with the geometry of the convolution", conv=True)
 _POSITIONS = tuple(declare.Operand(n, "in", "index", dtype=None, optional=True) for n in ("posM", "posK"))
 _OPERANDS = (_DST, _SRC, *_POSITIONS)
-_TABLE: TypeTable = {
-    "cpu_sim": rows(memory_convolution.CONV_TYPES),
-    "a2a3": rows((*FLOATS, "i8")),
-    "a5": rows((*FLOATS, *INT32)),
+_TABLE: typesets.TypeTable = {
+    "cpu_sim": typesets.rows(memory_convolution.CONV_TYPES),
+    "a2a3": typesets.rows((*typesets.FLOATS, "i8")),
+    "a5": typesets.rows((*typesets.FLOATS, *typesets.INT32)),
 }
 
 
-def _breaks_types(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
-    other = dtype("u8" if profile.name == "a2a3" else "f8e4m3")
+def _breaks_types(types: Types, attrs: declare.AttrMap, profile: profiles.Profile) -> bool:
+    other = ir.dtype("u8" if profile.name == "a2a3" else "f8e4m3")
     of_a_byte = [
         edit(n, lambda t: t.with_dtype(other) if t.dtype.bits == 8 else None) for n in ("dst", "src")
     ]
     return all(e(types, attrs, profile) for e in of_a_byte)
 
 
-@forbid("image", "src is a feature map in mat", invalid_if=retile("src", loc=Loc.VEC))
+@forbid("image", "src is a feature map in mat", invalid_if=retile("src", loc=ir.Loc.VEC))
 def _image(site: declare.Site) -> Iterator[declare.Finding]:
     src = site.tile("src")
     if src is None:
         return
-    if src.conv is None or src.loc != Loc.MAT or src.conv.layout not in (_G.NC1HWC0, _G.NDC1HWC0):
+    if src.conv is None or src.loc != ir.Loc.MAT or src.conv.layout not in (_G.NC1HWC0, _G.NDC1HWC0):
         yield "src", f"src is {src}; allowed: a convolution tile of nc1hwc0 or ndc1hwc0 in mat"
 
 
-def _other_order(t: TileType) -> TileType:
-    return replace(t, blayout=BLayout.ROW_MAJOR if t.blayout == BLayout.COL_MAJOR else BLayout.COL_MAJOR)
+def _other_order(t: ir.TileType) -> ir.TileType:
+    return replace(
+        t, blayout=ir.BLayout.ROW_MAJOR if t.blayout == ir.BLayout.COL_MAJOR else ir.BLayout.COL_MAJOR
+    )
 
 
 @forbid("layout", "dst is NZ, on a2a3 ZZ", invalid_if=edit("dst", _other_order))
 def _left_layout(site: declare.Site) -> Iterator[declare.Finding]:
     t = site.tile("dst")
     want = "ZZ" if site.profile.name == "a2a3" else "NZ"
-    if t is not None and (t.loc == Loc.LEFT and t.layout != want):
+    if t is not None and (t.loc == ir.Loc.LEFT and t.layout != want):
         yield "dst", f"dst has layout {t.layout}; allowed on {site.profile.name}: {want}"
 
 
-def _large_filter(t: TileType) -> TileType | None:
+def _large_filter(t: ir.TileType) -> ir.TileType | None:
     if t.conv is None:
         return None
     return replace(t, conv=replace(t.conv, geometry=replace(t.conv.geometry, filter=(50, 1))))
@@ -255,26 +250,28 @@ def _geometry(site: declare.Site) -> Iterator[declare.Finding]:
             yield "src", f"{found}; allowed: a filter no larger than the padded image"
 
 
-def _left(d: DType, profile: Profile, v_row: int = 16, v_col: int = 32) -> TileType:
-    blayout = BLayout.ROW_MAJOR if profile.name == "a2a3" else BLayout.COL_MAJOR
-    cols = -(-v_col // block_channels(d)) * block_channels(d)
-    return TileType(d, 16, cols, v_row, v_col, Loc.LEFT, blayout, SLayout.ROW_MAJOR)
+def _left(d: ir.DType, profile: profiles.Profile, v_row: int = 16, v_col: int = 32) -> ir.TileType:
+    blayout = ir.BLayout.ROW_MAJOR if profile.name == "a2a3" else ir.BLayout.COL_MAJOR
+    cols = -(-v_col // ir.block_channels(d)) * ir.block_channels(d)
+    return ir.TileType(d, 16, cols, v_row, v_col, ir.Loc.LEFT, blayout, ir.SLayout.ROW_MAJOR)
 
 
-def _samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
-    geometry = Geometry(
+def _samples(instruction: declare.Instruction, profile: profiles.Profile) -> Iterator[Sample]:
+    geometry = ir.Geometry(
         filter=(2, 3), stride=(1, 2), dilation=(2, 1), padding=(1, 0, 1, 2), pad_value=0x7F, channels=5
     )
-    index: Types = {"posM": ScalarType(INDEX), "posK": ScalarType(INDEX)}
+    index: Types = {"posM": ir.ScalarType(ir.INDEX), "posK": ir.ScalarType(ir.INDEX)}
     for i, (name,) in enumerate(instruction.types[profile.name]):
-        d = dtype(name)
-        c0 = block_channels(d)
-        mode = {"mode": list(FmatrixMode)[i % 4]}
-        src = conv_tile(d, Conv(_G.NC1HWC0, (2, 1, 4, 5, c0), geometry))
+        d = ir.dtype(name)
+        c0 = ir.block_channels(d)
+        mode = {"mode": list(ir.FmatrixMode)[i % 4]}
+        src = ir.conv_tile(d, ir.Conv(_G.NC1HWC0, (2, 1, 4, 5, c0), geometry))
         dst = _left(d, profile, 13, 2 * c0 + 3)
         yield irregular.sample(instruction, ("src",), {"src": src, "dst": dst}, mode)
-    deep = conv_tile(dtype("f16"), Conv(_G.NDC1HWC0, (1, 2, 2, 3, 4, 16), replace(geometry, channels=0)))
-    types: Types = {"src": deep, "dst": _left(dtype("f16"), profile), **index}
+    deep = ir.conv_tile(
+        ir.dtype("f16"), ir.Conv(_G.NDC1HWC0, (1, 2, 2, 3, 4, 16), replace(geometry, channels=0))
+    )
+    types: Types = {"src": deep, "dst": _left(ir.dtype("f16"), profile), **index}
     yield irregular.sample(
         instruction, ("src", "posM", "posK"), types, constants={"posM": (3,), "posK": (16,)}
     )
@@ -301,8 +298,8 @@ TIMG2COL = declare.Instruction(
     (
         declare.Attribute(
             "mode",
-            FmatrixMode,
-            FmatrixMode.FMATRIX_A_MANUAL,
+            ir.FmatrixMode,
+            ir.FmatrixMode.FMATRIX_A_MANUAL,
             "which registers hold the geometry, and whether src loads them",
             ("mode", "fmatrixMode"),
         ),
@@ -310,14 +307,14 @@ TIMG2COL = declare.Instruction(
     (
         constraints.same_types((_DST, _SRC)),
         replace(constraints.type_row(_OPERANDS, ("T",), _TABLE), breaks=_breaks_types),
-        constraints.place((_DST,), (Loc.LEFT,), ("cpu_sim", "a2a3", "a5")),
+        constraints.place((_DST,), (ir.Loc.LEFT,), ("cpu_sim", "a2a3", "a5")),
         _image,
         _left_layout,
         _geometry,
     ),
     (("src",), ("src", "posM", "posK")),
     "dst",
-    Pipe.MTE1,
+    ir.Pipe.MTE1,
     decisions=(
         declare.Decision(
             "Pages name the geometry Img2colTileConfig, the headers keep it in the tile. Where is it?",

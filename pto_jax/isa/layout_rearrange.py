@@ -1,12 +1,9 @@
 """Layout and rearrangement: transposition, concatenation, interleaving and narrowing of tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import dtype
-from ..ir.types import Loc, TileType
+from ..ir import Loc, TileType, dtype
 from ..profiles import Profile
 from . import changes, layout_img2col, memory_convolution, operands
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction

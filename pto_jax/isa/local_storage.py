@@ -1,12 +1,9 @@
 """Arrays and structures of scalars that a core keeps beside its tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 
-from ..ir.dtypes import F32, I8, INDEX
-from ..ir.types import LocalArrayType, ScalarType, StructType
+from ..ir import F32, I8, INDEX, LocalArrayType, ScalarType, StructType
 from ..profiles import Profile
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import Types, forbid, give

@@ -3,13 +3,10 @@
 Block-scaled products are in :mod:`.matrix_mx`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ..ir.dtypes import DType, dtype
-from ..ir.types import AccPhase, BLayout, Loc, Pipe, TileType, Type
+from ..ir import AccPhase, BLayout, DType, Loc, Pipe, TileType, Type, dtype
 from ..profiles import Profile, ProfileName
 from .common import HEADER_LISTS, OUT_OF_REGION, SIMULATOR_VALUES, TYPES_BY_HEADER
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Sampler

@@ -1,7 +1,5 @@
 """Block-scaled (MX) products: small floats with one power-of-two scale per 32 elements along K."""
 
-from __future__ import annotations
-
 from ..profiles import PROFILE_NAMES
 from .declare import Decision, Instruction, Operand
 from .matrix import ACC, BIAS, PAIRS_F8, A, B, product

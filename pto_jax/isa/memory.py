@@ -1,15 +1,11 @@
 """Memory and data movement: transfers between global memory and tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import F32
-from ..ir.types import BLayout, GlobalLayout, Loc, Pipe, SLayout, TileType
+from ..ir import F32, BLayout, GlobalLayout, Loc, Pipe, SLayout, TileType
 from ..profiles import PROFILE_NAMES, Profile
-from . import assembly, common, memory_convolution, memory_layouts, traits
-from .changes import DIALECT, form, rule
+from . import assembly, changes, common, memory_convolution, memory_layouts, traits
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules import fixpipe, fixpipe_store, fixpipe_words, issue, quantisation, typesets, windows
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row
@@ -119,7 +115,7 @@ def _nested(t: TileType) -> TileType | None:
     "tile-layout",
     "vec tiles in ND, DN or NZ order",
     ("a5",),
-    source=DIALECT,
+    source=changes.DIALECT,
     invalid_if=edit("dst", _nested),
     since="2026-08",
 )
@@ -166,7 +162,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "Must the window have the tile's valid shape?",
                 "No: of a larger window the first rows and columns are loaded, as many as are valid. A "
                 "smaller one is an error.",
-                f"{DIALECT}; the simulator's assertions are not rules",
+                f"{changes.DIALECT}; the simulator's assertions are not rules",
             ),
             *memory_layouts.LAYOUT_DECISIONS,
             Decision(
@@ -181,7 +177,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         moves="copy",
         traits=traits.Traits(transfer=("dst", "src")),
         assembly=assembly.Assembly(indexed=("src",)),
-        changes=(rule("static sizes of window and tile are equal", "the window may be larger"),),
+        changes=(changes.rule("static sizes of window and tile are equal", "the window may be larger"),),
     ),
     Instruction(
         TSTORE,
@@ -247,6 +243,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             typed_apart=True,
             with_fp="tstore_fp",
         ),
-        changes=(form("tstore_fp", "ins(%src : type fp %fp : type)"),),
+        changes=(changes.form("tstore_fp", "ins(%src : type fp %fp : type)"),),
     ),
 )

@@ -1,13 +1,10 @@
 """Memory and data movement: what convolution tiles exchange with global memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from ..ir.convolution import Conv, block_channels
-from ..ir.types import GlobalLayout, Loc, TileType
+from ..ir import Conv, GlobalLayout, Loc, TileType, block_channels
 from ..profiles import PROFILE_NAMES, ProfileName
 from .declare import Constraint, Finding, Site
 from .rules.forbid import edit, forbid

@@ -1,26 +1,9 @@
 """Indexed transfers: rows or elements of a table in global memory, at places that a tile gives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import dtype
-from ..ir.program import AttrValue
-from ..ir.types import (
-    BLayout,
-    Coalesce,
-    GatherOob,
-    Loc,
-    PartitionViewType,
-    Pipe,
-    ScatterAtomicOp,
-    ScatterConflict,
-    ScatterOob,
-    TileType,
-    Type,
-)
-from ..profiles import PROFILE_NAMES, Profile
+from .. import ir, profiles
 from .assembly import Assembly
 from .changes import form
 from .common import SIMULATOR_VALUES, TYPES_BY_HEADER
@@ -61,7 +44,7 @@ _STORE = (
     replace(_INDEXES, within="dst"),
 )
 _COALESCE = Attribute(
-    "coalesce", Coalesce, None, "what an index picks; absent: elements on cpu_sim, rows elsewhere"
+    "coalesce", ir.Coalesce, None, "what an index picks; absent: elements on cpu_sim, rows elsewhere"
 )
 
 _ADDRESSES = (
@@ -81,45 +64,45 @@ _BEYOND = (
 )
 
 
-def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def _samples(instruction: Instruction, profile: profiles.Profile) -> Iterator[Sample]:
     """Every element type, each with other modes, and the shapes and types of indexes the profile has."""
     store = instruction.name == "mscatter"
     indices = INTS if profile.name == "cpu_sim" else ("i32", "u32")
     for number, (name,) in enumerate(instruction.types[profile.name]):
-        attrs: dict[str, AttrValue] = {"coalesce": Coalesce(number % 2)}
+        attrs: dict[str, ir.AttrValue] = {"coalesce": ir.Coalesce(number % 2)}
         if store:
-            attrs["scatterOob"] = ScatterOob(number // 3 % 4)
-            legal = [op for op in ScatterAtomicOp if _combines(profile, op, name)]
+            attrs["scatterOob"] = ir.ScatterOob(number // 3 % 4)
+            legal = [op for op in ir.ScatterAtomicOp if _combines(profile, op, name)]
             attrs["scatterAtomicOp"] = legal[number % len(legal)]
-            if attrs["scatterAtomicOp"] == ScatterAtomicOp.NONE:
-                attrs["scatterConflict"] = ScatterConflict(number // 4 % 2)
+            if attrs["scatterAtomicOp"] == ir.ScatterAtomicOp.NONE:
+                attrs["scatterConflict"] = ir.ScatterConflict(number // 4 % 2)
         else:
-            attrs["gatherOob"] = GatherOob((number // 2 + 3) % 4)
+            attrs["gatherOob"] = ir.GatherOob((number // 2 + 3) % 4)
         yield _sample(instruction, profile, name, attrs, indices[number // 2 % len(indices)])
     if store or profile.name == "cpu_sim":
         yield _sample(instruction, profile, "f32", {}, "i32")
-    for op in (op for op in ScatterAtomicOp if store and op and _combines(profile, op, "f32")):
-        often: dict[str, AttrValue] = {"coalesce": Coalesce.ELEM, "scatterOob": ScatterOob.WRAP}
+    for op in (op for op in ir.ScatterAtomicOp if store and op and _combines(profile, op, "f32")):
+        often: dict[str, ir.AttrValue] = {"coalesce": ir.Coalesce.ELEM, "scatterOob": ir.ScatterOob.WRAP}
         yield _sample(instruction, profile, "f32", {**often, "scatterAtomicOp": op}, "i32")
 
 
-def _combines(profile: Profile, op: ScatterAtomicOp, name: str) -> bool:
+def _combines(profile: profiles.Profile, op: ir.ScatterAtomicOp, name: str) -> bool:
     legal = memory_indexed.ATOMIC.get(profile.name, {}).get(op)
     return legal is None or name in legal
 
 
 def _sample(
-    instruction: Instruction, profile: Profile, name: str, attrs: dict[str, AttrValue], index: str
+    instruction: Instruction, profile: profiles.Profile, name: str, attrs: dict[str, ir.AttrValue], index: str
 ) -> Sample:
-    data, d = TileType(dtype(name), 16, 32), dtype(index)
-    indexes = TileType(d, 16, 32)
-    if attrs.get("coalesce") == Coalesce.ROW:
-        indexes = TileType(d, 1, 32, v_col=16)
+    data, d = ir.TileType(ir.dtype(name), 16, 32), ir.dtype(index)
+    indexes = ir.TileType(d, 16, 32)
+    if attrs.get("coalesce") == ir.Coalesce.ROW:
+        indexes = ir.TileType(d, 1, 32, v_col=16)
         if profile.name != "a2a3" and d.name in ("u32", "u64"):
-            indexes = TileType(d, 16, 1, blayout=BLayout.COL_MAJOR)
+            indexes = ir.TileType(d, 16, 1, blayout=ir.BLayout.COL_MAJOR)
     names = ("src", "dst") if instruction.name == "mgather" else ("dst", "src")
-    view = PartitionViewType((5, 32), data.dtype)
-    types: dict[str, Type] = {names[0]: view, names[1]: data, "indexes": indexes}
+    view = ir.PartitionViewType((5, 32), data.dtype)
+    types: dict[str, ir.Type] = {names[0]: view, names[1]: data, "indexes": indexes}
     return Sample(instruction, types, instruction.forms[0], attrs)
 
 
@@ -168,7 +151,7 @@ def _constraints(operands: tuple[Operand, ...], data: str, of: str) -> tuple[Con
         type_row(operands, ("T",), TYPES),
         fixed_type("indexes", INTS, ("cpu_sim",), SIMULATOR_VALUES),
         fixed_type("indexes", ("i32", "u32"), HARDWARE, HEADERS),
-        place(tuple(o for o in operands if o.name != "dst"), (Loc.VEC,), PROFILE_NAMES),
+        place(tuple(o for o in operands if o.name != "dst"), (ir.Loc.VEC,), profiles.PROFILE_NAMES),
         *((memory_indexed.loaded_place(data, VIEW),) if data == "dst" else ()),
         memory_indexed.coalesce_given,
         memory_indexed.index_layout(data),
@@ -193,12 +176,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ("T",),
         (
             _COALESCE,
-            Attribute("gatherOob", GatherOob, GatherOob.UNDEFINED, "indices beyond the table"),
+            Attribute("gatherOob", ir.GatherOob, ir.GatherOob.UNDEFINED, "indices beyond the table"),
         ),
         (*_constraints(_LOAD, "dst", "src"), memory_indexed.loaded_indexes(VIEW, "workspace")),
         (("src", "indexes"), ("src", VIEW), ("src", VIEW, "workspace")),
         "dst",
-        Pipe.MTE2,
+        ir.Pipe.MTE2,
         decisions=_DECISIONS,
         sources=("page MGATHER", HEADERS, SIMULATOR_VALUES),
         sampler=_samples,
@@ -228,19 +211,19 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ("T",),
         (
             _COALESCE,
-            Attribute("scatterAtomicOp", ScatterAtomicOp, ScatterAtomicOp.NONE, "overwrite or combine"),
-            Attribute("scatterOob", ScatterOob, ScatterOob.UNDEFINED, "indices beyond the table"),
+            Attribute("scatterAtomicOp", ir.ScatterAtomicOp, ir.ScatterAtomicOp.NONE, "overwrite or combine"),
+            Attribute("scatterOob", ir.ScatterOob, ir.ScatterOob.UNDEFINED, "indices beyond the table"),
             Attribute(
                 "scatterConflict",
-                ScatterConflict,
-                ScatterConflict.DEFAULT,
+                ir.ScatterConflict,
+                ir.ScatterConflict.DEFAULT,
                 "which element stays at an index that occurs twice; the last one in both cases",
             ),
         ),
         (*_constraints(_STORE, "src", "dst"), memory_indexed.atomic_types, memory_indexed.atomic_conflict),
         (("src", "indexes"),),
         "src",
-        Pipe.MTE3,
+        ir.Pipe.MTE3,
         decisions=(
             *_DECISIONS,
             Decision(

@@ -1,11 +1,8 @@
 """Memory and data movement: layouts of global memory, and the prefetch hint."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from ..ir.dtypes import dtype
-from ..ir.types import GlobalLayout, Loc, PartitionViewType, Pipe, TileType
+from ..ir import GlobalLayout, Loc, PartitionViewType, Pipe, TileType, dtype
 from ..profiles import Profile
 from .assembly import Assembly
 from .common import PAGES, SIMULATOR_VALUES

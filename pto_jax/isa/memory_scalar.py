@@ -1,12 +1,9 @@
 """Single elements of tiles and of global memory as scalars."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 
-from ..ir.dtypes import F16, F32, INDEX, U8, dtype
-from ..ir.types import Loc, PtrType, ScalarType, TileType, Type
+from ..ir import F16, F32, INDEX, U8, Loc, PtrType, ScalarType, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES
 from .declare import Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, place, same_element

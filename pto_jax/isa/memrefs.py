@@ -1,36 +1,24 @@
 """Memrefs, and the windows of global views in the spelling of older programs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from ..ir.dtypes import F16, INDEX
-from ..ir.types import (
-    AddressSpace,
-    GlobalLayout,
-    MemRefType,
-    PartitionViewType,
-    ScalarType,
-    TensorViewType,
-    Type,
-)
-from ..profiles import Profile
+from .. import ir, profiles
 from . import declare, traits, views
 from .rules import constraints, handles, tile_legality
 from .rules.forbid import Types, forbid, give, retype
 
 _MLIR, _DIALECT = "MLIR memref dialect", "PTOAS dialect definition and programs"
-_INDEX = ScalarType(INDEX)
+_INDEX = ir.ScalarType(ir.INDEX)
 
 
-def _other_memref(name: str, change: Callable[[MemRefType], Type]) -> declare.Breaker:
+def _other_memref(name: str, change: Callable[[ir.MemRefType], ir.Type]) -> declare.Breaker:
     """The operand is another memref, where it is one."""
 
-    def breaks(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: declare.AttrMap, profile: profiles.Profile) -> bool:
         t = types[name]
-        return isinstance(t, MemRefType) and give(name, change(t))(types, attrs, profile)
+        return isinstance(t, ir.MemRefType) and give(name, change(t))(types, attrs, profile)
 
     return breaks
 
@@ -42,11 +30,11 @@ def _local(name: str) -> declare.Constraint:
         "local-memref",
         "a memref of an on-chip buffer that it fits into",
         source=_DIALECT,
-        invalid_if=_other_memref(name, lambda t: replace(t, space=AddressSpace.GM)),
+        invalid_if=_other_memref(name, lambda t: replace(t, space=ir.AddressSpace.GM)),
     )
     def rule(site: declare.Site) -> Iterator[declare.Finding]:
         t = site.values[name].type if name in site.values else None
-        if not isinstance(t, MemRefType):
+        if not isinstance(t, ir.MemRefType):
             return
         tile = tile_legality.tile_of_memref(t)
         if tile is None or not tile.elements:
@@ -71,7 +59,7 @@ def _local(name: str) -> declare.Constraint:
 def _recast(site: declare.Site) -> Iterator[declare.Finding]:
     """Sizes and strides are one per dimension and agree with the type."""
     t = site.types.get("result")
-    if not isinstance(t, MemRefType):
+    if not isinstance(t, ir.MemRefType):
         return
     if len(site.op.group("offsets")) != 1:
         yield "offsets", f"{len(site.op.group('offsets'))} offsets; allowed: 1"
@@ -86,9 +74,9 @@ def _recast(site: declare.Site) -> Iterator[declare.Finding]:
                 yield group, f"{group}[{i}] = {n}, the type says {w}; allowed: equal numbers"
 
 
-def _other_window(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
+def _other_window(types: Types, attrs: declare.AttrMap, profile: profiles.Profile) -> bool:
     t = types["result"]
-    if isinstance(t, PartitionViewType):
+    if isinstance(t, ir.PartitionViewType):
         types["result"] = replace(t, dims=(3, *t.dims[1:]))
     return True
 
@@ -98,7 +86,7 @@ def _fixed_window(site: declare.Site) -> Iterator[declare.Finding]:
     """A window with constant sizes: they are those of the result, and it lies in the view."""
     sizes, view = site.attrs.get("sizes"), site.values.get("view")
     result = site.types.get("result")
-    dims = result.dims if isinstance(result, PartitionViewType) else None
+    dims = result.dims if isinstance(result, ir.PartitionViewType) else None
     if not isinstance(sizes, tuple) or view is None:
         return
     if dims is not None and dims != sizes:
@@ -126,10 +114,10 @@ def _numbers(name: str, note: str) -> declare.Operand:
     return declare.Operand(name, "in", "scalar", note=note)
 
 
-_VEC = MemRefType((16, 16), F16, AddressSpace.VEC)
-_VIEW, _WINDOW = TensorViewType((32, 64), F16), PartitionViewType((16, 32), F16)
-_FLAT = MemRefType((256,), F16, AddressSpace.GM)
-_ROWS = MemRefType((16, 16), F16, AddressSpace.GM, (16, 1), None)
+_VEC = ir.MemRefType((16, 16), ir.F16, ir.AddressSpace.VEC)
+_VIEW, _WINDOW = ir.TensorViewType((32, 64), ir.F16), ir.PartitionViewType((16, 32), ir.F16)
+_FLAT = ir.MemRefType((256,), ir.F16, ir.AddressSpace.GM)
+_ROWS = ir.MemRefType((16, 16), ir.F16, ir.AddressSpace.GM, (16, 1), None)
 
 INSTRUCTIONS: tuple[declare.Instruction, ...] = (
     _declared(
@@ -176,7 +164,11 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
                 grouped=True,
             ),
         ),
-        (declare.Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
+        (
+            declare.Attribute(
+                "layout", ir.GlobalLayout, None, "layout hint; absent: inferred from the strides"
+            ),
+        ),
         (constraints.one_element("source", "result", _MLIR, retype("result", "f32", "f16")), _recast),
         traits=traits.Traits(alias=traits.Alias("result", "source", "global", "moved")),
     ),

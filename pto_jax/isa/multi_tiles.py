@@ -1,19 +1,15 @@
 """Tiles in several buffers that a program uses in turn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from ..ir.dtypes import F16, I64, INDEX, dtype
-from ..ir.types import Compact, Loc, MultiTileType, OpaqueType, ScalarType, TileType
+from ..ir import F16, I64, INDEX, Compact, Loc, MultiTileType, OpaqueType, ScalarType, TileType, dtype
 from ..profiles import Profile
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules import handles, tile_legality
 from .rules.constraints import size
 from .rules.forbid import Types, forbid, give
-from .rules.handles import Shown, custom
-from .rules.tile_legality import check_type
 from .traits import Alias, Placement, Traits
 
 _DIALECT = "PTOAS dialect definition and verifier (August 2026)"
@@ -77,7 +73,7 @@ def _slots(site: Site) -> Iterator[Finding]:
         yield "result", f"slots of {d}; allowed: element types of 8 bits and more that are no small floats"
     if t.slot.compact == Compact.ROW_PLUS_ONE:
         yield "result", "slots with compact row_plus_one; allowed: null, normal, row_aligned_padding"
-    for found in check_type(t.slot, site.profile):
+    for found in tile_legality.check_type(t.slot, site.profile):
         if found.severity == "error":
             yield "result", f"slots of {t.slot}: {found.message}"
 
@@ -141,7 +137,7 @@ def _slot_type(site: Site) -> Iterator[Finding]:
 _PARTS = ("addr", "valid_row", "valid_col")
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    custom(
+    handles.custom(
         "alloc_multi_tile",
         "Declare a tile in several buffers.",
         "A handle to count slots of one type, side by side from addr on or in storage of their own. Contents "
@@ -153,8 +149,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", "handle"),
         ),
         (
-            Shown({"result": _MULTI}, grouped=True),
-            Shown(
+            handles.Shown({"result": _MULTI}, grouped=True),
+            handles.Shown(
                 {
                     "addr": ScalarType(I64),
                     "valid_row": _INDEX,
@@ -179,7 +175,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         traits=Traits(placement=Placement("result", "addr")),
         sources=(_DIALECT,),
     ),
-    custom(
+    handles.custom(
         "multi_tile_get",
         "One slot of a tile in several buffers.",
         "result denotes the bytes of slot number slot, which may be known at run time only.",
@@ -188,7 +184,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("tiles", "in", "handle"),
             Operand("slot", "in", "scalar", note="0 to count - 1"),
         ),
-        (Shown({"tiles": _MULTI, "slot": _INDEX, "result": _SLOT}, constants={"slot": (1,)}),),
+        (handles.Shown({"tiles": _MULTI, "slot": _INDEX, "result": _SLOT}, constants={"slot": (1,)}),),
         constraints=(_kind("tiles"), _slot_type, _number),
         traits=Traits(alias=Alias("result", "tiles", part="window")),
         sources=(_DIALECT,),

@@ -7,9 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from enum import IntEnum
 from typing import Any, Literal, TypeAlias
 
-from ..ir.dtypes import DType, dtype
-from ..ir.program import AttrValue, Symbol
-from ..ir.types import TileType, VectorType
+from ..ir import AttrValue, DType, Symbol, TileType, VectorType, dtype
 from ..profiles import ProfileName
 from .changes import Default
 from .semantics import Holds

@@ -1,13 +1,8 @@
 """Pipes by handle: lowered initialisations, pushes, pops and frees, and pipes of a grid of cores."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from ..ir import dtypes, modes
-from ..ir.program import AttrValue
-from ..ir.types import Loc, PartitionViewType, Pipe, PtrType, ScalarType, TileType, Type
-from ..profiles import PROFILE_NAMES
+from .. import ir, profiles
 from . import assembly, changes, sync_config
 from .declare import Attribute, Decision, Instruction, Operand
 from .pipes import ACC, MAT, PIPE, SLOT, VEC
@@ -16,8 +11,8 @@ from .rules.handles import Shown, handle, handle_operand, number_in, only_on
 from .traits import Effect, Traits
 
 _GRID_TYPES = typesets.table((), typesets.STANDARD, ())
-_WINDOW = PartitionViewType((16, 16), dtypes.F32)
-_HALVED: dict[str, Type] = {"tile": VEC, "pipe": PIPE, "aiv_subblockid": ScalarType(dtypes.I64)}
+_WINDOW = ir.PartitionViewType((16, 16), ir.F32)
+_HALVED: dict[str, ir.Type] = {"tile": VEC, "pipe": PIPE, "aiv_subblockid": ir.ScalarType(ir.I64)}
 
 
 def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
@@ -28,10 +23,10 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
         Operand("peer_local_addr", "in", "scalar", optional=True, note="exactly with dir_mask = 3"),
         handle_operand("result", out=True),
     ]
-    types: dict[str, Type] = {**dict.fromkeys(local, ScalarType(dtypes.I32)), "result": PIPE}
+    types: dict[str, ir.Type] = {**dict.fromkeys(local, ir.ScalarType(ir.I32)), "result": PIPE}
     attributes = [pipes.DIR_MASK, pipes.SLOT_SIZE, pipes.SLOT_NUM, pipes.FLAG_BASE, pipes.NOSPLIT]
     rules = [*pipes.RING_NUMBERS, pipes.peer_address, handle("result", "pipe", pipes.DIALECT)]
-    ring: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024, "slot_num": 4, "flag_base": 0}
+    ring: dict[str, ir.AttrValue] = {"dir_mask": 3, "slot_size": 1024, "slot_num": 4, "flag_base": 0}
     if through_memory:
         operands = [
             Operand("gm_addr", "in", "memory", note="slots in global memory"),
@@ -39,7 +34,7 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
             *operands[1:],
         ]
         forms = (("gm_addr",), *(("gm_addr", *f) for f in forms))
-        types["gm_addr"] = PtrType(dtypes.F32)
+        types["gm_addr"] = ir.PtrType(ir.F32)
         attributes.append(Attribute("local_slot_num", int, None, "slots in local memory, at most slot_num"))
         rules.append(pipes.local_slots)
     one = {k: v for k, v in types.items() if k != "peer_local_addr"}
@@ -93,10 +88,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             pipes.SPLIT_RULE,
             handle("pipe", "pipe", pipes.DIALECT),
-            pipes.located("tile", Loc.ACC, Loc.VEC, Loc.CTRL),
+            pipes.located("tile", ir.Loc.ACC, ir.Loc.VEC, ir.Loc.CTRL),
             pipes.half_given("tile"),
         ),
-        pipe=Pipe.MTE3,
+        pipe=ir.Pipe.MTE3,
         forms=(("tile", "pipe"), ("view", "pipe"), ("tile", "pipe", "aiv_subblockid")),
         traits=Traits((Effect("read", "tile", "tile"),), fifo="push"),
         pipe_rule=issue.stored,
@@ -124,13 +119,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             handle("pipe", "pipe", pipes.DIALECT),
             constraints.place(
                 (pipes.tile_operand("tile"), pipes.tile_operand("result")),
-                (Loc.VEC, Loc.MAT, Loc.CTRL),
-                PROFILE_NAMES,
+                (ir.Loc.VEC, ir.Loc.MAT, ir.Loc.CTRL),
+                profiles.PROFILE_NAMES,
             ),
             pipes.half_given("tile"),
         ),
         decisions=(pipes.RELEASE,),
-        pipe=Pipe.MTE2,
+        pipe=ir.Pipe.MTE2,
         forms=(("tile", "pipe"), ("view", "pipe"), ("pipe",), ("tile", "pipe", "aiv_subblockid")),
         traits=Traits(fifo="pop"),
         assembly=assembly.Assembly(trailing=0),
@@ -198,24 +193,24 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Operand("tile", "in"), handle_operand("pipe")),
         tuple(
             Shown(
-                {"tile": TileType(dtypes.dtype(d), 16, 32), "pipe": PIPE},
+                {"tile": ir.TileType(ir.dtype(d), 16, 32), "pipe": PIPE},
                 ("tile", "pipe"),
-                {"direction": modes.GridDirection.EAST, "dist": 1},
+                {"direction": ir.GridDirection.EAST, "dist": 1},
                 profiles=("a2a3",),
             )
             for d in typesets.STANDARD
         ),
         (
-            Attribute("direction", modes.GridDirection, modes.GridDirection.EAST, "hop direction"),
+            Attribute("direction", ir.GridDirection, ir.GridDirection.EAST, "hop direction"),
             Attribute("dist", int, 1, "hops"),
-            Attribute("span", modes.GridSpan, modes.GridSpan.NONE, "row or column that a broadcast reaches"),
+            Attribute("span", ir.GridSpan, ir.GridSpan.NONE, "row or column that a broadcast reaches"),
         ),
         (
             only_on(("a2a3",), pipes.PAGE),
             handle("pipe", "pipe", pipes.PAGE),
             number_in("dist", lambda n: n >= 1, "1 or more", 0, pipes.PAGE),
         ),
-        pipe=Pipe.MTE3,
+        pipe=ir.Pipe.MTE3,
         executable=False,
         decisions=(
             Decision(

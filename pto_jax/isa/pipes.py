@@ -3,44 +3,25 @@
 Rules that span functions (initialisation on both sides, equal splits) are in :mod:`pto_jax.verifier.pipes`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
-from ..ir.dtypes import F32, I32, I64, INDEX
-from ..ir.modes import AccPushEpilogue, PushLayout, PushQuant, PushRelu
-from ..ir.program import AttrValue, Symbol
-from ..ir.types import (
-    AddressSpace,
-    BLayout,
-    KernelKind,
-    Loc,
-    OpaqueType,
-    Pipe,
-    PtrType,
-    ScalarType,
-    SLayout,
-    TensorViewType,
-    TileType,
-    Type,
-)
+from .. import ir
 from ..profiles import ProfileName
-from .changes import form, new
+from . import changes, sync_config
 from .declare import Attribute, Instruction, Operand
-from .rules import pipes
+from .rules import issue, pipe_ends, pipes
 from .rules.handles import Shown, number_in
-from .rules.issue import stored
-from .rules.pipe_ends import END_RULES
-from .sync_config import required
 from .traits import Effect, Traits
 
-PIPE = OpaqueType("pipe")
-VEC = TileType(F32, 16, 16)
-ACC = TileType(F32, 16, 16, loc=Loc.ACC, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR, fractal=1024)
-MAT = TileType(F32, 16, 16, loc=Loc.MAT, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
+PIPE = ir.OpaqueType("pipe")
+VEC = ir.TileType(ir.F32, 16, 16)
+ACC = ir.TileType(
+    ir.F32, 16, 16, loc=ir.Loc.ACC, blayout=ir.BLayout.COL_MAJOR, slayout=ir.SLayout.ROW_MAJOR, fractal=1024
+)
+MAT = ir.TileType(ir.F32, 16, 16, loc=ir.Loc.MAT, blayout=ir.BLayout.COL_MAJOR, slayout=ir.SLayout.ROW_MAJOR)
 #: A slot of 1024 bytes in global memory.
-SLOT = TensorViewType((16, 16), F32)
+SLOT = ir.TensorViewType((16, 16), ir.F32)
 
 
 class _Where(TypedDict, total=False):
@@ -49,10 +30,10 @@ class _Where(TypedDict, total=False):
 
 def _initialize(core: str, kind: str) -> Instruction:
     buffers = ("c2v_consumer_buf", "v2c_consumer_buf")
-    types: dict[str, Type] = {
-        "gm_slot_buffer": PtrType(F32),
+    types: dict[str, ir.Type] = {
+        "gm_slot_buffer": ir.PtrType(ir.F32),
         "gm_slot_tensor": SLOT,
-        **dict.fromkeys(buffers, ScalarType(I32)),
+        **dict.fromkeys(buffers, ir.ScalarType(ir.I32)),
     }
     operands = (
         Operand("gm_slot_buffer", "in", "ptr", optional=True, note="slots in global memory"),
@@ -60,12 +41,12 @@ def _initialize(core: str, kind: str) -> Instruction:
         Operand(buffers[0], "in", "scalar", optional=True, note="address of the vector core's slots"),
         Operand(buffers[1], "in", "scalar", optional=True, note="address of the cube core's slots"),
     )
-    two: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024}
-    one: dict[str, AttrValue] = {"dir_mask": 1, "slot_size": 1024, "slot_num": 2, "id": 3}
-    pushed = AccPushEpilogue(PushLayout.NZ2ND, PushQuant.F32_F16, PushRelu.NO_RELU)
-    quantised: dict[str, AttrValue] = {**one, "nosplit": True, "acc_push_epilogue": pushed}
+    two: dict[str, ir.AttrValue] = {"dir_mask": 3, "slot_size": 1024}
+    one: dict[str, ir.AttrValue] = {"dir_mask": 1, "slot_size": 1024, "slot_num": 2, "id": 3}
+    pushed = ir.AccPushEpilogue(ir.PushLayout.NZ2ND, ir.PushQuant.F32_F16, ir.PushRelu.NO_RELU)
+    quantised: dict[str, ir.AttrValue] = {**one, "nosplit": True, "acc_push_epilogue": pushed}
 
-    def shown(form: tuple[str, ...], attrs: dict[str, AttrValue], **more: Unpack[_Where]) -> Shown:
+    def shown(form: tuple[str, ...], attrs: dict[str, ir.AttrValue], **more: Unpack[_Where]) -> Shown:
         return Shown({n: types[n] for n in form}, form, attrs, grouped=True, **more)
 
     buffered = ("gm_slot_buffer", *buffers)
@@ -91,19 +72,19 @@ def _initialize(core: str, kind: str) -> Instruction:
             replace(pipes.SLOT_NUM, meaning="slots of the ring; absent: 8, with dir_mask 3 4"),
             Attribute("local_slot_num", int, None, "slots in local memory (a2a3), at most slot_num"),
             pipes.NOSPLIT,
-            Attribute("acc_push_epilogue", AccPushEpilogue, None, "what is done to accumulators"),
+            Attribute("acc_push_epilogue", ir.AccPushEpilogue, None, "what is done to accumulators"),
         ),
         (
-            required("dir_mask", "slot_size"),
+            sync_config.required("dir_mask", "slot_size"),
             pipes.ID_RULE,
             *pipes.RING,
             number_in("slot_num", lambda n: n > 0, "1 or more", 0, pipes.DIALECT),
-            *END_RULES,
+            *pipe_ends.END_RULES,
         ),
         forms=(buffered, buffers, ("gm_slot_tensor",), ("gm_slot_tensor", buffers[0])),
-        traits=Traits(fifo="initialise", core=KernelKind[kind.upper()]),
+        traits=Traits(fifo="initialise", core=ir.KernelKind[kind.upper()]),
         changes=(
-            form(
+            changes.form(
                 "one pipe of each function, with consumer buffers",
                 "id, slot_num, local_slot_num, gm_slot_tensor and acc_push_epilogue; operands in any order, "
                 "each only where it is needed",
@@ -112,7 +93,7 @@ def _initialize(core: str, kind: str) -> Instruction:
     )
 
 
-_ENTRY = form("split 0 to 2 and tiles", "id, split 3 and 4, and views of global memory")
+_ENTRY = changes.form("split 0 to 2 and tiles", "id, split 3 and 4, and views of global memory")
 
 
 def _allocate(name: str, kind: str) -> Instruction:
@@ -125,15 +106,15 @@ def _allocate(name: str, kind: str) -> Instruction:
         (Shown({"entry": SLOT}, (), {"split": 0}), Shown({"entry": SLOT}, (), {"split": 1, "id": 2})),
         (pipes.ID, pipes.SPLIT),
         (pipes.ID_RULE, pipes.SPLIT_RULE),
-        traits=Traits(fifo="allocate", core=KernelKind[kind.upper()]),
-        changes=(new(),),
+        traits=Traits(fifo="allocate", core=ir.KernelKind[kind.upper()]),
+        changes=(changes.new(),),
     )
 
 
-def _push(name: str, kind: str, tile: TileType) -> Instruction:
+def _push(name: str, kind: str, tile: ir.TileType) -> Instruction:
     half = ("aiv_subblockid",) if kind == "vector" else ()
     operands = (Operand("tile", "in", "entry"), *map(pipes.subblock, half))
-    types: dict[str, Type] = {"tile": tile, "aiv_subblockid": ScalarType(I64)}
+    types: dict[str, ir.Type] = {"tile": tile, "aiv_subblockid": ir.ScalarType(ir.I64)}
     return pipes.pipe_instruction(
         name,
         f"Push a tile, or a slot that was allocated, from the {kind} core into a pipe.",
@@ -152,19 +133,19 @@ def _push(name: str, kind: str, tile: TileType) -> Instruction:
             pipes.located("tile", tile.loc),
             *((pipes.half_given("tile"),) if half else ()),
         ),
-        pipe=Pipe.FIX if tile.loc == Loc.ACC else Pipe.MTE3,
-        traits=Traits((Effect("read", "tile", "tile"),), fifo="push", core=KernelKind[kind.upper()]),
-        pipe_rule=stored,
+        pipe=ir.Pipe.FIX if tile.loc == ir.Loc.ACC else ir.Pipe.MTE3,
+        traits=Traits((Effect("read", "tile", "tile"),), fifo="push", core=ir.KernelKind[kind.upper()]),
+        pipe_rule=issue.stored,
         changes=(_ENTRY,),
     )
 
 
-def _pop(name: str, kind: str, tile: TileType) -> Instruction:
-    sizes, both = ("valid_row", "valid_col"), ScalarType(INDEX)
+def _pop(name: str, kind: str, tile: ir.TileType) -> Instruction:
+    sizes, both = ("valid_row", "valid_col"), ir.ScalarType(ir.INDEX)
     half = ("aiv_subblockid",) if kind == "vector" else ()
-    open_type: dict[str, Type] = {"result": tile.with_valid(None, None), **dict.fromkeys(sizes, both)}
+    open_type: dict[str, ir.Type] = {"result": tile.with_valid(None, None), **dict.fromkeys(sizes, both)}
     constants = {"valid_row": (8,), "valid_col": (16,)}
-    halved: dict[str, Type] = {"result": tile, "aiv_subblockid": ScalarType(I64)}
+    halved: dict[str, ir.Type] = {"result": tile, "aiv_subblockid": ir.ScalarType(ir.I64)}
     return pipes.pipe_instruction(
         name,
         f"Pop a tile, or a slot in global memory, on the {kind} core from a pipe.",
@@ -190,9 +171,9 @@ def _pop(name: str, kind: str, tile: TileType) -> Instruction:
             *((pipes.half_given("result"),) if half else ()),
         ),
         decisions=(pipes.RELEASE,),
-        pipe=Pipe.MTE2 if tile.loc == Loc.VEC else Pipe.MTE1,
+        pipe=ir.Pipe.MTE2 if tile.loc == ir.Loc.VEC else ir.Pipe.MTE1,
         forms=((), sizes, *(((*half,), (*sizes, *half)) if half else ())),
-        traits=Traits(fifo="pop", core=KernelKind[kind.upper()]),
+        traits=Traits(fifo="pop", core=ir.KernelKind[kind.upper()]),
         changes=(_ENTRY,),
     )
 
@@ -210,12 +191,17 @@ def _free(name: str, kind: str) -> Instruction:
         (pipes.ID, pipes.SPLIT),
         (pipes.ID_RULE, pipes.SPLIT_RULE),
         decisions=(pipes.RELEASE,),
-        traits=Traits(fifo="free", core=KernelKind[kind.upper()]),
+        traits=Traits(fifo="free", core=ir.KernelKind[kind.upper()]),
         changes=(_ENTRY,),
     )
 
 
-_BUFFER: dict[str, AttrValue] = {"name": "fifo", "size": 8192, "location": AddressSpace.VEC, "auto": True}
+_BUFFER: dict[str, ir.AttrValue] = {
+    "name": "fifo",
+    "size": 8192,
+    "location": ir.AddressSpace.VEC,
+    "auto": True,
+}
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -225,18 +211,18 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The result is the byte address; the peer function imports the buffer by its name.",
         (Operand("result", "out", "scalar"),),
         (
-            Shown({"result": ScalarType(I32)}, (), _BUFFER),
-            Shown({"result": ScalarType(I32)}, (), {**_BUFFER, "auto": False, "base": 0}),
+            Shown({"result": ir.ScalarType(ir.I32)}, (), _BUFFER),
+            Shown({"result": ir.ScalarType(ir.I32)}, (), {**_BUFFER, "auto": False, "base": 0}),
         ),
         (
             Attribute("name", str, None, "name the peer imports"),
             Attribute("size", int, None, "bytes"),
-            Attribute("location", AddressSpace, None, "vec on the vector core, mat on the cube core"),
+            Attribute("location", ir.AddressSpace, None, "vec on the vector core, mat on the cube core"),
             Attribute("auto", bool, None, "whether the address is assigned"),
             Attribute("base", int, None, "byte address; needed where auto is false"),
         ),
         (
-            required("name", "size", "location", "auto"),
+            sync_config.required("name", "size", "location", "auto"),
             number_in("size", lambda n: n > 0, "more than 0 bytes", 0, pipes.DIALECT, "buffer-size"),
             number_in("base", lambda n: n >= 0, "0 or more", -32, pipes.DIALECT, "base-address"),
             pipes.reserved_place,
@@ -249,12 +235,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Address of a buffer that the peer function reserves.",
         "The result is the address of the buffer called name in peer_func.",
         (Operand("result", "out", "scalar"),),
-        (Shown({"result": ScalarType(I32)}, (), {"name": "fifo", "peer_func": Symbol("fragment")}),),
+        (Shown({"result": ir.ScalarType(ir.I32)}, (), {"name": "fifo", "peer_func": ir.Symbol("fragment")}),),
         (
             Attribute("name", str, None, "name of the buffer"),
-            Attribute("peer_func", Symbol, None, "function that reserves it"),
+            Attribute("peer_func", ir.Symbol, None, "function that reserves it"),
         ),
-        (required("name", "peer_func"),),
+        (sync_config.required("name", "peer_func"),),
         traits=Traits(fifo="import"),
     ),
     _initialize("aic", "cube"),

@@ -1,29 +1,23 @@
 """Addresses and strides of views and tiles, and pointers and tiles made from addresses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 
-from ..ir import types
-from ..ir.dtypes import F16, F32, I64, INDEX
-from .changes import removed
+from .. import ir
+from . import changes, views
 from .declare import Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import one_element
 from .rules.forbid import forbid, give, retype
 from .rules.handles import Shown, custom
 from .rules.memory import ALIGNMENT
 from .traits import Alias, Placement, Traits
-from .views import dimension
 
 _DIALECT = "PTOAS dialect definition"
 _SOURCES = ("PTO ISA page of the instruction", _DIALECT)
-_VIEW, _WINDOW = types.TensorViewType((32, 64), F32), types.PartitionViewType((16, 64), F32)
-_INDEX, _ADDRESS = types.ScalarType(INDEX), types.ScalarType(I64)
-_LOCAL = types.MemRefType((16, 64), F16, types.AddressSpace.VEC)
-_SPACES = {
-    types.Loc[space.name]: space for space in types.AddressSpace if space.name in types.Loc.__members__
-}
+_VIEW, _WINDOW = ir.TensorViewType((32, 64), ir.F32), ir.PartitionViewType((16, 64), ir.F32)
+_INDEX, _ADDRESS = ir.ScalarType(ir.INDEX), ir.ScalarType(ir.I64)
+_LOCAL = ir.MemRefType((16, 64), ir.F16, ir.AddressSpace.VEC)
+_SPACES = {ir.Loc[space.name]: space for space in ir.AddressSpace if space.name in ir.Loc.__members__}
 
 ADDRESSES = Decision(
     "Which address has a buffer?",
@@ -48,11 +42,11 @@ _IN_TURN = Decision(
     "pointer-space",
     "the pointer is into the tile's memory",
     source=_SOURCES[0],
-    invalid_if=give("result", types.PtrType(F32, types.AddressSpace.MAT)),
+    invalid_if=give("result", ir.PtrType(ir.F32, ir.AddressSpace.MAT)),
 )
 def _space_of_tile(site: Site) -> Iterator[Finding]:
     t, p = site.tile("tile"), site.types.get("result")
-    if t is None or not isinstance(p, types.PtrType) or _SPACES.get(t.loc) == p.space:
+    if t is None or not isinstance(p, ir.PtrType) or _SPACES.get(t.loc) == p.space:
         return
     place = t.loc.name.lower()
     yield "result", f"result points to {p.space.name.lower()}, the tile is in {place}; allowed: {place}"
@@ -69,15 +63,15 @@ def _aligned(site: Site) -> Iterator[Finding]:
     "cast",
     "an address, or pointers to one space",
     source=_DIALECT,
-    invalid_if=give("result", types.ScalarType(F32)),
+    invalid_if=give("result", ir.ScalarType(ir.F32)),
 )
 def _cast_pair(site: Site) -> Iterator[Finding]:
     a, b = site.types.get("addr"), site.types.get("result")
     if a is None or b is None:
         return
-    numbers = [isinstance(t, types.ScalarType) and t.dtype.name in ("i64", "u64") for t in (a, b)]
-    one_space = isinstance(a, types.PtrType) and isinstance(b, types.PtrType) and a.space == b.space
-    mixed = any(numbers) and any(isinstance(t, types.PtrType) for t in (a, b))
+    numbers = [isinstance(t, ir.ScalarType) and t.dtype.name in ("i64", "u64") for t in (a, b)]
+    one_space = isinstance(a, ir.PtrType) and isinstance(b, ir.PtrType) and a.space == b.space
+    mixed = any(numbers) and any(isinstance(t, ir.PtrType) for t in (a, b))
     if not (one_space or mixed):
         yield "result", f"{a} to {b}; allowed: i64 to or from a pointer, or pointers to one space"
 
@@ -96,7 +90,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", "scalar"),
         ),
         (Shown({"view": _VIEW, "idx": _INDEX, "result": _INDEX}, constants={"idx": (1,)}),),
-        constraints=(dimension,),
+        constraints=(views.dimension,),
     ),
     _instruction(
         "tensor_view_addr",
@@ -104,8 +98,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result points to element 0 of the view or window.",
         (Operand("view", "in", "gm"), Operand("result", "out", "ptr")),
         (
-            Shown({"view": _VIEW, "result": types.PtrType(F32)}),
-            Shown({"view": _WINDOW, "result": types.PtrType(F32)}),
+            Shown({"view": _VIEW, "result": ir.PtrType(ir.F32)}),
+            Shown({"view": _WINDOW, "result": ir.PtrType(ir.F32)}),
         ),
         constraints=(one_element("view", "result", _DIALECT, retype("result", "f16")),),
         traits=Traits(alias=Alias("result", "view", "global")),
@@ -115,7 +109,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Pointer to the storage of a tile.",
         "result points to byte 0 of the tile.",
         (Operand("tile", "in"), Operand("result", "out", "ptr")),
-        (Shown({"tile": types.TileType(F32, 16, 64), "result": types.PtrType(F32, types.AddressSpace.VEC)}),),
+        (Shown({"tile": ir.TileType(ir.F32, 16, 64), "result": ir.PtrType(ir.F32, ir.AddressSpace.VEC)}),),
         constraints=(one_element("tile", "result", _DIALECT, retype("result", "f16")), _space_of_tile),
         decisions=(_LOCAL_ADDRESS,),
         traits=Traits(alias=Alias("result", "tile")),
@@ -126,9 +120,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The byte address stays.",
         (Operand("addr", "in", "event"), Operand("result", "out", "event")),
         (
-            Shown({"addr": _ADDRESS, "result": types.PtrType(F32, types.AddressSpace.VEC)}, ("addr",)),
-            Shown({"addr": types.PtrType(F32, types.AddressSpace.VEC), "result": _ADDRESS}, ("addr",)),
-            Shown({"addr": types.PtrType(F32), "result": types.PtrType(F16)}, ("addr",)),
+            Shown({"addr": _ADDRESS, "result": ir.PtrType(ir.F32, ir.AddressSpace.VEC)}, ("addr",)),
+            Shown({"addr": ir.PtrType(ir.F32, ir.AddressSpace.VEC), "result": _ADDRESS}, ("addr",)),
+            Shown({"addr": ir.PtrType(ir.F32), "result": ir.PtrType(ir.F16)}, ("addr",)),
         ),
         constraints=(_cast_pair,),
         decisions=(ADDRESSES, _LOCAL_ADDRESS),
@@ -154,6 +148,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         constraints=(_aligned,),
         decisions=(_IN_TURN,),
         traits=Traits(placement=Placement("result", "addrs")),
-        changes=(removed("alloc_tile addr = %address; it is still read"),),
+        changes=(changes.removed("alloc_tile addr = %address; it is still read"),),
     ),
 )

@@ -1,16 +1,14 @@
 """What a core knows about itself, and what a program tells its user."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from ..ir import dtypes, types
+from ..ir import F32, I64, ScalarType
 from . import declare, sync_config, sync_handles, traits
 from .rules import constraints, handles
 from .rules.forbid import forbid, retype
 
 _PAGE = "PTOAS dialect definition"
-_I64 = types.ScalarType(dtypes.I64)
+_I64 = ScalarType(I64)
 _ORDER = declare.Decision(
     "Cores run side by side; which of them is it here?",
     "One after another: every block, and in a block every vector subblock, each with its own numbers.",
@@ -61,7 +59,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "Print a scalar.",
         "Writes the scalar in the format; nothing in memory changes.",
         (declare.Operand("scalar", "in", "scalar"),),
-        (handles.Shown({"scalar": types.ScalarType(dtypes.F32)}, attrs={"format": "%f"}),),
+        (handles.Shown({"scalar": ScalarType(F32)}, attrs={"format": "%f"}),),
         (declare.Attribute("format", str, None, "text with one conversion"),),
         (sync_config.required("format"),),
         traits=traits.Traits(effects=(traits.Effect("write", "host"),)),

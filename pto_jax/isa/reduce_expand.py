@@ -4,8 +4,6 @@ Positions of extreme values are in :mod:`.reduce_expand_index`, expansions combi
 :mod:`.reduce_expand_binary`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

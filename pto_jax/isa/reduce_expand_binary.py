@@ -1,7 +1,5 @@
 """Arithmetic with one operand expanded: a value (or block) per row, or a row for all of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Unpack
 
@@ -9,12 +7,11 @@ from ..profiles import PROFILE_NAMES
 from .common import BINARY, DIVISION_TRAPS, ONE_ULP, PRECISION, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand
 from .elementwise import NAN_FIRST
+from .rules import regions, scratch
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
 from .rules.extents import LARGER
 from .rules.reduce_expand import first_line_covers, row_major_only, vector_room
 from .rules.reduce_expand_modes import ROW_BROADCAST, TMP_MODE_OF_A5, tmp_size, uses_hidden_scratch
-from .rules.regions import covers
-from .rules.scratch import precise_with_tmp
 from .rules.typesets import HALVES, table
 from .samples.reduce_expand import column_broadcasts, row_broadcasts
 from .semantics import Facts, Range, correctly_rounded, of_two, within
@@ -167,7 +164,7 @@ def _column(
         placement=(in_vec(BINARY), row_major_only(("dst", "src0", "src1"), PROFILE_NAMES, _PAGES)),
         extra=(
             replace(same_region, profiles=HARDWARE),
-            *(replace(c, profiles=SIMULATOR) for c in covers(("src0",), "dst")[1:]),
+            *(replace(c, profiles=SIMULATOR) for c in regions.covers(("src0",), "dst")[1:]),
             vector_room("src1", "cols"),
             first_line_covers("src1", "cols", HARDWARE, "error"),
             first_line_covers("src1", "cols", SIMULATOR, "warning"),
@@ -191,7 +188,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         DIVISION_TRAPS,
         _NO_INTEGERS,
         attributes=(PRECISION,),
-        extra=(precise_with_tmp,),
+        extra=(scratch.precise_with_tmp,),
         accuracy=_QUOTIENT,
         divisor=("src1",),
         # Either source may be the expanded one.

@@ -1,14 +1,11 @@
 """Positions of the extreme values of rows and columns, alone or together with the values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from ..ir.dtypes import dtype
-from ..ir.types import TileType, Type
+from ..ir import TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile
 from .common import SCRATCH_OPTIONAL, SIMULATOR_VALUES, tile_instruction
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site, Sizes

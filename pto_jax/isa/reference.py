@@ -1,7 +1,5 @@
 """The instruction reference: support matrix and instruction pages, derived from the declarations."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..ir.types import TileType
+from ..ir import TileType
 
 #: Valid rows and columns per operand: numbers, or values of an engine that has ``!= <= | &`` for them.
 Sizes: TypeAlias = "Mapping[str, tuple[Any, Any]]"

@@ -1,7 +1,5 @@
 """Instructions that users add."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

@@ -1,13 +1,10 @@
 """Handles over the bytes of another tile: other shapes, orders, element types and windows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal
 
-from ..ir.dtypes import F16, F32, INDEX, dtype
-from ..ir.types import AddressSpace, BLayout, Loc, MemRefType, ScalarType, SLayout, TileType
+from ..ir import F16, F32, INDEX, AddressSpace, BLayout, Loc, MemRefType, ScalarType, SLayout, TileType, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from . import declare
 from .changes import Change, removed

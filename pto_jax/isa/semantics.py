@@ -3,8 +3,6 @@
 Analyses, generators, reports and emitters ask these instead of listing names of instructions.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

@@ -1,10 +1,8 @@
 """Operations that are no instruction: calls, structured control flow, sections, scalar arithmetic."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
-from ..ir.types import KernelKind
+from ..ir import KernelKind
 from .traits import PLAIN, Effect, Regions, Traits
 
 #: The terminator of a function.

@@ -1,13 +1,10 @@
 """Windows of tiles that keep the element order of the whole and have a valid region of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from ..ir.dtypes import F32, INDEX
-from ..ir.types import BLayout, Loc, ScalarType, SLayout, TileType
+from ..ir import F32, INDEX, BLayout, Loc, ScalarType, SLayout, TileType
 from ..profiles import Profile
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import size

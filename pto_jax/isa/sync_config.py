@@ -3,15 +3,12 @@
 Allocation and views, which the overview counts to this class too, are in :mod:`.views`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import IntEnum
 from typing import Unpack
 
-from ..ir.dtypes import F16, I64
-from ..ir.types import AddressSpace, Loc, MemRefType, Pipe, PipeEventType, ScalarType
+from ..ir import F16, I64, AddressSpace, Loc, MemRefType, Pipe, PipeEventType, ScalarType
 from .assembly import Assembly
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import edit, forbid, retile

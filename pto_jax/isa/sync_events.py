@@ -1,11 +1,8 @@
 """Sync and config: arrays of event identifiers, flag addresses, prefetch hints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from ..ir.dtypes import F32, I1, I8, I64, INDEX
-from ..ir.types import MemRefType, OpaqueType, PartitionViewType, PtrType, ScalarType, Type
+from ..ir import F32, I1, I8, I64, INDEX, MemRefType, OpaqueType, PartitionViewType, PtrType, ScalarType, Type
 from ..profiles import PROFILE_NAMES
 from .changes import form, new
 from .declare import Decision, Finding, Instruction, Operand, Site

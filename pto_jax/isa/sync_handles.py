@@ -1,27 +1,9 @@
 """Sync and config: barriers over cores, convolution and quantisation state, event arrays, scale addresses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 
-from ..ir.convolution import Conv, Geometry, read_config
-from ..ir.dtypes import F16, F32, I32, INDEX, dtype
-from ..ir.modes import CoreType, FmatrixMode, SyncMode
-from ..ir.types import (
-    AddressSpace,
-    BLayout,
-    GlobalLayout,
-    Loc,
-    MemRefType,
-    OpaqueType,
-    Pipe,
-    PtrType,
-    ScalarType,
-    SLayout,
-    TileType,
-    conv_tile,
-)
+from .. import ir
 from ..profiles import PROFILE_NAMES, Profile
 from .changes import DIALECT, form
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
@@ -39,11 +21,13 @@ from .traits import Effect, Order, Traits
 _SOURCES = ("PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition")
 _SETS_MODE = Traits(effects=(Effect("write", "mode"),))
 _PAGE, _HEADERS = _SOURCES
-_CONFIG = OpaqueType("fmatrix_config")
-_EVENTS = OpaqueType("eventid_array", "4")
+_CONFIG = ir.OpaqueType("fmatrix_config")
+_EVENTS = ir.OpaqueType("eventid_array", "4")
 _SCALED_TYPES = table(SIMULATED, (), (*STANDARD, "f8e4m3", "f8e5m2", "hif8", "f4e2m1x2", "f4e1m2x2"))
-_SCALE_PLACES = (Loc.SCALING, Loc.SCALELEFT, Loc.SCALERIGHT)
-_IMAGE = conv_tile(F16, Conv(GlobalLayout.NC1HWC0, (1, 1, 4, 4, 16), Geometry(padding=(1, 1, 1, 1))))
+_SCALE_PLACES = (ir.Loc.SCALING, ir.Loc.SCALELEFT, ir.Loc.SCALERIGHT)
+_IMAGE = ir.conv_tile(
+    ir.F16, ir.Conv(ir.GlobalLayout.NC1HWC0, (1, 1, 4, 4, 16), ir.Geometry(padding=(1, 1, 1, 1)))
+)
 _READ = Decision(
     "Which instruction reads the state?",
     "timg2col in the manual modes, on a2a3 and a5; on cpu_sim it takes the geometry of its source.",
@@ -78,11 +62,11 @@ config = partial(custom, sources=_SOURCES, decisions=(NO_VALUE_EFFECT,))
     "config",
     "parameters of a geometry",
     source=_HEADERS,
-    invalid_if=give("config", OpaqueType("fmatrix_config", "filter=0.5")),
+    invalid_if=give("config", ir.OpaqueType("fmatrix_config", "filter=0.5")),
 )
 def _config_text(site: Site) -> Iterator[Finding]:
     t = site.types.get("config")
-    found = read_config(t.params) if isinstance(t, OpaqueType) else ""
+    found = ir.read_config(t.params) if isinstance(t, ir.OpaqueType) else ""
     if isinstance(found, str) and found:
         yield "config", found
 
@@ -92,7 +76,7 @@ def _config_text(site: Site) -> Iterator[Finding]:
     "a convolution tile",
     severity="warning",
     source=_HEADERS,
-    invalid_if=give("tile", TileType(F16, 16, 16, loc=Loc.MAT)),
+    invalid_if=give("tile", ir.TileType(ir.F16, 16, 16, loc=ir.Loc.MAT)),
 )
 def _geometry_given(site: Site) -> Iterator[Finding]:
     t = site.tile("tile")
@@ -118,14 +102,14 @@ def _convolution(name: str, summary: str, semantics: str, decisions: tuple[Decis
             ),
         ),
         (
-            Shown({"config": _CONFIG}, ("config",), {"mode": FmatrixMode.FMATRIX_A_MANUAL}),
+            Shown({"config": _CONFIG}, ("config",), {"mode": ir.FmatrixMode.FMATRIX_A_MANUAL}),
             Shown({"tile": _IMAGE}, ("tile",)),
         ),
         (
             Attribute(
                 "mode",
-                FmatrixMode,
-                FmatrixMode.FMATRIX_A_MANUAL,
+                ir.FmatrixMode,
+                ir.FmatrixMode.FMATRIX_A_MANUAL,
                 "register; automatic modes leave it",
                 ("mode", "fmatrixMode"),
             ),
@@ -138,14 +122,14 @@ def _convolution(name: str, summary: str, semantics: str, decisions: tuple[Decis
 
 
 def _other_mode(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    attrs["mode"] = SyncMode.HARD if "workspace" in types else SyncMode.SOFT
-    attrs["core"] = CoreType.AIV_ONLY
+    attrs["mode"] = ir.SyncMode.HARD if "workspace" in types else ir.SyncMode.SOFT
+    attrs["core"] = ir.CoreType.AIV_ONLY
     return True
 
 
 @forbid("barrier-workspace", "a workspace exactly in mode SOFT", source=_HEADERS, invalid_if=_other_mode)
 def _soft_barrier(site: Site) -> Iterator[Finding]:
-    soft = site.attrs.get("mode") == SyncMode.SOFT
+    soft = site.attrs.get("mode") == ir.SyncMode.SOFT
     if soft and "workspace" not in site.values:
         yield None, "mode is SOFT and workspace is missing; allowed: a workspace of i32 counters"
     if not soft and "workspace" in site.values:
@@ -153,13 +137,13 @@ def _soft_barrier(site: Site) -> Iterator[Finding]:
 
 
 _CORES = {
-    SyncMode.HARD: (CoreType.AIV_ONLY, CoreType.AIC_ONLY),
-    SyncMode.SOFT: (CoreType.AIV_ONLY, CoreType.MIX),
+    ir.SyncMode.HARD: (ir.CoreType.AIV_ONLY, ir.CoreType.AIC_ONLY),
+    ir.SyncMode.SOFT: (ir.CoreType.AIV_ONLY, ir.CoreType.MIX),
 }
 
 
 def _other_core(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    attrs["core"] = CoreType.AIC_ONLY if attrs.get("mode") == SyncMode.SOFT else CoreType.MIX
+    attrs["core"] = ir.CoreType.AIC_ONLY if attrs.get("mode") == ir.SyncMode.SOFT else ir.CoreType.MIX
     return True
 
 
@@ -174,7 +158,7 @@ def _other_core(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 )
 def _barrier_cores(site: Site) -> Iterator[Finding]:
     mode, core = site.attrs.get("mode"), site.attrs.get("core")
-    if isinstance(mode, SyncMode) and isinstance(core, CoreType) and core not in _CORES[mode]:
+    if isinstance(mode, ir.SyncMode) and isinstance(core, ir.CoreType) and core not in _CORES[mode]:
         names = ", ".join(c.name for c in _CORES[mode])
         yield None, f"core is {core.name} in mode {mode.name}; allowed on a5: {names}"
 
@@ -183,10 +167,10 @@ def _barrier_cores(site: Site) -> Iterator[Finding]:
     "location",
     "src in left or right, dst in a place for scales",
     source=_HEADERS,
-    invalid_if=give("dst", TileType(F16, 16, 16)),
+    invalid_if=give("dst", ir.TileType(ir.F16, 16, 16)),
 )
 def _scale_location(site: Site) -> Iterator[Finding]:
-    for name, places in (("dst", _SCALE_PLACES), ("src", (Loc.LEFT, Loc.RIGHT))):
+    for name, places in (("dst", _SCALE_PLACES), ("src", (ir.Loc.LEFT, ir.Loc.RIGHT))):
         t = site.tile(name)
         if t is not None and t.loc not in places:
             words = ", ".join(p.name.lower() for p in places)
@@ -195,14 +179,18 @@ def _scale_location(site: Site) -> Iterator[Finding]:
 
 def _scale_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for (name,) in instruction.types[profile.name]:
-        yield Sample(instruction, {"dst": _SCALES, "src": _LEFT.with_dtype(dtype(name))}, ("src",))
+        yield Sample(instruction, {"dst": _SCALES, "src": _LEFT.with_dtype(ir.dtype(name))}, ("src",))
 
 
-_INDEX = ScalarType(INDEX)
-_LEFT = TileType(dtype("f8e4m3"), 16, 64, loc=Loc.LEFT, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
-_SCALES = TileType(dtype("f8e8m0"), 16, 2, loc=Loc.SCALELEFT, slayout=SLayout.ROW_MAJOR, fractal=32)
+_INDEX = ir.ScalarType(ir.INDEX)
+_LEFT = ir.TileType(
+    ir.dtype("f8e4m3"), 16, 64, loc=ir.Loc.LEFT, blayout=ir.BLayout.COL_MAJOR, slayout=ir.SLayout.ROW_MAJOR
+)
+_SCALES = ir.TileType(
+    ir.dtype("f8e8m0"), 16, 2, loc=ir.Loc.SCALELEFT, slayout=ir.SLayout.ROW_MAJOR, fractal=32
+)
 _SCALE_DST = Operand("dst", "out", "tile", dtype=None, note="scale tile")
-_COUNTERS = MemRefType((16,), I32, AddressSpace.GM)
+_COUNTERS = ir.MemRefType((16,), ir.I32, ir.AddressSpace.GM)
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     config(
@@ -216,27 +204,27 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("cores", "in", "scalar", dtype=None, optional=True, note="number of cores; 0: all"),
         ),
         (
-            Shown({}, (), {"mode": SyncMode.HARD, "core": CoreType.AIV_ONLY}),
+            Shown({}, (), {"mode": ir.SyncMode.HARD, "core": ir.CoreType.AIV_ONLY}),
             Shown(
-                {"workspace": PtrType(I32)},
+                {"workspace": ir.PtrType(ir.I32)},
                 ("workspace",),
-                {"mode": SyncMode.SOFT, "core": CoreType.AIV_ONLY},
+                {"mode": ir.SyncMode.SOFT, "core": ir.CoreType.AIV_ONLY},
             ),
             Shown(
-                {"workspace": PtrType(I32), "cores": ScalarType(I32)},
+                {"workspace": ir.PtrType(ir.I32), "cores": ir.ScalarType(ir.I32)},
                 ("workspace", "cores"),
-                {"mode": SyncMode.SOFT, "core": CoreType.MIX},
+                {"mode": ir.SyncMode.SOFT, "core": ir.CoreType.MIX},
             ),
         ),
         (
             Attribute(
                 "core",
-                CoreType,
-                CoreType.AIV_ONLY,
+                ir.CoreType,
+                ir.CoreType.AIV_ONLY,
                 "cores that take part",
                 ("core", "coreType", "core_type"),
             ),
-            Attribute("mode", SyncMode, SyncMode.HARD, "hardware flags or polling"),
+            Attribute("mode", ir.SyncMode, ir.SyncMode.HARD, "hardware flags or polling"),
         ),
         (
             _soft_barrier,
@@ -287,8 +275,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The scale and the signedness of 8-bit results are kept for later pushes.",
         (Operand("scale", "in", "scalar", dtype=None),),
         (
-            Shown({"scale": ScalarType(F32)}, ("scale",), {"out_type": "i8"}),
-            Shown({"scale": ScalarType(F32)}, ("scale",), {"id": 1}),
+            Shown({"scale": ir.ScalarType(ir.F32)}, ("scale",), {"out_type": "i8"}),
+            Shown({"scale": ir.ScalarType(ir.F32)}, ("scale",), {"id": 1}),
         ),
         (
             Attribute("out_type", str, None, "element type of the results", ("out_type", "outType")),
@@ -304,10 +292,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Set the scales of quantising pushes.",
         "The place of the scaling tile is kept for later pushes.",
         (Operand("fp", "in", "tile", dtype=None, note="scaling tile"),),
-        (Shown({"fp": TileType(dtype("u64"), 1, 16, loc=Loc.SCALING)}, ("fp",)),),
+        (Shown({"fp": ir.TileType(ir.dtype("u64"), 1, 16, loc=ir.Loc.SCALING)}, ("fp",)),),
         (PIPE_NUMBER,),
         (
-            place((Operand("fp", "in", "tile", dtype=None),), (Loc.SCALING,), PROFILE_NAMES),
+            place((Operand("fp", "in", "tile", dtype=None),), (ir.Loc.SCALING,), PROFILE_NAMES),
             payload,
             no_store_attributes,
         ),
@@ -327,7 +315,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (only_on(("cpu_sim", "a5"), _PAGE), _scale_location),
         (("src",),),
         "none",
-        Pipe.S,
+        ir.Pipe.S,
         decisions=(
             Decision(
                 "Sources disagree on the shift from data to scale address (2 or 4), and the simulator gives "

@@ -1,21 +1,15 @@
 """Sync and config: order of memory, and flags between the cores of a block and of all blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import IntEnum
 
-from ..ir.dtypes import F32, INDEX
-from ..ir.modes import FenceScope
-from ..ir.types import AddressSpace, Pipe, PipeEventType, PtrType, ScalarType, TensorViewType
-from ..profiles import Profile
+from .. import ir, profiles
+from . import sync_config, sync_handles
 from .changes import DIALECT, new
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import Types, assign, forbid
 from .rules.handles import Shown
 from .rules.sync import CORE_PIPES, core_pipes, required
-from .sync_config import NO_VALUE_EFFECT
-from .sync_handles import config
 from .traits import Order, Traits
 
 _COHERENT = Decision(
@@ -33,28 +27,28 @@ _EVENT = Attribute("event", int, None, "number of the flag", ("event", "event_id
 _NUMBER = Operand("id", "in", "index", optional=True, note="run-time number")
 
 
-@forbid("cache-space", "global memory", source=DIALECT, invalid_if=assign(space=AddressSpace.VEC))
+@forbid("cache-space", "global memory", source=DIALECT, invalid_if=assign(space=ir.AddressSpace.VEC))
 def _global_only(site: Site) -> Iterator[Finding]:
     space = site.attrs.get("space")
     if space is None and "addr" not in site.values:
         yield None, "neither memory nor an address; allowed: all #pto.address_space<gm>, or an address"
-    if isinstance(space, AddressSpace) and space is not AddressSpace.GM:
+    if isinstance(space, ir.AddressSpace) and space is not ir.AddressSpace.GM:
         yield None, f"space is {space.name.lower()}; allowed: gm"
     t = site.types.get("addr")
-    if isinstance(t, PtrType) and t.space is not AddressSpace.GM:
+    if isinstance(t, ir.PtrType) and t.space is not ir.AddressSpace.GM:
         yield "addr", f"addr points to {t.space.name.lower()}; allowed: gm"
 
 
-@forbid("flag-pipe", "pipes FIX, MTE1, MTE2, MTE3, V", source=DIALECT, invalid_if=assign(pipe=Pipe.S))
+@forbid("flag-pipe", "pipes FIX, MTE1, MTE2, MTE3, V", source=DIALECT, invalid_if=assign(pipe=ir.Pipe.S))
 def flag_pipe(site: Site) -> Iterator[Finding]:
     """Flags between cores are set by pipes that transfer or compute vectors."""
     pipe = site.attrs.get("pipe")
-    if isinstance(pipe, Pipe) and pipe not in CORE_PIPES:
+    if isinstance(pipe, ir.Pipe) and pipe not in CORE_PIPES:
         yield None, f"pipe is PIPE_{pipe.name}; allowed: {core_pipes()}"
 
 
 def _flag_number(most: dict[str, int]) -> Constraint:
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: AttrMap, profile: profiles.Profile) -> bool:
         attrs["event"] = 32
         return "id" not in types
 
@@ -71,34 +65,38 @@ def _flag_number(most: dict[str, int]) -> Constraint:
 
 def _flag(name: str, summary: str, order: Order, last_a5: int, decision: Decision) -> Instruction:
     most = {"cpu_sim": last_a5, "a2a3": 15, "a5": last_a5}
-    return config(
+    return sync_handles.config(
         name,
         summary,
         "Orders cores; the number of the flag is an attribute or an operand.",
         (_NUMBER,),
         (
-            Shown({}, (), {"pipe": Pipe.FIX, "event": 0}),
-            Shown({"id": ScalarType(INDEX)}, ("id",), {"pipe": Pipe.V}, {"id": (3,)}),
+            Shown({}, (), {"pipe": ir.Pipe.FIX, "event": 0}),
+            Shown({"id": ir.ScalarType(ir.INDEX)}, ("id",), {"pipe": ir.Pipe.V}, {"id": (3,)}),
         ),
         (
-            Attribute("pipe", Pipe, None, "pipe that sets the flag or waits"),
+            Attribute("pipe", ir.Pipe, None, "pipe that sets the flag or waits"),
             _EVENT,
             Attribute("ffts_mode", int, None, "mode of the flags"),
         ),
         (required("pipe"), flag_pipe, _flag_number(most)),
-        decisions=(NO_VALUE_EFFECT, decision),
+        decisions=(sync_config.NO_VALUE_EFFECT, decision),
         traits=Traits(order=order),
         changes=(new(),),
     )
 
 
 def _token(name: str, summary: str, order: Order) -> Instruction:
-    return config(
+    return sync_handles.config(
         name,
         summary,
         "As the form with a constant token.",
         (Operand("buf", "in", "index", note="buffer token"),),
-        (Shown({"buf": ScalarType(INDEX)}, ("buf",), {"op_type": PipeEventType.TVEC}, {"buf": (1,)}),),
+        (
+            Shown(
+                {"buf": ir.ScalarType(ir.INDEX)}, ("buf",), {"op_type": ir.PipeEventType.TVEC}, {"buf": (1,)}
+            ),
+        ),
         (
             Attribute("op_type", IntEnum, None, "operation class or pipe"),
             Attribute("mode", int, 0, "token mode"),
@@ -116,29 +114,29 @@ _BLOCKS = Decision(
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    config(
+    sync_handles.config(
         "cmo.cacheinvalid",
         "Write back and invalidate lines of the data cache.",
         "The line of an address, or all lines of global memory.",
         (Operand("addr", "in", "memory", optional=True, note="address whose line is meant"),),
         (
-            Shown({}, (), {"space": AddressSpace.GM}),
-            Shown({"addr": PtrType(F32)}, ("addr",)),
-            Shown({"addr": TensorViewType((4, 8), F32)}, ("addr",)),
+            Shown({}, (), {"space": ir.AddressSpace.GM}),
+            Shown({"addr": ir.PtrType(ir.F32)}, ("addr",)),
+            Shown({"addr": ir.TensorViewType((4, 8), ir.F32)}, ("addr",)),
         ),
-        (Attribute("space", AddressSpace, None, "memory whose lines are meant"),),
+        (Attribute("space", ir.AddressSpace, None, "memory whose lines are meant"),),
         (_global_only,),
         decisions=(_COHERENT,),
         traits=Traits(order=Order("signal", "cores")),
         changes=(new(),),
     ),
-    config(
+    sync_handles.config(
         "fence.barrier_all",
         "Complete earlier writes of the core.",
         "Drains MTE2, MTE3 and FIX; what was written before is visible to all before what follows.",
         (),
-        (Shown({}, (), {"scope": FenceScope.GM}), Shown({}, (), {"scope": FenceScope.ALL})),
-        (Attribute("scope", FenceScope, None, "memory whose writes are completed"),),
+        (Shown({}, (), {"scope": ir.FenceScope.GM}), Shown({}, (), {"scope": ir.FenceScope.ALL})),
+        (Attribute("scope", ir.FenceScope, None, "memory whose writes are completed"),),
         (required("scope"),),
         decisions=(_COHERENT,),
         traits=Traits(order=Order("barrier", "pipe")),

@@ -1,10 +1,8 @@
 """Sync and config: the modes in which multiplications read f32 operands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from ..ir.types import RoundMode
+from ..ir import RoundMode
 from .declare import Attribute, Decision, Finding, Instruction, Site
 from .rules.forbid import assign, forbid
 from .rules.handles import Shown, custom

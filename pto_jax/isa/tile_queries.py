@@ -1,18 +1,14 @@
 """The valid sizes of tiles as numbers, and addresses as integers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from ..ir.dtypes import F32, I64, INDEX
-from ..ir.types import AddressSpace, PtrType, ScalarType, TileType, Type
+from ..ir import F32, I64, INDEX, AddressSpace, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
+from . import pointers, sync_handles
 from .declare import AttrMap, Constraint, Finding, Instruction, Operand, Site
-from .pointers import ADDRESSES
 from .rules.constraints import element_type, fixed_type
 from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown
-from .sync_handles import config
 
 _DIALECT = "PTOAS dialect definition (August 2026)"
 _TILE, _INDEX, _ADDRESS = TileType(F32, 16, 64), ScalarType(INDEX), ScalarType(I64)
@@ -59,7 +55,7 @@ def _pointee(site: Site) -> Iterator[Finding]:
 
 
 def _size_of(name: str, unit: str) -> Instruction:
-    return config(
+    return sync_handles.config(
         name,
         f"Valid {unit} of a tile.",
         f"result = the valid {unit} that the handle has here.",
@@ -76,7 +72,7 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
     types["result"] = _ADDRESS if source == "ptr" else PtrType(F32)
     number = "result" if source == "ptr" else "addr"
     made = "scalar" if source == "ptr" else "ptr"
-    return config(
+    return sync_handles.config(
         name,
         summary,
         semantics,
@@ -87,12 +83,12 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
             _global,
             *((_pointee,) if made == "ptr" else ()),
         ),
-        decisions=(ADDRESSES,),
+        decisions=(pointers.ADDRESSES,),
     )
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    config(
+    sync_handles.config(
         "get_validshape",
         "Valid rows and columns of a tile.",
         "rows, cols = the valid sizes that the handle has here.",

@@ -1,20 +1,16 @@
 """Tile-scalar instructions: a tile combined with one scalar of its element type."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, Unpack
 
-from ..ir.types import Loc
+from ..ir import Loc
 from ..profiles import PROFILE_NAMES
-from . import common, elementwise_select
+from . import common, elementwise, elementwise_select
 from .assembly import Assembly
 from .declare import Contradiction, Decision, Instruction, Operand
-from .elementwise import NAN_FIRST, POWER
 from .operands import Implied
-from .rules import elementwise as rules, typesets
+from .rules import elementwise as rules, regions, typesets
 from .rules.constraints import HARDWARE, equal_valid, fixed_type, in_vec, place, row_major
-from .rules.regions import mask_holds, mask_receives
 from .semantics import QUOTIENT, Formula, of_two
 
 #: The simulator restricts some tile-scalar instructions to row-major vec tiles, some to vec tiles.
@@ -170,7 +166,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Maximum of tile and scalar.",
         "dst = scalar where src < scalar, else src.",
         typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_ARITHMETIC),
-        NAN_FIRST,
+        elementwise.NAN_FIRST,
         simulator=_VEC_ROW_MAJOR,
         formulas=_of_scalar("max"),
     ),
@@ -179,7 +175,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Minimum of tile and scalar.",
         "dst = scalar where scalar < src, else src.",
         typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_ARITHMETIC),
-        NAN_FIRST,
+        elementwise.NAN_FIRST,
         formulas=_of_scalar("min"),
     ),
     _bitwise("tands", "AND", "&"),
@@ -230,7 +226,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         extra=(rules.precision_types, rules.precise_power, *rules.POWER_SCRATCH),
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("pow(base, exp)", shown="base ^ exp"),),
-        accuracy=POWER,
+        accuracy=elementwise.POWER,
         positive=("base", "exp"),
     ),
     _with_scalar(
@@ -314,7 +310,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         type_vars=("M", "T"),
         attributes=(elementwise_select.CMP_MODE,),
         domain="src0",
-        extra=(elementwise_select.equality_only, *mask_receives("dst", "src0", HARDWARE)),
+        extra=(elementwise_select.equality_only, *regions.mask_receives("dst", "src0", HARDWARE)),
         decisions=(
             elementwise_select.MASK_TYPES,
             Decision(
@@ -341,7 +337,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         reads=("src",),
         extra=(
             fixed_type("mask", elementwise_select.READ_MASKS, PROFILE_NAMES, "page tsels (mask encoding)"),
-            *mask_holds("mask", "dst", stream=False),
+            *regions.mask_holds("mask", "dst", stream=False),
             *rules.SELECTION_SCRATCH,
         ),
         decisions=(

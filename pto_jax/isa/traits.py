@@ -5,12 +5,10 @@ in :mod:`.structure`. Whoever needs such a fact asks :mod:`.effects`, which also
 operation that the operands in a trait stand for.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
-from ..ir.types import KernelKind
+from ..ir import KernelKind
 
 #: How something is used. ``scratch``: written with contents that mean nothing.
 Access = Literal["read", "write", "scratch"]

@@ -1,17 +1,13 @@
 """Tile allocation, valid shapes, pointers and views of global memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 
-from ..ir.dtypes import F32, I64
-from ..ir.types import GlobalLayout, PartitionViewType, PtrType, ScalarType, TensorViewType, Type
+from ..ir import F32, I64, GlobalLayout, PartitionViewType, PtrType, ScalarType, TensorViewType, Type
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules import handles, memory
 from .rules.constraints import one_element, size
 from .rules.forbid import forbid
-from .rules.handles import Shown, custom
-from .rules.memory import address_rules
 from .samples.operations import COLS, NUMBER, ROWS, TILE, VIEW, WINDOW
 from .traits import Alias, Placement, Traits
 
@@ -162,7 +158,7 @@ _ALLOC_FORMS = tuple(
 
 
 _PTR = PtrType(F32)
-_view = partial(custom, sources=_SOURCES)
+_view = partial(handles.custom, sources=_SOURCES)
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -177,7 +173,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", conv=True),
         ),
         (
-            Shown(
+            handles.Shown(
                 {
                     "addr": ScalarType(I64),
                     "valid_row": NUMBER,
@@ -191,7 +187,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         forms=_ALLOC_FORMS,
-        constraints=(_valid_given, _valid_range("result"), *address_rules("result")),
+        constraints=(_valid_given, _valid_range("result"), *memory.address_rules("result")),
         decisions=(
             Decision(
                 "What does a fresh tile hold?",
@@ -218,7 +214,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", "gm"),
         ),
         (
-            Shown(
+            handles.Shown(
                 {"ptr": _PTR, "shape": NUMBER, "strides": NUMBER, "result": VIEW},
                 constants={"shape": (ROWS, COLS), "strides": (COLS, 1)},
                 grouped=True,
@@ -244,7 +240,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", "gm"),
         ),
         (
-            Shown(
+            handles.Shown(
                 {"view": VIEW, "offsets": NUMBER, "sizes": NUMBER, "result": WINDOW},
                 constants={"offsets": (0, 0), "sizes": (ROWS, COLS)},
                 grouped=True,
@@ -281,7 +277,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _index("idx"),
             Operand("result", "out", "scalar"),
         ),
-        (Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, constants={"idx": (0,)}),),
+        (handles.Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, constants={"idx": (0,)}),),
         constraints=(dimension,),
     ),
     _view(
@@ -290,7 +286,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The handle's valid region is valid_row x valid_col from here on; payload and place stay.",
         (Operand("tile", "in"), _index("valid_row"), _index("valid_col")),
         (
-            Shown(
+            handles.Shown(
                 {"tile": TILE.with_valid(None, None), "valid_row": NUMBER, "valid_col": NUMBER},
                 constants={"valid_row": (ROWS,), "valid_col": (1,)},
             ),
@@ -307,7 +303,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _index("offset"),
             Operand("result", "out", "ptr"),
         ),
-        (Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, constants={"offset": (COLS,)}),),
+        (handles.Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, constants={"offset": (COLS,)}),),
         constraints=(one_element("ptr", "result", _SOURCES[1]),),
         traits=Traits(alias=Alias("result", "ptr", "global", "moved")),
     ),

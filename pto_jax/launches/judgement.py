@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.constant_folding import wrapped
-from ..analysis.entries import strides_of, written_buffers
+from ..analysis import constant_folding, entries
 from ..errors import Diagnostic, PtoError
 from ..interpreter import Operand, View, memref_view, run_block
 from ..interpreter.abstract import AbstractMachine
-from ..ir.dtypes import I1
-from ..ir.program import Function, Op, Program, Value
-from ..ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType
+from ..ir import I1, Function, MemRefType, Op, PartitionViewType, Program, ScalarType, TensorViewType, Value
 from ..isa.effects import traits_of
 from .coverage import Coverage
 from .machine import Blocks, Unseen
@@ -128,7 +125,7 @@ class _Launches:
 
     def _walk(self, numbers: np.ndarray[Any, Any], count: int | Lanes) -> Blocks:
         """Follow blocks of one or several launches, ``count`` the size of each one's."""
-        unchanged = self.facts.buffers.keys() - set(written_buffers(self.program, self.function))
+        unchanged = self.facts.buffers.keys() - set(entries.written_buffers(self.program, self.function))
         blocks = Blocks(len(numbers), {name: self.facts.buffers[name] for name in unchanged})
         operands = [self._operand(a) for a in self.function.args]
         try:
@@ -141,7 +138,7 @@ class _Launches:
     def _operand(self, argument: Value) -> Operand:
         t, facts = argument.type, self.facts
         if isinstance(t, ScalarType) and argument.name in facts.scalars:
-            value = wrapped(facts.scalars[argument.name], t.dtype)
+            value = constant_folding.wrapped(facts.scalars[argument.name], t.dtype)
             return bool(value) if t.dtype == I1 else value
         if isinstance(t, TensorViewType | PartitionViewType | MemRefType):
             shape = facts.extents.get(argument.name, t.dims)
@@ -149,7 +146,7 @@ class _Launches:
                 known = tuple(n or 0 for n in shape)
                 if isinstance(t, MemRefType):
                     return memref_view(argument.name, t, known)
-                return View(argument.name, t.dtype, 0, known, strides_of(known, None))
+                return View(argument.name, t.dtype, 0, known, entries.strides_of(known, None))
         return AbstractMachine().argument(argument)
 
     def _more(self, own: Blocks, grid: int) -> Diagnostic | None:

@@ -5,8 +5,6 @@ around) or unknown. A condition that differs between blocks makes some lanes ina
 no scalar is walked once, with an axis for its trips.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,12 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
-from ..interpreter.abstract import AbstractMachine, Unknown
+from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, abstract
 from ..interpreter.machine import After, Arm, Before, Body
-from ..ir.dtypes import I1, INDEX, DType
-from ..ir.program import Op
-from ..ir.types import AtomicType
+from ..ir import I1, INDEX, AtomicType, DType, Op
 from ..isa.effects import traits_of
 from .numbers import Flags, Integers, Lanes, address, aligned, compute, is_integer, settled, spread, wrap
 from .operands import merged, unsettled
@@ -41,7 +36,7 @@ class Unseen(Exception):
 
 
 @dataclass(eq=False)
-class Blocks(AbstractMachine):
+class Blocks(abstract.AbstractMachine):
     """Follows blocks ``0 .. lanes - 1`` and notes the windows that they write.
 
     ``buffers`` give the contents of those that are known and not changed. ``undecided`` are the buffers of
@@ -86,7 +81,7 @@ class Blocks(AbstractMachine):
         """The elements that a pointer is at, of a buffer whose contents are known; else unknown."""
         known = self.buffers.get(pointer.buffer)
         if known is None or pointer.cast or dtype.is_float or dtype.packed or not is_integer(pointer.offset):
-            return Unknown()
+            return abstract.Unknown()
         words = np.asarray(known()).reshape(-1)
         at = spread(pointer.offset, self.rank)
         found = words[np.clip(at, 0, max(0, words.size - 1))].astype(np.int64) if words.size else at
@@ -141,14 +136,14 @@ class Blocks(AbstractMachine):
         with self._among(None):
             result = run()
         for key, new in frame.changed(saved).items():
-            frame[key] = merged(Unknown(), new, saved[key[0]][key[1]])
+            frame[key] = merged(abstract.Unknown(), new, saved[key[0]][key[1]])
         return result
 
     def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
         """What a loop carries at its end, lane by lane; unknown where no one knows the trips."""
         if not is_integer(trips):
             blurred = tuple(map(unsettled, inits))
-            self._perhaps(frame, lambda: body(Unknown(), blurred))
+            self._perhaps(frame, lambda: body(abstract.Unknown(), blurred))
             return blurred
         counts = spread(trips, self.rank)
         most = int(np.where(self.active, counts, 0).max(initial=0))

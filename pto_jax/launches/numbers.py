@@ -5,8 +5,6 @@ Axis 0 counts the blocks, later axes the trips of the loops around an operation.
 Python number again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard, TypeVar
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..interpreter import Scalar
 from ..interpreter.abstract import Unknown
-from ..ir.dtypes import I1, DType
+from ..ir import I1, DType
 
 #: The offset of an address whose arithmetic left 64 bits.
 NOWHERE = -(1 << 63)

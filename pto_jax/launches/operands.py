@@ -1,7 +1,5 @@
 """Handles, views and scalars where lanes have taken different ways."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any
 

@@ -1,15 +1,11 @@
 """Views as a program declares them, and the windows of them that transfers name."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from ..interpreter import Execution, Scalar, TileRef, View
-from ..ir.dtypes import I1, INDEX
-from ..ir.program import Op
-from ..ir.types import GlobalLayout
+from ..ir import I1, INDEX, GlobalLayout, Op
 from .numbers import Integers, choose, compute, is_integer
 
 #: Layouts in which rows and columns of a tile are the last two dimensions of a view.

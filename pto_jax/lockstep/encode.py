@@ -1,7 +1,5 @@
 """Cases as lockstep programs: straight-line fragments of instructions on tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import isa
+from .. import errors, isa
 from ..analysis.resolve import ResolvedProgram, resolve
-from ..errors import Diagnostic, NotExecutableError
 from ..generate.programs import Case
-from ..ir.dtypes import DType
-from ..ir.program import Op, Value
-from ..ir.types import ScalarType, TileType
+from ..ir import DType, Op, ScalarType, TileType, Value
 from ..isa.views import ALLOC_TILE
 from ..lowering import RULES, Semantics
 from ..lowering.lockstep import SCALARS, SLOTS, Branch, words_needed
@@ -81,10 +76,10 @@ def encode(case: Case) -> Encoded:
     )
 
 
-def _refused(op: Op | None, what: str) -> NotExecutableError:
+def _refused(op: Op | None, what: str) -> errors.NotExecutableError:
     message = f"found {what}; allowed in lockstep: instructions on whole tiles, one destination each"
-    return NotExecutableError(
-        Diagnostic("error", message, None if op is None else op.span, None if op is None else op.name)
+    return errors.NotExecutableError(
+        errors.Diagnostic("error", message, None if op is None else op.span, None if op is None else op.name)
     )
 
 

@@ -7,8 +7,6 @@ expansions read. Left out are instructions on global memory, with several destin
 operands, 64-bit and sub-byte types, and results without an exact value.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,10 +15,7 @@ from functools import cache
 from itertools import product
 from typing import Literal, TypeAlias, TypeVar
 
-from .. import isa
-from ..ir.dtypes import I32, U8, U16, DType, dtype, find_dtype
-from ..ir.program import AttrValue, Op, Value, attrs
-from ..ir.types import BLayout, ScalarType, TileType, Type
+from .. import ir, isa
 from ..isa.check import check_op
 from ..isa.declare import Instruction, Operand
 from ..lowering import RULES, Semantics
@@ -32,7 +27,7 @@ from ..profiles import Profile, ProfileName, profile as find_profile
 Role: TypeAlias = Literal["tile", "column", "row"]
 _BLOCK_BITS = 256
 #: Element types for operands whose type the declaration leaves open.
-_OPEN = (U8, I32, U16)
+_OPEN = (ir.U8, ir.I32, ir.U16)
 _BITS = (8, 16, 32)
 _CLASSES = ("elementwise", "tile_scalar", "reduce_expand", "layout", "irregular")
 
@@ -41,7 +36,7 @@ _CLASSES = ("elementwise", "tile_scalar", "reduce_expand", "layout", "irregular"
 class Kind:
     """What a register can hold: a tile type with open valid sizes, and its role."""
 
-    type: TileType
+    type: ir.TileType
     role: Role = "tile"
 
     @property
@@ -60,7 +55,7 @@ class Opcode:
 
     branch: Branch
     kinds: tuple[Kind, ...]
-    tmp: tuple[tuple[str, TileType], ...]
+    tmp: tuple[tuple[str, ir.TileType], ...]
 
     @property
     def name(self) -> str:
@@ -73,7 +68,7 @@ class Opcode:
         return isa.instructions()[self.name]
 
     @property
-    def dtype(self) -> DType:
+    def dtype(self) -> ir.DType:
         """Element type of the destination."""
         return self.kinds[0].type.dtype
 
@@ -157,10 +152,10 @@ def _opcodes(instruction: Instruction, profile: Profile, rows: int, cols: int) -
 
 def _variants(
     instruction: Instruction, profile: Profile
-) -> Iterator[tuple[dict[str, DType], tuple[str, ...]]]:
+) -> Iterator[tuple[dict[str, ir.DType], tuple[str, ...]]]:
     """Element types and overloads of an instruction."""
     for row in instruction.types.get(profile.name, ()):
-        bound = dict(zip(instruction.type_vars, map(dtype, row), strict=True))
+        bound = dict(zip(instruction.type_vars, map(ir.dtype, row), strict=True))
         if all(d.bits in _BITS for d in bound.values()):
             for form in _forms(instruction):
                 yield bound, form
@@ -194,7 +189,7 @@ def _typed(
     instruction: Instruction,
     profile: Profile,
     form: tuple[str, ...],
-    bound: Mapping[str, DType],
+    bound: Mapping[str, ir.DType],
     shapes: _Shapes,
 ) -> Iterator[Opcode]:
     """The opcodes of an overload with given element types: one per legal attribute value."""
@@ -216,16 +211,18 @@ def _arrangements_of(instruction: Instruction) -> int:
     return 2 if instruction.lanes == "line" else 1
 
 
-_Kinds: TypeAlias = "dict[str, Kind | ScalarType]"
+_Kinds: TypeAlias = "dict[str, Kind | ir.ScalarType]"
 
 
-def _arrangements(operands: list[Operand], bound: Mapping[str, DType], shapes: _Shapes) -> Iterator[_Kinds]:
+def _arrangements(
+    operands: list[Operand], bound: Mapping[str, ir.DType], shapes: _Shapes
+) -> Iterator[_Kinds]:
     """Types of the operands to be tried: tiles of one shape, at most one of them of another kind."""
     first = next(iter(bound.values()))
     for choice in product(*(_dtypes(o, bound, first) for o in operands)):
         types = dict(zip((o.name for o in operands), choice, strict=True))
         tiles = [o.name for o in operands if o.kind == "tile"]
-        scalars: _Kinds = {n: ScalarType(d) for n, d in types.items() if n not in tiles}
+        scalars: _Kinds = {n: ir.ScalarType(d) for n, d in types.items() if n not in tiles}
         for shape in shapes:
             plain = {n: _tile(types[n], shape) for n in tiles}
             for other in (None, *tiles):
@@ -236,36 +233,36 @@ def _arrangements(operands: list[Operand], bound: Mapping[str, DType], shapes: _
                         yield {**scalars, **arrangement}
 
 
-def _dtypes(operand: Operand, bound: Mapping[str, DType], first: DType) -> tuple[DType, ...]:
+def _dtypes(operand: Operand, bound: Mapping[str, ir.DType], first: ir.DType) -> tuple[ir.DType, ...]:
     if operand.dtype is None:
         return _OPEN if operand.kind == "tile" else (first,)
-    d = bound.get(operand.dtype) or find_dtype(operand.dtype)
+    d = bound.get(operand.dtype) or ir.find_dtype(operand.dtype)
     return (d or first,)
 
 
-def _tile(d: DType, shape: tuple[int, int], role: Role = "tile") -> Kind | None:
+def _tile(d: ir.DType, shape: tuple[int, int], role: Role = "tile") -> Kind | None:
     rows, cols = shape
     if rows < 1 or cols * d.word_bits % _BLOCK_BITS:
         return None
-    return Kind(TileType(d, rows, cols, None, None), role)
+    return Kind(ir.TileType(d, rows, cols, None, None), role)
 
 
-def _others(d: DType, shape: tuple[int, int]) -> Iterator[Kind | None]:
+def _others(d: ir.DType, shape: tuple[int, int]) -> Iterator[Kind | None]:
     rows, cols = shape
     yield _tile(d, shape, "column")
     yield _tile(d, shape, "row")
     if d.bits == 8:
         yield _tile(d, (rows, 2 * cols))
     if rows * d.word_bits % _BLOCK_BITS == 0:
-        yield Kind(TileType(d, rows, 1, None, None, blayout=BLayout.COL_MAJOR), "column")
+        yield Kind(ir.TileType(d, rows, 1, None, None, blayout=ir.BLayout.COL_MAJOR), "column")
 
 
-def _attributes(instruction: Instruction) -> Iterator[dict[str, AttrValue]]:
+def _attributes(instruction: Instruction) -> Iterator[dict[str, ir.AttrValue]]:
     """The defaults, and each attribute with each of its other values."""
     defaults = {a.name: a.default for a in instruction.attributes}
     yield defaults
     for attribute in instruction.attributes:
-        values: tuple[AttrValue, ...] = ()
+        values: tuple[ir.AttrValue, ...] = ()
         if issubclass(attribute.type, IntEnum):
             values = tuple(attribute.type)
         elif attribute.type is bool:
@@ -278,18 +275,18 @@ def _legal(
     profile: Profile,
     form: tuple[str, ...],
     kinds: _Kinds,
-    attributes: Mapping[str, AttrValue],
+    attributes: Mapping[str, ir.AttrValue],
 ) -> bool:
     """Whether the operation is legal on full tiles."""
     (dst,) = instruction.destinations_of(form)
     types = {n: _type(k) for n, k in kinds.items()}
-    ins = tuple(Value(n, types[n]) for n in form)
-    op = Op(instruction.name, ins, (Value(dst.name, types[dst.name]),), attributes=attrs(attributes))
+    ins = tuple(ir.Value(n, types[n]) for n in form)
+    op = ir.Op(instruction.name, ins, (ir.Value(dst.name, types[dst.name]),), attributes=ir.attrs(attributes))
     valid = {n: k.limits for n, k in kinds.items() if isinstance(k, Kind)}
     return all(d.severity != "error" for d in check_op(op, profile, valid=valid))
 
 
-def _type(kind: Kind | ScalarType) -> Type:
+def _type(kind: Kind | ir.ScalarType) -> ir.Type:
     return kind.type if isinstance(kind, Kind) else kind
 
 
@@ -298,14 +295,14 @@ def _opcode(
     profile: Profile,
     form: tuple[str, ...],
     kinds: _Kinds,
-    attributes: Mapping[str, AttrValue],
+    attributes: Mapping[str, ir.AttrValue],
 ) -> Opcode:
     (dst,) = instruction.destinations_of(form)
     data = [n for n in form if instruction.operand(n).role != "tmp"]
     tiles = (dst.name, *(n for n in data if isinstance(kinds[n], Kind)))
-    types: list[tuple[str, TileType | ScalarType]] = []
+    types: list[tuple[str, ir.TileType | ir.ScalarType]] = []
     held: list[Kind] = []
-    scratch: list[tuple[str, TileType]] = []
+    scratch: list[tuple[str, ir.TileType]] = []
     for name in (*form, dst.name):
         kind = kinds[name]
         types.append((name, kind.type if isinstance(kind, Kind) else kind))

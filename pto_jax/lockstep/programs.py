@@ -1,7 +1,5 @@
 """Random programs as arrays, drawn from (seed, index) by the same operations in NumPy and in JAX."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import jax.numpy as jnp

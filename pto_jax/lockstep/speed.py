@@ -1,7 +1,5 @@
 """How fast lockstep execution is, for ``pto-jax bench lockstep``."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

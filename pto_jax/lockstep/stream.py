@@ -3,8 +3,6 @@
 One compiled function per table, mode and chunk size; a chunk is the unit that is held in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache

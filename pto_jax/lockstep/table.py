@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ArgumentError
-from ..ir.dtypes import DType
-from ..ir.types import ScalarType
+from ..ir import DType, ScalarType
 from ..lowering.lockstep import SCALARS, SLOTS, words_needed
 from ..profiles import ProfileName
 from .opcodes import Kind, Opcode, catalogue

@@ -5,8 +5,6 @@ is compared alone, compiling a large table would take longer than its programs; 
 each other quickly, and all instructions have had their turn after a few of them.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Everything is a function of 32-bit hashes, so that a register can be filled on t
 and again by NumPy when its program is looked at alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..generate.values import MANTISSAS
-from ..ir.dtypes import DType
+from ..ir import DType
 
 #: An array of NumPy or JAX, and the module that computes with it.
 Array = Any

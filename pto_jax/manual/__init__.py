@@ -1,7 +1,5 @@
 """The manual that ``pto-jax isa`` prints: instructions, tile and other types, the grammar, profiles."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from dataclasses import asdict
@@ -10,7 +8,7 @@ from textwrap import indent
 
 from .. import isa
 from ..errors import ArgumentError
-from ..ir.types import TileType, UnknownType
+from ..ir import TileType, UnknownType
 from ..isa.history import changes, written_out
 from ..isa.reference import Style, matrix, page
 from ..isa.rules.advice import spelled

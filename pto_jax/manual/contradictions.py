@@ -1,7 +1,5 @@
 """The page on decisions that public test suites contradict."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .. import isa

@@ -1,12 +1,10 @@
 """The page on pipes, events, flags and barriers."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import get_args
 
 from .. import isa
-from ..ir.enums import Pipe
+from ..ir import Pipe
 from ..isa.issue import EVENT_PIPES
 from ..isa.traits import Through
 from ..text.attributes import BY_CLASS

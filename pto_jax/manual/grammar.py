@@ -1,7 +1,5 @@
 """The page on the text language: programs, operations, control flow, attributes."""
 
-from __future__ import annotations
-
 from ..text.attributes import ENUMERATIONS
 from ..text.control import CONTROL
 from ..text.formats import format_names

@@ -1,8 +1,6 @@
 """The page on hardware profiles."""
 
-from __future__ import annotations
-
-from ..ir.types import Loc
+from ..ir import Loc
 from ..profiles import KIB, PROFILES, Profile
 from .topics import Part, Topic, table
 

@@ -1,11 +1,6 @@
 """The page on tile types."""
 
-from __future__ import annotations
-
-from ..ir.convolution import CONV_RANKS
-from ..ir.dtypes import F16, F32, I8
-from ..ir.enums import BLayout, Compact, Loc, Pad, SLayout
-from ..ir.types import FRACTALS, TileType
+from ..ir import CONV_RANKS, F16, F32, FRACTALS, I8, BLayout, Compact, Loc, Pad, SLayout, TileType
 from ..isa.rules.tile_legality import TYPE_RULES
 from .topics import Part, Topic, program, table
 

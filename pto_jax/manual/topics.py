@@ -1,7 +1,5 @@
 """A page of the manual: sections of sentences, tables and programs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

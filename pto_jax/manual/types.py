@@ -1,9 +1,6 @@
 """The page on element types, pointers, views and scalars."""
 
-from __future__ import annotations
-
-from ..ir.dtypes import I1, INDEX, TILE_DTYPES, DType
-from ..ir.enums import AddressSpace, GlobalLayout
+from ..ir import I1, INDEX, TILE_DTYPES, AddressSpace, DType, GlobalLayout
 from ..profiles import PROFILES
 from ..text.type_text import print_dtype
 from ..text.types import MAX_RANK, OPAQUE

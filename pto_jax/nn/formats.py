@@ -1,7 +1,5 @@
 """Number formats of layers: what their codes are, and how their products are cut into tiles."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 

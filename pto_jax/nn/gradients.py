@@ -1,7 +1,5 @@
 """Straight-through gradients: the values of PTO programs, the derivative of a reference in plain JAX."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Layers whose products are PTO instructions, with straight-through gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -12,13 +10,11 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
-from .. import ops
+from .. import ops, profiles
 from ..errors import ArgumentError
-from ..profiles import ProfileName
+from . import gradients, scaling
 from .formats import GROUP, Block, Name as FormatName, Numerics, Settings, block_of, settings
-from .gradients import straight_through
 from .quantisation import Quantised, floats, lanewise, quantise, scale_of, single
-from .scaling import scaled
 from .sharding import names, of_sizes, on_each_part, partition, spec_of, whole_along
 from .tiling import cut, each, joined, stored
 
@@ -29,7 +25,7 @@ def linear(
     bias: Any = None,
     *,
     format: FormatName = "int8",
-    profile: ProfileName | None = None,
+    profile: profiles.ProfileName | None = None,
     scale: Any = None,
     w_scale: Any = None,
     numerics: Numerics = "exact",
@@ -117,7 +113,7 @@ def _layer(how: Settings) -> Callable[..., Array]:
             scale = scale.reshape(axis_size, *(1,) * (x.ndim - scale.ndim), *scale.shape[1:])
         return forward(x, w, bias, scale, w_scale), True
 
-    return jax.jit(straight_through(forward, _reference))
+    return jax.jit(gradients.straight_through(forward, _reference))
 
 
 def _reference(x: Array, w: Array, bias: Array | None, scale: Array | None, w_scale: Array | None) -> Array:
@@ -143,7 +139,7 @@ def _forward(
         # Rows and columns that only pad have no scale of their own.
         row = cut(jnp.broadcast_to(a.scale, (len(rows), 1)), block.m, 1)
         column = cut(jnp.broadcast_to(b.scale, (1, w.shape[1])), 1, block.n)
-        tiles = scaled(how, tiles, row, column, line)
+        tiles = scaling.scaled(how, tiles, row, column, line)
     elif line is not None:
         tiles = each(lambda t, b: ops.tcolexpandadd(t, b, **how.options).array, tiles, line)
     result = joined(tiles, len(rows), w.shape[1])

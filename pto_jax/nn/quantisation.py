@@ -1,7 +1,5 @@
 """Quantising arrays to codes with scales, and back; scales from what values an array has."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -12,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from .. import ops
+from .. import ops, profiles
 from ..errors import ArgumentError
-from ..ir.types import TileType
-from ..profiles import ProfileName
+from ..ir import TileType
 from ..runtime.interchange import received
 from .formats import COLUMNS, GROUP, Numerics, Settings, settings
 from .sharding import names, of_sizes, on_each_part, partition, spec_of, whole_along
@@ -46,7 +43,7 @@ def calibrate(
     format: Literal["int8", "fp8", "mx"] = "int8",
     axis: Axis = None,
     percentile: float | None = None,
-    profile: ProfileName | None = None,
+    profile: profiles.ProfileName | None = None,
     numerics: Numerics = "exact",
 ) -> Array:
     """The scale under which the largest magnitude of an array becomes the largest code.
@@ -81,7 +78,7 @@ def quantise(
     *,
     format: Literal["int8", "fp8", "mx"] = "int8",
     axis: Axis = -1,
-    profile: ProfileName | None = None,
+    profile: profiles.ProfileName | None = None,
     numerics: Numerics = "exact",
 ) -> Quantised:
     """Codes of an array and their scales.
@@ -121,7 +118,7 @@ def dequantise(
     scale: Any,
     *,
     axis: int = -1,
-    profile: ProfileName | None = None,
+    profile: profiles.ProfileName | None = None,
     numerics: Numerics = "exact",
 ) -> Array:
     """The float32 values of codes: each code times its scale, rounded once.

@@ -4,8 +4,6 @@ Exact numerics compute them in float64 on CPUs, where float32 subnormals are los
 operands tell that there can be none, float32 gives the same bits in a fraction of the time.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -13,16 +11,15 @@ import numpy as np
 from jax import Array, lax
 
 from .. import ops
-from ..ir.dtypes import F32
+from ..ir import F32
 from ..lowering.numerics_native import NativeFloat
-from .formats import Settings
-from .tiling import each
+from . import formats, tiling
 
 #: Exponent fields of the smallest sums that are not zero: of integers, and of products of e4m3 codes.
 _LEAST = {"int8": 127, "fp8": 127 - 18}
 
 
-def scaled(how: Settings, total: Array, row: Array, column: Array, bias: Array | None) -> Array:
+def scaled(how: formats.Settings, total: Array, row: Array, column: Array, bias: Array | None) -> Array:
     """``total * row * column + bias`` of tiles, as instructions compute it, each rounded to float32.
 
     ``total`` is [down, across, m, n] in int32 (format int8) or float32 (fp8), the others float32: ``row``
@@ -31,7 +28,7 @@ def scaled(how: Settings, total: Array, row: Array, column: Array, bias: Array |
     operands = (total, row, column, *(() if bias is None else (bias,)))
 
     def instructions(*operands: Array) -> Any:
-        return each(partial(_tile, how), *operands)
+        return tiling.each(partial(_tile, how), *operands)
 
     def attempted(*operands: Array) -> Any:
         return lax.cond(_normal(how, *operands[1:]), _native, instructions, *operands)
@@ -42,7 +39,7 @@ def scaled(how: Settings, total: Array, row: Array, column: Array, bias: Array |
     return result
 
 
-def _tile(how: Settings, total: Array, row: Array, column: Array, bias: Array | None = None) -> Array:
+def _tile(how: formats.Settings, total: Array, row: Array, column: Array, bias: Array | None = None) -> Array:
     """One tile by instructions."""
     if total.dtype == np.int32:
         total = ops.tcvt(total, dst="f32", **how.options).array
@@ -60,7 +57,7 @@ def _native(total: Array, row: Array, column: Array, bias: Array | None = None) 
     return result if bias is None else a.add(result, bias)
 
 
-def _normal(how: Settings, row: Array, column: Array, bias: Array | None = None) -> Array:
+def _normal(how: formats.Settings, row: Array, column: Array, bias: Array | None = None) -> Array:
     """Whether no operand, product or sum can be a float32 subnormal."""
     first, second = _field(row), _field(column)
     scaled = np.int32(_LEAST[how.format.name]) + first

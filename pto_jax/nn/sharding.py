@@ -1,7 +1,5 @@
 """Arrays whose sharding is part of their type (explicit mesh axes): each device computes its own part."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Matrices cut into tiles: padded with zeros, computed tile by tile, put together again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -13,6 +13,4 @@ each can be checked against the other.
 array([0.5, 1.5, 2.5], dtype=float32)
 """
 
-from __future__ import annotations
-
 from .interpret import OracleTile as OracleTile, run as run

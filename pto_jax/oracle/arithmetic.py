@@ -4,14 +4,12 @@ Each takes the element type first. Float results are rounded once per documented
 computed is canonical; a lane that is chosen keeps its bits.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
 import numpy as np
 
-from ..ir.dtypes import DType
+from ..ir import DType
 from .numbers import Array, decode, encode
 from .step import Lane
 

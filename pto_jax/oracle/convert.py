@@ -1,12 +1,9 @@
 """``tcvt``: rounding modes, saturation and small floats, per profile."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..errors import ArgumentError, Diagnostic, ExecutionError
-from ..ir.dtypes import DType, unpaired
-from ..ir.types import RoundMode, SaturationMode
+from ..ir import DType, RoundMode, SaturationMode, unpaired
 from ..isa.rules.conversions import conversion
 from .arithmetic import truncated
 from .numbers import Array, decode, encode, infinity, integral, is_small, small_float, ties_to_odd

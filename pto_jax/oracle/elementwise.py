@@ -1,7 +1,5 @@
 """Elementwise tile-tile instructions of one operation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..isa.common import divides_in_software

@@ -1,10 +1,8 @@
 """Elementwise tile-tile instructions of several steps: sums of three, fused multiply-adds, ReLU forms."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.dtypes import F32
+from ..ir import F32
 from . import arithmetic as lane
 from .numbers import Array, decode, encode
 from .step import Lane, Step, lanewise, rule

@@ -1,14 +1,11 @@
 """Comparison into packed masks, selection by a mask, and element type conversion."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 
-from ..ir.types import CmpMode, SaturationMode
-from . import masks
-from .convert import convert_tile
+from ..ir import CmpMode, SaturationMode
+from . import convert, masks
 from .numbers import is_small
 from .step import Step, other_rule, rule
 
@@ -28,14 +25,14 @@ def _tsel(step: Step) -> None:
     step.put(np.where(masks.selected(step, places(step)), step.raw("src0"), step.raw("src1")))
 
 
-rule("tcvt")(lambda step: convert_tile(step))
+rule("tcvt")(lambda step: convert.convert_tile(step))
 
 
 @other_rule("always-saturates", "tcvt")
 def _saturating(step: Step) -> None:
     """Out of range gives the limit without being asked for, NaN gives 0 in 8-bit floats."""
     nan = np.isnan(step.values("src").astype(np.float64))
-    convert_tile(replace(step, attrs={**step.attrs, "sat_mode": SaturationMode.ON}))
+    convert.convert_tile(replace(step, attrs={**step.attrs, "sat_mode": SaturationMode.ON}))
     if is_small(step.dtype()):
         words = step.gather("dst", *np.ogrid[tuple(map(slice, step.region))])
         step.put(np.where(nan, words.dtype.type(0), words))

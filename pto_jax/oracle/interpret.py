@@ -1,7 +1,5 @@
 """Entry point of the reference interpreter: arguments in, written buffers and tiles out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,16 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import launches
-from ..analysis import type_inference
+from .. import ir, launches, profiles
+from ..analysis import parts, type_inference
 from ..analysis.entries import fragment_outputs, written_buffers
-from ..analysis.parts import with_entry
 from ..errors import ArgumentError, ExecutionError
 from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view
-from ..ir.dtypes import DType
-from ..ir.program import Function, Program, Value
-from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
-from ..profiles import OutOfRegion, Profile, Subnormals, profile as profile_called, profile_of_program
 from . import storage
 from .machine import ReferenceMachine
 from .numbers import Array
@@ -32,7 +25,7 @@ class OracleTile:
     It is of the element type or of its raw words; ``v_row`` and ``v_col`` default to the type's valid region.
     """
 
-    type: TileType
+    type: ir.TileType
     data: Array
     v_row: int | None = None
     v_col: int | None = None
@@ -49,13 +42,13 @@ class OracleTile:
 
 
 def run(  # noqa: PLR0913 - keywords
-    program: Program,
+    program: ir.Program,
     buffers: Mapping[str, Any] | Sequence[Any] = (),
     *,
-    profile: str | Profile | None = None,
+    profile: str | profiles.Profile | None = None,
     entry: str | None = None,
-    out_of_region: OutOfRegion | None = None,
-    subnormals: Subnormals = "keep",
+    out_of_region: profiles.OutOfRegion | None = None,
+    subnormals: profiles.Subnormals = "keep",
     grid: int = 1,
     partial_launch: bool = False,
     max_steps: int = 1_000_000,
@@ -70,7 +63,7 @@ def run(  # noqa: PLR0913 - keywords
     a ``partial_launch``. ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
     that executes, for callers that watch it.
     """
-    selected = profile_called(profile) if profile is not None else profile_of_program(program)
+    selected = profiles.profile(profile) if profile is not None else profiles.profile_of_program(program)
     region = out_of_region or selected.out_of_region
     if region not in ("ones", "backing"):
         raise ArgumentError(
@@ -79,7 +72,7 @@ def run(  # noqa: PLR0913 - keywords
         )
     if subnormals not in ("keep", "flush"):
         raise ArgumentError(f"subnormals is {subnormals!r}; allowed: 'keep', 'flush'")
-    program = with_entry(program)
+    program = parts.with_entry(program)
     function = _entry(program, entry)
     given = _arguments(function, buffers)
     if type_inference.is_open(program):
@@ -108,12 +101,12 @@ def run(  # noqa: PLR0913 - keywords
     return outputs
 
 
-def _check_launch(program: Program, function: Function, given: Mapping[str, Any], grid: int) -> None:
+def _check_launch(program: ir.Program, function: ir.Function, given: Mapping[str, Any], grid: int) -> None:
     """An error where more blocks would write further elements of the views, or these leave them."""
     types = {v.name: v.type for v in function.args}
-    numbers = [n for n, t in types.items() if isinstance(t, ScalarType) and not t.dtype.is_float]
+    numbers = [n for n, t in types.items() if isinstance(t, ir.ScalarType) and not t.dtype.is_float]
     views = [n for n, t in types.items() if isinstance(t, _VIEWS)]
-    buffers = [n for n, t in types.items() if isinstance(t, (PtrType, *_VIEWS))]
+    buffers = [n for n, t in types.items() if isinstance(t, (ir.PtrType, *_VIEWS))]
     facts = launches.Facts(
         {n: int(np.asarray(given[n])) for n in numbers},
         {n: np.shape(given[n]) for n in views},
@@ -124,7 +117,7 @@ def _check_launch(program: Program, function: Function, given: Mapping[str, Any]
         raise ExecutionError(problem)
 
 
-def _entry(program: Program, name: str | None) -> Function:
+def _entry(program: ir.Program, name: str | None) -> ir.Function:
     names = ", ".join(f.name for f in program.functions)
     if name is not None:
         function = program.function(name)
@@ -139,7 +132,7 @@ def _entry(program: Program, name: str | None) -> Function:
     return entries[0]
 
 
-def _arguments(function: Function, given: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+def _arguments(function: ir.Function, given: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
     names = [v.name for v in function.args]
     named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
     count = len(given)
@@ -151,19 +144,19 @@ def _arguments(function: Function, given: Mapping[str, Any] | Sequence[Any]) -> 
     return named
 
 
-_VIEWS = (TensorViewType, PartitionViewType, MemRefType)
+_VIEWS = (ir.TensorViewType, ir.PartitionViewType, ir.MemRefType)
 
 
-def _in_memory(value: Value, given: Any) -> bool:
-    return not isinstance(given, OracleTile) and isinstance(value.type, (PtrType, *_VIEWS))
+def _in_memory(value: ir.Value, given: Any) -> bool:
+    return not isinstance(given, OracleTile) and isinstance(value.type, (ir.PtrType, *_VIEWS))
 
 
-def _element(value: Value) -> DType:
-    assert isinstance(value.type, PtrType | TensorViewType | PartitionViewType | MemRefType)
+def _element(value: ir.Value) -> ir.DType:
+    assert isinstance(value.type, ir.PtrType | ir.TensorViewType | ir.PartitionViewType | ir.MemRefType)
     return value.type.dtype
 
 
-def _bytes(value: Value, given: Any) -> Array:
+def _bytes(value: ir.Value, given: Any) -> Array:
     """A copy of an array argument as memory; 4-bit elements arrive one per byte and are packed."""
     d = _element(value)
     array = np.ascontiguousarray(given)
@@ -175,32 +168,32 @@ def _bytes(value: Value, given: Any) -> Array:
     return memory
 
 
-def _like(memory: Array, given: Array, d: DType) -> Array:
+def _like(memory: Array, given: Array, d: ir.DType) -> Array:
     words = storage.read_words(memory, np.arange(given.size), d)
     return words.view(given.dtype).reshape(given.shape)
 
 
-def _operand(value: Value, given: Any, machine: ReferenceMachine) -> Operand:
+def _operand(value: ir.Value, given: Any, machine: ReferenceMachine) -> Operand:
     if isinstance(given, OracleTile):
         return _load_tile(value, given, machine)
-    if isinstance(value.type, PtrType):
+    if isinstance(value.type, ir.PtrType):
         return Pointer(value.name, value.type.dtype)
-    if isinstance(value.type, MemRefType):
+    if isinstance(value.type, ir.MemRefType):
         return memref_view(value.name, value.type, np.shape(given))
     if isinstance(value.type, _VIEWS):
         shape = np.shape(given)
         strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
         return View(value.name, _element(value), 0, shape, strides)
-    if isinstance(value.type, TileType):
+    if isinstance(value.type, ir.TileType):
         raise ArgumentError(
             f"argument {value.name} is a {type(given).__name__}; an OracleTile of {value.type} is needed"
         )
     return given
 
 
-def _load_tile(value: Value, tile: OracleTile, machine: ReferenceMachine) -> TileRef:
+def _load_tile(value: ir.Value, tile: OracleTile, machine: ReferenceMachine) -> TileRef:
     t, data = tile.type, np.ascontiguousarray(tile.data)
-    if isinstance(value.type, TileType) and value.type.dtype != t.dtype:
+    if isinstance(value.type, ir.TileType) and value.type.dtype != t.dtype:
         raise ArgumentError(f"argument {value.name} is a tile {t}; the program declares {value.type}")
     if data.shape != t.shape or data.dtype not in (t.dtype.numpy, t.dtype.word):
         raise ArgumentError(

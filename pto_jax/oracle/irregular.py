@@ -1,11 +1,8 @@
 """Sequences, triangles, random numbers, histograms; printing."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.dtypes import F32, DType
-from ..ir.types import PrintFormat
+from ..ir import F32, DType, PrintFormat
 from ..isa.irregular import counted_byte
 from .numbers import Array, decode, encode
 from .step import Step, rule

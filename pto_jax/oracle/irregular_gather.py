@@ -1,10 +1,8 @@
 """Gathering by index, by a repeating pattern, and of the indices of matches."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.types import CmpMode, GatherAxis, MaskPattern
+from ..ir import CmpMode, GatherAxis, MaskPattern
 from ..isa.rules.irregular_patterns import period
 from . import masks, storage
 from .numbers import Array, decode

@@ -1,12 +1,9 @@
 """Blocks gathered by byte offset, and scattering by offset or by a repeating pattern."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.types import MaskPattern, ScatterAxis
-from . import storage
-from .irregular_gather import chosen
+from ..ir import MaskPattern, ScatterAxis
+from . import irregular_gather, storage
 from .numbers import Array, decode
 from .step import Step, rule
 
@@ -73,7 +70,7 @@ def _by_offset(step: Step) -> None:
 
 def _over_columns(step: Step) -> None:
     (rows, cols), source = step.region, step.type("src")
-    picked = chosen(step, cols)
+    picked = irregular_gather.chosen(step, cols)
     order = np.cumsum(picked) - 1
     i = np.arange(rows)[:, None]
     if step.policy.simulator:
@@ -86,7 +83,7 @@ def _over_columns(step: Step) -> None:
 
 def _over_rows(step: Step) -> None:
     rows, cols = step.region
-    picked = chosen(step, rows)
+    picked = irregular_gather.chosen(step, rows)
     order = np.maximum(np.cumsum(picked) - 1, 0)
     _put(step, _where(picked[:, None], step.gather("src", order[:, None], np.arange(cols)[None, :])))
 

@@ -1,13 +1,10 @@
 """Two tiles of which each may be valid in a part of the destination only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from . import arithmetic, storage
-from .convert import range_of
+from . import arithmetic, convert, storage
 from .numbers import Array, decode, encode
 from .step import Lane, Step, rule
 
@@ -30,7 +27,7 @@ def _loser(step: Step, sign: int) -> int:
     """On a5 the bits of the finite number farthest in one direction, elsewhere 0."""
     if step.policy.profile.name != "a5":
         return 0
-    limits = range_of(step.dtype())
+    limits = convert.range_of(step.dtype())
     return int(encode(np.array([[limits[0] if sign < 0 else limits[1]]]), step.dtype())[0, 0])
 
 

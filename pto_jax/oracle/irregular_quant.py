@@ -1,10 +1,8 @@
 """Quantisation to 8-bit integers with row parameters, and back."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.types import QuantType
+from ..ir import QuantType
 from .numbers import Array, decode, encode
 from .step import Step, rule
 

@@ -1,11 +1,8 @@
 """Block-scaled quantisation, one group of 32 elements after the other."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.dtypes import BF16, F4E2M1, F8E4M3, DType
-from ..ir.types import MxQuantAlg
+from ..ir import BF16, F4E2M1, F8E4M3, DType, MxQuantAlg
 from ..isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
 from . import storage
 from .numbers import Array, decode, encode

@@ -1,13 +1,11 @@
 """Sorting of blocks and merging of sorted lists of 8-byte records."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 
-from ..ir.dtypes import DType
+from ..ir import DType
 from ..isa.irregular_sort import BLOCK, slots
 from . import storage
 from .numbers import Array, decode, encode

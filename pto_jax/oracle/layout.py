@@ -1,7 +1,5 @@
 """Moves between tiles."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .numbers import decode

@@ -1,10 +1,8 @@
 """Exponents of block-scaled formats in boxes of boxes, one box after the other."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.types import MxGroupAxis
+from ..ir import MxGroupAxis
 from . import storage
 from .numbers import Array
 from .step import Step, rule

@@ -1,7 +1,5 @@
 """Windows of tiles, taken out of or written into a larger tile."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from . import layout_img2col, numbers, quantise, storage

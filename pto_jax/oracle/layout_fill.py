@@ -1,12 +1,10 @@
 """Copies that fill what is not valid with a pad value."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 
-from ..ir.types import Loc, Pad
+from ..ir import Loc, Pad
 from . import convert, memory, numbers, storage
 from .step import Step, other_rule, rule
 

@@ -1,11 +1,8 @@
 """Convolution tiles: conversion of layouts, windows of weights, image-to-column."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.convolution import Conv, Registers, block_channels, registers
-from ..ir.types import GlobalLayout
+from ..ir import Conv, GlobalLayout, Registers, block_channels, registers
 from ..isa.layout_img2col import IMG2COL_STATE, weight_boxes
 from .numbers import Array
 from .step import Step, not_executable, rule

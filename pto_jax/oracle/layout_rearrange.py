@@ -1,11 +1,8 @@
 """Transposition, concatenation, interleaving and narrowing of tiles."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from . import storage
-from .layout_img2col import convert
+from . import layout_img2col, storage
 from .numbers import Array, decode
 from .step import Step, rule
 
@@ -14,7 +11,7 @@ from .step import Step, rule
 def _transpose(step: Step) -> None:
     """What the source is valid in decides; the destination's valid region does not."""
     if step.type("src").conv is not None or step.type().conv is not None:
-        convert(step)
+        layout_img2col.convert(step)
         return
     rows, cols = step.type().shape
     turned = step.raw("src", step.valid("src")).T[:rows, :cols]

@@ -1,7 +1,5 @@
 """The reference machine: byte-addressed memories behind the interpreter."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -24,9 +22,7 @@ from ..interpreter import (
 )
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 from ..interpreter.operands import Buffer as GlobalBuffer
-from ..ir.dtypes import DType
-from ..ir.program import Op, Value
-from ..ir.types import Loc, TileType
+from ..ir import DType, Loc, Op, TileType, Value
 from ..isa import load_class_files
 from ..isa.rules.memory import ALIGNMENT
 from . import scalars

@@ -1,10 +1,8 @@
 """Packed comparison masks: bit j of a row is bit ``j % W`` of its word ``j // W``, low bits first."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.types import BLayout, CmpMode
+from ..ir import BLayout, CmpMode
 from . import storage
 from .numbers import Array
 from .step import Step

@@ -1,11 +1,8 @@
 """Products of tiles: an ascending fold over k in the accumulator's type."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.dtypes import F32
-from ..ir.types import RoundMode
+from ..ir import F32, RoundMode
 from ..isa.matrix import ROUNDING_STATE, SHORT_MANTISSA
 from .numbers import Array, decode, encode, flush
 from .step import Step, rule

@@ -1,7 +1,5 @@
 """Block-scaled products: each step scales in float64 and rounds the running sum to f32."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..isa.rules.matrix import SCALE_GROUP, groups

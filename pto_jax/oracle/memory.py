@@ -1,19 +1,15 @@
 """Transfers between global memory and tiles."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 
 from ..errors import Diagnostic, ExecutionError
 from ..interpreter import View
-from ..ir.dtypes import DType
-from ..ir.types import AtomicType, BLayout, GlobalLayout, Loc, Pad, ReluPreMode, SLayout, TileType
-from . import memory_layouts, storage
+from ..ir import AtomicType, BLayout, DType, GlobalLayout, Loc, Pad, ReluPreMode, SLayout, TileType
+from . import memory_layouts, quantise, storage
 from .arithmetic import add
 from .numbers import Array, flush, infinity
-from .quantise import clamped, has_relu, outgoing, scalar_parameter
 from .step import Step, not_executable, require_plain, rule
 
 #: Tiles are padded up to the end of the transfer block they are loaded in.
@@ -49,7 +45,7 @@ def _tstore(step: Step) -> None:
         require_plain(step, atomicType=AtomicType.ATOMIC_NONE, reluPreMode=ReluPreMode.NO_RELU)
         memory_layouts.store_convolution(step, view_of(step, "dst"))
         return
-    store(step, scalar_parameter(step))
+    store(step, quantise.scalar_parameter(step))
 
 
 def store(step: Step, parameters: Array | None) -> None:
@@ -105,10 +101,10 @@ def _as_stored(step: Step, words: Array, target: DType, parameters: Array | None
     """Accumulators convert, and on the simulator all tiles do; hardware copies the bits of others."""
     source = step.dtype("src")
     if step.policy.simulator or step.type("src").loc == Loc.ACC or parameters is not None:
-        return outgoing(step, words, target, parameters)
+        return quantise.outgoing(step, words, target, parameters)
     if source.storage_bits != target.storage_bits:
         raise not_executable(step.op, f"is not executed from {source} to {target}; elements of one size are")
-    return clamped(words, source) if has_relu(step) else words
+    return quantise.clamped(words, source) if quantise.has_relu(step) else words
 
 
 def pad_word(t: TileType, *, wide: bool) -> np.generic:

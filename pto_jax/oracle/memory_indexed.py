@@ -1,7 +1,5 @@
 """Indexed transfers, one element after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
@@ -10,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..interpreter import View
-from ..ir.types import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
+from ..ir import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
 from ..isa.rules.memory_indexed import coalescing
 from . import arithmetic, storage
 from .numbers import Array, decode

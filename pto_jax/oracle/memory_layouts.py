@@ -1,7 +1,5 @@
 """Layouts of global memory, convolution tiles in transfers, and the prefetch hint."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 
@@ -9,8 +7,7 @@ import numpy as np
 
 from ..errors import Diagnostic, ExecutionError
 from ..interpreter import View
-from ..ir.convolution import Conv, block_channels
-from ..ir.types import GlobalLayout
+from ..ir import Conv, GlobalLayout, block_channels
 from . import storage
 from .numbers import Array
 from .step import Step, not_executable, rule

@@ -4,8 +4,6 @@ Words go in and words come out. Values are ``float32`` for the 32- and 16-bit fl
 for the smaller ones (looked up in tables of every code) and native integers for integer types.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
@@ -13,8 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.dtypes import BF16, F16, F32, I4, DType
-from ..ir.types import RoundMode
+from ..ir import BF16, F16, F32, I4, DType, RoundMode
 
 Array: TypeAlias = NDArray[Any]
 

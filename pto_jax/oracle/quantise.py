@@ -1,13 +1,9 @@
 """Elements on their way out of an accumulator: parameter words, quantisation, ReLU and plain conversion."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.dtypes import BF16, F32, DType
-from ..ir.types import ReluPreMode
-from ..isa.rules import quantisation
-from ..isa.rules.fixpipe_words import WORDS
+from ..ir import BF16, F32, DType, ReluPreMode
+from ..isa.rules import fixpipe_words, quantisation
 from .arithmetic import truncated
 from .convert import range_of
 from .numbers import Array, decode, encode, flush
@@ -67,7 +63,7 @@ def scalar_parameter(step: Step) -> Array | None:
 def row_parameters(step: Step, columns: Array) -> Array:
     """Words of the parameter row at some columns."""
     d = step.dtype("fp")
-    if d.name not in WORDS:
+    if d.name not in fixpipe_words.WORDS:
         raise not_executable(step.op, f"is not executed with parameters of type {d}; 64-bit words are")
     return step.gather("fp", np.zeros((1, 1), np.int64), columns).astype(np.uint64)
 

@@ -1,16 +1,13 @@
 """Reductions of rows and columns, sums of neighbouring columns, and expansions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
-from ..ir.dtypes import DType
-from . import storage
+from ..ir import DType
+from . import quantise, storage
 from .numbers import Array, decode, encode
-from .quantise import cast_words
 from .step import Step, rule
 
 Along = Literal["row", "col"]
@@ -136,7 +133,7 @@ def _extreme(step: Step, along: Along, *, largest: bool) -> None:
         words = step.flushed(first_lanes(step, along), "src")
     else:
         return
-    _store(step, along, cast_words(words, source, target))
+    _store(step, along, quantise.cast_words(words, source, target))
 
 
 rule("trowmax")(lambda step: _extreme(step, "row", largest=True))
@@ -175,4 +172,4 @@ def _tcolexpand(step: Step) -> None:
 
 
 def _expand(step: Step, words: Array) -> None:
-    step.put(cast_words(words, step.dtype("src"), step.dtype()))
+    step.put(quantise.cast_words(words, step.dtype("src"), step.dtype()))

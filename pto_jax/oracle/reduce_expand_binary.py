@@ -1,10 +1,8 @@
 """Arithmetic with one operand expanded along rows or columns."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.dtypes import DType
+from ..ir import DType
 from . import arithmetic as lane
 from .numbers import Array
 from .step import Lane, Step, other_rule, rule

@@ -1,7 +1,5 @@
 """Positions of extreme values."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .numbers import encode

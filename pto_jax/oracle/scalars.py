@@ -1,7 +1,5 @@
 """``arith`` on concrete numbers: Python integers and floats in, the same out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -9,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..errors import ArgumentError
-from ..ir.dtypes import I1, DType
+from ..ir import I1, DType
 from .numbers import decode, encode
 
 Number: TypeAlias = int | float
@@ -38,7 +36,7 @@ def compute(name: str, args: Sequence[Any], source: DType, result: DType) -> Num
 def wrap(value: int, d: DType) -> int:
     """An integer reduced to the range of its type.
 
-    >>> from pto_jax.ir.dtypes import I8, U8
+    >>> from pto_jax.ir import I8, U8
     >>> wrap(200, I8), wrap(-1, U8)
     (-56, 255)
     """

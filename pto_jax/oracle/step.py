@@ -1,7 +1,5 @@
 """One instruction on the reference machine: its operands as arrays over a region, and its results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -11,7 +9,7 @@ import numpy as np
 
 from .. import errors, profiles
 from ..interpreter import Operand, TileRef, View
-from ..ir import dtypes, program, types
+from ..ir import AttrValue, DType, Op, TileType
 from . import storage
 from .numbers import Array, decode, encode, flush
 from .storage import Place
@@ -41,9 +39,9 @@ class Step:
     """
 
     policy: Policy
-    op: program.Op
+    op: Op
     operands: Mapping[str, Operand]
-    attrs: Mapping[str, program.AttrValue]
+    attrs: Mapping[str, AttrValue]
     form: tuple[str, ...]
     memory: Callable[[str], Array]
     made: dict[str, Array] = field(default_factory=dict)
@@ -64,11 +62,11 @@ class Step:
         """Whether there is an operand ``name`` and it is a tile."""
         return isinstance(self.operands.get(name), TileRef)
 
-    def type(self, name: str = "dst") -> types.TileType:
+    def type(self, name: str = "dst") -> TileType:
         """The type of the tile ``name``."""
         return self.tile(name).type
 
-    def dtype(self, name: str = "dst") -> dtypes.DType:
+    def dtype(self, name: str = "dst") -> DType:
         """Element type of a tile, and for a scalar that of the instruction's data source."""
         if self.is_tile(name):
             return self.type(name).dtype
@@ -106,7 +104,7 @@ class Step:
         """Words of the whole physical tile, whatever its valid region."""
         return storage.read_words(*self.cells(name, storage.map_of(self.type(name))))
 
-    def cells(self, name: str, positions: Array) -> tuple[Array, Array, dtypes.DType, int]:
+    def cells(self, name: str, positions: Array) -> tuple[Array, Array, DType, int]:
         """Where elements of a source are read: bytes, positions, element type and first byte."""
         place = place_of(self.tile(name))
         return place.buffer.bytes, positions, self.type(name).dtype, place.address
@@ -123,7 +121,7 @@ class Step:
         """:meth:`words` decoded: NumPy values of the operand's element type."""
         return decode(self.words(name, region), self.dtype(name))
 
-    def scalar(self, name: str, d: dtypes.DType) -> Array:
+    def scalar(self, name: str, d: DType) -> Array:
         """A scalar operand as one word of an element type."""
         return scalar_word(self.operands[name], d)
 
@@ -150,7 +148,7 @@ def place_of(ref: TileRef) -> Place:
     return ref.storage
 
 
-def scalar_word(value: Any, d: dtypes.DType) -> Array:
+def scalar_word(value: Any, d: DType) -> Array:
     """A number as a 1x1 array of one element's word; arrays of raw words keep their bits."""
     given = np.asarray(value)
     if d.numpy == d.word and d.is_float and given.dtype == d.word and not isinstance(value, int):
@@ -216,7 +214,7 @@ def lanewise(module: str) -> Callable[[str, Sequence[str], Lane], None]:
     return register
 
 
-def not_executable(op: program.Op, what: str) -> errors.NotExecutableError:
+def not_executable(op: Op, what: str) -> errors.NotExecutableError:
     """The error for a form that is declared but computed by no rule."""
     return errors.NotExecutableError(errors.Diagnostic("error", what, op.span, op.name, rule="executable"))
 

@@ -1,7 +1,5 @@
 """Memory of the reference machine: plain bytes, read and written through element maps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -10,8 +8,7 @@ from typing import cast
 import numpy as np
 
 from ..interpreter import TileRef, View
-from ..ir.dtypes import DType
-from ..ir.types import TileType, element_offset
+from ..ir import DType, TileType, element_offset
 from .numbers import Array
 
 _offset = cast(Callable[[TileType, Array, Array], Array], element_offset)

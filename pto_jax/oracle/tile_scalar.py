@@ -1,10 +1,8 @@
 """Tile-scalar instructions."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.types import CmpMode, Loc
+from ..ir import CmpMode, Loc
 from ..isa.common import divides_in_software
 from . import arithmetic as lane, masks, storage
 from .numbers import decode, encode

@@ -1,7 +1,5 @@
 """Kernels ahead of time: shapes of arguments that are not there yet, and portable artefacts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +9,7 @@ import numpy as np
 
 from ..analysis.entries import Argument, GlobalTypes
 from ..errors import ArgumentError
-from ..ir.types import ScalarType, TileType
+from ..ir import ScalarType, TileType
 
 
 class Portable:

@@ -1,7 +1,5 @@
 """Arguments of kernels: checked against their declared types, as the traced function takes them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -9,7 +7,7 @@ import numpy as np
 
 from ..analysis.entries import Argument, GlobalTypes
 from ..errors import ArgumentError, Diagnostic, ExecutionError
-from ..ir import dtypes, types
+from ..ir import DType, PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType, from_numpy
 from ..isa.effects import traits_of
 from ..lowering import Accesses
 from . import conversion, interchange, tiles
@@ -21,7 +19,7 @@ MAX_BUFFER_ELEMENTS = 2**31 - 1
 _BATCH = "; a batch: jax.vmap(kernel)"
 
 
-def type_of(name: str, value: Any) -> types.Type | None:
+def type_of(name: str, value: Any) -> Type | None:
     """The type that an argument gives to a fragment's value whose type the text leaves open."""
     if isinstance(value, tiles.Tile):
         return value.type
@@ -34,7 +32,7 @@ def type_of(name: str, value: Any) -> types.Type | None:
             f"argument {name!r}: found shape {array.shape}, allowed: a Tile, a [rows, cols] array or a "
             f"number{batch}"
         )
-    return types.TileType(dtypes.from_numpy(array.dtype), *array.shape)
+    return TileType(from_numpy(array.dtype), *array.shape)
 
 
 def prepare(argument: Argument, value: Any) -> Any:
@@ -43,11 +41,11 @@ def prepare(argument: Argument, value: Any) -> Any:
     t = argument.type
     if isinstance(t, GlobalTypes):
         return _prepare_buffer(what, argument, t.dtype, value)
-    if isinstance(t, types.TileType):
+    if isinstance(t, TileType):
         return _prepare_tile(what, t, value)
-    if isinstance(t, types.ScalarType):
+    if isinstance(t, ScalarType):
         return conversion.as_scalar(value, t.dtype, what)
-    if isinstance(t, types.VectorType):
+    if isinstance(t, VectorType):
         vector = conversion.as_array(value, t.dtype, what)
         if vector.shape != t.dims:
             raise _misshapen(what, vector, t, t.dims)
@@ -55,13 +53,13 @@ def prepare(argument: Argument, value: Any) -> Any:
     raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
 
 
-def _misshapen(what: str, array: Any, t: types.Type, declared: tuple[int, ...]) -> ArgumentError:
+def _misshapen(what: str, array: Any, t: Type, declared: tuple[int, ...]) -> ArgumentError:
     shape = tuple(np.shape(array))
     batch = _BATCH if len(shape) > len(declared) and shape[-len(declared) :] == declared else ""
     return ArgumentError(f"{what}: found shape {shape}, the program declares {t}{batch}")
 
 
-def _prepare_buffer(what: str, argument: Argument, dtype: dtypes.DType, value: Any) -> Any:
+def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
     if isinstance(value, tiles.Tile):
         raise ArgumentError(
             f"{what}: found a Tile, the program declares {argument.type}; usual fix: its elements, t.array"
@@ -70,7 +68,7 @@ def _prepare_buffer(what: str, argument: Argument, dtype: dtypes.DType, value: A
     size = elements(array, dtype)
     if size > MAX_BUFFER_ELEMENTS:
         raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
-    if isinstance(argument.type, types.TensorViewType | types.PartitionViewType):
+    if isinstance(argument.type, TensorViewType | PartitionViewType):
         shape, declared = extents(array, dtype), argument.type.dims
         fits = len(shape) == len(declared) and all(
             d in (None, n) for d, n in zip(declared, shape, strict=True)
@@ -84,7 +82,7 @@ def _prepare_buffer(what: str, argument: Argument, dtype: dtypes.DType, value: A
     return array
 
 
-def elements(array: Any, dtype: dtypes.DType) -> int:
+def elements(array: Any, dtype: DType) -> int:
     """Elements of an array."""
     return int(math.prod(array.shape)) * (2 if dtype.packed else 1)
 
@@ -108,13 +106,13 @@ def check_accesses(name: str, size: int, accesses: Accesses) -> None:
     raise ArgumentError(f"argument {name!r}: found {size} elements, {needs}")
 
 
-def extents(array: Any, dtype: dtypes.DType) -> tuple[int, ...]:
+def extents(array: Any, dtype: DType) -> tuple[int, ...]:
     """Shape of an array in elements."""
     *lead, last = array.shape or (1,)
     return (*lead, last * 2 if dtype.packed else last)
 
 
-def _prepare_tile(what: str, t: types.TileType, given: Any) -> tiles.Tile:
+def _prepare_tile(what: str, t: TileType, given: Any) -> tiles.Tile:
     if isinstance(given, tiles.Tile):
         value = given.single(what)
     else:

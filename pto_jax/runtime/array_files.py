@@ -1,7 +1,5 @@
 """Arguments and results in ``.npz`` files, as ``pto-jax run`` and case folders have them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -10,8 +8,7 @@ from numpy.typing import NDArray
 
 from ..errors import ArgumentError, FileError
 from ..files import load_arrays
-from ..ir.dtypes import DType
-from ..ir.types import ArrayType, ScalarType, TileType, Type
+from ..ir import ArrayType, DType, ScalarType, TileType, Type
 
 Array = NDArray[Any]
 #: An array of this name after a tile's holds its valid rows and columns.

@@ -1,13 +1,11 @@
 """Arguments of a call by the names that a kernel gives them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..analysis.resolve import resolve
 from ..errors import ArgumentError
-from ..ir.program import Function, Program
+from ..ir import Function, Program
 
 
 def bound(

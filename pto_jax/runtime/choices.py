@@ -1,7 +1,5 @@
 """Options of an execution, checked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ..errors import ArgumentError

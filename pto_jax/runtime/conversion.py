@@ -1,7 +1,5 @@
 """Arrays at the border of the engine: user arrays to raw words and back."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -11,9 +9,8 @@ from jax import Array, lax
 from jax.core import Tracer
 
 from ..errors import ArgumentError
-from ..ir.dtypes import I64, DType
-from .derivatives import refuse
-from .interchange import ALLOWED, before_narrowing, received
+from ..ir import I64, DType
+from . import derivatives, interchange
 
 _X64 = "usual fix: call the vmap or jit inside `with jax.enable_x64(True):`"
 
@@ -26,7 +23,7 @@ def _opaque(x: Array) -> Array:
 
 @_opaque.defjvp
 def _no_derivative(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    refuse()
+    derivatives.refuse()
 
 
 def accepts(dtype: DType, given: np.dtype[Any]) -> bool:
@@ -49,7 +46,7 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
         raise ArgumentError(
             f"{what}: found a Tile, the program declares {dtype.name}; its array is tile.array"
         )
-    x = received(x, what)
+    x = interchange.received(x, what)
     if not hasattr(x, "dtype"):
         return _converted(x, dtype, what)
     original, x = x, settled(x)
@@ -64,7 +61,7 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
 
 def _nothing_wraps(x: Any, what: str) -> None:
     """Refuse integers that vmap hands on as 32-bit ones and that do not fit."""
-    wide = before_narrowing(x)
+    wide = interchange.before_narrowing(x)
     if wide is None or wide.dtype.kind not in "iu":
         return
     narrow = np.dtype(x.dtype)
@@ -78,7 +75,7 @@ def _nothing_wraps(x: Any, what: str) -> None:
 
 def _narrowing(x: Any, dtype: DType) -> str:
     """The usual fix where JAX may have made a 64-bit array a 32-bit one."""
-    narrow, wide = np.dtype(x.dtype), before_narrowing(x)
+    narrow, wide = np.dtype(x.dtype), interchange.before_narrowing(x)
     if dtype.bits != 64 or narrow.kind not in "iu" or narrow.itemsize != 4:
         return ""
     seen = f" ({wide.dtype.name} given under vmap)" if wide is not None else ""
@@ -94,7 +91,7 @@ def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
     if numbers.dtype.kind not in _kinds(dtype) and (numbers.size or numbers.dtype == object):
         wide = isinstance(x, int) and not isinstance(x, bool)
         kind = f"an integer of {x.bit_length()} bits" if wide else type(x).__name__
-        allowed = f"; allowed: {ALLOWED}" if isinstance(x, list | tuple) else ""
+        allowed = f"; allowed: {interchange.ALLOWED}" if isinstance(x, list | tuple) else ""
         raise ArgumentError(f"{what}: found {kind}, the program declares {dtype.name}{allowed}")
     with np.errstate(over="ignore"):
         array = numbers.astype(dtype.numpy)
@@ -128,7 +125,7 @@ def as_scalar(x: Any, dtype: DType, what: str) -> Any:
 
 
 def _as_index(x: Any, what: str) -> Any:
-    x = received(x, what)
+    x = interchange.received(x, what)
     if not hasattr(x, "dtype"):
         return _converted(x, I64, what)
     _nothing_wraps(x, what)

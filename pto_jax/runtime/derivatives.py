@@ -5,8 +5,6 @@ evaluated, lowered or transposed. JAX drops it where nothing uses it - under ``j
 ``x + stop_gradient(kernel(x) - x)`` - and reaches one of the three, an error, where something does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn

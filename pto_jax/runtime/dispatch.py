@@ -1,7 +1,5 @@
 """Calls with arrays that are there: one compiled function each, without work per call in Python."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

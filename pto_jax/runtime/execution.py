@@ -1,7 +1,5 @@
 """Executing a kernel's program on a JAX machine: arguments to operands, memory to results."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,38 +11,34 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .. import ir, profiles
 from ..analysis.entries import Argument
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
-from ..ir import types
-from ..ir.dtypes import DType
-from ..ir.program import Function, Op, Program
 from ..lowering import JaxMachine, Semantics, disjoint_parts, near, offsets, plan, varying_axes
 from ..lowering.machine.observed import ObservedMachine, Observer
 from ..lowering.words import from_words
-from ..profiles import Profile
-from . import conversion
+from . import conversion, tiles
 from .arguments import extents
 from .state import Report, State
-from .tiles import Tile
 
 
 class Executable(Protocol):
     """What is executed: a program with its entry, and the choices it is executed under."""
 
     @property
-    def program(self) -> Program:
-        """The program, with all types."""
+    def program(self) -> ir.Program:
+        """The program, with all ir."""
 
     @property
     def entry(self) -> str:
         """Name of the function that is executed."""
 
     @property
-    def function(self) -> Function:
+    def function(self) -> ir.Function:
         """That function."""
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> profiles.Profile:
         """The hardware profile."""
 
     @property
@@ -123,35 +117,36 @@ def _buffer(machine: JaxMachine, prepared: Mapping[str, Any], name: str) -> Arra
     return from_words(words, np.dtype(source.dtype)).reshape(source.shape)
 
 
-def _flat(value: Any, dtype: DType) -> Array:
+def _flat(value: Any, dtype: ir.DType) -> Array:
     """The raw words of an array, flat; XLA sees through conversions that no reshape stands between."""
-    return conversion.to_words(jnp.reshape(value, -1), dtype)
+    words: Array = conversion.to_words(jnp.reshape(value, -1), dtype)
+    return words
 
 
 def _operand(machine: JaxMachine, argument: Argument, value: Any, constant: bool) -> Operand:
     t = argument.type
-    if isinstance(t, types.MemRefType):
+    if isinstance(t, ir.MemRefType):
         machine.bind_buffer(argument.name, t.dtype, _flat(value, t.dtype), constant)
         return memref_view(argument.name, t, extents(value, t.dtype))
-    if isinstance(t, types.PtrType):
+    if isinstance(t, ir.PtrType):
         machine.bind_buffer(argument.name, t.dtype, _flat(value, t.dtype), constant)
         return Pointer(argument.name, t.dtype)
-    if isinstance(t, types.TensorViewType | types.PartitionViewType):
+    if isinstance(t, ir.TensorViewType | ir.PartitionViewType):
         machine.bind_buffer(argument.name, t.dtype, _flat(value, t.dtype), constant)
         shape = extents(value, t.dtype)
         strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         return View(argument.name, t.dtype, 0, shape, strides)
-    if isinstance(t, types.TileType):
+    if isinstance(t, ir.TileType):
         if value is None:
             slot = machine.blank(argument.name, t)
             return TileRef(t, slot, _or(t.v_row, t.rows), _or(t.v_col, t.cols))
         slot = machine.adopt(argument.name, t, value.words)
         ref = TileRef(t, slot, value.valid_rows, value.valid_cols)
-        machine.region(Op(f"argument %{argument.name}"), ref)
+        machine.region(ir.Op(f"argument %{argument.name}"), ref)
         return ref
-    if isinstance(t, types.VectorType):
+    if isinstance(t, ir.VectorType):
         return value
-    assert isinstance(t, types.ScalarType)
+    assert isinstance(t, ir.ScalarType)
     return conversion.opaque_scalar(value, t.dtype)
 
 
@@ -166,4 +161,4 @@ def _result(machine: JaxMachine, prepared: Mapping[str, Any], ref: Operand) -> A
     if isinstance(ref, Array):
         return ref
     assert isinstance(ref, TileRef)
-    return Tile.of(machine.words(ref), ref)
+    return tiles.Tile.of(machine.words(ref), ref)

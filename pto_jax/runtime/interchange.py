@@ -1,7 +1,5 @@
 """Arrays of other libraries: what users pass, as arrays of NumPy or JAX in native byte order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -4,8 +4,6 @@ Compiling takes most of the time of a program that runs once. Here the inner fun
 programs share, are compiled once each; loops and branches around them are executed in Python.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -10,13 +10,10 @@ from typing import Any, Literal
 import jax
 
 from .. import api, launches, profiles
-from ..analysis import entries, type_inference
-from ..analysis.parts import with_entry
+from ..analysis import entries, parts, type_inference
 from ..analysis.resolve import resolve
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
-from ..ir.dtypes import DType
-from ..ir.program import Function, Program, short_list
-from ..ir.types import Type, UnknownType
+from ..ir import DType, Function, Program, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
 from ..lowering.machine.observed import Observer
 from ..lowering.words import x64
@@ -340,7 +337,7 @@ def compile(  # noqa: PLR0913 - keywords
     2.0
     """
     semantics = choices(api.resolve_profile(program, profile), numerics, out_of_region, subnormals)
-    resolved = resolve(with_entry(program))
+    resolved = resolve(parts.with_entry(program))
     program = resolved.program
     function = entries.select_entry(program, entry)
     if not resolved.is_open:

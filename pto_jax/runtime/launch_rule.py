@@ -1,7 +1,5 @@
 """The judgement of a launch where a kernel is called: what compiling leaves open is decided by arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol
@@ -10,13 +8,10 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from ..analysis.entries import Argument
-from ..analysis.provenance import GlobalTypes
+from ..analysis import entries, provenance
 from ..errors import Diagnostic, ExecutionError, Span
-from ..ir.program import Program
-from ..ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType
-from ..isa.effects import traits_of
-from ..isa.queries import GET_BLOCK_IDX
+from ..ir import MemRefType, PartitionViewType, Program, ScalarType, TensorViewType
+from ..isa import effects, queries
 from ..launches.judgement import Facts, judge
 from .arguments import extents
 from .state import Report, RuleLocation
@@ -42,7 +37,7 @@ class Launch(Protocol):
         """The number of blocks."""
 
     @property
-    def arguments(self) -> tuple[Argument, ...]:
+    def arguments(self) -> tuple[entries.Argument, ...]:
         """The arguments of the function, in order."""
 
     @property
@@ -69,7 +64,7 @@ def launched(kernel: Launch, prepared: Mapping[str, Any], check: bool) -> Report
     scalars = {n: prepared[n] for n, t in types.items() if isinstance(t, ScalarType)}
     if any(isinstance(x, Tracer) for x in scalars.values()):
         return _called_back(kernel, scalars, shapes)
-    arrays = {n: prepared[n] for n, t in types.items() if isinstance(t, GlobalTypes)}
+    arrays = {n: prepared[n] for n, t in types.items() if isinstance(t, provenance.GlobalTypes)}
     contents = {n: partial(jax.device_get, x) for n, x in arrays.items() if not isinstance(x, Tracer)}
     problem = _judged(kernel, Facts(_integers(kernel, scalars), shapes, contents))
     if problem is None:
@@ -97,11 +92,11 @@ def _called_back(kernel: Launch, scalars: Mapping[str, Any], shapes: Mapping[str
 
     shape = jax.eval_shape(lambda: jax.numpy.ones((), bool))
     flag = jax.pure_callback(broken, shape, dict(scalars), vmap_method="sequential")
-    asked = next(op for op in kernel.program.walk() if traits_of(op).launch == "block")
+    asked = next(op for op in kernel.program.walk() if effects.traits_of(op).launch == "block")
     blocks = f"{kernel.grid} block{'s' if kernel.grid > 1 else ''} (grid={kernel.grid})"
     allowed = f"{blocks} that write what the views declare; allowed: a grid that covers them"
     return _report(asked.span, allowed, flag)
 
 
 def _report(span: Span | None, allowed: str, flag: jax.Array) -> Report:
-    return Report((flag,), (RuleLocation(GET_BLOCK_IDX, RULE, allowed, span),), ((),))
+    return Report((flag,), (RuleLocation(queries.GET_BLOCK_IDX, RULE, allowed, span),), ((),))

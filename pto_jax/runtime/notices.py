@@ -1,7 +1,5 @@
 """What compiling says without failing: the verifier's warnings, and flags that cost exactness."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

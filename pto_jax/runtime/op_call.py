@@ -1,7 +1,5 @@
 """Python arguments of an instruction: which form they fit, and what they say about types."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
@@ -9,15 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from .. import isa
+from .. import isa, profiles
 from ..errors import ArgumentError
-from ..ir.dtypes import INDEX, TILE_DTYPES, DType, dtype as find_element, from_numpy
-from ..ir.program import AttrValue, attrs
-from ..ir.types import TileType
-from ..profiles import Profile
-from .interchange import received
-from .op_messages import miscounted, mismatched, unknown_keyword
-from .op_request import ArrayType, DestinationType, NumberType, Request, SourceType
+from ..ir import INDEX, TILE_DTYPES, AttrValue, DType, TileType, attrs, dtype as find_element, from_numpy
+from . import interchange, op_messages, op_request
 from .tiles import Tile
 
 #: Keywords of every instruction.
@@ -35,8 +28,8 @@ def request_of(
     sources: Sequence[Any],
     dst: Any,
     attributes: Mapping[str, Any],
-    profile: Profile,
-) -> tuple[Request, dict[str, Any]]:
+    profile: profiles.Profile,
+) -> tuple[op_request.Request, dict[str, Any]]:
     """A call as far as types go, and its sources and destination tiles by name."""
     checked = attrs({_key(instruction, k): _member(instruction, k, v) for k, v in attributes.items()})
     sources = [_taken(s, f"{instruction.name}: source {i}") for i, s in enumerate(sources)]
@@ -47,7 +40,7 @@ def request_of(
     outputs = _destinations(instruction, form, dst)
     destinations = tuple((n, _destination(instruction, d)) for n, d in outputs.items())
     values = {**named, **{n: d for n, d in outputs.items() if isinstance(d, Tile) or is_array(d)}}
-    return Request(instruction.name, form, types, destinations, checked, profile), values
+    return op_request.Request(instruction.name, form, types, destinations, checked, profile), values
 
 
 def is_array(x: Any) -> bool:
@@ -62,7 +55,7 @@ def _taken(x: Any, what: str) -> Any:
         foreign = not x.dtype.isnative
     elif isinstance(x, Tile | type) or is_array(x):
         foreign = False
-    return received(x, what) if foreign else x
+    return interchange.received(x, what) if foreign else x
 
 
 # -- sources -------------------------------------------------------------------------------------------
@@ -72,12 +65,12 @@ def _form(instruction: isa.Instruction, sources: Sequence[Any]) -> tuple[str, ..
     forms = call_forms(instruction)
     fitting = [f for f in forms if len(f) == len(sources)]
     if not fitting:
-        raise ArgumentError(miscounted(instruction, forms, len(sources)))
+        raise ArgumentError(op_messages.miscounted(instruction, forms, len(sources)))
     kinds = [_kind(instruction, i, s) for i, s in enumerate(sources)]
     for form in fitting:
         if [k == "tile" for k in kinds] == [instruction.operand(n).kind == "tile" for n in form]:
             return form
-    raise ArgumentError(mismatched(instruction, fitting, kinds, [_described(s) for s in sources]))
+    raise ArgumentError(op_messages.mismatched(instruction, fitting, kinds, [_described(s) for s in sources]))
 
 
 def _kind(instruction: isa.Instruction, index: int, source: Any) -> str:
@@ -98,18 +91,18 @@ def _described(source: Any) -> str:
     return f"an array of shape {tuple(shape)}" if shape else type(source).__name__
 
 
-def _source(instruction: isa.Instruction, index: int, name: str, source: Any) -> SourceType:
+def _source(instruction: isa.Instruction, index: int, name: str, source: Any) -> op_request.SourceType:
     what = f"{instruction.name}: source {index}"
     if isinstance(source, Tile):
         return source.single(what).type
     if instruction.operand(name).kind == "tile":
         return _array_type(f"{what} ({name})", source)
     if not hasattr(source, "dtype"):
-        return NumberType(None)
+        return op_request.NumberType(None)
     if instruction.operand(name).kind == "index":
-        return NumberType(INDEX)
+        return op_request.NumberType(INDEX)
     try:
-        return NumberType(from_numpy(source.dtype))
+        return op_request.NumberType(from_numpy(source.dtype))
     except ArgumentError:
         raise ArgumentError(
             f"{what} ({name}): found a scalar of {source.dtype}, allowed: element types of tiles; a Python "
@@ -117,7 +110,7 @@ def _source(instruction: isa.Instruction, index: int, name: str, source: Any) ->
         ) from None
 
 
-def _array_type(what: str, array: Any) -> ArrayType:
+def _array_type(what: str, array: Any) -> op_request.ArrayType:
     shape = tuple(array.shape)
     if len(shape) != 2:
         fix = "reshape it, for example x[None, :]" if len(shape) == 1 else "use jax.vmap for leading axes"
@@ -134,7 +127,7 @@ def _array_type(what: str, array: Any) -> ArrayType:
         )
     if 0 in shape:
         raise ArgumentError(f"{what}: found an array of shape {shape}, allowed: at least one row and column")
-    return ArrayType(element, *shape)
+    return op_request.ArrayType(element, *shape)
 
 
 # -- destinations --------------------------------------------------------------------------------------
@@ -160,7 +153,7 @@ def _destinations(instruction: isa.Instruction, form: tuple[str, ...], dst: Any)
     return {o.name: None if o.kind == "vector" else next(entries) for o in every}
 
 
-def _destination(instruction: isa.Instruction, dst: Any) -> DestinationType:
+def _destination(instruction: isa.Instruction, dst: Any) -> op_request.DestinationType:
     what = f"{instruction.name}: dst"
     if dst is None or isinstance(dst, TileType):
         return dst
@@ -191,14 +184,14 @@ def _element(dst: Any) -> DType:
 def _key(instruction: isa.Instruction, key: str) -> str:
     attribute = instruction.attribute(key)
     if attribute is None:
-        raise ArgumentError(unknown_keyword(instruction, key, OPTIONS))
+        raise ArgumentError(op_messages.unknown_keyword(instruction, key, OPTIONS))
     return attribute.name
 
 
 def _member(instruction: isa.Instruction, key: str, value: Any) -> AttrValue:
     attribute = instruction.attribute(key)
     if attribute is None:
-        raise ArgumentError(unknown_keyword(instruction, key, OPTIONS))
+        raise ArgumentError(op_messages.unknown_keyword(instruction, key, OPTIONS))
     if issubclass(attribute.type, IntEnum) and not isinstance(value, attribute.type):
         name = str(value).upper().removeprefix("CAST_")
         if name not in attribute.type.__members__:

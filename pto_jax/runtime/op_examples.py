@@ -1,15 +1,10 @@
 """A call of each function of :mod:`pto_jax.ops`, as Python source that can be executed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import IntEnum
 
-from .. import isa
-from ..errors import ArgumentError, VerifyError
-from ..ir.dtypes import INDEX
-from ..ir.program import attrs
-from ..ir.types import ScalarType, TileType, Type
+from .. import errors, isa
+from ..ir import INDEX, ScalarType, TileType, Type, attrs
 from ..isa.samples.operations import Sample, legal_samples
 from ..profiles import PROFILES, Profile
 from .op_messages import python_name, spelled
@@ -55,7 +50,7 @@ def _call(sample: Sample, profile: Profile) -> str | None:
         )
         try:
             legal = not resolve(request).errors
-        except (ArgumentError, VerifyError):
+        except (errors.ArgumentError, errors.VerifyError):
             continue
         if legal:
             options = [f"dst={text}"] if text else []

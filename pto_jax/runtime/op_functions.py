@@ -1,7 +1,5 @@
 """Instructions as Python functions on tiles and arrays, made from their declarations."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -14,16 +12,13 @@ import numpy as np
 
 from .. import errors, isa, profiles
 from ..interpreter import Execution, Operand, TileRef
-from ..ir import dtypes, program
-from ..ir.types import ScalarType, TileType, VectorType
+from ..ir import DType, ScalarType, TileType, Value, VectorType
 from ..isa.reference import every_type
 from ..lowering import RULES, JaxMachine, Plan, Semantics
 from ..lowering.words import x64
-from . import conversion, dispatch, op_examples, op_messages, op_request
+from . import conversion, dispatch, op_examples, op_messages, op_request, op_types, state
 from .choices import choices
 from .op_call import OPTIONS, call_forms, request_of
-from .op_types import Typed, destination_size, resolve
-from .state import Report
 from .tiles import Tile, tile
 
 #: The module that users find the functions in.
@@ -130,11 +125,11 @@ def _shown(value: Any) -> str:
 
 def _call(
     instruction: isa.Instruction, sources: Sequence[Any], options: Mapping[str, Any]
-) -> tuple[Any, Report]:
+) -> tuple[Any, state.Report]:
     """The result of a call and the rules on run-time values that it broke."""
     semantics = _semantics(options)
     request, arguments = _request(instruction, sources, options, semantics)
-    typed = resolve(request)
+    typed = op_types.resolve(request)
     values = {}
     for index, v in enumerate((*typed.op.ins, *typed.op.outs)):
         if v.name in arguments:
@@ -161,7 +156,7 @@ def _request(
 
 def _compiled(
     instruction: isa.Instruction, sources: tuple[Any, ...], options: Mapping[str, Any]
-) -> tuple[Any, Report] | None:
+) -> tuple[Any, state.Report] | None:
     """The call as one compiled function of its arrays; None where it has none.
 
     Tracers, arrays of other libraries and lists take the long way.
@@ -185,7 +180,7 @@ def _compiled(
             sources = tuple(s if d is None else _number(repr(s), _KINDS[type(s)], d, what) for s, d in listed)
         # The guard is for data: numbers may go to the device.
         with x64(), jax.transfer_guard("allow") if any(numbers) else _NO_GUARD:
-            made: tuple[Any, Report] = call(sources, data)
+            made: tuple[Any, state.Report] = call(sources, data)
     except errors.PtoError:  # The long way raises it without the frames of a trace.
         return None
     return made
@@ -198,7 +193,7 @@ def _function_of(instruction: isa.Instruction, static: tuple[tuple[str, Any], ..
 
 
 @lru_cache(maxsize=4096)
-def _number(shown: str, kind: Callable[[str], float], declared: dtypes.DType, what: str) -> Any:
+def _number(shown: str, kind: Callable[[str], float], declared: DType, what: str) -> Any:
     """A Python number, by its representation (0.0 is not -0.0), as an array of its type."""
     return conversion.as_scalar(kind(shown), declared, what)
 
@@ -217,7 +212,7 @@ def _kind_of(x: Any) -> Any:
 @lru_cache(maxsize=4096)
 def _scalar_types(
     instruction: isa.Instruction, static: tuple[tuple[str, Any], ...], sources: tuple[Any, ...], dst: Any
-) -> tuple[dtypes.DType | None, ...]:
+) -> tuple[DType | None, ...]:
     """The element type of each source that is a Python number, for a call with such arguments."""
 
     def abstract(kind: Any) -> Any:
@@ -227,12 +222,12 @@ def _scalar_types(
 
     options = dict(static) | ({} if dst is None else {"dst": abstract(dst)})
     request, _ = _request(instruction, tuple(map(abstract, sources)), options, _semantics(options))
-    types = {v.name: v.type for v in resolve(request).op.ins}
+    types = {v.name: v.type for v in op_types.resolve(request).op.ins}
     declared = (types[n] if k is None else None for n, k in zip(request.form, sources, strict=True))
     return tuple(t.dtype if isinstance(t, ScalarType) else None for t in declared)
 
 
-def _value(declared: program.Value, given: Any, what: str) -> Any:
+def _value(declared: Value, given: Any, what: str) -> Any:
     """A source as the machine takes it: a Tile, or a 0-d array of its type."""
     if isinstance(declared.type, ScalarType):
         return conversion.as_scalar(given, declared.type.dtype, what)
@@ -243,8 +238,8 @@ def _value(declared: program.Value, given: Any, what: str) -> Any:
 
 
 def _execute(
-    request: op_request.Request, typed: Typed, semantics: Semantics, values: Mapping[str, Any]
-) -> tuple[Any, Report]:
+    request: op_request.Request, typed: op_types.Typed, semantics: Semantics, values: Mapping[str, Any]
+) -> tuple[Any, state.Report]:
     machine = JaxMachine(semantics, Plan([], {}), {}, checks=True)
     types = {v.name: v.type for v in (*typed.op.ins, *typed.op.outs)}
     wanted = dict(request.destinations)
@@ -270,8 +265,8 @@ def _execute(
 
 
 def _results(
-    typed: Typed, machine: JaxMachine, operands: Mapping[str, Operand], types: Mapping[str, Any]
-) -> tuple[Any, Report]:
+    typed: op_types.Typed, machine: JaxMachine, operands: Mapping[str, Operand], types: Mapping[str, Any]
+) -> tuple[Any, state.Report]:
     bound = typed.bound
     vectors = {n: t for n in bound.values if isinstance(t := types[n], VectorType)}
     made = machine.execute(Execution(typed.op, bound, operands, bound.attrs, vectors))
@@ -280,7 +275,7 @@ def _results(
         made[n] if n in vectors else Tile.of(machine.words(operands[n]), operands[n]) for n in written
     )
     result = results[0] if len(results) == 1 else results or None
-    return result, Report.of(machine.violations)
+    return result, state.Report.of(machine.violations)
 
 
 def _fresh_region(
@@ -291,7 +286,7 @@ def _fresh_region(
         return t.v_row, t.v_col
     tiles = {n: v for n, v in values.items() if isinstance(v, Tile) and n in request.form}
     sizes = {n: (v.valid_rows, v.valid_cols) for n, v in tiles.items()}
-    size = destination_size(request, name, t.dtype, {n: v.type for n, v in tiles.items()}, sizes)
+    size = op_types.destination_size(request, name, t.dtype, {n: v.type for n, v in tiles.items()}, sizes)
     region = size[1] if size is not None else next(iter(sizes.values()), t.shape)
     rows, cols = (_index(r) if n is None else n for n, r in zip(t.valid, region, strict=True))
     return rows, cols

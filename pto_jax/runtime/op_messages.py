@@ -1,16 +1,11 @@
 """What calls of :mod:`pto_jax.ops` that do not fit an instruction are told."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .. import isa
-from ..errors import Diagnostic
-from ..ir.dtypes import F32
-from ..ir.program import Op
-from ..ir.types import TileType, element_order
+from .. import errors, isa
+from ..ir import F32, Op, TileType, element_order
 from ..isa.samples.operations import legal_samples
 from .op_request import ArrayType, Request
 
@@ -172,7 +167,7 @@ def ambiguous(request: Request, ops: Sequence[Op]) -> str:
     return f"{request.name}: dst= is required"
 
 
-def noted(d: Diagnostic, request: Request, op: Op) -> Diagnostic:
+def noted(d: errors.Diagnostic, request: Request, op: Op) -> errors.Diagnostic:
     """A finding about an operand whose type was left open, with how to give it."""
     arguments = {**dict(zip(request.form, request.sources, strict=True)), **dict(request.destinations)}
     types = {v.name: v.type for v in (*op.ins, *op.outs)}

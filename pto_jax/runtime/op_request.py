@@ -1,16 +1,11 @@
 """A call of an instruction from Python, as far as types go."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from .. import isa
-from ..ir.dtypes import DType
-from ..ir.program import Attrs
-from ..ir.types import TileType
-from ..profiles import Profile
+from .. import isa, profiles
+from ..ir import Attrs, DType, TileType
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class Request:
     sources: tuple[SourceType, ...]
     destinations: tuple[tuple[str, DestinationType], ...]
     attributes: Attrs
-    profile: Profile
+    profile: profiles.Profile
 
     @cached_property
     def instruction(self) -> isa.Instruction:

@@ -15,7 +15,7 @@ from jax.core import Tracer
 from ..errors import Diagnostic, ExecutionError, Span
 from ..files import save_arrays
 from ..interpreter import Operand, Scope, TileRef
-from ..ir.program import short_list
+from ..ir import short_list
 from .tiles import Tile
 
 if TYPE_CHECKING:

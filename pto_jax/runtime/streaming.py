@@ -16,7 +16,7 @@ import numpy as np
 
 from ..analysis.entries import Argument, GlobalTypes
 from ..errors import ArgumentError, ExecutionError
-from ..ir.types import ScalarType, TileType
+from ..ir import ScalarType, TileType
 from ..lowering.words import x64
 from . import array_files, batches, conversion, interchange, state, tiles
 

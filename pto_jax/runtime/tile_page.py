@@ -1,7 +1,5 @@
 """Tiles in notebooks: a heat map of the values, in which the valid region stands out."""
 
-from __future__ import annotations
-
 from html import escape
 from typing import Any
 

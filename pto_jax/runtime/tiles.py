@@ -16,8 +16,7 @@ from jax.core import Tracer
 
 from ..errors import ArgumentError
 from ..interpreter import TileRef
-from ..ir.dtypes import F32, TILE_DTYPES, DType, dtype as find_dtype, from_numpy
-from ..ir.types import TileType
+from ..ir import F32, TILE_DTYPES, DType, TileType, dtype as find_dtype, from_numpy
 from ..lowering.words import from_words, x64
 from ..text import lexer, type_text, types
 from . import conversion, interchange, tile_page

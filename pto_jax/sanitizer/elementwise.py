@@ -1,7 +1,5 @@
 """Definedness of elementwise tile-tile instructions of one operation."""
 
-from __future__ import annotations
-
 from .lanes import bit_by_bit, conjunction, disjunction, divided, lanewise, shifted
 from .step import shadow_rule
 

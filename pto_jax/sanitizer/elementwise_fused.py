@@ -1,7 +1,5 @@
 """Definedness of elementwise tile-tile instructions of several steps."""
 
-from __future__ import annotations
-
 from .lanes import lanewise
 from .step import shadow_rule
 

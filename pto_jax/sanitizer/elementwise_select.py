@@ -1,22 +1,19 @@
 """Definedness of comparisons, selections and conversions."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from .masks import compare, select
-from .shadow import first
+from . import masks, shadow
 from .step import ShadowStep, shadow_rule
 
 
 @shadow_rule("tcmp")
 def _compare(step: ShadowStep) -> None:
-    compare(step)
+    masks.compare(step)
 
 
 @shadow_rule("tsel")
 def _select(step: ShadowStep) -> None:
-    select(step, "src0", "src1", stream=step.policy.simulator)
+    masks.select(step, "src0", "src1", stream=step.policy.simulator)
 
 
 @shadow_rule("tcvt")
@@ -33,5 +30,5 @@ def _convert(step: ShadowStep) -> None:
     if source.pair_of:
         found = np.repeat(found, 2, axis=1)[:, :numbers]
     if target.pair_of:
-        found = first(found[:, 0::2], found[:, 1::2])
+        found = shadow.first(found[:, 0::2], found[:, 1::2])
     step.put(found, (rows, cols))

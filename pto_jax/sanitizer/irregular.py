@@ -1,7 +1,5 @@
 """Definedness of sequences, patterns, random numbers, histograms and prints."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..isa.irregular import counted_byte

@@ -1,13 +1,10 @@
 """Definedness of gathering."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.types import CmpMode
-from ..oracle import masks
+from ..ir import CmpMode
+from ..oracle import masks, storage
 from ..oracle.numbers import decode
-from ..oracle.storage import map_of
 from .shadow import first, first_along
 from .step import ShadowStep, shadow_rule
 
@@ -49,4 +46,4 @@ def _matches(step: ShadowStep) -> None:
             step.scatter(origin_id, np.array([row]), "cdst")
         if row < t.rows:
             count = region[1] if origin_id else np.count_nonzero(hits[row])
-            step.scatter(origin_id, map_of(t)[row, : min(count, t.cols)])
+            step.scatter(origin_id, storage.map_of(t)[row, : min(count, t.cols)])

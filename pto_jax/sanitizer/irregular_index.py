@@ -1,7 +1,5 @@
 """Definedness of gathering blocks and of scattering."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..oracle.irregular_index import BLOCK_BYTES

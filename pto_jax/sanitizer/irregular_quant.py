@@ -1,10 +1,8 @@
 """Definedness of quantisation and its inverse."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.types import QuantType
+from ..ir import QuantType
 from ..oracle.numbers import Array
 from .shadow import first
 from .step import ShadowStep, shadow_rule

@@ -1,7 +1,5 @@
 """Definedness of quantisation with a scale per group."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..isa.irregular_quant_mx import FP4_ALGS, GROUP, algorithm, along_rows

@@ -1,7 +1,5 @@
 """Definedness of sorting and merging."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..isa.irregular_sort import BLOCK, slots

@@ -1,7 +1,5 @@
 """Definedness lane by lane: what tile-tile and tile-scalar instructions share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

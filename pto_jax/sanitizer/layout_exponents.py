@@ -1,10 +1,8 @@
 """Definedness of exponents in boxes of boxes."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.types import MxGroupAxis
+from ..ir import MxGroupAxis
 from ..isa.layout_exponents import padded
 from .step import ShadowStep, shadow_rule
 

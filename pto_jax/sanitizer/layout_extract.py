@@ -1,7 +1,5 @@
 """Definedness of windows of tiles."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..oracle.layout_extract import insert as write_window, window

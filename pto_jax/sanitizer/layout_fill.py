@@ -1,7 +1,5 @@
 """Definedness of copies that fill what is not valid."""
 
-from __future__ import annotations
-
 from .step import ShadowStep, shadow_rule
 
 

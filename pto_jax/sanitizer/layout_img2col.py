@@ -1,7 +1,5 @@
 """Definedness of image-to-column."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ..isa.layout_img2col import IMG2COL_STATE

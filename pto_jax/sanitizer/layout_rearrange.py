@@ -1,7 +1,5 @@
 """Definedness of transpositions, concatenations, interleaving and packing."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..oracle.numbers import decode

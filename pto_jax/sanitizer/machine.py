@@ -10,9 +10,7 @@ import numpy as np
 
 from ..analysis.constant_folding import scalar_dtype
 from ..interpreter import Execution, Pointer, Scalar, Scope, TileRef
-from ..ir.dtypes import DType
-from ..ir.program import Op, Value
-from ..ir.types import TileType
+from ..ir import DType, Op, TileType, Value
 from ..isa import load_class_files
 from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array

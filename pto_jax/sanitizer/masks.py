@@ -1,7 +1,5 @@
 """Definedness of masks: comparisons that make one, and selections by one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..oracle import masks

@@ -1,7 +1,5 @@
 """Definedness of products: an element takes a row of the left tile and a column of the right one."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..isa.rules.matrix import groups

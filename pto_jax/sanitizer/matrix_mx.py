@@ -1,7 +1,5 @@
 """Definedness of block-scaled products."""
 
-from __future__ import annotations
-
 from .matrix import product
 from .step import shadow_rule
 

@@ -1,11 +1,9 @@
 """Definedness of transfers between global memory and tiles."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..interpreter import View
-from ..ir.types import AtomicType, Pad
+from ..ir import AtomicType, Pad
 from ..oracle.memory import padded_region, positions_of, view_of
 from ..oracle.memory_layouts import image_positions
 from ..oracle.numbers import Array

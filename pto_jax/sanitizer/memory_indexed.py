@@ -1,10 +1,8 @@
 """Definedness of transfers by index."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from ..ir.types import GatherOob, ScatterAtomicOp, ScatterOob
+from ..ir import GatherOob, ScatterAtomicOp, ScatterOob
 from ..oracle.memory_indexed import combines_at_row, index_places, is_by_row, named_lanes, resolved, table_of
 from ..oracle.numbers import Array
 from .shadow import as_words, first

@@ -1,7 +1,5 @@
 """Definedness of the prefetch hint."""
 
-from __future__ import annotations
-
 from ..oracle.storage import map_of
 from .step import ShadowStep, shadow_rule
 

@@ -1,7 +1,5 @@
 """Definedness of the quantisation on the way out of an accumulator."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..oracle.numbers import Array

@@ -1,7 +1,5 @@
 """Definedness of reductions and expansions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..oracle.reduce_expand import Along, first_lanes, is_empty, lines, write_lines

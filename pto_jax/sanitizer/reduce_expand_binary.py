@@ -1,24 +1,21 @@
 """Definedness of operations on a tile and an expanded row or column."""
 
-from __future__ import annotations
-
 from ..oracle.reduce_expand_binary import OPERATIONS, repeated, row_zero
-from .lanes import by_zero
-from .shadow import first
+from . import lanes, shadow
 from .step import ShadowStep, shadow_rule
 
 
 @shadow_rule(*(f"trowexpand{name}" for name in OPERATIONS))
 def _by_rows(step: ShadowStep) -> None:
-    origin_ids = first(repeated(step, "src0"), repeated(step, "src1"))
+    origin_ids = shadow.first(repeated(step, "src0"), repeated(step, "src1"))
     if step.instruction.name.endswith("div"):
-        origin_ids = first(origin_ids, by_zero(step, repeated(step.real, "src1")))
+        origin_ids = shadow.first(origin_ids, lanes.by_zero(step, repeated(step.real, "src1")))
     step.put(origin_ids)
 
 
 @shadow_rule(*(f"tcolexpand{name}" for name in OPERATIONS))
 def _by_columns(step: ShadowStep) -> None:
-    origin_ids = first(step.raw("src0"), row_zero(step, "src1"))
+    origin_ids = shadow.first(step.raw("src0"), row_zero(step, "src1"))
     if step.instruction.name.endswith("div"):
-        origin_ids = first(origin_ids, by_zero(step, row_zero(step.real, "src1")))
+        origin_ids = shadow.first(origin_ids, lanes.by_zero(step, row_zero(step.real, "src1")))
     step.put(origin_ids)

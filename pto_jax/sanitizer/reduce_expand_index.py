@@ -1,7 +1,5 @@
 """Definedness of reductions that give positions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..oracle.reduce_expand import first_lanes, is_empty, lines, write_lines

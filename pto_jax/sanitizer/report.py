@@ -1,7 +1,5 @@
 """What the sanitizer found: an instruction, the lanes, and where their undefined bits come from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -9,7 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ..errors import Diagnostic
-from ..ir.program import Op, Program
+from ..ir import Op, Program
 from ..oracle.numbers import Array
 from .shadow import Origin, Origins
 

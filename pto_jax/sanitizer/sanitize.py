@@ -11,18 +11,15 @@ undefined data is a result of the program: %dst, 2 of 8 lanes, row 0, columns 6 
 outside the valid region 1x6 of %src (src) (tadds at <text>:1:1)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import Diagnostic
-from ..ir.program import Program
+from .. import errors, profiles
+from ..ir import Program
 from ..oracle.interpret import OracleTile as OracleTile, run
 from ..oracle.numbers import Array
 from ..oracle.step import Policy
-from ..profiles import Profile, ProfileName, Subnormals
 from .machine import ShadowMachine
 from .report import Finding
 
@@ -40,7 +37,7 @@ class Sanitized:
 
     outputs: dict[str, Any]
     findings: tuple[Finding, ...]
-    diagnostics: tuple[Diagnostic, ...]
+    diagnostics: tuple[errors.Diagnostic, ...]
     machine: ShadowMachine
 
     def __str__(self) -> str:
@@ -51,9 +48,9 @@ def sanitize(  # noqa: PLR0913 - keywords
     program: Program,
     buffers: Mapping[str, Any] | Sequence[Any] = (),
     *,
-    profile: ProfileName | Profile | None = None,
+    profile: profiles.ProfileName | profiles.Profile | None = None,
     entry: str | None = None,
-    subnormals: Subnormals = "keep",
+    subnormals: profiles.Subnormals = "keep",
     grid: int = 1,
     partial_launch: bool = False,
     max_steps: int = 1_000_000,

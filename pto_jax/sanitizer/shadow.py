@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..ir.dtypes import DType
-from ..ir.program import Op
+from ..ir import DType, Op
 from ..oracle.numbers import Array
 from ..oracle.storage import Buffer, read_words, write_words
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import isa
 from ..interpreter import Execution, TileRef, View
-from ..ir.dtypes import DType
+from ..ir import DType
 from ..oracle import storage
 from ..oracle.numbers import Array
 from ..oracle.step import RULES, Policy, Step, place_of

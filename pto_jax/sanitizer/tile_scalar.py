@@ -1,8 +1,6 @@
 """Definedness of tile-scalar instructions."""
 
-from __future__ import annotations
-
-from ..ir.types import Loc
+from ..ir import Loc
 from ..oracle.numbers import decode
 from .lanes import bit_by_bit, conjunction, disjunction, divided, lanewise, shifted
 from .masks import compare, select

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from .. import isa
 from ..api import parse
 from ..errors import ArgumentError, brief
-from ..ir.dtypes import F32, DType
+from ..ir import F32, DType
 from ..isa.samples.operations import Sample, legal_samples
 from ..profiles import PROFILES, Profile
 from ..runtime.kernel import compile

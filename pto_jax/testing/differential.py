@@ -13,8 +13,6 @@ elements.
 False
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -25,14 +23,11 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import oracle
-from ..ir.dtypes import DType
-from ..ir.program import Program, Region, Value
-from ..ir.types import PartitionViewType, ScalarType, TileType, VectorType
+from .. import oracle, profiles
+from ..ir import DType, PartitionViewType, Program, Region, ScalarType, TileType, Value, VectorType
 from ..isa.declare import Instruction
 from ..isa.samples.operations import Sample, to_program
 from ..lowering.words import x64
-from ..profiles import Profile
 from ..runtime.kernel import Kernel, choices
 from ..runtime.tiles import Tile
 from ..vectors.compare import is_nan, ulp_distance
@@ -67,7 +62,7 @@ class Case:
     """
 
     label: str
-    profile: Profile
+    profile: profiles.Profile
     program: Program
     given: Mapping[str, Given]
     bounds: Mapping[str, int] = field(default_factory=dict)
@@ -102,7 +97,7 @@ class Case:
         return {name: result_words(self.dtype(name), r) for name, r in results.items()}
 
 
-def make_case(sample: Sample, profile: Profile, seed: int = 0, batch: int = BATCH) -> Case:
+def make_case(sample: Sample, profile: profiles.Profile, seed: int = 0, batch: int = BATCH) -> Case:
     """A sample with random operands; equal seeds give equal operands."""
     program, name = open_regions(to_program(sample)), label(sample)
     rng = np.random.default_rng(zlib.crc32(name.encode(), seed))
@@ -273,7 +268,7 @@ def result_words(d: DType, result: Any, index: int | None = None) -> NDArray[Any
 def differing(d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int = 0) -> NDArray[np.bool_]:
     """Lanes that differ by more than ``ulp``. A NaN equals every NaN.
 
-    >>> from pto_jax.ir.dtypes import F16
+    >>> from pto_jax.ir import F16
     >>> differing(F16, np.array([0x7E00, 0x3C01], np.uint16), np.array([0xFE01, 0x3C00], np.uint16))
     array([False,  True])
     """

@@ -1,14 +1,11 @@
 """Several instructions in one program: what a compiler fuses, it may be tempted to round less often."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
 
 from ..api import parse
-from ..ir.program import Program
-from ..ir.types import TileType
+from ..ir import Program, TileType
 from ..profiles import A5, CPU_SIM
 from .differential import BATCH, Case, Given, open_regions, random_words
 

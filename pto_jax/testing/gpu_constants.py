@@ -1,7 +1,5 @@
 """Constants of LLVM's newer text form, spelled as every version reads them: as bits."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the shipped examples launch on a GPU and what memory they need there, by generated code."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +11,7 @@ from ..errors import brief
 from ..examples import EXAMPLES, Example
 from ..lowering.numerics import Numerics
 from ..runtime.kernel import compile
-from . import gpu_limits
-from .gpu_program import read
+from . import gpu_limits, gpu_program
 from .gpu_target import Code, Compiler
 
 #: Elements of the batch that an example is compiled for.
@@ -80,7 +77,7 @@ def examine(target: str, compiler: Compiler, name: str) -> ExampleCode:
     except Exception as error:
         return ExampleCode(name, target, example.grid, error=brief(error))
     exact = codes["exact"]
-    launches: dict[Numerics, int] = {n: read(code.hlo).launches() for n, code in codes.items()}
+    launches: dict[Numerics, int] = {n: gpu_program.read(code.hlo).launches() for n, code in codes.items()}
     return ExampleCode(name, target, example.grid, launches, exact.scratch, exact.arguments)
 
 

@@ -4,8 +4,6 @@ Arrays are bytes here: what a kernel does with its buffers is in its code. Loops
 followed; of library calls only products of integers are computed, others are refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """What the code of one operation for a GPU shows, and what of it is wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +12,9 @@ from numpy.typing import NDArray
 from ..errors import brief
 from ..isa.samples.operations import Sample
 from ..profiles import Profile
+from . import gpu_execution, gpu_program, gpu_target, gpu_translation
 from .differential import BATCH, Case, arguments, batch_of, batch_size, differing, label, make_case
-from .gpu_execution import Executor
 from .gpu_limits import allowed, launches, scratch
-from .gpu_program import read
-from .gpu_target import Code, Compiler
-from .gpu_translation import Refused
 
 #: PTX that changes bits: what it is, and how it is written.
 MARKS = {
@@ -73,8 +68,8 @@ class Examiner:
     """
 
     target: str
-    compiler: Compiler
-    executor: Executor
+    compiler: gpu_target.Compiler
+    executor: gpu_execution.Executor
     seed: int = 0
     lanes: int = 1
 
@@ -104,11 +99,13 @@ class Examiner:
             finding.problems.append(brief(error))
         return finding
 
-    def _execute(self, finding: Finding, case: Case, code: Code, leaves: Sequence[NDArray[Any]]) -> None:
+    def _execute(
+        self, finding: Finding, case: Case, code: gpu_target.Code, leaves: Sequence[NDArray[Any]]
+    ) -> None:
         """Execute the code here and compare every lane with the interpreter."""
         try:
             executions = self.executor.results(code, leaves)
-        except Refused as refusal:
+        except gpu_translation.Refused as refusal:
             finding.executed = f"refused: {refusal}"
             return
         _compare(finding, case, executions)
@@ -131,9 +128,9 @@ def _function(case: Case, structure: Any) -> Callable[..., list[Any]]:
     return lambda *leaves: jax.vmap(words)(jax.tree.unflatten(structure, leaves))
 
 
-def _judge(finding: Finding, code: Code) -> None:
+def _judge(finding: Finding, code: gpu_target.Code) -> None:
     """What the code launches, keeps and approximates, against what is promised."""
-    program = read(code.hlo)
+    program = gpu_program.read(code.hlo)
     finding.launches, finding.scratch = program.launches(), code.scratch
     finding.arguments = code.arguments
     for what, pattern in MARKS.items():

@@ -3,8 +3,6 @@
 Between this and a GPU remain the selection of instructions, whose result the PTX shows, and ptxas.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import gpu_threads
-from .gpu_translation import Kernel, Refused, kernels, translated
+from . import gpu_threads, gpu_translation
 
 
 class Host:
@@ -24,14 +21,14 @@ class Host:
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self.kernels: dict[str, Kernel] = {}
+        self.kernels: dict[str, gpu_translation.Kernel] = {}
         self._engines: dict[str, Any] = {}
         self._coarse: list[ctypes.c_int64] = []
         for text in modules:
-            self._add(llvm, text, kernels(text, grids))
+            self._add(llvm, text, gpu_translation.kernels(text, grids))
 
-    def _add(self, llvm: Any, text: str, found: Sequence[Kernel]) -> None:
-        module = llvm.parse_assembly(translated(text, found))
+    def _add(self, llvm: Any, text: str, found: Sequence[gpu_translation.Kernel]) -> None:
+        module = llvm.parse_assembly(gpu_translation.translated(text, found))
         module.verify()
         machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=1
@@ -65,4 +62,4 @@ class Host:
             call(*pointers, 0)
             return
         if not gpu_threads.run(engine, kernel.symbol, kernel.threads, pointers):
-            raise Refused("a barrier that not every thread reaches")
+            raise gpu_translation.Refused("a barrier that not every thread reaches")

@@ -1,7 +1,5 @@
 """Products that XLA for GPUs leaves to a library: of integers, whose results no order of sums changes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The table beside this file has what instructions need beyond one launch and no s
 launches per call, and bytes of temporary memory per byte of arguments; and the same of the shipped examples.
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """The program that XLA made for a GPU: its instructions, and how many kernels a call launches."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Findings in a file that grows: what was examined before a process ended need not be examined again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict

@@ -5,8 +5,6 @@ the kernels that a call launches, the LLVM code of every kernel and the PTX that
 flags and JAX its platforms when they are loaded, so :func:`prepare` comes before the first import of JAX.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -5,8 +5,6 @@ of context is a call. A thread that arrives at a barrier goes on with the next o
 with itself. A barrier that not every thread reaches is noticed: nobody can go on.
 """
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

@@ -5,8 +5,6 @@ becomes global variables, of one block at a time, barriers those of :mod:`.gpu_t
 exchange between two threads. What has no known meaning here is refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 a test holds the committed files against it.
 """
 
-from __future__ import annotations
-
 import keyword
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
@@ -14,9 +12,7 @@ from pathlib import Path
 from .. import isa
 from ..builder.calls import signatures
 from ..builder.instructions import names as operation_names
-from ..runtime.op_call import call_forms
-from ..runtime.op_functions import is_function
-from ..runtime.op_messages import python_name
+from ..runtime import op_call, op_functions, op_messages
 from ..text.formats import TWO_SPELLINGS, find_format
 
 PACKAGE = Path(__file__).parents[1]
@@ -32,8 +28,8 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack, overloa
 import jax
 import numpy as np
 
-from .ir.dtypes import DType
-from .ir.types import TileType
+from .ir import DType
+from .ir import TileType
 from .profiles import OutOfRegion, Profile, ProfileName, Subnormals
 from .runtime.state import Report
 from .runtime.tiles import Tile
@@ -77,7 +73,7 @@ _Number: TypeAlias = Handle | float
 
 def ops_stub() -> str:
     """The text of ``ops.pyi``."""
-    functions = [i for i in isa.instructions().values() if is_function(i)]
+    functions = [i for i in isa.instructions().values() if op_functions.is_function(i)]
     lines = [line for i in functions for line in _op(i)]
     return "\n".join([_OPS, *_enumerations(functions, lower=False), "", *lines]) + "\n"
 
@@ -155,7 +151,7 @@ def _op(instruction: isa.Instruction) -> Iterator[str]:
     """The function of an instruction on tiles: sources by position, all else by keyword."""
     keywords = ["dst: _Destination = ...", *_keywords(instruction, every_key=False)]
     overloads = []
-    for form in dict.fromkeys(call_forms(instruction)):
+    for form in dict.fromkeys(op_call.call_forms(instruction)):
         sources = [f"{n}: {_source(instruction.operand(n))}" for n in form]
         leading = [*sources, *(["/"] if sources else []), "*", *keywords]
         result = _result(instruction, form)
@@ -164,7 +160,7 @@ def _op(instruction: isa.Instruction) -> Iterator[str]:
             ("Literal[True]", f"tuple[{result}, Report]"),
         ):
             overloads.append(([*leading, f"checks: {checks}"], given))
-    yield from _defined(python_name(instruction), (), overloads)
+    yield from _defined(op_messages.python_name(instruction), (), overloads)
 
 
 def _source(operand: isa.Operand) -> str:

@@ -1,11 +1,8 @@
 """PTO text: reading it into a program and printing a program back."""
 
-from __future__ import annotations
-
 from typing import Literal
 
-from ..ir.languages import Language
-from ..ir.program import Program
+from ..ir import Language, Program, printing
 from .printer import Printer
 from .programs import ProgramReader
 
@@ -39,3 +36,6 @@ def print_program(program: Program, form: Literal["as", "ssa", "dps"] | None = N
     <BLANKLINE>
     """
     return Printer(program, form).text()
+
+
+printing.register(print_program)

@@ -1,13 +1,11 @@
 """Enumerations and attribute dictionaries: reading and printing from one table."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
-from ..ir import enums, modes
+from .. import ir
 from .lexer import Cursor
 from .names import suggestion
 from .tokens import Kind
@@ -43,68 +41,68 @@ class EnumText:
 
 
 ENUMERATIONS = (
-    EnumText(enums.RoundMode, "round_mode", upper=True),
-    EnumText(enums.SaturationMode, "saturation_mode", upper=True),
-    EnumText(enums.CmpMode, "cmp"),
-    EnumText(enums.ReluPreMode, "relu_pre_mode"),
-    EnumText(enums.AtomicType, "atomic_type"),
-    EnumText(enums.StPhase, "st_phase"),
-    EnumText(enums.AccPhase, "acc_phase"),
+    EnumText(ir.RoundMode, "round_mode", upper=True),
+    EnumText(ir.SaturationMode, "saturation_mode", upper=True),
+    EnumText(ir.CmpMode, "cmp"),
+    EnumText(ir.ReluPreMode, "relu_pre_mode"),
+    EnumText(ir.AtomicType, "atomic_type"),
+    EnumText(ir.StPhase, "st_phase"),
+    EnumText(ir.AccPhase, "acc_phase"),
     EnumText(
-        enums.Precision,
+        ir.Precision,
         "precision",
         also=tuple(f"{f}_precision" for f in "div exp fmod log pow recip rem rsqrt sqrt".split()),
     ),
-    EnumText(enums.QuantType, "quant_type", upper=True),
-    EnumText(enums.MxQuantAlg, "mx_alg", upper=True),
-    EnumText(enums.QuantScaleAlg, "quant_scale_alg"),
-    EnumText(enums.MxGroupAxis, "mx_group_axis"),
-    EnumText(enums.VecStoreMode, "vec_store_mode"),
-    EnumText(enums.GatherAxis, "gather_axis", upper=True),
-    EnumText(enums.ScatterAxis, "scatter_axis", upper=True),
-    EnumText(enums.HistByte, "hist_byte", upper=True),
-    EnumText(enums.Coalesce, "coalesce"),
-    EnumText(enums.GatherOob, "gather_oob"),
-    EnumText(enums.ScatterOob, "scatter_oob"),
-    EnumText(enums.ScatterAtomicOp, "scatter_atomic_op"),
-    EnumText(enums.ScatterConflict, "scatter_conflict"),
-    EnumText(enums.PrintFormat, "print_format"),
-    EnumText(enums.AccToVecMode, "acc_to_vec_mode", dotted=True),
-    EnumText(enums.MaskPattern, "mask_pattern", dotted=True, upper=True),
-    EnumText(enums.GlobalLayout, "layout", dotted=True),
-    EnumText(enums.AddressSpace, "address_space", dotted=True),
-    EnumText(enums.KernelKind, "kernel_kind", dotted=True),
-    EnumText(enums.Pipe, "pipe", dotted=True, upper=True, prefix="PIPE_"),
-    EnumText(enums.PipeEventType, "pipe_event_type", dotted=True, upper=True, also=("sync_op_type",)),
-    EnumText(enums.BLayout, "blayout", dotted=True),
-    EnumText(enums.SLayout, "slayout", dotted=True),
-    EnumText(enums.Pad, "pad_value", dotted=True, also=("pad",)),
-    EnumText(enums.Compact, "compact_mode", dotted=True, also=("compact",)),
-    EnumText(enums.Loc, "loc", dotted=True),
-    EnumText(modes.NotifyOp, "notify_op"),
-    EnumText(modes.ReduceOp, "reduce_op"),
-    EnumText(modes.WaitCmp, "wait_cmp"),
-    EnumText(modes.PushLayout, "fixpipe_layout"),
-    EnumText(modes.PushQuant, "fixpipe_quant"),
-    EnumText(modes.PushRelu, "fixpipe_relu"),
-    EnumText(modes.FenceScope, "fence_scope", dotted=True),
-    EnumText(modes.SyncMode, "sync_all_mode", dotted=True),
-    EnumText(modes.CoreType, "sync_core_type", dotted=True),
+    EnumText(ir.QuantType, "quant_type", upper=True),
+    EnumText(ir.MxQuantAlg, "mx_alg", upper=True),
+    EnumText(ir.QuantScaleAlg, "quant_scale_alg"),
+    EnumText(ir.MxGroupAxis, "mx_group_axis"),
+    EnumText(ir.VecStoreMode, "vec_store_mode"),
+    EnumText(ir.GatherAxis, "gather_axis", upper=True),
+    EnumText(ir.ScatterAxis, "scatter_axis", upper=True),
+    EnumText(ir.HistByte, "hist_byte", upper=True),
+    EnumText(ir.Coalesce, "coalesce"),
+    EnumText(ir.GatherOob, "gather_oob"),
+    EnumText(ir.ScatterOob, "scatter_oob"),
+    EnumText(ir.ScatterAtomicOp, "scatter_atomic_op"),
+    EnumText(ir.ScatterConflict, "scatter_conflict"),
+    EnumText(ir.PrintFormat, "print_format"),
+    EnumText(ir.AccToVecMode, "acc_to_vec_mode", dotted=True),
+    EnumText(ir.MaskPattern, "mask_pattern", dotted=True, upper=True),
+    EnumText(ir.GlobalLayout, "layout", dotted=True),
+    EnumText(ir.AddressSpace, "address_space", dotted=True),
+    EnumText(ir.KernelKind, "kernel_kind", dotted=True),
+    EnumText(ir.Pipe, "pipe", dotted=True, upper=True, prefix="PIPE_"),
+    EnumText(ir.PipeEventType, "pipe_event_type", dotted=True, upper=True, also=("sync_op_type",)),
+    EnumText(ir.BLayout, "blayout", dotted=True),
+    EnumText(ir.SLayout, "slayout", dotted=True),
+    EnumText(ir.Pad, "pad_value", dotted=True, also=("pad",)),
+    EnumText(ir.Compact, "compact_mode", dotted=True, also=("compact",)),
+    EnumText(ir.Loc, "loc", dotted=True),
+    EnumText(ir.NotifyOp, "notify_op"),
+    EnumText(ir.ReduceOp, "reduce_op"),
+    EnumText(ir.WaitCmp, "wait_cmp"),
+    EnumText(ir.PushLayout, "fixpipe_layout"),
+    EnumText(ir.PushQuant, "fixpipe_quant"),
+    EnumText(ir.PushRelu, "fixpipe_relu"),
+    EnumText(ir.FenceScope, "fence_scope", dotted=True),
+    EnumText(ir.SyncMode, "sync_all_mode", dotted=True),
+    EnumText(ir.CoreType, "sync_core_type", dotted=True),
 )
 BY_MNEMONIC = {name: e for e in ENUMERATIONS for name in (e.mnemonic, *e.also)}
 BY_CLASS = {e.cls: e for e in ENUMERATIONS}
 #: Names of members that differ from the member's own by more than case and underscores.
 _OTHER_NAMES: dict[tuple[type[IntEnum], str], str] = {
-    (enums.RoundMode, "castrint"): "RINT",
-    (enums.RoundMode, "castnone"): "NONE",
-    **{(enums.RoundMode, f"cast{m.name.lower()}"): m.name for m in enums.RoundMode},
-    (enums.AddressSpace, "ub"): "VEC",
-    (enums.AddressSpace, "l1"): "MAT",
-    (enums.AddressSpace, "l0a"): "LEFT",
-    (enums.AddressSpace, "l0b"): "RIGHT",
-    (enums.AddressSpace, "l0c"): "ACC",
-    (enums.AddressSpace, "bt"): "BIAS",
-    (enums.AddressSpace, "fb"): "SCALING",
+    (ir.RoundMode, "castrint"): "RINT",
+    (ir.RoundMode, "castnone"): "NONE",
+    **{(ir.RoundMode, f"cast{m.name.lower()}"): m.name for m in ir.RoundMode},
+    (ir.AddressSpace, "ub"): "VEC",
+    (ir.AddressSpace, "l1"): "MAT",
+    (ir.AddressSpace, "l0a"): "LEFT",
+    (ir.AddressSpace, "l0b"): "RIGHT",
+    (ir.AddressSpace, "l0c"): "ACC",
+    (ir.AddressSpace, "bt"): "BIAS",
+    (ir.AddressSpace, "fb"): "SCALING",
 }
 #: Enumerations of at most so many members are listed where one is expected.
 _FEW = 12
@@ -115,7 +113,7 @@ MAX_EVENT = 63
 def member(cls: type[E], text: str) -> E | None:
     """The member called ``text`` in any case, with or without underscores and prefix.
 
-    >>> member(enums.SLayout, "NoneBox"), member(enums.Pipe, "PIPE_MTE2")
+    >>> member(ir.SLayout, "NoneBox"), member(ir.Pipe, "PIPE_MTE2")
     (<SLayout.NONE_BOX: 0>, <Pipe.MTE2: 4>)
     """
     name = text.replace("_", "").lower()
@@ -225,13 +223,13 @@ def event(cursor: Cursor) -> int:
 #: The attribute that says what a pipe does to accumulators, and the enumerations of its keys.
 EPILOGUE = "acc_push_epilogue"
 _EPILOGUE: dict[str, type[IntEnum]] = {
-    "layout": modes.PushLayout,
-    "quant": modes.PushQuant,
-    "relu": modes.PushRelu,
+    "layout": ir.PushLayout,
+    "quant": ir.PushQuant,
+    "relu": ir.PushRelu,
 }
 
 
-def epilogue(cursor: Cursor) -> modes.AccPushEpilogue:
+def epilogue(cursor: Cursor) -> ir.AccPushEpilogue:
     """``<layout = nz2nd, quant = no_convert, relu = no_relu>``, each key once."""
     c = cursor
     found: dict[str, IntEnum] = {}
@@ -249,12 +247,12 @@ def epilogue(cursor: Cursor) -> modes.AccPushEpilogue:
     if len(found) < len(_EPILOGUE):
         c.unexpected(f"',' and {', '.join(k for k in _EPILOGUE if k not in found)}")
     c.close(Kind.GREATER, opened)
-    return modes.AccPushEpilogue(
-        modes.PushLayout(found["layout"]), modes.PushQuant(found["quant"]), modes.PushRelu(found["relu"])
+    return ir.AccPushEpilogue(
+        ir.PushLayout(found["layout"]), ir.PushQuant(found["quant"]), ir.PushRelu(found["relu"])
     )
 
 
-def print_epilogue(value: modes.AccPushEpilogue) -> str:
+def print_epilogue(value: ir.AccPushEpilogue) -> str:
     """The attribute as it is read."""
     said = ", ".join(f"{key} = {BY_CLASS[type(v)].word(v)}" for key, v in value._asdict().items())
     return f"#pto.{EPILOGUE}<{said}>"

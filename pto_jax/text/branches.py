@@ -4,29 +4,26 @@ A body of several blocks is one operation, whose regions are the blocks; ``label
 branch holds the labels that it leads to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from ..ir import dtypes, program
-from ..ir.types import ScalarType
+from ..ir import I1, Op, Region, ScalarType, Value
 from ..isa.structure import BRANCH, BRANCH_IF, GRAPH
 from . import scope, tokens, type_text
 from .reader import Reader
 
-_Target = tuple[str, list[program.Value]]
+_Target = tuple[str, list[Value]]
 
 
-def read_branch(reader: Reader, results: list[scope.Mention], start: int) -> program.Op:
+def read_branch(reader: Reader, results: list[scope.Mention], start: int) -> Op:
     """``cf.br ^next(%a, %b : T, T)``."""
     label, values = _target(reader)
     return _branch(reader, BRANCH, (), [(label, values)], start)
 
 
-def read_branch_if(reader: Reader, results: list[scope.Mention], start: int) -> program.Op:
+def read_branch_if(reader: Reader, results: list[scope.Mention], start: int) -> Op:
     """``cf.cond_br %c, ^then(%a : T), ^else``."""
     c = reader.cursor
-    condition = reader.scopes.use(reader.mention(), ScalarType(dtypes.I1))
+    condition = reader.scopes.use(reader.mention(), ScalarType(I1))
     c.expect(tokens.Kind.COMMA, "before the block of a true condition")
     first = _target(reader)
     c.expect(tokens.Kind.COMMA, "before the block of a false condition")
@@ -49,11 +46,11 @@ def _target(reader: Reader) -> _Target:
 
 
 def _branch(
-    reader: Reader, name: str, condition: tuple[program.Value, ...], targets: list[_Target], start: int
-) -> program.Op:
+    reader: Reader, name: str, condition: tuple[Value, ...], targets: list[_Target], start: int
+) -> Op:
     groups = [("condition", len(condition))] if condition else []
     groups += [(f"to{i}", len(values)) for i, (_, values) in enumerate(targets)]
-    return program.Op(
+    return Op(
         name,
         ins=(*condition, *(v for _, values in targets for v in values)),
         attributes=(("targets", tuple(label for label, _ in targets)),),
@@ -62,26 +59,26 @@ def _branch(
     )
 
 
-def read_blocks(reader: Reader, first: list[program.Op]) -> program.Op:
+def read_blocks(reader: Reader, first: list[Op]) -> Op:
     """The blocks of a body whose first block has just been read, at the label of the second one."""
     c = reader.cursor
     start = c.start
-    labels, regions = [""], [program.Region(tuple(first))]
+    labels, regions = [""], [Region(tuple(first))]
     while c.at(tokens.Kind.CARET_IDENT):
         at = c.start
         label = c.take()[1:]
         if label in labels:
             c.fail_since(at, f"found a second block ^{label}; allowed: one of each name")
-        args: list[program.Value] = []
+        args: list[Value] = []
         if c.at(tokens.Kind.L_PAREN):
             args = c.enclosed(tokens.Kind.L_PAREN, reader.argument)
         c.expect(tokens.Kind.COLON, "after the block label")
-        ops: list[program.Op] = []
+        ops: list[Op] = []
         while c.kind not in (tokens.Kind.R_BRACE, tokens.Kind.CARET_IDENT, tokens.Kind.EOF):
             ops.append(reader.statement())
             reader.location()
         labels.append(label)
-        regions.append(program.Region(tuple(ops), tuple(args)))
+        regions.append(Region(tuple(ops), tuple(args)))
     for op in (op for region in regions for op in region.ops):
         targets = op.attrs.get("targets")
         for target in targets if op.name in (BRANCH, BRANCH_IF) and isinstance(targets, tuple) else ():
@@ -89,12 +86,12 @@ def read_blocks(reader: Reader, first: list[program.Op]) -> program.Op:
                 position = reader.position(op.span) if op.span is not None else start
                 known = ", ".join(f"^{n}" for n in labels[1:])
                 c.fail(f"found a branch to the unknown block ^{target}; known: {known}", start=position)
-    return program.Op(
+    return Op(
         GRAPH, regions=tuple(regions), attributes=(("labels", tuple(labels)),), span=c.span(start, c.last_end)
     )
 
 
-def branch_text(op: program.Op) -> str:
+def branch_text(op: Op) -> str:
     """A branch as programs write it."""
     targets = op.attrs["targets"]
     shown = [f"{v}" for v in op.group("condition")]
@@ -105,7 +102,7 @@ def branch_text(op: program.Op) -> str:
     return f"{op.name} {', '.join(shown)}"
 
 
-def block_heads(op: program.Op) -> Iterator[tuple[str, program.Region]]:
+def block_heads(op: Op) -> Iterator[tuple[str, Region]]:
     """The line that opens each block ("" for the first one), and its region."""
     labels = op.attrs["labels"]
     for label, region in zip(labels if isinstance(labels, tuple) else (), op.regions, strict=True):

@@ -1,12 +1,9 @@
 """What stands in ``ins(...)`` besides sources and their types: operands, parameter clauses, axes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from ..ir.program import AttrValue
-from ..ir.types import Loc, ScalarType, TileType, Type
+from ..ir import AttrValue, Loc, ScalarType, TileType, Type
 from . import dictionaries, scope, tokens, typing
 from .names import assembly
 from .reader import Reader

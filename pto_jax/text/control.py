@@ -1,15 +1,11 @@
 """Reading constants, structured control flow, calls and sections."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..ir.dtypes import I1, INDEX, DType
-from ..ir.program import AttrValue, Op, Region, Value
-from ..ir.types import ScalarType, Type, VectorType
+from ..ir import I1, INDEX, AttrValue, DType, Op, Region, ScalarType, Type, Value, VectorType
 from ..isa.structure import FUSION, FUSION_END
 from .reader import Reader
 from .scope import Mention

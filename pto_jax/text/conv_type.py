@@ -1,21 +1,19 @@
 """Reading convolution tiles: ``!pto.conv_tile<mat, 1x2x3x4x8xf32, layout=nc1hwc0, filter=3x3>``."""
 
-from __future__ import annotations
-
-from ..ir import convolution, types
+from ..ir import Conv, GlobalLayout, Loc, TileType, conv_tile, read_geometry
 from . import attributes, shapes, tokens
 
 CONV_NAME = "conv_tile"
 _MAX_RANK = 6
 
 
-def read_conv_tile(reader: shapes.ShapeReader, start: int) -> types.TileType:
+def read_conv_tile(reader: shapes.ShapeReader, start: int) -> TileType:
     """The type after its name: a place, dimensions and element type, a layout, and the geometry."""
     c = reader.cursor
     opened = c.open(tokens.Kind.LESS, f"after !pto.{CONV_NAME}")
-    loc = types.Loc.MAT
-    if c.kind is tokens.Kind.BARE_IDENT and attributes.member(types.Loc, c.text) is not None:
-        loc = types.Loc[c.take().upper()]
+    loc = Loc.MAT
+    if c.kind is tokens.Kind.BARE_IDENT and attributes.member(Loc, c.text) is not None:
+        loc = Loc[c.take().upper()]
         c.expect(tokens.Kind.COMMA)
     dims, element = reader.shaped("the dimensions of a convolution tile, as in 1x2x3x4x8xf32")
     if None in dims or len(dims) > _MAX_RANK:
@@ -23,7 +21,7 @@ def read_conv_tile(reader: shapes.ShapeReader, start: int) -> types.TileType:
             start,
             f"found a convolution tile of {len(dims)} dimensions; allowed: 1 to {_MAX_RANK} static ones",
         )
-    layout: types.GlobalLayout | None = None
+    layout: GlobalLayout | None = None
     given: dict[str, str] = {}
     while c.accept(tokens.Kind.COMMA):
         at, key = c.start, c.expect(tokens.Kind.BARE_IDENT, "a key of a convolution tile, as in filter=3x3")
@@ -31,16 +29,16 @@ def read_conv_tile(reader: shapes.ShapeReader, start: int) -> types.TileType:
         if key in given or (key == "layout" and layout is not None):
             c.fail_since(at, f"found '{key}' twice in a convolution tile")
         if key == "layout":
-            layout = attributes.enumeration(c, types.GlobalLayout, "layout")
+            layout = attributes.enumeration(c, GlobalLayout, "layout")
         else:
             given[key] = _value(reader)
-    geometry = convolution.read_geometry(given)
+    geometry = read_geometry(given)
     if isinstance(geometry, str):
         c.fail_since(start, geometry)
     if layout is None:
         c.unexpected("layout=... of the convolution tile")
     c.close(tokens.Kind.GREATER, opened)
-    return types.conv_tile(element, convolution.Conv(layout, tuple(d or 0 for d in dims), geometry), loc)
+    return conv_tile(element, Conv(layout, tuple(d or 0 for d in dims), geometry), loc)
 
 
 def _value(reader: shapes.ShapeReader) -> str:

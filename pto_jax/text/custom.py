@@ -1,30 +1,24 @@
 """Reading operations by their syntax entry."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from ..ir.dtypes import INDEX
-from ..ir.program import AttrValue, Op, Value
-from ..ir.types import (
+from .. import ir
+from ..ir import (
+    INDEX,
     PartitionViewType,
-    Pipe,
-    PipeEventType,
     ScalarType,
     TensorViewType,
-    TileType,
     Type,
     UnknownType,
+    Value,
 )
-from . import format_items
+from . import dictionaries, format_items, scope
 from .attributes import enumeration, event
-from .dictionaries import Places
 from .formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
 from .lexer import Cursor
 from .names import suggestion
 from .reader import Reader
-from .scope import Mention
 from .tokens import PUNCTUATION, Kind
 
 
@@ -32,21 +26,21 @@ from .tokens import PUNCTUATION, Kind
 class _Draft:
     """What has been read of an operation."""
 
-    groups: dict[str, list[Mention]] = field(default_factory=dict)
-    types: dict[str, list[Type]] = field(default_factory=dict)
-    attributes: dict[str, AttrValue] = field(default_factory=dict)
-    places: Places = field(default_factory=dict)
+    groups: dict[str, list[scope.Mention]] = field(default_factory=dict)
+    types: dict[str, list[ir.Type]] = field(default_factory=dict)
+    attributes: dict[str, ir.AttrValue] = field(default_factory=dict)
+    places: dictionaries.Places = field(default_factory=dict)
     implied: str = ""
 
 
-def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int) -> Op:
+def read_custom(reader: Reader, fmt: Format, results: list[scope.Mention], start: int) -> ir.Op:
     """Read the operation whose name has just been passed."""
     draft = _Draft()
     for item in fmt.items:
         _read_item(reader, fmt, item, draft)
     end = reader.cursor.last_end
-    ins: list[Value] = []
-    outs: list[Value] = []
+    ins: list[ir.Value] = []
+    outs: list[ir.Value] = []
     groups: list[tuple[str, int]] = []
     for name, mentions in draft.groups.items():
         types = draft.types.get(name, [])
@@ -57,7 +51,7 @@ def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int)
         groups += [] if name in fmt.outs else [(name, len(mentions))]
     outcome = _results(reader, fmt, results, draft, ins, start)
     attributes, implied = reader.completed(fmt.name, draft.attributes)
-    return Op(
+    return ir.Op(
         fmt.name,
         ins=tuple(ins),
         outs=tuple(outs),
@@ -70,8 +64,8 @@ def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int)
 
 
 def _results(
-    reader: Reader, fmt: Format, results: list[Mention], draft: _Draft, ins: list[Value], start: int
-) -> tuple[Value, ...]:
+    reader: Reader, fmt: Format, results: list[scope.Mention], draft: _Draft, ins: list[ir.Value], start: int
+) -> tuple[ir.Value, ...]:
     c = reader.cursor
     if len(results) > fmt.results or (fmt.results > 1 and len(results) == 1):
         have = {0: "no value", 1: "one value"}.get(fmt.results, f"{fmt.results} values")
@@ -90,8 +84,8 @@ def _results(
         return tuple(reader.scopes.define(r, ScalarType(INDEX)) for r in results)
     result_type = written[0] if written else _implied(reader, draft, ins, start)
     rank = len(draft.groups.get("shape", ()))
-    if isinstance(result_type, TensorViewType) and result_type.dims == (rank,) and rank > 1:
-        result_type = TensorViewType((None,) * rank, result_type.dtype)
+    if isinstance(result_type, ir.TensorViewType) and result_type.dims == (rank,) and rank > 1:
+        result_type = ir.TensorViewType((None,) * rank, result_type.dtype)
     return (reader.scopes.define(results[0], result_type),)
 
 
@@ -101,8 +95,8 @@ def _implied(reader: Reader, draft: _Draft, ins: list[Value], start: int) -> Typ
     source = ins[0].type if ins else UnknownType()
     if draft.implied == "part" and isinstance(source, TensorViewType | PartitionViewType):
         sizes = draft.groups.get("sizes", ())
-        return PartitionViewType(tuple(map(reader.scopes.constant, sizes)), source.dtype)
-    if draft.implied != "window" or not isinstance(source, TileType):
+        return ir.PartitionViewType(tuple(map(reader.scopes.constant, sizes)), source.dtype)
+    if draft.implied != "window" or not isinstance(source, ir.TileType):
         return source
     extents = draft.attributes["sizes"]
     if not isinstance(extents, tuple) or len(extents) != 2:
@@ -202,27 +196,27 @@ def _read_types(reader: Reader, targets: tuple[str, ...], many: bool, draft: _Dr
     draft.types[targets[0]] = types
 
 
-def _pipe(reader: Reader) -> AttrValue:
-    return enumeration(reader.cursor, Pipe, "pipe")
+def _pipe(reader: Reader) -> ir.AttrValue:
+    return enumeration(reader.cursor, ir.Pipe, "pipe")
 
 
-def _sync_op(reader: Reader) -> AttrValue:
-    return enumeration(reader.cursor, PipeEventType, "pipe_event_type")
+def _sync_op(reader: Reader) -> ir.AttrValue:
+    return enumeration(reader.cursor, ir.PipeEventType, "pipe_event_type")
 
 
-def _token(reader: Reader) -> AttrValue:
+def _token(reader: Reader) -> ir.AttrValue:
     """What a buffer token is for: an operation class or a pipe."""
     c = reader.cursor
     pipe = c.text.strip('"').startswith("PIPE_") if c.kind is not Kind.HASH_IDENT else c.text == "#pto.pipe"
     return _pipe(reader) if pipe else _sync_op(reader)
 
 
-def _integers(reader: Reader) -> AttrValue:
+def _integers(reader: Reader) -> ir.AttrValue:
     c = reader.cursor
     return tuple(c.enclosed(Kind.L_SQUARE, lambda: _positive(c)))
 
 
-def _numbers(c: Cursor) -> AttrValue:
+def _numbers(c: Cursor) -> ir.AttrValue:
     return tuple(c.listed(lambda: c.integer("the number of a field"), Kind.R_SQUARE))
 
 
@@ -234,7 +228,7 @@ def _positive(c: Cursor) -> int:
     return size
 
 
-_ATTRIBUTE_KINDS: dict[str, Callable[[Reader], AttrValue]] = {
+_ATTRIBUTE_KINDS: dict[str, Callable[[Reader], ir.AttrValue]] = {
     "pipe": _pipe,
     "sync_op": _sync_op,
     "event": lambda reader: event(reader.cursor),
@@ -254,7 +248,7 @@ def _read_attribute(reader: Reader, fmt: Format, item: format_items.AttrItem, dr
         return
     start, span = c.start, c.here()
     if item.kind == "word":
-        value: AttrValue = _predicate(c, fmt.name)
+        value: ir.AttrValue = _predicate(c, fmt.name)
     else:
         value = _ATTRIBUTE_KINDS[item.kind](reader)
     at = (start, span, start)

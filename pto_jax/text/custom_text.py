@@ -1,8 +1,6 @@
 """Printing operations by their syntax entry."""
 
-from __future__ import annotations
-
-from ..ir import program, types
+from ..ir import AttrValue, Op, Pipe, PipeEventType, Type, UnknownType, Value
 from . import attributes, dictionaries, format_items, formats, type_text
 
 _NO_DIALECT = ("return", "scf.", "arith.", "memref.", "builtin.")
@@ -13,13 +11,13 @@ _TIGHT_BEFORE = (",", ")", "]")
 class _Operands:
     """Hands out the operands of an operation part by part."""
 
-    def __init__(self, op: program.Op, fmt: formats.Format) -> None:
+    def __init__(self, op: Op, fmt: formats.Format) -> None:
         self._op = op
         self._grouped = fmt.grouped
         self._left = list(op.ins)
-        self.taken: dict[str, tuple[program.Value, ...]] = {}
+        self.taken: dict[str, tuple[Value, ...]] = {}
 
-    def take(self, item: format_items.OperandItem) -> tuple[program.Value, ...]:
+    def take(self, item: format_items.OperandItem) -> tuple[Value, ...]:
         if item.out:
             values = self._op.outs
         elif self._grouped:
@@ -34,7 +32,7 @@ class _Operands:
         return bool(self._op.group(item.name) if self._grouped else self._left)
 
 
-def custom_text(op: program.Op, fmt: formats.Format, style: type_text.Style) -> str:
+def custom_text(op: Op, fmt: formats.Format, style: type_text.Style) -> str:
     """The operation without the names it binds."""
     inline = {i.name for i in fmt.flat if isinstance(i, format_items.AttrItem)}
     rest = tuple((k, v) for k, v in op.attributes if k not in inline)
@@ -47,10 +45,10 @@ def custom_text(op: program.Op, fmt: formats.Format, style: type_text.Style) -> 
 
 
 def _emit(
-    op: program.Op,
+    op: Op,
     item: format_items.Item,
     operands: _Operands,
-    rest: tuple[tuple[str, program.AttrValue], ...],
+    rest: tuple[tuple[str, AttrValue], ...],
     style: type_text.Style,
     tokens: list[str],
 ) -> None:
@@ -80,7 +78,7 @@ def _emit(
                 _emit(op, inner, operands, rest, style, tokens)
 
 
-def _listed(op: program.Op, item: format_items.AnyOrderItem, operands: _Operands) -> list[format_items.Item]:
+def _listed(op: Op, item: format_items.AnyOrderItem, operands: _Operands) -> list[format_items.Item]:
     """The parts that the operation has, with commas between them."""
     items: list[format_items.Item] = []
     for part in item.parts:
@@ -89,13 +87,13 @@ def _listed(op: program.Op, item: format_items.AnyOrderItem, operands: _Operands
     return items
 
 
-def _types(op: program.Op, operands: _Operands, target: str) -> list[types.Type]:
+def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
     if target == "^":
-        return [op.results[0].type if op.results else types.UnknownType()]
+        return [op.results[0].type if op.results else UnknownType()]
     return [v.type for v in operands.taken.get(target, ())]
 
 
-def _present(op: program.Op, items: tuple[format_items.Item, ...], when: str, operands: _Operands) -> bool:
+def _present(op: Op, items: tuple[format_items.Item, ...], when: str, operands: _Operands) -> bool:
     if when == "b":
         return True
     if when == "t":
@@ -112,12 +110,12 @@ def _present(op: program.Op, items: tuple[format_items.Item, ...], when: str, op
     return any(operands.has(i) for i in items if isinstance(i, format_items.OperandItem))
 
 
-def _is_untold(op: program.Op, operands: _Operands, item: format_items.TypeItem) -> bool:
+def _is_untold(op: Op, operands: _Operands, item: format_items.TypeItem) -> bool:
     """Whether a type is another than the one a reader takes when it is not written."""
     return any(t != formats.OPERAND_TYPES.get(item.targets[0]) for t in _types(op, operands, item.targets[0]))
 
 
-def _attribute(op: program.Op, item: format_items.AttrItem, operands: _Operands) -> str:
+def _attribute(op: Op, item: format_items.AttrItem, operands: _Operands) -> str:
     value = op.attrs.get(item.name)
     if value is None and item.operand:
         return ", ".join(map(str, operands.take(format_items.OperandItem(item.operand, many=False))))
@@ -126,9 +124,9 @@ def _attribute(op: program.Op, item: format_items.AttrItem, operands: _Operands)
     match item.kind:
         case "event":
             return f"<{attributes.EVENT_PREFIX}{value}>"
-        case "pipe" if isinstance(value, types.Pipe):
-            return f"<{attributes.BY_CLASS[types.Pipe].word(value)}>"
-        case "sync_op" if isinstance(value, types.PipeEventType):
+        case "pipe" if isinstance(value, Pipe):
+            return f"<{attributes.BY_CLASS[Pipe].word(value)}>"
+        case "sync_op" if isinstance(value, PipeEventType):
             return dictionaries.print_value(value)
         case "word":
             return str(value)

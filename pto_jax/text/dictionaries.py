@@ -7,11 +7,8 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from .. import isa
-from ..errors import ParseError, Span
-from ..ir.modes import AccPushEpilogue
-from ..ir.program import AttrValue, Symbol
-from ..ir.types import AddressSpace, CmpMode, RoundMode, SaturationMode
+from .. import errors, isa
+from ..ir import AccPushEpilogue, AddressSpace, AttrValue, CmpMode, RoundMode, SaturationMode, Symbol
 from .attributes import (
     BY_CLASS,
     BY_MNEMONIC,
@@ -45,7 +42,7 @@ _SPACES = ("location",)
 _I32_KEYS = ("rounds", "offset", "upperOrLower", "ffts_mode")
 #: Text that is kept as written because no type of the IR describes it.
 _VERBATIM = re.compile(r"#[A-Za-z]|array<|affine_map<|dense<|[{<]")
-Places = dict[str, Span]
+Places = dict[str, errors.Span]
 
 
 class DictionaryReader:
@@ -174,7 +171,7 @@ class DictionaryReader:
         instruction: str | None,
         key: str,
         value: AttrValue,
-        at: tuple[int, Span, int],
+        at: tuple[int, errors.Span, int],
     ) -> None:
         """Add an attribute under its declared name; a second one of the name is an error."""
         c = self.cursor
@@ -241,7 +238,7 @@ def _reads_back(text: str) -> bool:
     try:
         reader = DictionaryReader(TypeReader(Cursor(text, "")))
         return reader.value() == text and reader.cursor.kind is Kind.EOF
-    except ParseError:
+    except errors.ParseError:
         return False
 
 

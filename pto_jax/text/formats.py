@@ -3,13 +3,10 @@
 The notation is that of :mod:`.format_items`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from ..ir.dtypes import I1, I64, INDEX
-from ..ir.types import ScalarType
+from ..ir import I1, I64, INDEX, ScalarType
 from .format_items import AnyOrderItem, ImpliedItem, Item, OperandItem, OptionalItem, TypeItem, items_of
 
 _VIEW = "$view {} : !view -> ^"

@@ -1,21 +1,16 @@
 """Reading the generic form of tile instructions, ``"pto.tadd"(%a, %b, %d) : (T, T, T) -> ()``."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NoReturn
 
 from .. import isa
-from ..ir.program import Op
-from ..ir.types import UnknownType
+from ..ir import Op, UnknownType
 from ..isa.assembly import Segment
 from ..isa.bind import accepts
 from ..isa.declare import Instruction
-from .clauses import name_by_tiles
-from .formats import TWO_SPELLINGS, UNGROUPED, find_format
+from . import clauses, formats, tokens
 from .reader import Reader
 from .tile_syntax import TileOp, TileOperand, finish, give_types, read_operand, read_types
-from .tokens import Kind
 
 SEGMENTS = "operandSegmentSizes"
 _Split = tuple[list[TileOperand], list[TileOperand]]
@@ -25,26 +20,26 @@ def read_generic(reader: Reader, head: TileOp) -> Op:
     """``"pto.tadd"(%a, %b, %d) <{...}> {...} : (T, T, T) -> ()``; the quoted name has been passed."""
     c = reader.cursor
     role = f"after the quoted name of {head.name}"
-    operands = c.enclosed(Kind.L_PAREN, lambda: read_operand(reader), role)
-    if c.kind is Kind.LESS:
-        opened = c.open(Kind.LESS)
+    operands = c.enclosed(tokens.Kind.L_PAREN, lambda: read_operand(reader), role)
+    if c.kind is tokens.Kind.LESS:
+        opened = c.open(tokens.Kind.LESS)
         reader.attributes.dictionary(head.attributes, head.places, head.name)
-        c.close(Kind.GREATER, opened)
-    if c.kind is Kind.L_BRACE:
+        c.close(tokens.Kind.GREATER, opened)
+    if c.kind is tokens.Kind.L_BRACE:
         reader.attributes.dictionary(head.attributes, head.places, head.name)
-    c.expect(Kind.COLON, "before the types of the generic form")
+    c.expect(tokens.Kind.COLON, "before the types of the generic form")
     start = c.start
     types = read_types(reader)
-    c.expect(Kind.ARROW)
+    c.expect(tokens.Kind.ARROW)
     result_types = read_types(reader)
     give_types(reader, head.name, operands, types, start)
     sizes = head.attributes.get(SEGMENTS)
     ins, outs = _segments(reader, head, operands)
     op = finish(reader, head, ins, outs, result_types, "generic")
-    if find_format(head.name) is None or head.name in TWO_SPELLINGS:
+    if formats.find_format(head.name) is None or head.name in formats.TWO_SPELLINGS:
         return op
     parts = segments_of(isa.instructions()[head.name])
-    listed = sizes if isinstance(sizes, tuple) and head.name not in UNGROUPED else ()
+    listed = sizes if isinstance(sizes, tuple) and head.name not in formats.UNGROUPED else ()
     groups = [(p.name, n) for p, n in zip(parts, listed, strict=False) if isinstance(n, int) and n]
     return replace(op, form=Op(op.name).form, groups=tuple(groups))
 
@@ -56,7 +51,7 @@ def _segments(reader: Reader, head: TileOp, operands: list[TileOperand]) -> _Spl
     assert instruction is not None
     if sizes is not None:
         if len(operands) == 3:
-            name_by_tiles(head, [operands[0], operands[2]])
+            clauses.name_by_tiles(head, [operands[0], operands[2]])
             instruction = isa.instructions()[head.name]
         parts = segments_of(instruction)
         if head.results:

@@ -1,7 +1,5 @@
 """A cursor over program text: the current token, spans, and errors with a place."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Names of the languages below tile programs, which texts of the assembler have beside them."""
 
-from __future__ import annotations
-
 #: Operations of vector scopes, of data paths below tiles, and of threads.
 _OPERATIONS = frozenset(
     """

@@ -1,7 +1,5 @@
 """Which tile instructions the text knows, and how they are spelled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 

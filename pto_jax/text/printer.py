@@ -1,21 +1,14 @@
 """Program to text."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Iterator
 from typing import Literal
 
-from ..ir.languages import KEY, LANGUAGES, PRESENT
-from ..ir.program import Attrs, Function, Op, Program, Region, Value
-from ..ir.types import ScalarType, Type, UnknownType, VectorType
+from .. import ir
 from ..isa.history import said, unwritten
-from .branches import block_heads, branch_text
+from . import branches, dictionaries, formats, names
 from .custom_text import custom_text
-from .dictionaries import print_attributes, print_float, print_symbol
-from .formats import TWO_SPELLINGS, Format, find_format
-from .names import trailing
 from .tile_text import Spelling, print_binding, spelling, tile_lines
 from .type_text import Style, print_results, print_type, print_types
 
@@ -27,7 +20,7 @@ _FLOAT_BITS = {"f16": ("<e", "<H", 0), "f32": ("<f", "<I", 0), "bf16": ("<f", "<
 class Printer:
     """Prints one program; remembers which names a fragment has mentioned so far."""
 
-    def __init__(self, program: Program, form: PrintForm | None) -> None:
+    def __init__(self, program: ir.Program, form: PrintForm | None) -> None:
         self.program = program
         self.form = form
         self._mentioned: set[str] = set()
@@ -36,13 +29,13 @@ class Printer:
         """The program's text, every line ended by a newline."""
         lines: list[str] = []
         language = self._language()
-        attributes = print_attributes((*self.program.attributes, *language))
+        attributes = dictionaries.print_attributes((*self.program.attributes, *language))
         module = bool(attributes) if self.program.fragment else self.program.has_module or bool(language)
         if module:
             lines.append("module" + (f" attributes{attributes}" if attributes else "") + " {")
         indent = _INDENT if module else ""
         for number, child in enumerate(self.program.children):
-            said = print_attributes(child)
+            said = dictionaries.print_attributes(child)
             lines.append(f"{indent}module" + (f" attributes{said}" if said else "") + " {")
             lines += self._functions(indent + _INDENT, number)
             lines.append(indent + "}")
@@ -51,11 +44,11 @@ class Printer:
             lines.append("}")
         return "".join(line + "\n" for line in lines)
 
-    def _language(self) -> Attrs:
+    def _language(self) -> ir.Attrs:
         """The version of the text, where a reader of the present one would understand something else."""
-        changed = unwritten(PRESENT)
+        changed = unwritten(ir.PRESENT)
         if any(op.name in changed and said(op.name, op.attrs, changed) for op in self.program.walk()):
-            return ((KEY, self.program.language or LANGUAGES[0]),)
+            return ((ir.LANGUAGE_KEY, self.program.language or ir.LANGUAGES[0]),)
         return ()
 
     def _functions(self, indent: str, child: int | None) -> Iterator[str]:
@@ -67,26 +60,26 @@ class Printer:
             else:
                 yield from self._function(function, indent)
 
-    def _function(self, f: Function, indent: str) -> Iterator[str]:
+    def _function(self, f: ir.Function, indent: str) -> Iterator[str]:
         named = any(a.name != f"arg{i}" for i, a in enumerate(f.args)) or not f.external
         args = ", ".join(f"{a}: {print_type(a.type)}" if named else print_type(a.type) for a in f.args)
         private = "private " if f.private else ""
-        attributes = print_attributes(f.attributes)
+        attributes = dictionaries.print_attributes(f.attributes)
         attributes = f" attributes{attributes}" if attributes else ""
         results = print_results(f.results)
-        head = f"{indent}func.func {private}{print_symbol(f.name)}({args}){results}{attributes}"
+        head = f"{indent}func.func {private}{dictionaries.print_symbol(f.name)}({args}){results}{attributes}"
         if f.external:
             yield head
         else:
             yield from self._body(head, f.body, indent)
 
-    def _ops(self, ops: tuple[Op, ...], indent: str, *, top: bool = False) -> Iterator[str]:
+    def _ops(self, ops: tuple[ir.Op, ...], indent: str, *, top: bool = False) -> Iterator[str]:
         for op in ops:
             yield from self._op(op, indent, top=top)
             if self.program.fragment:
                 self._mentioned.update(v.name for o in op.walk() for v in (*o.ins, *o.outs, *o.results))
 
-    def _op(self, op: Op, indent: str, *, top: bool) -> Iterator[str]:
+    def _op(self, op: ir.Op, indent: str, *, top: bool) -> Iterator[str]:
         binding = print_binding(op.results)
         match op.name:
             case "arith.constant":
@@ -107,7 +100,7 @@ class Printer:
                 yield from self._alternatives(op, indent, binding)
             case "call":
                 callee = op.attrs["callee"]
-                name = print_symbol(getattr(callee, "name", ""))
+                name = dictionaries.print_symbol(getattr(callee, "name", ""))
                 args = ", ".join(map(str, op.ins))
                 types = f"({_types_of(op.ins)}) -> ({_types_of(op.results)})"
                 yield f"{indent}{binding}func.call {name}({args}) : {types}"
@@ -119,18 +112,18 @@ class Printer:
                 for line in self._plain(op, binding, top=top):
                     yield indent + line
 
-    def _plain(self, op: Op, binding: str, *, top: bool) -> Iterator[str]:
+    def _plain(self, op: ir.Op, binding: str, *, top: bool) -> Iterator[str]:
         style: Style = "long"
         if self.form in ("as", "ssa") or (self.form is None and op.form in ("as", "as_dst", "ssa")):
             style = "short"
-        fmt = find_format(op.name)
+        fmt = formats.find_format(op.name)
         if fmt is not None and op.form == "custom" and _has_parts(op, fmt):
             yield binding + custom_text(op, fmt, style)
             return
         yield from tile_lines(op, self._spelling(op, top=top), style, fragment=self.program.fragment)
 
-    def _spelling(self, op: Op, *, top: bool) -> Spelling:
-        if find_format(op.name) is not None and op.name not in TWO_SPELLINGS:
+    def _spelling(self, op: ir.Op, *, top: bool) -> Spelling:
+        if formats.find_format(op.name) is not None and op.name not in formats.TWO_SPELLINGS:
             return Spelling("dps")
         if self.form is None or self.form == "dps":
             return spelling(op, self.form, fragment=self.program.fragment)
@@ -139,22 +132,22 @@ class Printer:
             and top
             and op.outs
             and not op.results
-            and trailing(op.name) is None
+            and names.trailing(op.name) is None
             and not {v.name for v in op.outs} & (self._mentioned | {v.name for v in op.ins})
         )
         if can_bind:
             return Spelling(self.form, bind=True)  # pyright: ignore[reportArgumentType]
         return spelling(op, self.form)  # pyright: ignore[reportArgumentType]
 
-    def _body(self, head: str, region: Region, indent: str) -> Iterator[str]:
+    def _body(self, head: str, region: ir.Region, indent: str) -> Iterator[str]:
         yield head + " {"
         yield from self._inside(region, indent)
         yield indent + "}"
 
-    def _inside(self, region: Region, indent: str) -> Iterator[str]:
+    def _inside(self, region: ir.Region, indent: str) -> Iterator[str]:
         yield from self._ops(region.ops, indent + _INDENT)
 
-    def _while(self, op: Op, indent: str, binding: str) -> Iterator[str]:
+    def _while(self, op: ir.Op, indent: str, binding: str) -> Iterator[str]:
         before, after = op.regions
         carried = ", ".join(f"{a} = {v}" for a, v in zip(before.args, op.ins, strict=True))
         types = f"({_types_of(op.ins)}) -> ({_types_of(op.results)})"
@@ -167,7 +160,7 @@ class Printer:
         yield from self._inside(after, indent)
         yield indent + "}"
 
-    def _group(self, op: Op, indent: str, binding: str) -> Iterator[str]:
+    def _group(self, op: ir.Op, indent: str, binding: str) -> Iterator[str]:
         """A fused group of operations, the blocks of a body, and what ends them."""
         match op.name:
             case "fusion_region":
@@ -177,14 +170,14 @@ class Printer:
             case "yield":
                 yield f"{indent}pto.yield({', '.join(map(str, op.ins))}) : ({_types_of(op.ins)}) -> ()"
             case "cf.graph":
-                for head, block in block_heads(op):
+                for head, block in branches.block_heads(op):
                     if head:
                         yield indent.removesuffix(_INDENT) + head
                     yield from self._ops(block.ops, indent)
             case _:
-                yield indent + branch_text(op)
+                yield indent + branches.branch_text(op)
 
-    def _alternatives(self, op: Op, indent: str, binding: str) -> Iterator[str]:
+    def _alternatives(self, op: ir.Op, indent: str, binding: str) -> Iterator[str]:
         arrow = f" -> ({_types_of(op.results)})" if op.results else ""
         cases = op.attrs.get("cases")
         labels = [f"case {n}" for n in cases] if isinstance(cases, tuple) else []
@@ -199,32 +192,32 @@ class Printer:
             yield indent + "}"
 
 
-def _has_parts(op: Op, fmt: Format) -> bool:
+def _has_parts(op: ir.Op, fmt: formats.Format) -> bool:
     """Whether an operation has the parts of its syntax; those with two spellings may have none."""
-    if fmt.name not in TWO_SPELLINGS:
+    if fmt.name not in formats.TWO_SPELLINGS:
         return True
     return bool(op.outs) == bool(fmt.outs) and (bool(op.groups) or not fmt.grouped)
 
 
-def _types_of(values: tuple[Value, ...]) -> str:
+def _types_of(values: tuple[ir.Value, ...]) -> str:
     return print_types([v.type for v in values])
 
 
-def _for_head(op: Op) -> str:
+def _for_head(op: ir.Op) -> str:
     variable, *carried = op.regions[0].args
     lower, upper, step = op.ins[:3]
     head = f"scf.for {variable} = {lower} to {upper} step {step}"
     if carried:
         pairs = ", ".join(f"{a} = {v}" for a, v in zip(carried, op.group("inits"), strict=True))
         head += f" iter_args({pairs}) -> ({print_types([a.type for a in carried])})"
-    if not isinstance(variable.type, ScalarType) or variable.type.dtype.name != "index":
+    if not isinstance(variable.type, ir.ScalarType) or variable.type.dtype.name != "index":
         head += f" : {print_type(variable.type)}"
     return head
 
 
-def _constant(op: Op) -> str:
+def _constant(op: ir.Op) -> str:
     value = op.attrs["value"]
-    t: Type = op.results[0].type if op.results else UnknownType()
+    t: ir.Type = op.results[0].type if op.results else ir.UnknownType()
     if isinstance(value, bool):
         return f"arith.constant {'true' if value else 'false'}"
     if isinstance(value, tuple):
@@ -233,17 +226,17 @@ def _constant(op: Op) -> str:
     return f"arith.constant {_number(value, t)} : {print_type(t)}"
 
 
-def _number(value: object, t: Type) -> str:
+def _number(value: object, t: ir.Type) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return _bits(value, t)
     if isinstance(value, float):
-        return print_float(value)
+        return dictionaries.print_float(value)
     return str(int(value)) if isinstance(value, int) else str(value)
 
 
-def _bits(value: float, t: Type) -> str:
+def _bits(value: float, t: ir.Type) -> str:
     """An infinity or NaN, which MLIR writes as the bits of its type."""
-    name = t.dtype.name if isinstance(t, ScalarType | VectorType) else "f32"
+    name = t.dtype.name if isinstance(t, ir.ScalarType | ir.VectorType) else "f32"
     number, word, shift = _FLOAT_BITS.get(name, _FLOAT_BITS["f32"])
     (raw,) = struct.unpack(word, struct.pack(number, value))
     return f"0x{raw >> shift:X}"

@@ -1,12 +1,8 @@
 """Program text to program: modules, functions and statements."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from .. import isa
-from ..ir.languages import PRESENT, Language
-from ..ir.program import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value, fragment_results
+from .. import ir, isa
 from ..isa import changes, constructs, history, structure
 from . import branches, custom, format_items, generic, micro, reader, scope, statements, tile_syntax
 from .control import CONTROL as STRUCTURED
@@ -25,11 +21,11 @@ _MAX_RESULTS = 1024
 class ProgramReader(reader.Reader):
     """Reads the program of one text."""
 
-    def __init__(self, text: str, file: str, language: Language | None = None) -> None:
+    def __init__(self, text: str, file: str, language: ir.Language | None = None) -> None:
         super().__init__(text, file, language)
         self._statements = statements.Statements(self.cursor)
 
-    def program(self) -> Program:
+    def program(self) -> ir.Program:
         """The whole text."""
         c = self.cursor
         if c.kind is Kind.EOF:
@@ -38,13 +34,13 @@ class ProgramReader(reader.Reader):
             return self._module()
         if c.at_word("func.func"):
             functions = self._functions(Kind.EOF)
-            return Program(functions, has_module=False, source=c.file, language=self.language)
+            return ir.Program(functions, has_module=False, source=c.file, language=self.language)
         return self._fragment(Kind.EOF)
 
-    def _module(self) -> Program:
+    def _module(self) -> ir.Program:
         c = self.cursor
         c.advance()
-        found: dict[str, AttrValue] = {}
+        found: dict[str, ir.AttrValue] = {}
         if c.accept_word("attributes"):
             start = c.start
             self.attributes.dictionary(found, {}, None)
@@ -59,21 +55,21 @@ class ProgramReader(reader.Reader):
         elif named and c.kind not in (Kind.R_BRACE, Kind.EOF) and not c.at_word("func.func"):
             program = self._fragment(Kind.R_BRACE)
         else:
-            program = Program(self._functions(Kind.R_BRACE), source=c.file, language=self.language)
+            program = ir.Program(self._functions(Kind.R_BRACE), source=c.file, language=self.language)
         c.close(Kind.R_BRACE, opened)
         self.location()
         if c.kind is not Kind.EOF:
             c.unexpected("end of text after the module")
         return replace(program, attributes=_sorted(found), has_module=True)
 
-    def _children(self) -> Program:
+    def _children(self) -> ir.Program:
         """The modules of a module, which has nothing else."""
         c = self.cursor
-        functions: list[Function] = []
-        children: list[Attrs] = []
+        functions: list[ir.Function] = []
+        children: list[ir.Attrs] = []
         while c.at_word("module"):
             c.advance()
-            found: dict[str, AttrValue] = {}
+            found: dict[str, ir.AttrValue] = {}
             if c.accept_word("attributes"):
                 self.attributes.dictionary(found, {}, None)
             opened = c.open(Kind.L_BRACE, "to open the module")
@@ -83,11 +79,11 @@ class ProgramReader(reader.Reader):
             children.append(_sorted(found))
         if c.kind is not Kind.R_BRACE:
             c.unexpected("'module' or '}' (a module of modules has no functions of its own)")
-        return Program(tuple(functions), source=c.file, children=tuple(children), language=self.language)
+        return ir.Program(tuple(functions), source=c.file, children=tuple(children), language=self.language)
 
-    def _functions(self, end: Kind) -> tuple[Function, ...]:
+    def _functions(self, end: Kind) -> tuple[ir.Function, ...]:
         c = self.cursor
-        functions: dict[str, Function] = {}
+        functions: dict[str, ir.Function] = {}
         while c.kind is not end and c.at_word("func.func"):
             start = c.start
             function = self._function()
@@ -105,7 +101,7 @@ class ProgramReader(reader.Reader):
             c.unexpected("'func.func' or end of text")
         return tuple(functions.values())
 
-    def _function(self) -> Function:
+    def _function(self) -> ir.Function:
         c = self.cursor
         start = c.start
         c.advance()
@@ -121,16 +117,16 @@ class ProgramReader(reader.Reader):
         args = tuple(c.listed(self.argument if named else self._unnamed, Kind.R_PAREN))
         c.close(Kind.R_PAREN, opened)
         results = tuple(self.type_list()) if c.accept(Kind.ARROW) else ()
-        found: dict[str, AttrValue] = {}
+        found: dict[str, ir.AttrValue] = {}
         if c.accept_word("attributes"):
             self.attributes.dictionary(found, {}, None)
         # A declaration ends here; the body of a function whose arguments have no names is missing.
         external = private and c.kind is not Kind.L_BRACE
-        body = Region(()) if external else self.region([])
+        body = ir.Region(()) if external else self.region([])
         self.location()
-        return Function(name, args, body, results, _sorted(found), private, span, external)
+        return ir.Function(name, args, body, results, _sorted(found), private, span, external)
 
-    def _unnamed(self) -> Value:
+    def _unnamed(self) -> ir.Value:
         """The type of an argument of a declaration."""
         c = self.cursor
         start = c.start
@@ -138,17 +134,17 @@ class ProgramReader(reader.Reader):
         self._arguments += 1
         return self.scopes.define(scope.Mention(f"arg{self._arguments - 1}", start, c.last_end), t)
 
-    def _fragment(self, end: Kind) -> Program:
+    def _fragment(self, end: Kind) -> ir.Program:
         c = self.cursor
-        ops: list[Op] = []
+        ops: list[ir.Op] = []
         while c.kind not in (Kind.EOF, end):
             ops.append(self.statement())
             self.location()
         parameters = self.scopes.parameters()
         span = ops[0].span
-        function = Function(FRAGMENT, parameters, Region(tuple(ops)), span=span)
-        results = fragment_results(ops, {p.name for p in parameters})
-        return Program(
+        function = ir.Function(ir.FRAGMENT, parameters, ir.Region(tuple(ops)), span=span)
+        results = ir.fragment_results(ops, {p.name for p in parameters})
+        return ir.Program(
             (function,),
             fragment=True,
             fragment_results=results,
@@ -159,7 +155,7 @@ class ProgramReader(reader.Reader):
 
     # -- statements ----------------------------------------------------------------------------------
 
-    def statement(self) -> Op:
+    def statement(self) -> ir.Op:
         """One operation with the names it binds."""
         line = self._statements.line()
         if line is None:
@@ -175,7 +171,7 @@ class ProgramReader(reader.Reader):
             self._statements.remember(line, types, op)
         return op
 
-    def _statement(self) -> Op:
+    def _statement(self) -> ir.Op:
         c = self.cursor
         start = c.start
         results = self._bound_names()
@@ -195,7 +191,7 @@ class ProgramReader(reader.Reader):
             return control(self, results, start)
         if fmt is None and name not in instruction_names():
             self._unknown(spelled, name_start)
-        if self._asked not in (None, PRESENT):
+        if self._asked not in (None, ir.PRESENT):
             self._in_language(name, spelled, name_start)
         c.advance()
         if fmt is not None and not self._tile_spelling(fmt):
@@ -210,7 +206,7 @@ class ProgramReader(reader.Reader):
             return True
         return fmt.name in TWO_SPELLINGS and c.kind is not Kind.L_PAREN
 
-    def blocks(self, first: list[Op]) -> Op:
+    def blocks(self, first: list[ir.Op]) -> ir.Op:
         """The blocks of a body of several, of which the operations of the first one are read."""
         return branches.read_blocks(self, first)
 
@@ -227,7 +223,7 @@ class ProgramReader(reader.Reader):
         c.seek(position)
         return found
 
-    def _generic(self, results: list[scope.Mention], start: int) -> Op:
+    def _generic(self, results: list[scope.Mention], start: int) -> ir.Op:
         c = self.cursor
         name_start = c.start
         spelled = c.string("")
@@ -309,5 +305,5 @@ class ProgramReader(reader.Reader):
         return names
 
 
-def _sorted(found: dict[str, AttrValue]) -> Attrs:
+def _sorted(found: dict[str, ir.AttrValue]) -> ir.Attrs:
     return tuple(sorted(found.items()))

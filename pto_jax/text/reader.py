@@ -1,19 +1,13 @@
 """What all parts of the grammar read: names, lists of types, and regions of statements."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
-from ..errors import Span
-from ..ir.languages import KEY, LANGUAGES, PRESENT, Language, language as _language
-from ..ir.program import Attrs, AttrValue, Op, Region, Value
-from ..ir.types import Type
+from .. import errors, ir
 from ..isa.history import said, unwritten
-from .dictionaries import DictionaryReader
+from . import dictionaries, types
 from .lexer import Cursor
 from .scope import Mention, Scopes
 from .tokens import Kind
-from .types import TypeReader
 
 
 class Reader(ABC):
@@ -23,30 +17,32 @@ class Reader(ABC):
     :class:`.programs.ProgramReader` knows, which puts them together.
     """
 
-    def __init__(self, text: str, file: str, language: Language | None = None) -> None:
+    def __init__(self, text: str, file: str, language: ir.Language | None = None) -> None:
         self._asked = language
-        self.language: Language = language or PRESENT
+        self.language: ir.Language = language or ir.PRESENT
         self._unwritten = unwritten(self.language)
         self.cursor: Cursor = Cursor(text, file)
-        self.types: TypeReader = TypeReader(self.cursor)
-        self.attributes: DictionaryReader = DictionaryReader(self.types)
+        self.types: types.TypeReader = types.TypeReader(self.cursor)
+        self.attributes: dictionaries.DictionaryReader = dictionaries.DictionaryReader(self.types)
         self.scopes: Scopes = Scopes(self.cursor, open_names=True)
         self._unused = 0
         #: How many arguments without a name the function has so far.
         self._arguments = 0
 
-    def named_language(self, attributes: dict[str, AttrValue], start: int) -> None:
+    def named_language(self, attributes: dict[str, ir.AttrValue], start: int) -> None:
         """Take the version out of a module's attributes; it holds where the caller asked for none."""
-        if KEY not in attributes:
+        if ir.LANGUAGE_KEY not in attributes:
             return
-        name = attributes.pop(KEY)
-        found = _language(name)
+        name = attributes.pop(ir.LANGUAGE_KEY)
+        found = ir.language(name)
         if found is None:
-            self.cursor.fail_since(start, f'found {KEY} = "{name}"; allowed: {", ".join(LANGUAGES)}')
+            self.cursor.fail_since(
+                start, f'found {ir.LANGUAGE_KEY} = "{name}"; allowed: {", ".join(ir.LANGUAGES)}'
+            )
         self.language = self._asked or found  # pyright: ignore[reportAttributeAccessIssue]
         self._unwritten = unwritten(self.language)
 
-    def completed(self, name: str, found: dict[str, AttrValue]) -> tuple[Attrs, tuple[str, ...]]:
+    def completed(self, name: str, found: dict[str, ir.AttrValue]) -> tuple[ir.Attrs, tuple[str, ...]]:
         """The attributes of an instruction, with those that the version says unwritten, and their names."""
         more = said(name, found, self._unwritten) if name in self._unwritten else None
         if more:
@@ -54,14 +50,14 @@ class Reader(ABC):
         return tuple(sorted(found.items())), tuple(more or ())
 
     @abstractmethod
-    def statement(self) -> Op:
+    def statement(self) -> ir.Op:
         """One operation with the names it binds."""
 
     @abstractmethod
-    def blocks(self, first: list[Op]) -> Op:
+    def blocks(self, first: list[ir.Op]) -> ir.Op:
         """The blocks of a body of several, of which the operations of the first one are read."""
 
-    def region(self, args: list[tuple[Mention, Type]], *, label: bool = False) -> Region:
+    def region(self, args: list[tuple[Mention, ir.Type]], *, label: bool = False) -> ir.Region:
         """``{ ... }`` with the given arguments; with ``label`` they stand in ``^name(...):``."""
         c = self.cursor
         opened = c.start
@@ -73,7 +69,7 @@ class Reader(ABC):
             if c.kind is Kind.L_PAREN:
                 values += c.enclosed(Kind.L_PAREN, self.argument)
             c.expect(Kind.COLON, "after the block label")
-        ops: list[Op] = []
+        ops: list[ir.Op] = []
         while c.kind not in (Kind.R_BRACE, Kind.EOF):
             if c.kind is Kind.CARET_IDENT:
                 ops = [self.blocks(ops)]
@@ -84,9 +80,9 @@ class Reader(ABC):
         c.close(Kind.R_BRACE, opened)
         self.scopes.pop()
         c.region_ends()
-        return Region(tuple(ops), tuple(values))
+        return ir.Region(tuple(ops), tuple(values))
 
-    def argument(self) -> Value:
+    def argument(self) -> ir.Value:
         """``%name: T``, a name that is defined here."""
         mention = self.mention()
         self.cursor.expect(Kind.COLON, "before the type of the argument")
@@ -133,12 +129,12 @@ class Reader(ABC):
                 c.unexpected("a value '%name' after ','")
         return out
 
-    def type_list(self) -> list[Type]:
+    def type_list(self) -> list[ir.Type]:
         """``T`` or ``(T, T)``."""
         c = self.cursor
         is_list = c.kind is Kind.L_PAREN
         return c.enclosed(Kind.L_PAREN, self.types.read) if is_list else [self.types.read()]
 
-    def position(self, span: Span) -> int:
+    def position(self, span: errors.Span) -> int:
         """The character position at which a span starts."""
         return self.cursor.offset(span)

@@ -1,16 +1,12 @@
 """Names in scope: definitions, uses and their types."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from ..errors import Span
-from ..ir.program import AttrValue, Value
-from ..ir.types import PartitionViewType, TensorViewType, TileType, Type, UnknownType
+from ..ir import AttrValue, PartitionViewType, TensorViewType, TileType, Type, UnknownType, Value
+from . import names, type_text
 from .lexer import Cursor
-from .names import suggestion
-from .type_text import print_type
 
 #: How many of the latest definitions are compared with an undefined name.
 _SUGGESTED_FROM = 1000
@@ -126,7 +122,7 @@ class Scopes:
     def _open(self, mention: Mention) -> _Binding:
         if not self._open_names:
             nearby = list(self._bindings)[-_SUGGESTED_FROM:]
-            close = suggestion(mention.name, nearby, "%")
+            close = names.suggestion(mention.name, nearby, "%")
             self._cursor.fail(
                 f"found the undefined value %{mention.name}{close}; a value is an argument or the result "
                 "of an operation before",
@@ -176,7 +172,7 @@ def _difference(written: Type, defined: Type) -> str:
             if here != there:
                 parts.append(f"{f.name}={_word(here)} but defined with {f.name}={_word(there)}")
         return "with " + ", ".join(parts)
-    return f"as {print_type(written)} but defined as {print_type(defined)}"
+    return f"as {type_text.print_type(written)} but defined as {type_text.print_type(defined)}"
 
 
 def _word(value: object) -> str:

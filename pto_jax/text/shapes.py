@@ -1,11 +1,9 @@
 """Reading sizes: element types, dimensions and strides, of which the types with parameters are made."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
-from ..ir.dtypes import DType, find_dtype, paired
+from ..ir import DType, find_dtype, paired
 from .lexer import Cursor
 from .tokens import Kind
 

@@ -4,30 +4,26 @@ Generated programs say the same thousands of times: one loop unrolled is the sam
 first such line is read token by token; the others take from it everything that its text says.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 
-from ..ir.program import Op, Value
-from ..ir.types import Type
+from ..ir import Op, Type, Value
+from . import scope, tokens
 from .lexer import Cursor
-from .scope import Mention, Scopes
-from .tokens import BLANKS, VALUE_NAME
 
 #: Longer lines are read as they come.
 _MAX_LINE = 2000
-_NAME = re.compile(VALUE_NAME)
+_NAME = re.compile(tokens.VALUE_NAME)
 #: What stands behind a line that ends a statement: the next one, or the end of the region. No operation goes
 #: on with ``%name =``, nor with the name of an operation, while ``%name,`` may be a further operand.
-_NEXT = re.compile(rf"[ \t\r]*\n{BLANKS}(?:{VALUE_NAME}[ \t]*=|[a-z]+\.|return\b|\}})")
+_NEXT = re.compile(rf"[ \t\r]*\n{tokens.BLANKS}(?:{tokens.VALUE_NAME}[ \t]*=|[a-z]+\.|return\b|\}})")
 
 
 class Line(NamedTuple):
     """A statement that fills the rest of its line: the texts between its names, and the names."""
 
     texts: tuple[str, ...]
-    names: tuple[Mention, ...]
+    names: tuple[scope.Mention, ...]
     start: int
     end: int
 
@@ -58,15 +54,15 @@ class Statements:
         end = start + len(source[start:stop].rstrip())
         if source[end - 1] in "{," or not _NEXT.match(source, end):
             return None
-        texts, names, at = list[str](), list[Mention](), start
+        texts, names, at = list[str](), list[scope.Mention](), start
         for found in _NAME.finditer(source, start, end):
             first, last = found.span()
             texts.append(source[at:first])
-            names.append(Mention(source[first + 1 : last], first, last))
+            names.append(scope.Mention(source[first + 1 : last], first, last))
             at = last
         return Line((*texts, source[at:end]), tuple(names), start, end)
 
-    def again(self, line: Line, scopes: Scopes) -> Op | None:
+    def again(self, line: Line, scopes: scope.Scopes) -> Op | None:
         """Pass over a line and give its statement, if one like it was read with operands of these types."""
         known = self._known.get(line.texts)
         if known is None:

@@ -1,14 +1,8 @@
 """Reading tile instructions: the assembly, SSA, destination-passing and generic spellings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
-from .. import isa
-from ..errors import Span
-from ..ir.dtypes import INDEX
-from ..ir.program import Form, Op, Value
-from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, Type, UnknownType
+from .. import errors, ir, isa
 from .clauses import (
     TileOp as TileOp,
     TileOperand as TileOperand,
@@ -23,10 +17,10 @@ from .reader import Reader
 from .tokens import Kind
 from .typing import distribute, is_scalar
 
-_VIEWS = (TensorViewType, PartitionViewType, MemRefType, PtrType)
+_VIEWS = (ir.TensorViewType, ir.PartitionViewType, ir.MemRefType, ir.PtrType)
 
 
-def read_tile_op(reader: Reader, head: TileOp, *, prefixed: bool) -> Op:
+def read_tile_op(reader: Reader, head: TileOp, *, prefixed: bool) -> ir.Op:
     """Read the instruction whose name has just been passed."""
     c = reader.cursor
     if c.kind is Kind.LESS and not head.results:
@@ -50,7 +44,7 @@ def _operation_argument(reader: Reader, head: TileOp) -> None:
 # -- destination-passing form ------------------------------------------------------------------------
 
 
-def _read_dps(reader: Reader, head: TileOp) -> Op:
+def _read_dps(reader: Reader, head: TileOp) -> ir.Op:
     c = reader.cursor
     ins = _clause(reader, head) if c.accept_word("ins") else []
     name_by_tiles(head, ins)
@@ -63,7 +57,7 @@ def _read_dps(reader: Reader, head: TileOp) -> Op:
         head.named = spelled.counted[: len(ins)]
     if c.kind is Kind.L_BRACE:
         reader.attributes.dictionary(head.attributes, head.places, head.name)
-    result_types: list[Type] = []
+    result_types: list[ir.Type] = []
     if c.accept(Kind.ARROW):
         result_types = read_types(reader)
     return finish(reader, head, ins, outs, result_types, "dps")
@@ -125,7 +119,7 @@ def _clause_types(reader: Reader, head: TileOp, operands: list[TileOperand], wri
 # -- assembly and SSA form ---------------------------------------------------------------------------
 
 
-def _read_assembly(reader: Reader, head: TileOp, *, prefixed: bool) -> Op:
+def _read_assembly(reader: Reader, head: TileOp, *, prefixed: bool) -> ir.Op:
     c = reader.cursor
     operands: list[TileOperand] = []
     while c.kind is Kind.PERCENT_IDENT and (operands or c.peek()[0] not in (Kind.EQUAL,)):
@@ -135,8 +129,8 @@ def _read_assembly(reader: Reader, head: TileOp, *, prefixed: bool) -> Op:
         if c.kind not in (Kind.PERCENT_IDENT, Kind.L_BRACE):
             c.unexpected("a value '%name'")
     _assembly_attributes(reader, head)
-    start, types = c.start, list[Type]()
-    result_types: list[Type] = []
+    start, types = c.start, list[ir.Type]()
+    result_types: list[ir.Type] = []
     if c.accept(Kind.COLON):
         start = c.start
         types = read_types(reader)
@@ -160,18 +154,18 @@ def _assembly_attributes(reader: Reader, head: TileOp) -> None:
             return
 
 
-_Types = tuple[list[Type], list[Type], int]
+_Types = tuple[list[ir.Type], list[ir.Type], int]
 
 
 def _with_results(
     reader: Reader, head: TileOp, operands: list[TileOperand], typed: _Types, *, prefixed: bool
-) -> Op:
+) -> ir.Op:
     types, result_types, start = typed
     given = len(types) - len(operands)
     if head.results and not result_types and given == len(head.results) and types:
         types, result_types = types[: len(operands)], types[len(operands) :]
     elif head.results and not result_types and len(types) == 1 and not is_scalar(types[0]):
-        result_types = [UnknownType() if v else types[0] for v in _vectors(head)]
+        result_types = [ir.UnknownType() if v else types[0] for v in _vectors(head)]
     if assembly(head.name).destination_second and not head.results and not prefixed:
         operands, types = _destination_last(reader, operands, types)
     give_types(reader, head.name, operands, types, start)
@@ -181,13 +175,13 @@ def _with_results(
             head.start, f"found {head.name} without operands; it names its sources and then a destination"
         )
     cut = len(operands) - destinations
-    form: Form = "ssa" if prefixed else "as"
+    form: ir.Form = "ssa" if prefixed else "as"
     return finish(reader, head, operands[:cut], operands[cut:], result_types, form)
 
 
 def _destination_last(
-    reader: Reader, operands: list[TileOperand], types: list[Type]
-) -> tuple[list[TileOperand], list[Type]]:
+    reader: Reader, operands: list[TileOperand], types: list[ir.Type]
+) -> tuple[list[TileOperand], list[ir.Type]]:
     """Operands and types of the assembly spelling with the destination, a view, moved behind the sources.
 
     Documentation writes ``%src, %mem, %idx`` and the type of the view first.
@@ -212,7 +206,7 @@ def _vectors(head: TileOp) -> list[bool]:
     return [i < len(kinds) and kinds[i] == "vector" for i in range(len(head.results))]
 
 
-def _destination_first(reader: Reader, head: TileOp, operands: list[TileOperand], typed: _Types) -> Op:
+def _destination_first(reader: Reader, head: TileOp, operands: list[TileOperand], typed: _Types) -> ir.Op:
     types, result_types, start = typed
     if not operands:
         reader.cursor.fail_since(
@@ -232,7 +226,7 @@ def _destination_first(reader: Reader, head: TileOp, operands: list[TileOperand]
     return finish(reader, head, operands[1:], operands[:1], [], "as_dst")
 
 
-def read_types(reader: Reader) -> list[Type]:
+def read_types(reader: Reader) -> list[ir.Type]:
     """``T, T``, ``(T, T)`` or ``()``."""
     c = reader.cursor
     is_list = c.kind is Kind.L_PAREN
@@ -249,7 +243,7 @@ def give_types(
     reader: Reader,
     name: str,
     operands: list[TileOperand],
-    types: list[Type],
+    types: list[ir.Type],
     start: int,
     *,
     destinations: int = 0,
@@ -279,9 +273,9 @@ def finish(
     head: TileOp,
     ins: list[TileOperand],
     outs: list[TileOperand],
-    result_types: list[Type],
-    form: Form,
-) -> Op:
+    result_types: list[ir.Type],
+    form: ir.Form,
+) -> ir.Op:
     """The operation of a tile instruction whose parts are read; looks up its uses, defines its results."""
     c = reader.cursor
     span = c.span(head.start, c.last_end)
@@ -296,7 +290,7 @@ def finish(
     if indices and assembly(head.name).indexed:
         groups = _index_groups(reader, head, len(ins), len(indices), span)
     attributes, implied = reader.completed(head.name, head.attributes)
-    return Op(
+    return ir.Op(
         head.name,
         ins=(*read, *indices),
         outs=tuple(written),
@@ -310,7 +304,7 @@ def finish(
 
 
 def _index_groups(
-    reader: Reader, head: TileOp, sources: int, indices: int, span: Span
+    reader: Reader, head: TileOp, sources: int, indices: int, span: errors.Span
 ) -> tuple[tuple[str, int], ...]:
     names = assembly(head.name).indexed
     if sources != len(names):
@@ -322,14 +316,14 @@ def _index_groups(
     return (*((name, 1) for name in names), ("offsets", indices))
 
 
-def _index(reader: Reader, operand: TileOperand, i: int) -> Value:
+def _index(reader: Reader, operand: TileOperand, i: int) -> ir.Value:
     written = operand.index_types[i] if operand.index_types else None
-    return reader.scopes.use(operand.indices[i], written, ScalarType(INDEX))
+    return reader.scopes.use(operand.indices[i], written, ir.ScalarType(ir.INDEX))
 
 
-def _define(reader: Reader, head: TileOp, types: Sequence[Type]) -> tuple[Value, ...]:
+def _define(reader: Reader, head: TileOp, types: Sequence[ir.Type]) -> tuple[ir.Value, ...]:
     c = reader.cursor
     if len(types) > len(head.results) or (types and len(types) != len(head.results)):
         c.fail_since(head.start, f"found {len(types)} result type(s) for {len(head.results)} bound result(s)")
-    padded: list[Type] = [*types, *(UnknownType() for _ in range(len(head.results) - len(types)))]
+    padded: list[ir.Type] = [*types, *(ir.UnknownType() for _ in range(len(head.results) - len(types)))]
     return tuple(reader.scopes.define(m, t) for m, t in zip(head.results, padded, strict=True))

@@ -1,19 +1,14 @@
 """Printing tile instructions in the assembly, SSA and destination-passing spellings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Literal
 
-from ..ir.dtypes import INDEX
-from ..ir.program import Form, Op, Value
-from ..ir.types import ScalarType, TileType, Type, UnknownType
-from .dictionaries import print_attributes
+from ..ir import INDEX, Form, Op, ScalarType, TileType, Type, UnknownType, Value
+from . import dictionaries, typing
 from .names import assembly, trailing
 from .type_text import Style, print_results, print_type, print_types
-from .typing import distribute, is_scalar
 
 _INDEX = ScalarType(INDEX)
 _Operand = tuple[Value, tuple[Value, ...]]
@@ -122,9 +117,9 @@ def _missing(types: Sequence[Type]) -> bool:
 
 def _shortened(op: Op, types: list[Type], destinations: int) -> list[Type]:
     """One type in place of the list where it says the same."""
-    if len(types) < 2 or is_scalar(types[0]) or types[0] == UnknownType():
+    if len(types) < 2 or typing.is_scalar(types[0]) or types[0] == UnknownType():
         return types
-    given = distribute(op.name, types[:1], types, destinations)
+    given = typing.distribute(op.name, types[:1], types, destinations)
     same = given is not None and all((g or UnknownType()) == t for g, t in zip(given, types, strict=True))
     return types[:1] if same else types
 
@@ -134,9 +129,9 @@ def _attributes(op: Op) -> tuple[str, str]:
     argument = assembly(op.name).argument
     kind = op.attrs.get(argument)
     if not isinstance(kind, str) or not kind.isidentifier() or not kind.isascii():
-        return "", print_attributes(op.attributes, op.name)
+        return "", dictionaries.print_attributes(op.attributes, op.name)
     rest = tuple((k, v) for k, v in op.attributes if k != argument)
-    return f"<{kind}>", print_attributes(rest, op.name)
+    return f"<{kind}>", dictionaries.print_attributes(rest, op.name)
 
 
 # -- the three spellings -----------------------------------------------------------------------------
@@ -172,7 +167,7 @@ def _assembly_types(op: Op, types: list[Type], results: list[Type], style: Style
     listed = print_types(short, style)
     if not results or (_missing(results) and len(short) > 1):
         return f" : {listed}"
-    if len(short) == 1 and all(r == short[0] for r in results) and not is_scalar(short[0]):
+    if len(short) == 1 and all(r == short[0] for r in results) and not typing.is_scalar(short[0]):
         return f" : {listed}"
     if len(results) == 1:
         return f" : {listed} -> {print_type(results[0], style)}"

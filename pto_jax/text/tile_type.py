@@ -1,12 +1,9 @@
 """Reading the parameters of a tile type: long, short, positional and memref-like spellings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ir.dtypes import DType, find_dtype, unpaired
-from ..ir.types import AddressSpace, BLayout, Compact, Loc, Pad, SLayout, TileType
+from ..ir import AddressSpace, BLayout, Compact, DType, Loc, Pad, SLayout, TileType, find_dtype, unpaired
 from .attributes import enumeration, member, words
 from .names import suggestion
 from .shapes import Dims, ShapeReader

@@ -4,8 +4,6 @@ Comments begin with ``//``, or with ``#`` where that is the first character of a
 the documentation pages write them.
 """
 
-from __future__ import annotations
-
 import re
 from enum import Enum
 

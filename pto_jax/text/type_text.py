@@ -1,29 +1,9 @@
 """Printing types: the long spelling of programs and the short one of the documentation pages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 
-from ..ir.convolution import geometry_text
-from ..ir.dtypes import DType, paired
-from ..ir.types import (
-    AddressSpace,
-    Loc,
-    LocalArrayType,
-    MemRefType,
-    MultiTileType,
-    OpaqueType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    StructType,
-    TensorViewType,
-    TileType,
-    Type,
-    UnknownType,
-    VectorType,
-)
+from .. import ir
 
 #: ``long``: every parameter; ``short``: ``!pto.tile<f32, 16, 16>`` where that says the same.
 Style = Literal["long", "short"]
@@ -44,32 +24,32 @@ _DTYPE_TEXT = {
 NO_TYPE = "_"
 
 
-def print_dtype(dtype: DType, *, in_pairs: bool = True) -> str:
+def print_dtype(dtype: ir.DType, *, in_pairs: bool = True) -> str:
     """An element type in the assembler's spelling.
 
     ``in_pairs``: in vec and global memory, where its 4-bit types are pairs of numbers.
     """
     if in_pairs:
         return _DTYPE_TEXT.get(dtype.name, dtype.name)
-    return dtype.name if dtype.pair_of else print_dtype(paired(dtype))
+    return dtype.name if dtype.pair_of else print_dtype(ir.paired(dtype))
 
 
 def _size(n: int | None) -> str:
     return "?" if n is None else str(n)
 
 
-def _shaped(dims: tuple[int | None, ...], dtype: DType) -> str:
+def _shaped(dims: tuple[int | None, ...], dtype: ir.DType) -> str:
     return "x".join([*map(_size, dims), print_dtype(dtype)])
 
 
-def _tile(t: TileType, style: Style) -> str:
+def _tile(t: ir.TileType, style: Style) -> str:
     if t.conv is not None:
         parts = [_shaped(t.conv.shape, t.dtype), f"layout={t.conv.layout.name.lower()}"]
-        geometry = geometry_text(t.conv.geometry)
+        geometry = ir.geometry_text(t.conv.geometry)
         return f"!pto.conv_tile<{t.loc.name.lower()}, {', '.join([*parts, *geometry])}>"
-    if style == "short" and t == TileType(t.dtype, t.rows, t.cols):
+    if style == "short" and t == ir.TileType(t.dtype, t.rows, t.cols):
         return f"!pto.tile<{print_dtype(t.dtype)}, {t.rows}, {t.cols}>"
-    element = print_dtype(t.dtype, in_pairs=t.loc == Loc.VEC)
+    element = print_dtype(t.dtype, in_pairs=t.loc == ir.Loc.VEC)
     compact = f", compact={int(t.compact)}" if t.compact else ""
     return (
         f"!pto.tile_buf<loc={t.loc.name.lower()}, dtype={element}, rows={t.rows}, "
@@ -79,7 +59,7 @@ def _tile(t: TileType, style: Style) -> str:
     )
 
 
-def _memref(t: MemRefType) -> str:
+def _memref(t: ir.MemRefType) -> str:
     parts = [_shaped(t.dims, t.dtype)]
     if t.strides is not None:
         offset = f", offset: {_size(t.offset)}" if t.offset != 0 else ""
@@ -89,52 +69,51 @@ def _memref(t: MemRefType) -> str:
     return f"memref<{', '.join(parts)}>"
 
 
-def print_type(t: Type, style: Style = "long") -> str:
+def print_type(t: ir.Type, style: Style = "long") -> str:
     """A type as the reader takes it; a type that was left out is ``_``.
 
-    >>> from pto_jax.ir.dtypes import F32
-    >>> print_type(TileType(F32, 16, 16), "short")
+    >>> print_type(ir.TileType(ir.F32, 16, 16), "short")
     '!pto.tile<f32, 16, 16>'
     """
     match t:
-        case TileType():
+        case ir.TileType():
             return _tile(t, style)
-        case ScalarType():
+        case ir.ScalarType():
             return print_dtype(t.dtype)
-        case PtrType():
-            space = "" if t.space == AddressSpace.GM else f", {t.space.name.lower()}"
-            in_pairs = t.space in (AddressSpace.GM, AddressSpace.VEC)
+        case ir.PtrType():
+            space = "" if t.space == ir.AddressSpace.GM else f", {t.space.name.lower()}"
+            in_pairs = t.space in (ir.AddressSpace.GM, ir.AddressSpace.VEC)
             return f"!pto.ptr<{print_dtype(t.dtype, in_pairs=in_pairs)}{space}>"
-        case TensorViewType():
+        case ir.TensorViewType():
             return f"!pto.tensor_view<{_shaped(t.dims, t.dtype)}>"
-        case PartitionViewType():
+        case ir.PartitionViewType():
             return f"!pto.partition_tensor_view<{_shaped(t.dims, t.dtype)}>"
-        case MemRefType():
+        case ir.MemRefType():
             return _memref(t)
-        case VectorType():
+        case ir.VectorType():
             return f"vector<{_shaped(t.dims, t.dtype)}>"
-        case OpaqueType():
+        case ir.OpaqueType():
             return f"!pto.{t.name}" + (f"<{t.params}>" if t.params else "")
-        case UnknownType():
+        case ir.UnknownType():
             return t.text or NO_TYPE
-        case MultiTileType():
+        case ir.MultiTileType():
             return f"!pto.multi_tile_buf<{_tile(t.slot, style)}, count={t.count}>"
-        case LocalArrayType():
+        case ir.LocalArrayType():
             return f"!pto.local_array<{_shaped(t.dims, t.dtype)}>"
-        case StructType():
+        case ir.StructType():
             return f"!pto.struct<{', '.join(print_type(_field(f)) for f in t.fields)}>"
 
 
-def _field(f: DType | StructType) -> Type:
-    return f if isinstance(f, StructType) else ScalarType(f)
+def _field(f: ir.DType | ir.StructType) -> ir.Type:
+    return f if isinstance(f, ir.StructType) else ir.ScalarType(f)
 
 
-def print_types(types: Sequence[Type], style: Style = "long") -> str:
+def print_types(types: Sequence[ir.Type], style: Style = "long") -> str:
     """Types as programs write them, separated by commas."""
     return ", ".join(print_type(t, style) for t in types)
 
 
-def print_results(types: Sequence[Type], style: Style = "long") -> str:
+def print_results(types: Sequence[ir.Type], style: Style = "long") -> str:
     """An arrow and the types behind it, in parentheses unless it is one; nothing for none."""
     if not types:
         return ""

@@ -4,16 +4,12 @@ Types are written out at every operand, so the reader remembers what each piece 
 passes over a known one without looking at its tokens.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache
 
-from ..ir import types
-from ..ir.dtypes import DType, find_dtype, unpaired
-from . import attributes, conv_type, lexer, micro, names, shapes
-from .tile_type import TILE_NAMES, read_tile_body
+from .. import ir
+from . import attributes, conv_type, lexer, micro, names, shapes, tile_type
 from .tokens import CLOSING, Kind
 
 MAX_RANK = 5
@@ -51,9 +47,9 @@ class TypeReader(shapes.ShapeReader):
 
     def __init__(self, cursor: lexer.Cursor) -> None:
         super().__init__(cursor)
-        self._known: dict[str, types.Type] = {}
+        self._known: dict[str, ir.Type] = {}
 
-    def read(self) -> types.Type:
+    def read(self) -> ir.Type:
         """The type at the cursor."""
         c = self.cursor
         if c.kind is Kind.BARE_IDENT and (scalar := self._word()) is not None:
@@ -73,27 +69,27 @@ class TypeReader(shapes.ShapeReader):
         """Whether the current token begins a type."""
         c = self.cursor
         if c.kind is Kind.BARE_IDENT:
-            return c.text in ("memref", "vector", OPEN_DTYPE) or find_dtype(c.text) is not None
+            return c.text in ("memref", "vector", OPEN_DTYPE) or ir.find_dtype(c.text) is not None
         return c.kind in (Kind.EXCLAMATION_IDENT, Kind.LESS)
 
-    def _word(self) -> types.Type | None:
+    def _word(self) -> ir.Type | None:
         """A type that is one word; None when the word opens a longer type."""
         c = self.cursor
         if c.text in ("memref", "vector", "pto.tile", "pto.tile_buf"):
             return None
         if c.text == OPEN_DTYPE:
             c.advance()
-            return types.UnknownType(OPEN_DTYPE, "scalar")
+            return ir.UnknownType(OPEN_DTYPE, "scalar")
         if c.text == "_":
             c.advance()
-            return types.UnknownType()
-        found = find_dtype(c.text)
+            return ir.UnknownType()
+        found = ir.find_dtype(c.text)
         if found is None:
             c.unexpected("a type (f32, index, !pto.tile_buf<...>, memref<...> ...)")
         c.advance()
         return _scalar(found)
 
-    def _dispatch(self) -> types.Type:
+    def _dispatch(self) -> ir.Type:
         c = self.cursor
         if c.kind is Kind.LESS:
             return self._elided()
@@ -104,10 +100,10 @@ class TypeReader(shapes.ShapeReader):
         if c.kind is not Kind.EXCLAMATION_IDENT and c.kind is not Kind.BARE_IDENT:
             c.unexpected("a type")
         name = c.text.removeprefix("!").removeprefix("pto.")
-        known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", conv_type.CONV_NAME, *_LOCAL)
-        if c.text.startswith("!pto.") and (element := find_dtype(name)) is not None:
+        known = (*tile_type.TILE_NAMES, *VIEWS, *OPAQUE, "ptr", conv_type.CONV_NAME, *_LOCAL)
+        if c.text.startswith("!pto.") and (element := ir.find_dtype(name)) is not None:
             c.advance()
-            return types.ScalarType(self.counted("!pto.", element))
+            return ir.ScalarType(self.counted("!pto.", element))
         if c.text.startswith("!pto.") and micro.is_micro_type(name):
             c.fail(micro.outside(f"the type '{c.text}'"))
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
@@ -121,13 +117,13 @@ class TypeReader(shapes.ShapeReader):
         opened = c.open(Kind.LESS, f"after !pto.{name}")
         if (left_open := self._left_open(name, start)) is not None:
             return left_open
-        found: types.Type
-        if name in TILE_NAMES:
-            found = read_tile_body(self, name, start)
+        found: ir.Type
+        if name in tile_type.TILE_NAMES:
+            found = tile_type.read_tile_body(self, name, start)
         elif name == "ptr":
             found = self._pointer()
         elif name in _LOCAL:
-            readers: dict[str, Callable[[], types.Type]] = {
+            readers: dict[str, Callable[[], ir.Type]] = {
                 MULTI: self._multi,
                 ARRAY: self._array,
                 STRUCT: self._struct,
@@ -138,49 +134,49 @@ class TypeReader(shapes.ShapeReader):
         c.close(Kind.GREATER, opened)
         return found
 
-    def _left_open(self, name: str, start: int) -> types.UnknownType | None:
+    def _left_open(self, name: str, start: int) -> ir.UnknownType | None:
         """A type whose parameters a page leaves open: ``<...>``, ``<T, R, C>``, ``<MxNxdtype>``."""
         c = self.cursor
-        if name in TILE_NAMES and (letters := _OPEN_TILE.match(c.source, c.start)) is not None:
+        if name in tile_type.TILE_NAMES and (letters := _OPEN_TILE.match(c.source, c.start)) is not None:
             c.seek(letters.end())
-            return types.UnknownType(f"!pto.{name}<T, R, C>", "tile")
+            return ir.UnknownType(f"!pto.{name}<T, R, C>", "tile")
         is_open = c.kind is Kind.ELLIPSIS or (c.kind is Kind.BARE_IDENT and _OPEN_DIMS.fullmatch(c.text))
         if not is_open:
             return None
         c.advance()
         c.expect(Kind.GREATER)
         text = "".join(c.source[start : c.last_end].split())
-        return types.UnknownType("!" + text.removeprefix("!"), "tile" if name in TILE_NAMES else "any")
+        return ir.UnknownType("!" + text.removeprefix("!"), "tile" if name in tile_type.TILE_NAMES else "any")
 
-    def _elided(self) -> types.Type:
+    def _elided(self) -> ir.Type:
         """``<loc=vec, ...>`` or ``<f32>``: a tile or a pointer without its name in front."""
         c = self.cursor
         start = c.start
         c.advance()
-        found: types.Type
+        found: ir.Type
         if c.kind is Kind.BARE_IDENT and c.peek()[0] is Kind.GREATER:
             found = self._pointer()
         else:
-            found = read_tile_body(self, "tile_buf", start)
+            found = tile_type.read_tile_body(self, "tile_buf", start)
         c.close(Kind.GREATER, start)
         return found
 
-    def _pointer(self) -> types.PtrType | types.UnknownType:
+    def _pointer(self) -> ir.PtrType | ir.UnknownType:
         c = self.cursor
         start = c.start
         if c.at_word("T"):
             c.advance()
             if c.accept(Kind.COMMA):
                 c.expect(Kind.BARE_IDENT, "an address space")
-            return types.UnknownType(f"!pto.ptr<{''.join(c.source[start : c.last_end].split())}>")
+            return ir.UnknownType(f"!pto.ptr<{''.join(c.source[start : c.last_end].split())}>")
         element = self.dtype()
-        own, space = self.dialects_own, types.AddressSpace.GM
+        own, space = self.dialects_own, ir.AddressSpace.GM
         if c.accept(Kind.COMMA):
-            space = attributes.enumeration(c, types.AddressSpace, "address_space")
-        in_pairs = space in (types.AddressSpace.GM, types.AddressSpace.VEC)
-        return types.PtrType(unpaired(element) if own and not in_pairs else element, space)
+            space = attributes.enumeration(c, ir.AddressSpace, "address_space")
+        in_pairs = space in (ir.AddressSpace.GM, ir.AddressSpace.VEC)
+        return ir.PtrType(ir.unpaired(element) if own and not in_pairs else element, space)
 
-    def _multi(self) -> types.MultiTileType:
+    def _multi(self) -> ir.MultiTileType:
         """``vec, 16x16xf16, count=2`` or ``!pto.tile_buf<...>, count=2``."""
         c = self.cursor
         start = c.start
@@ -188,8 +184,8 @@ class TypeReader(shapes.ShapeReader):
             slot = self.read()
             c.expect(Kind.COMMA, "before count=2")
         else:
-            slot = read_tile_body(self, MULTI, start, last="count")
-        if not isinstance(slot, types.TileType):
+            slot = tile_type.read_tile_body(self, MULTI, start, last="count")
+        if not isinstance(slot, ir.TileType):
             c.fail_since(start, f"found slots of type {slot}; allowed: a tile")
         c.expect_word("count")
         c.expect(Kind.EQUAL)
@@ -197,9 +193,9 @@ class TypeReader(shapes.ShapeReader):
         count = c.integer("the number of slots")
         if not 2 <= count <= MAX_SLOTS:
             c.fail_since(start, f"found count={count}; allowed: 2 to {MAX_SLOTS}")
-        return types.MultiTileType(slot, count)
+        return ir.MultiTileType(slot, count)
 
-    def _array(self) -> types.LocalArrayType:
+    def _array(self) -> ir.LocalArrayType:
         """``4x8xf32``."""
         c = self.cursor
         start = c.start
@@ -211,15 +207,15 @@ class TypeReader(shapes.ShapeReader):
                 f"found an array of {c.source[start : c.last_end]}; allowed: constant extents and an integer "
                 "or float element type",
             )
-        return types.LocalArrayType(static, element)
+        return ir.LocalArrayType(static, element)
 
-    def _struct(self) -> types.StructType:
+    def _struct(self) -> ir.StructType:
         """``f16, i8, !pto.struct<f32>``."""
         c = self.cursor
-        fields: list[DType | types.StructType] = []
+        fields: list[ir.DType | ir.StructType] = []
         for start, t in c.listed(lambda: (c.start, self.read()), Kind.GREATER):
-            scalar = t.dtype if isinstance(t, types.ScalarType) and _is_field(t.dtype) else None
-            found = t if isinstance(t, types.StructType) else scalar
+            scalar = t.dtype if isinstance(t, ir.ScalarType) and _is_field(t.dtype) else None
+            found = t if isinstance(t, ir.StructType) else scalar
             if found is None:
                 c.fail_since(
                     start,
@@ -228,9 +224,9 @@ class TypeReader(shapes.ShapeReader):
             fields.append(found)
         if not fields:
             c.unexpected("the type of a field")
-        return types.StructType(tuple(fields))
+        return ir.StructType(tuple(fields))
 
-    def _view(self, name: str) -> types.Type:
+    def _view(self, name: str) -> ir.Type:
         c = self.cursor
         start = c.start
         dims, element = self.shaped(f"the dimensions of !pto.{name}, as in 16x512xbf16")
@@ -238,17 +234,17 @@ class TypeReader(shapes.ShapeReader):
             c.fail_since(
                 start, f"found a !pto.{name} of rank {len(dims)}; allowed: 1 to {MAX_RANK} dimensions"
             )
-        view = types.TensorViewType if name == "tensor_view" else types.PartitionViewType
+        view = ir.TensorViewType if name == "tensor_view" else ir.PartitionViewType
         return view(dims, element)
 
-    def _opaque(self, name: str, start: int) -> types.Type:
+    def _opaque(self, name: str, start: int) -> ir.Type:
         c = self.cursor
         if c.kind is not Kind.LESS:
-            return types.OpaqueType(name)
+            return ir.OpaqueType(name)
         params = self.balanced()
         if params == "<...>":
-            return types.UnknownType(f"!pto.{name}<...>")
-        return types.OpaqueType(name, params[1:-1])
+            return ir.UnknownType(f"!pto.{name}<...>")
+        return ir.OpaqueType(name, params[1:-1])
 
     def balanced(self) -> str:
         """The text of a bracketed group, brackets included, with blanks made uniform."""
@@ -270,13 +266,13 @@ class TypeReader(shapes.ShapeReader):
 
     # -- shaped types --------------------------------------------------------------------------------
 
-    def _memref(self) -> types.MemRefType | types.UnknownType:
+    def _memref(self) -> ir.MemRefType | ir.UnknownType:
         c = self.cursor
         c.advance()
         opened = c.open(Kind.LESS, "after memref")
         if c.accept(Kind.ELLIPSIS):
             c.close(Kind.GREATER, opened)
-            return types.UnknownType("memref<...>")
+            return ir.UnknownType("memref<...>")
         dims: shapes.Dims = ()
         if c.kind is Kind.BARE_IDENT:
             element = self.dtype()
@@ -284,18 +280,18 @@ class TypeReader(shapes.ShapeReader):
             dims, element = self.shaped("the dimensions of a memref")
         strides: shapes.Dims | None = None
         offset: int | None = 0
-        space: types.AddressSpace | None = None
+        space: ir.AddressSpace | None = None
         while c.accept(Kind.COMMA):
             if c.at_word("strided") and strides is None:
                 strides, offset = self.strided()
             elif c.kind in (Kind.HASH_IDENT, Kind.INTEGER_LIT) and space is None:
-                space = attributes.enumeration(c, types.AddressSpace, "address_space")
+                space = attributes.enumeration(c, ir.AddressSpace, "address_space")
             else:
                 c.unexpected("strided<[...], offset: ...> or #pto.address_space<...>, each at most once")
         c.close(Kind.GREATER, opened)
-        return types.MemRefType(dims, element, space, strides, offset)
+        return ir.MemRefType(dims, element, space, strides, offset)
 
-    def _vector(self) -> types.VectorType:
+    def _vector(self) -> ir.VectorType:
         c = self.cursor
         c.advance()
         opened = c.open(Kind.LESS, "after vector")
@@ -304,13 +300,13 @@ class TypeReader(shapes.ShapeReader):
         if len(static) < len(dims):
             c.fail_since(opened, "found a vector with a dimension '?'; vectors are static")
         c.close(Kind.GREATER, opened)
-        return types.VectorType(static, element)
+        return ir.VectorType(static, element)
 
 
 @cache
-def _scalar(d: DType) -> types.ScalarType:
-    return types.ScalarType(d)
+def _scalar(d: ir.DType) -> ir.ScalarType:
+    return ir.ScalarType(d)
 
 
-def _is_field(d: DType) -> bool:
+def _is_field(d: ir.DType) -> bool:
     return (d.is_integer and d.bits >= 8) or d.name in ("f16", "bf16", "f32")

@@ -1,11 +1,9 @@
 """How the types of a type list belong to operands that may outnumber them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .. import isa
-from ..ir.types import ScalarType, Type, UnknownType
+from ..ir import ScalarType, Type, UnknownType
 
 Maybe = Type | None
 

@@ -1,19 +1,13 @@
 """Recorded cases as programs: one instruction whose operands are the program's arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum
 from typing import TypeAlias
 
-from .. import isa
+from .. import ir, isa
 from ..errors import FileError
-from ..ir.dtypes import INDEX
-from ..ir.program import FRAGMENT, AttrValue, Function, Op, Program, Region, Value, attrs
-from ..ir.types import Pad, PartitionViewType, PtrType, ScalarType, TensorViewType, Type, VectorType
-from ..isa.sync_config import TALIAS
-from ..isa.views import MAKE_TENSOR_VIEW, PARTITION_VIEW
+from ..isa import sync_config, views
 from ..oracle.memory import pad_word
 from .manifest import Case, GmOperand, OtherOperand, ScalarOperand, TileOperand, VectorOperand
 
@@ -77,7 +71,7 @@ def unsupported_reason(case: Case) -> str | None:
     return None
 
 
-def case_program(case: Case) -> Program:
+def case_program(case: Case) -> ir.Program:
     """The fragment that executes a case: the instruction in ``ins(..) outs(..)`` spelling.
 
     Arguments are the case's operands by their names in the vector file, in order of first use; global
@@ -89,23 +83,23 @@ def case_program(case: Case) -> Program:
         raise FileError(f"{case.file}: case {case.id}: unknown instruction {case.instruction!r}")
     outs = _destinations(case, instruction)
     ins = _read_operands(case, instruction)
-    ops: list[Op] = []
-    args: list[Value] = []
+    ops: list[ir.Op] = []
+    args: list[ir.Value] = []
 
-    def argument(operand: _Given) -> Value:
+    def argument(operand: _Given) -> ir.Value:
         if not isinstance(operand, GmOperand):
-            value = Value(operand.name, _type(operand))
-            if isinstance(operand, ScalarOperand) and operand.dtype == INDEX:
-                ops.append(Op("arith.constant", results=(value,), attributes=attrs(value=operand.bits)))
+            value = ir.Value(operand.name, _type(operand))
+            if isinstance(operand, ScalarOperand) and operand.dtype == ir.INDEX:
+                ops.append(ir.Op("arith.constant", results=(value,), attributes=ir.attrs(value=operand.bits)))
                 return value
             args.extend([value] if value not in args else [])
             return value
-        args.append(Value(operand.name, PtrType(operand.dtype)))
+        args.append(ir.Value(operand.name, ir.PtrType(operand.dtype)))
         made, view = _view_ops(operand, args[-1])
         ops.extend(made)
         return view
 
-    def alias(operand: _Given) -> Value:
+    def alias(operand: _Given) -> ir.Value:
         """Where one buffer is recorded for source and destination: a handle with the source's region."""
         handle = argument(operand)
         if not case.attrs.get("dst_aliases_src") or not isinstance(operand, TileOperand):
@@ -113,22 +107,22 @@ def case_program(case: Case) -> Program:
         rows, cols = (case.attrs.get(f"src_{size}") for size in ("v_row", "v_col"))
         if not isinstance(rows, int) or not isinstance(cols, int):
             raise FileError(f"{case.file}: case {case.id}: src_v_row and src_v_col are not given")
-        source = Value("src", operand.type.with_valid(rows, cols))
-        ops.append(Op(TALIAS, ins=(handle,), results=(source,)))
+        source = ir.Value("src", operand.type.with_valid(rows, cols))
+        ops.append(ir.Op(sync_config.TALIAS, ins=(handle,), results=(source,)))
         return source
 
     in_values = tuple(alias(o) for o in ins)
-    attributes = attrs(_attributes(case, instruction))
+    attributes = ir.attrs(_attributes(case, instruction))
     if instruction.syntax == "custom":
         # A handle over the source's storage is made, not filled: it is a result and no argument.
-        made = tuple(Value(o.name, _type(o)) for o in outs if not isinstance(o, GmOperand))
-        ops.append(Op(instruction.name, ins=in_values, results=made, attributes=attributes))
+        made = tuple(ir.Value(o.name, _type(o)) for o in outs if not isinstance(o, GmOperand))
+        ops.append(ir.Op(instruction.name, ins=in_values, results=made, attributes=attributes))
     else:
         out_values = tuple(argument(o) for o in outs)
-        ops.append(Op(instruction.name, in_values, out_values, attributes=attributes, form="dps"))
-    body = Function(FRAGMENT, tuple(args), Region(tuple(ops)))
+        ops.append(ir.Op(instruction.name, in_values, out_values, attributes=attributes, form="dps"))
+    body = ir.Function(ir.FRAGMENT, tuple(args), ir.Region(tuple(ops)))
     results = tuple(o.name for o in outs)
-    return Program((body,), fragment=True, fragment_results=results, has_module=False, source=case.file)
+    return ir.Program((body,), fragment=True, fragment_results=results, has_module=False, source=case.file)
 
 
 def written_operands(case: Case) -> frozenset[str]:
@@ -154,10 +148,10 @@ def _destinations(
     return tuple(written)
 
 
-def _type(operand: TileOperand | ScalarOperand | VectorOperand) -> Type:
+def _type(operand: TileOperand | ScalarOperand | VectorOperand) -> ir.Type:
     if isinstance(operand, VectorOperand):
-        return VectorType((operand.before.size // operand.dtype.word.itemsize,), operand.dtype)
-    return operand.type if isinstance(operand, TileOperand) else ScalarType(operand.dtype)
+        return ir.VectorType((operand.before.size // operand.dtype.word.itemsize,), operand.dtype)
+    return operand.type if isinstance(operand, TileOperand) else ir.ScalarType(operand.dtype)
 
 
 def _read_operands(
@@ -185,7 +179,7 @@ def _recorded_indices(case: Case, instruction: isa.Instruction) -> list[ScalarOp
     """Index operands and offsets of handles, which vector files keep among the attributes."""
     kinds = ("index", "scalar") if instruction.syntax == "custom" else ("index",)
     values = ((o.name, case.attrs.get(o.name)) for o in instruction.operands if o.kind in kinds)
-    return [ScalarOperand(name, INDEX, value) for name, value in values if isinstance(value, int)]
+    return [ScalarOperand(name, ir.INDEX, value) for name, value in values if isinstance(value, int)]
 
 
 def _as_form(
@@ -236,8 +230,8 @@ def attributes_of(instruction: isa.Instruction) -> dict[str, str]:
     return {**ATTRIBUTES, **further}
 
 
-def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, AttrValue]:
-    result: dict[str, AttrValue] = {}
+def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, ir.AttrValue]:
+    result: dict[str, ir.AttrValue] = {}
     for key, declared in attributes_of(instruction).items():
         text = case.attrs.get(key)
         if text is None or text in UNSPECIFIED:
@@ -264,9 +258,9 @@ def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, AttrValue
 
 def _pad_bits(case: Case, pad: str) -> int:
     """The bits of a pad value that is recorded beside the destination's type."""
-    member, dst = _member(Pad, pad), case.operand("dst")
-    if not isinstance(member, Pad) or not isinstance(dst, TileOperand):
-        names = ", ".join(Pad.__members__)
+    member, dst = _member(ir.Pad, pad), case.operand("dst")
+    if not isinstance(member, ir.Pad) or not isinstance(dst, TileOperand):
+        names = ", ".join(ir.Pad.__members__)
         raise FileError(f"{case.file}: case {case.id}: pad_val is {pad!r}; known: {names}")
     return int(pad_word(replace(dst.type, pad=member), wide=False))
 
@@ -277,35 +271,35 @@ def _member(kind: type[IntEnum], text: str) -> IntEnum | None:
     return next((m for m in kind if m.name.replace("_", "").lower() == name), None)
 
 
-def _view_ops(operand: GmOperand, pointer: Value) -> tuple[list[Op], Value]:
+def _view_ops(operand: GmOperand, pointer: ir.Value) -> tuple[list[ir.Op], ir.Value]:
     """Operations that make the recorded view from a pointer, and the view."""
-    ops: list[Op] = []
+    ops: list[ir.Op] = []
 
-    def constants(kind: str, values: Sequence[int]) -> tuple[Value, ...]:
+    def constants(kind: str, values: Sequence[int]) -> tuple[ir.Value, ...]:
         made = []
         for i, value in enumerate(values):
-            result = Value(f"{operand.name}_{kind}{i}", ScalarType(INDEX))
-            ops.append(Op("arith.constant", results=(result,), attributes=attrs(value=value)))
+            result = ir.Value(f"{operand.name}_{kind}{i}", ir.ScalarType(ir.INDEX))
+            ops.append(ir.Op("arith.constant", results=(result,), attributes=ir.attrs(value=value)))
             made.append(result)
         return tuple(made)
 
     rank = len(operand.shape)
     shape, strides = constants("size", operand.shape), constants("stride", operand.strides)
     zeros = constants("zero", (0,)) * rank
-    tensor = Value(f"{operand.name}_tensor", TensorViewType(operand.shape, operand.dtype))
+    tensor = ir.Value(f"{operand.name}_tensor", ir.TensorViewType(operand.shape, operand.dtype))
     ops.append(
-        Op(
-            MAKE_TENSOR_VIEW,
+        ir.Op(
+            views.MAKE_TENSOR_VIEW,
             ins=(pointer, *shape, *strides),
             results=(tensor,),
-            attributes=attrs(layout=operand.layout),
+            attributes=ir.attrs(layout=operand.layout),
             groups=(("ptr", 1), ("shape", rank), ("strides", rank)),
         )
     )
-    view = Value(f"{operand.name}_view", PartitionViewType(operand.shape, operand.dtype))
+    view = ir.Value(f"{operand.name}_view", ir.PartitionViewType(operand.shape, operand.dtype))
     ops.append(
-        Op(
-            PARTITION_VIEW,
+        ir.Op(
+            views.PARTITION_VIEW,
             ins=(tensor, *zeros, *shape),
             results=(view,),
             groups=(("view", 1), ("offsets", rank), ("sizes", rank)),

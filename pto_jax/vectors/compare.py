@@ -5,16 +5,13 @@ other NaN where ``any_nan`` is set, and zeros of different sign differ whatever 
 that the recorded execution left alone must be bit-equal under every rule.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.dtypes import DType
-from ..ir.types import TileType
+from ..ir import DType, TileType
 from .manifest import GmOperand, OtherOperand, Rule, TileOperand, VectorOperand
 from .physical import element_offsets, unpack_elements
 
@@ -125,7 +122,7 @@ def compare_words(
     ``written`` marks where the rule's tolerance applies (everywhere by default), ``skip`` elements that
     are not compared. ``tile`` turns storage positions into rows and columns for the report.
 
-    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir import F32
     >>> one = np.array([0x3F800000], np.uint32)
     >>> print(compare_words("dst", F32, one, one + np.uint32(2), Rule(ulp=1)).first)
     dst element 0: expected 0x3f800000 (1.0), found 0x3f800002 (1.000000238418579), 2 ULP apart
@@ -170,7 +167,7 @@ def _magnitude(d: DType) -> int:
 def is_nan(d: DType, words: NDArray[Any]) -> NDArray[np.bool_]:
     """Which words are NaN in the float type ``d``.
 
-    >>> from pto_jax.ir.dtypes import F8E4M3
+    >>> from pto_jax.ir import F8E4M3
     >>> is_nan(F8E4M3, np.array([0x7F, 0x7E], np.uint8))
     array([ True, False])
     """
@@ -187,7 +184,7 @@ def is_nan(d: DType, words: NDArray[Any]) -> NDArray[np.bool_]:
 def ulp_distance(d: DType, a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
     """Steps between neighbouring values from ``a`` to ``b``; the two zeros are one step apart.
 
-    >>> from pto_jax.ir.dtypes import F16
+    >>> from pto_jax.ir import F16
     >>> ulp_distance(F16, np.array([0x3C00, 0x8000], np.uint16), np.array([0x3C03, 0], np.uint16))
     array([3, 1])
     """

@@ -1,7 +1,5 @@
 """Running recorded cases against an implementation, and the table of results."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

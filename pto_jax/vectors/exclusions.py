@@ -5,8 +5,6 @@ documented rule and differs. A case with a *not required* tag records something 
 information; it is compared and reported separately, and it fails nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ entries apply to what it executed, with the values and regions of that moment. D
 cases show too have the same ids.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,8 +14,7 @@ from ..interpreter import Execution
 from ..isa.rules.typesets import FLOATS
 from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Step
-from . import executed
-from .compare import is_nan
+from . import compare, executed
 from .exclusions import EXCLUSIONS
 
 
@@ -163,6 +160,6 @@ class OtherNans(ReferenceMachine):
             if d.name not in FLOATS:
                 continue
             words = self.stored(ref).view(d.word)
-            nan = is_nan(d, words)
+            nan = compare.is_nan(d, words)
             if nan.any():
                 self.overwrite(ref, np.where(nan, d.word.type(2**d.bits - 1), words))

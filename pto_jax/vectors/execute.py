@@ -1,27 +1,22 @@
 """Executing recorded cases with the implementations of this package."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import oracle
-from ..profiles import Profile
-from .cases import case_program
-from .manifest import Case, GmOperand, ScalarOperand, TileOperand, VectorOperand
-from .physical import pack_elements, to_logical, to_physical, unpack_elements
+from .. import oracle, profiles
+from . import cases, manifest, physical
 
 
 def run_case_oracle(
-    case: Case, profile: str | Profile = "cpu_sim", **options: Any
+    case: manifest.Case, profile: str | profiles.Profile = "cpu_sim", **options: Any
 ) -> dict[str, NDArray[np.uint8]]:
     """Bytes of each written operand after the reference interpreter executed a case.
 
     ``options`` are those of :func:`pto_jax.oracle.run`.
     """
-    program = case_program(case)
+    program = cases.case_program(case)
     taken = {v.name for v in program.functions[0].args}
     arguments = {o.name: _argument(o) for o in case.operands if o.name in taken}
     results = oracle.run(program, arguments, profile=profile, **options)
@@ -29,22 +24,22 @@ def run_case_oracle(
 
 
 def _argument(operand: Any) -> Any:
-    if isinstance(operand, TileOperand):
-        return oracle.OracleTile(operand.type, to_logical(operand.type, operand.before))
-    if isinstance(operand, GmOperand):
-        return unpack_elements(operand.dtype, operand.before)
-    if isinstance(operand, VectorOperand):
+    if isinstance(operand, manifest.TileOperand):
+        return oracle.OracleTile(operand.type, physical.to_logical(operand.type, operand.before))
+    if isinstance(operand, manifest.GmOperand):
+        return physical.unpack_elements(operand.dtype, operand.before)
+    if isinstance(operand, manifest.VectorOperand):
         return operand.before.view(operand.dtype.word)
-    assert isinstance(operand, ScalarOperand)
+    assert isinstance(operand, manifest.ScalarOperand)
     return operand.value
 
 
-def _bytes(case: Case, name: str, result: Any) -> NDArray[np.uint8]:
+def _bytes(case: manifest.Case, name: str, result: Any) -> NDArray[np.uint8]:
     operand = case.operand(name)
-    if isinstance(operand, TileOperand):
+    if isinstance(operand, manifest.TileOperand):
         t = operand.type
-        return to_physical(t, np.ascontiguousarray(result.data).view(t.dtype.word), operand.before)
-    if isinstance(operand, VectorOperand):
+        return physical.to_physical(t, np.ascontiguousarray(result.data).view(t.dtype.word), operand.before)
+    if isinstance(operand, manifest.VectorOperand):
         return np.ascontiguousarray(result).view(np.uint8)
-    assert isinstance(operand, GmOperand)
-    return pack_elements(operand.dtype, result)
+    assert isinstance(operand, manifest.GmOperand)
+    return physical.pack_elements(operand.dtype, result)

@@ -1,7 +1,5 @@
 """Executing recorded cases with the JAX engine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

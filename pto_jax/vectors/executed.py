@@ -1,7 +1,5 @@
 """An instruction about to execute, and what is true of it that matters to the public CPU simulator."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..interpreter import Execution, TileRef
-from ..ir.dtypes import DType
-from ..ir.enums import Coalesce, GatherOob, SaturationMode, ScatterAtomicOp, ScatterOob
-from ..ir.types import Loc, TileType
+from ..ir import Coalesce, DType, GatherOob, Loc, SaturationMode, ScatterAtomicOp, ScatterOob, TileType
 from ..isa.declare import Instruction
 from ..isa.rules.typesets import BYTE_FLOATS, FIRST_SPECIAL, FLOATS
 from ..oracle.machine import ReferenceMachine

@@ -5,8 +5,6 @@ A vector file is an ``.npz`` per instruction. ``manifest`` is a JSON list of cas
 order, and ``<id>/<operand>/undef`` is a bit mask of elements whose recorded value means nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +14,8 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FileError
+from .. import errors, ir
 from ..files import MAX_ARRAYS, load_arrays, parse_json
-from ..ir.convolution import Conv, Geometry
-from ..ir.dtypes import DType, find_dtype
-from ..ir.types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType, conv_tile
 from .operands import (
     Bytes as Bytes,
     GmOperand as GmOperand,
@@ -67,7 +62,7 @@ class Case:
         operand = next((o for o in self.operands if o.name == name), None)
         if operand is None:
             names = ", ".join(o.name for o in self.operands)
-            raise FileError(f"{self.file}: case {self.id}: no operand {name!r}; the case has {names}")
+            raise errors.FileError(f"{self.file}: case {self.id}: no operand {name!r}; the case has {names}")
         return operand
 
     @property
@@ -83,12 +78,12 @@ def vector_files(paths: Iterable[str | Path]) -> list[Path]:
         if path.is_dir():
             inside = sorted(path.glob("*.npz"))
             if not inside:
-                raise FileError(f"{path}: no .npz vector files in this folder")
+                raise errors.FileError(f"{path}: no .npz vector files in this folder")
             files += inside
         elif path.exists():
             files.append(path)
         else:
-            raise FileError(f"{path}: no such file or folder")
+            raise errors.FileError(f"{path}: no such file or folder")
     return files
 
 
@@ -100,7 +95,7 @@ def load_file(path: str | Path) -> list[Case]:
 
 
 E_ = TypeVar("E_")
-_LAYOUTS = {layout.name.lower(): layout for layout in GlobalLayout}
+_LAYOUTS = {layout.name.lower(): layout for layout in ir.GlobalLayout}
 _TILE_KEYS = frozenset(
     "name role loc dtype rows cols v_row v_col blayout slayout fractal pad undef compact "
     "kind layout shape buffer_bytes filter stride dilation pad_lrtb pad_value_bits".split()
@@ -117,8 +112,8 @@ class _Reader:
         self.arrays = arrays
         self.place = file
 
-    def fail(self, message: str) -> FileError:
-        return FileError(f"{self.place}: {message}")
+    def fail(self, message: str) -> errors.FileError:
+        return errors.FileError(f"{self.place}: {message}")
 
     def manifest(self) -> list[dict[str, Any]]:
         if "manifest" not in self.arrays:
@@ -203,8 +198,8 @@ class _Reader:
             return OtherOperand(name, role, kind, self.raw(key, "before"), self.raw(key, "after"))
         return self.tile(name, key, cast(Role, role), entry)
 
-    def dtype(self, entry: Mapping[str, Any]) -> DType:
-        element = find_dtype(self.get(entry, "dtype", str))
+    def dtype(self, entry: Mapping[str, Any]) -> ir.DType:
+        element = ir.find_dtype(self.get(entry, "dtype", str))
         if element is None:
             raise self.fail(f"entry 'dtype' is {entry['dtype']!r}, which is no element type")
         return element
@@ -237,7 +232,7 @@ class _Reader:
         undef = None if mask is None else np.unpackbits(mask, bitorder="little")[: t.elements].astype(bool)
         return TileOperand(name, role, t, before, after, undef, _extra(entry, _TILE_KEYS))
 
-    def conv_type(self, entry: Mapping[str, Any]) -> TileType:
+    def conv_type(self, entry: Mapping[str, Any]) -> ir.TileType:
         shape = tuple(self.get(entry, "shape", list))
         if not shape or not all(type(n) is int and 0 < n <= MAX_ARRAYS for n in shape):
             raise self.fail(f"entry 'shape' is {list(shape)}; positive sizes are needed")
@@ -253,12 +248,12 @@ class _Reader:
                 raise self.fail(f"entry {key!r} is {list(sizes)}; {count} sizes are needed")
             fields |= {field: sizes} if sizes else {}
         fields["pad_value"] = self.hexadecimal(entry, "pad_value_bits", "0x0")
-        conv = Conv(self.choice(entry, "layout", _LAYOUTS, None), shape, Geometry(**fields))
+        conv = ir.Conv(self.choice(entry, "layout", _LAYOUTS, None), shape, ir.Geometry(**fields))
         if conv.elements > MAX_ARRAYS:
             raise self.fail(f"a tile of {conv.elements} elements; at most {MAX_ARRAYS} are allowed")
-        return conv_tile(self.dtype(entry), conv, self.choice(entry, "loc", _enum(Loc), "mat"))
+        return ir.conv_tile(self.dtype(entry), conv, self.choice(entry, "loc", _enum(ir.Loc), "mat"))
 
-    def tile_type(self, entry: Mapping[str, Any]) -> TileType:
+    def tile_type(self, entry: Mapping[str, Any]) -> ir.TileType:
         if entry.get("kind") == "conv":
             return self.conv_type(entry)
         rows, cols = self.get(entry, "rows", int), self.get(entry, "cols", int)
@@ -269,16 +264,16 @@ class _Reader:
             raise self.fail(f"valid region {v_row}x{v_col} does not fit the tile of {rows}x{cols}")
         # Pad values written out as bits belong to instructions that keep them in ``extra``.
         custom = isinstance(entry.get("pad"), str) and entry["pad"].startswith("custom:")
-        pad = Pad.NULL if custom else self.choice(entry, "pad", _enum(Pad), "null")
-        return TileType(
+        pad = ir.Pad.NULL if custom else self.choice(entry, "pad", _enum(ir.Pad), "null")
+        return ir.TileType(
             self.dtype(entry),
             rows,
             cols,
             v_row,
             v_col,
-            self.choice(entry, "loc", _enum(Loc), "vec"),
-            self.choice(entry, "blayout", _enum(BLayout), "row_major"),
-            self.choice(entry, "slayout", _enum(SLayout), "none_box"),
+            self.choice(entry, "loc", _enum(ir.Loc), "vec"),
+            self.choice(entry, "blayout", _enum(ir.BLayout), "row_major"),
+            self.choice(entry, "slayout", _enum(ir.SLayout), "none_box"),
             self.get(entry, "fractal", int, 512),
             pad,
         )

@@ -1,7 +1,5 @@
 """The operands of a recorded case: tiles, views of global memory, scalars, vectors, and others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -9,8 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ir.dtypes import DType
-from ..ir.types import GlobalLayout, TileType
+from ..ir import DType, GlobalLayout, TileType
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Role = Literal["out", "in", "inout", "tmp"]

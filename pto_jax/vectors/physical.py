@@ -5,8 +5,6 @@ stored form is a string of bytes in the order of its layout, little-endian, two 
 for packed types.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 
@@ -14,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ArgumentError
-from ..ir.dtypes import DType, unpack_pairs
-from ..ir.types import BLayout, Compact, SLayout, TileType
+from ..ir import BLayout, Compact, DType, SLayout, TileType, unpack_pairs
 
 
 @lru_cache(maxsize=512)
 def element_offsets(t: TileType) -> NDArray[np.int64]:
     """Position of every logical element in the tile's storage, in elements; shape ``[rows, cols]``.
 
-    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir import F32
     >>> element_offsets(TileType(F32, 2, 8, blayout=BLayout.COL_MAJOR))[:, 3]
     array([6, 7])
     """
@@ -51,7 +48,7 @@ def storage_elements(t: TileType) -> int:
 def unpack_elements(d: DType, raw: NDArray[np.uint8]) -> NDArray[Any]:
     """Stored bytes as words, one per element, in storage order.
 
-    >>> from pto_jax.ir.dtypes import F4E2M1
+    >>> from pto_jax.ir import F4E2M1
     >>> unpack_elements(F4E2M1, np.array([0x21], np.uint8))
     array([1, 2], dtype=uint8)
     """
@@ -86,7 +83,7 @@ def to_physical(t: TileType, words: NDArray[Any], into: NDArray[np.uint8] | None
 
     ``into`` gives the bytes of places that hold no element (row padding); they are zero without it.
 
-    >>> from pto_jax.ir.dtypes import I16
+    >>> from pto_jax.ir import I16
     >>> to_physical(TileType(I16, 1, 2), np.array([[1, 2]]))
     array([1, 0, 2, 0], dtype=uint8)
     """

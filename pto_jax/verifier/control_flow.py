@@ -1,17 +1,11 @@
 """Structured control flow: regions, the types they are entered and left with, and where regions end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..errors import Diagnostic
-from ..ir.dtypes import I1, INDEX
-from ..ir.program import Op, Region, Value
-from ..ir.types import ScalarType, TileType, Type, UnknownType
-from ..isa.effects import traits_of
-from ..isa.structure import FUNCTION_END
-from .errors import error_of
-from .functions import same_use
+from ..ir import I1, INDEX, Op, Region, ScalarType, TileType, Type, UnknownType, Value
+from ..isa import effects, structure
+from . import errors, functions
 
 _I1, _INDEX = ScalarType(I1), ScalarType(INDEX)
 
@@ -27,12 +21,12 @@ def control_finding(op: Op, constants: Mapping[str, int]) -> Diagnostic | None:
 
 def end_finding(region: Region, parent: Op | None) -> Diagnostic | None:
     """A terminator where no region ends, or another one than the parent needs."""
-    regions = traits_of(parent).regions if parent is not None else None
+    regions = effects.traits_of(parent).regions if parent is not None else None
     if regions is not None and regions.runs == "graph":
         return _block_end(region, regions.ends, parent)
     allowed = _terminator(region, parent)
     for i, op in enumerate(region.ops):
-        if not traits_of(op).terminator:
+        if not effects.traits_of(op).terminator:
             continue
         where = parent.name if parent is not None else "a function"
         if op.name != allowed:
@@ -41,14 +35,14 @@ def end_finding(region: Region, parent: Op | None) -> Diagnostic | None:
             message = f"before the end of {where}; allowed: as the last operation"
         else:
             continue
-        return error_of(op, "terminator", message)
+        return errors.error_of(op, "terminator", message)
     return None
 
 
 def _block_end(region: Region, allowed: Sequence[str], parent: Op | None) -> Diagnostic | None:
     """A block ends with a branch or a return, and has no other one."""
     last = region.ops[-1] if region.ops else None
-    wrong = next((op for op in region.ops[:-1] if traits_of(op).terminator), None)
+    wrong = next((op for op in region.ops[:-1] if effects.traits_of(op).terminator), None)
     if wrong is None and last is not None and last.name in allowed:
         return None
     place = wrong or last or parent
@@ -69,13 +63,13 @@ def block_findings(graph: Op) -> Iterator[Diagnostic]:
             wanted = [a.type for a in block.args] if block is not None else []
             if block is None or len(given) != len(wanted) or not all(map(fits, given, wanted)):
                 message = f"^{label} is given {_listed(given)}; allowed: {_listed(wanted)}"
-                yield error_of(op, "branch", message)
+                yield errors.error_of(op, "branch", message)
 
 
 def _terminator(region: Region, parent: Op | None) -> str:
     if parent is None:
-        return FUNCTION_END
-    regions = traits_of(parent).regions
+        return structure.FUNCTION_END
+    regions = effects.traits_of(parent).regions
     at = next((i for i, own in enumerate(parent.regions) if own is region), 0)
     return regions.end(at) if regions is not None else ""
 
@@ -116,7 +110,7 @@ def fits(given: Type, wanted: Type) -> bool:
     if isinstance(given, UnknownType) or isinstance(wanted, UnknownType):
         return True
     if isinstance(given, TileType) and isinstance(wanted, TileType):
-        return same_use(wanted, given) and given.valid == wanted.valid
+        return functions.same_use(wanted, given) and given.valid == wanted.valid
     return given == wanted
 
 

@@ -1,9 +1,7 @@
 """Errors of operations, as every part of the verifier reports them."""
 
-from __future__ import annotations
-
 from ..errors import Diagnostic
-from ..ir.program import Op, Value
+from ..ir import Op, Value
 
 
 def error_of(op: Op, rule: str, message: str, value: Value | None = None) -> Diagnostic:

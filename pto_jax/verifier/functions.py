@@ -1,13 +1,10 @@
 """What spans the functions of a program: entries, calls, kernels, and the level it is built at."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 
+from .. import ir
 from ..errors import Diagnostic, Span
-from ..ir.program import AttrValue, Function, Op, Program, Symbol, Value
-from ..ir.types import KernelKind, Loc, MultiTileType, StructType, TileType, Type, UnknownType
 from ..isa.check import EXPLICIT
 from ..isa.effects import placed, traits_of
 from ..isa.subviews import SUBVIEW
@@ -23,25 +20,25 @@ BACK_END, LOGICAL_NAME = "pto.backend", "pto.ptodsl.logical_name"
 BINDING = ("as", "ssa")
 
 
-def same_use(defined: Type, used: Type) -> bool:
+def same_use(defined: ir.Type, used: ir.Type) -> bool:
     """Whether a mention of a value may carry this type; valid sizes are checked where they matter."""
-    if defined is used or isinstance(defined, UnknownType) or isinstance(used, UnknownType):
+    if defined is used or isinstance(defined, ir.UnknownType) or isinstance(used, ir.UnknownType):
         return True
-    if isinstance(defined, TileType) and isinstance(used, TileType):
-        place = defined.loc == used.loc and (defined.loc == Loc.LEFT or defined.layout == used.layout)
+    if isinstance(defined, ir.TileType) and isinstance(used, ir.TileType):
+        place = defined.loc == used.loc and (defined.loc == ir.Loc.LEFT or defined.layout == used.layout)
         return place and defined.shape == used.shape and defined.dtype == used.dtype
     return defined == used
 
 
-def callees(function: Function) -> Iterator[tuple[str, Op]]:
+def callees(function: ir.Function) -> Iterator[tuple[str, ir.Op]]:
     """The functions that a function calls."""
     for op in function.walk():
         callee = op.attrs.get("callee") if traits_of(op).calls else None
-        if isinstance(callee, Symbol):
+        if isinstance(callee, ir.Symbol):
             yield callee.name, op
 
 
-def function_findings(program: Program, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
+def function_findings(program: ir.Program, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
     """Everything that is wrong between functions or with what the level allows."""
     yield from _names(program)
     yield from _entries(program)
@@ -62,7 +59,7 @@ def _error(rule: str, message: str, span: Span | None, instruction: str | None =
     return Diagnostic("error", message, span, instruction, rule=rule)
 
 
-def _names(program: Program) -> Iterator[Diagnostic]:
+def _names(program: ir.Program) -> Iterator[Diagnostic]:
     seen = set[tuple[int | None, str]]()
     bodies = Counter(f.name for f in program.functions if not f.external)
     for function in program.functions:
@@ -78,7 +75,7 @@ def _names(program: Program) -> Iterator[Diagnostic]:
         seen.add((function.child, function.name))
 
 
-def _declared(program: Program, function: Function) -> Iterator[Diagnostic]:
+def _declared(program: ir.Program, function: ir.Function) -> Iterator[Diagnostic]:
     """A declaration in a child module stands for the public function of another one."""
     defined = program.function(function.name)
     if defined is None or defined.external or defined.private:
@@ -91,7 +88,7 @@ def _declared(program: Program, function: Function) -> Iterator[Diagnostic]:
         yield _error("function", message, function.span)
 
 
-def _entries(program: Program) -> Iterator[Diagnostic]:
+def _entries(program: ir.Program) -> Iterator[Diagnostic]:
     """What is wrong with entries; a lone function is one without a mark in texts of April 2026."""
     alone = program.language == "2026-04" and len(program.functions) == 1
     for function in () if program.fragment else program.functions:
@@ -106,29 +103,29 @@ def _entries(program: Program) -> Iterator[Diagnostic]:
             yield _error("entry", message, function.span)
 
 
-def _signature(function: Function) -> Iterator[Diagnostic]:
+def _signature(function: ir.Function) -> Iterator[Diagnostic]:
     """What no function of tile programs is, or returns."""
     mark = next((m for m in HELPERS if m in function.attrs), None)
     if mark is not None:
         message = f"@{function.name} is marked {mark}: it is not part of tile programs, and not read further"
         yield _error("tile-program", message, function.span)
-    struct = next((t for t in function.results if isinstance(t, StructType)), None)
+    struct = next((t for t in function.results if isinstance(t, ir.StructType)), None)
     if struct is not None:
         message = f"@{function.name} returns {struct}; allowed: a structure is used where it is declared"
         yield _error("direct", message, function.span)
 
 
-def _peers(program: Program, function: Function) -> Iterator[Diagnostic]:
+def _peers(program: ir.Program, function: ir.Function) -> Iterator[Diagnostic]:
     """A function of another child module that a buffer is imported from is a public one."""
     for op in function.walk() if program.children else ():
         peer = op.attrs.get("peer_func")
-        target = program.function(peer.name) if isinstance(peer, Symbol) else None
+        target = program.function(peer.name) if isinstance(peer, ir.Symbol) else None
         if target is not None and target.private and target.child != function.child:
             message = f"@{target.name} is private in another child module; allowed: a public function"
             yield error_of(op, "peer-function", message)
 
 
-def _back_ends(program: Program) -> Iterator[Diagnostic]:
+def _back_ends(program: ir.Program) -> Iterator[Diagnostic]:
     """What the assembler demands of child modules that it builds by different back ends."""
     if len({dict(child).get(BACK_END) for child in program.children}) < 2:
         return
@@ -138,9 +135,9 @@ def _back_ends(program: Program) -> Iterator[Diagnostic]:
             yield from _whole_peer(program, function, op)
 
 
-def _logical_names(program: Program, function: Function) -> Iterator[Diagnostic]:
+def _logical_names(program: ir.Program, function: ir.Function) -> Iterator[Diagnostic]:
     """Wrappers of functions for other back ends have the logical names of these."""
-    called: dict[AttrValue, str] = {}
+    called: dict[ir.AttrValue, str] = {}
     for name, op in callees(function):
         target = program.function(name)
         logical = target.attrs.get(LOGICAL_NAME) if target is not None and not target.private else None
@@ -149,10 +146,10 @@ def _logical_names(program: Program, function: Function) -> Iterator[Diagnostic]
             yield _error("back-end", f"{found}; allowed: one public function of a name", op.span, "call")
 
 
-def _whole_peer(program: Program, function: Function, op: Op) -> Iterator[Diagnostic]:
+def _whole_peer(program: ir.Program, function: ir.Function, op: ir.Op) -> Iterator[Diagnostic]:
     """A peer of another child module is taken over without what it calls."""
     peer = op.attrs.get("peer_func")
-    target = program.function(peer.name) if isinstance(peer, Symbol) else None
+    target = program.function(peer.name) if isinstance(peer, ir.Symbol) else None
     if target is None or target.child == function.child:
         return
     for name, _ in callees(target):
@@ -161,7 +158,7 @@ def _whole_peer(program: Program, function: Function, op: Op) -> Iterator[Diagno
         return
 
 
-def _call_cycles(program: Program) -> Iterator[Diagnostic]:
+def _call_cycles(program: ir.Program) -> Iterator[Diagnostic]:
     """Calls that lead back to the function they are in."""
     calls = {f.name: list(callees(f)) for f in program.functions}
 
@@ -183,18 +180,18 @@ def _call_cycles(program: Program) -> Iterator[Diagnostic]:
                 yield _error("recursion", found, op.span, "call")
 
 
-def _kernel(function: Function) -> Iterator[Diagnostic]:
+def _kernel(function: ir.Function) -> Iterator[Diagnostic]:
     """A function is a kernel of one core kind, or has sections, one after another."""
     kind = function.attrs.get("pto.kernel_kind")
-    if kind is not None and not isinstance(kind, KernelKind):
-        known = ", ".join(k.name.lower() for k in KernelKind)
+    if kind is not None and not isinstance(kind, ir.KernelKind):
+        known = ", ".join(k.name.lower() for k in ir.KernelKind)
         yield _error(
             "kernel-kind", f"kernel_kind = {kind} of @{function.name}; allowed: {known}", function.span
         )
     for op in function.walk():
         if not _is_section(op):
             continue
-        if isinstance(kind, KernelKind) and traits_of(op).core != kind:
+        if isinstance(kind, ir.KernelKind) and traits_of(op).core != kind:
             found = f"in the {kind.name.lower()} kernel @{function.name}"
             message = f"{found}; allowed: sections of its own kind, or functions without kernel_kind"
             yield error_of(op, "kernel-kind", message)
@@ -204,12 +201,12 @@ def _kernel(function: Function) -> Iterator[Diagnostic]:
                 yield error_of(inner, "kernel-kind", found)
 
 
-def _is_section(op: Op) -> bool:
+def _is_section(op: ir.Op) -> bool:
     traits = traits_of(op)
     return traits.regions is not None and traits.core is not None
 
 
-def _manual_buffers(program: Program, function: Function) -> Iterator[Diagnostic]:
+def _manual_buffers(program: ir.Program, function: ir.Function) -> Iterator[Diagnostic]:
     """A buffer at a fixed place is not compatible with tiles that a tool places."""
     manual = [
         op for op in function.walk() if traits_of(op).fifo == "reserve" and op.attrs.get("auto") is False
@@ -225,7 +222,7 @@ def _manual_buffers(program: Program, function: Function) -> Iterator[Diagnostic
             )
 
 
-def _is_unplaced(program: Program, op: Op) -> bool:
+def _is_unplaced(program: ir.Program, op: ir.Op) -> bool:
     """Whether a tool would have to place a tile.
 
     That is an allocation without an address, or an instruction that binds its destination as a result. In
@@ -235,21 +232,23 @@ def _is_unplaced(program: Program, op: Op) -> bool:
     if place is not None and _allocates(op):
         return place[1] is None
     return (
-        not program.fragment and op.form in BINDING and any(isinstance(v.type, TileType) for v in op.results)
+        not program.fragment
+        and op.form in BINDING
+        and any(isinstance(v.type, ir.TileType) for v in op.results)
     )
 
 
-def _allocates(op: Op) -> bool:
+def _allocates(op: ir.Op) -> bool:
     placement = traits_of(op).placement
     return placement is not None and placement.allocates
 
 
-def _level(program: Program, op: Op, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
+def _level(program: ir.Program, op: ir.Op, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
     if traits_of(op).fifo == "reserve" and level is not None:
         yield from _reserved(op, level)
     place, allocates = placed(op), _allocates(op)
     # The address of a local memref is nothing that a program at some level writes.
-    a_tile = place is None or isinstance(place[0].type, TileType | MultiTileType)
+    a_tile = place is None or isinstance(place[0].type, ir.TileType | ir.MultiTileType)
     if allocates and a_tile and place is not None and place[1] and level is not None and level < EXPLICIT:
         yield error_of(op, "level", f"addr at level {level}; allowed: at level 3")
     if level == EXPLICIT and a_tile and _is_unplaced(program, op):
@@ -263,14 +262,16 @@ def _level(program: Program, op: Op, level: int | None, auto_sync: bool) -> Iter
             yield error_of(op, "level", found)
 
 
-def _of_argument(program: Program, function: Function, op: Op, level: int | None) -> Iterator[Diagnostic]:
+def _of_argument(
+    program: ir.Program, function: ir.Function, op: ir.Op, level: int | None
+) -> Iterator[Diagnostic]:
     """At level 3 windows are addresses, which the tiles of a function's arguments do not have yet."""
     if level == EXPLICIT and op.name == SUBVIEW and not program.fragment and op.ins[0] in function.args:
         message = f"a window of the argument {op.ins[0]} at level 3; allowed: of a tile that has an address"
         yield error_of(op, "level", message)
 
 
-def _reserved(op: Op, level: int) -> Iterator[Diagnostic]:
+def _reserved(op: ir.Op, level: int) -> Iterator[Diagnostic]:
     """A tool places buffers below level 3, the program from there on."""
     auto, based = op.attrs.get("auto"), op.attrs.get("base") is not None
     if level == EXPLICIT and (auto is not False or not based):
@@ -281,13 +282,13 @@ def _reserved(op: Op, level: int) -> Iterator[Diagnostic]:
         yield error_of(op, "level", f"{found} at level {level}; allowed: auto = true without base")
 
 
-def call_findings(program: Program, op: Op) -> Iterator[Diagnostic]:
+def call_findings(program: ir.Program, op: ir.Op) -> Iterator[Diagnostic]:
     """What is wrong with one call."""
     callee = op.attrs.get("callee")
-    function = program.function(callee.name) if isinstance(callee, Symbol) else None
+    function = program.function(callee.name) if isinstance(callee, ir.Symbol) else None
     if function is None:
         known = ", ".join(f"@{f.name}" for f in program.functions)
-        shown = f"@{callee.name}" if isinstance(callee, Symbol) else "a function"
+        shown = f"@{callee.name}" if isinstance(callee, ir.Symbol) else "a function"
         yield _error("callee", f"call of unknown {shown}; known: {known}", op.span, "call")
         return
     if len(op.ins) != len(function.args) or len(op.results) != len(function.results):
@@ -309,7 +310,7 @@ def call_findings(program: Program, op: Op) -> Iterator[Diagnostic]:
             yield _error("callee", found, result.span or op.span, "call")
 
 
-def return_findings(program: Program, function: Function, op: Op) -> Iterator[Diagnostic]:
+def return_findings(program: ir.Program, function: ir.Function, op: ir.Op) -> Iterator[Diagnostic]:
     """What is wrong with one return."""
     wanted = function.results
     if program.fragment:
@@ -323,6 +324,6 @@ def return_findings(program: Program, function: Function, op: Op) -> Iterator[Di
             yield _wrong_return(function, value, t, op)
 
 
-def _wrong_return(function: Function, value: Value, t: Type, op: Op) -> Diagnostic:
+def _wrong_return(function: ir.Function, value: ir.Value, t: ir.Type, op: ir.Op) -> Diagnostic:
     found = f"{value} is {value.type}; allowed in @{function.name}: {t}"
     return _error("return", found, value.span or op.span, "return")

@@ -1,14 +1,11 @@
 """Handles that may be used in some places only, whatever instruction uses them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from .. import isa
 from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic, Span
-from ..ir.program import Function, Op, Value
-from ..ir.types import MultiTileType, StructType
+from ..ir import Function, MultiTileType, Op, StructType, Value
 from ..isa.tile_queries import INTTOPTR
 from .errors import error_of
 

@@ -6,16 +6,12 @@ bytes, the pipes whose later operations are known to come after it; a flag carri
 pipe that sets it to the pipe that waits for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from .. import isa
+from .. import errors, isa
 from ..analysis import addresses, dataflow, provenance, resolve
 from ..analysis.facts import FunctionFacts, executes
-from ..errors import Diagnostic
-from ..ir.program import Function, Op, Program, Value
-from ..ir.types import Pipe, PipeEventType, TileType
+from ..ir import Function, Op, Pipe, PipeEventType, Program, TileType, Value
 from ..isa import effects, issue
 from .ordering import Order, Pending, Use
 
@@ -65,7 +61,7 @@ def _places(found: addresses.Bytes) -> Iterator[tuple[object, ...]]:
         yield from ((found.loc, block) for block in range(first, last + 1))
 
 
-def hazards(resolved: resolve.ResolvedProgram) -> list[Diagnostic]:
+def hazards(resolved: resolve.ResolvedProgram) -> list[errors.Diagnostic]:
     """A warning for every two operations on different pipes that nothing orders and that share bytes."""
     program = resolved.program
     inner = {f.name for op in program.walk() if (f := provenance.called(program, op)) is not None}
@@ -104,7 +100,7 @@ class _Search:
 
     def __init__(self, resolved: resolve.ResolvedProgram) -> None:
         self.resolved = resolved
-        self.found: dict[tuple[int, int], Diagnostic] = {}
+        self.found: dict[tuple[int, int], errors.Diagnostic] = {}
         self.numbers = Numbers()
         self.kinds: dict[tuple[Pipe, bool], None] = {}
         self.orders: dict[int, int] = {id(op): i for i, op in enumerate(resolved.program.walk())}
@@ -238,7 +234,7 @@ class _Walk(dataflow.Forward[Order]):
         place = self.search.numbers.known[use.number]
         where = f" ({known.op.span})" if known.op.span else ""
         earlier = " in an earlier pass of the loop" if self.loops and known.order >= key[0] else ""
-        self.search.found[key] = Diagnostic(
+        self.search.found[key] = errors.Diagnostic(
             "warning",
             f"{what} {value} ({place}) on PIPE_{use.pipe.name} and nothing orders it "
             f"after {known.op.name}{where}, which {before} {known.value} on PIPE_{other.pipe.name}{earlier}; "

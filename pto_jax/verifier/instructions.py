@@ -1,16 +1,12 @@
 """The instructions of a program against their declarations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from ..analysis.lattices import OperandFacts
-from ..analysis.resolve import ResolvedOp, ResolvedProgram
+from ..analysis import lattices, resolve
 from ..errors import Diagnostic
-from ..ir.languages import PRESENT
-from ..ir.program import Op
+from ..ir import PRESENT, Op
 from ..isa.check import Scratch, Valid, check_op, hidden_scratch
 from ..profiles import Profile
 
@@ -25,14 +21,14 @@ class InstructionRules:
     one of its signature.
     """
 
-    def __init__(self, resolved: ResolvedProgram, profile: Profile, level: int | None) -> None:
+    def __init__(self, resolved: resolve.ResolvedProgram, profile: Profile, level: int | None) -> None:
         self.resolved = resolved
         self.profile = profile
         self.level = level
         #: The bytes that the instructions of legal signatures overwrite without naming them.
         self._legal: dict[_Signature, Scratch | None] = {}
 
-    def check(self, op: Op, known: OperandFacts) -> tuple[list[Diagnostic], Scratch | None]:
+    def check(self, op: Op, known: lattices.OperandFacts) -> tuple[list[Diagnostic], Scratch | None]:
         """What is wrong with an instruction, and the bytes that it overwrites without naming them."""
         signature = _signature(op, known)
         if signature in self._legal:
@@ -44,7 +40,7 @@ class InstructionRules:
             self._legal[signature] = overwritten
         return found, overwritten
 
-    def _findings(self, resolved: ResolvedOp, known: OperandFacts) -> list[Diagnostic]:
+    def _findings(self, resolved: resolve.ResolvedOp, known: lattices.OperandFacts) -> list[Diagnostic]:
         """What is wrong by the sizes that the types of an instruction state.
 
         What only the constants of the text break breaks when it is executed: the assembler accepts it.
@@ -57,7 +53,7 @@ class InstructionRules:
         return found
 
     def _objections(
-        self, resolved: ResolvedOp, known: OperandFacts, valid: Mapping[str, Valid]
+        self, resolved: resolve.ResolvedOp, known: lattices.OperandFacts, valid: Mapping[str, Valid]
     ) -> list[Diagnostic]:
         """What the declaration of an instruction objects to, with further valid regions."""
         return check_op(
@@ -74,7 +70,7 @@ class InstructionRules:
         )
 
 
-def _signature(op: Op, known: OperandFacts) -> _Signature:
+def _signature(op: Op, known: lattices.OperandFacts) -> _Signature:
     """What tells an instruction of a program from others that the same rules hold for.
 
     Types and attributes count by identity: they live as long as the program, and the reader gives those of

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
-from ..ir.program import Op, Value
-from ..ir.types import Pipe
+from ..ir import Op, Pipe, Value
 
 
 class Use(NamedTuple):

@@ -1,13 +1,10 @@
 """Tiles at constant addresses: ranges that overlap without being equal, and ranges that are reserved."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import Diagnostic, Span
-from ..ir.program import Op
-from ..ir.types import Loc
+from ..ir import Loc, Op
 from .errors import error_of
 
 

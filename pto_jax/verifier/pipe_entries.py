@@ -1,13 +1,10 @@
 """Rules on what goes through one end of a pipe: halves of an odd number, and slots in global memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ..analysis.pipes import End
 from ..errors import Diagnostic
-from ..ir.program import Op, Value
-from ..ir.types import KernelKind, TensorViewType, TileType
+from ..ir import KernelKind, Op, TensorViewType, TileType, Value
 from ..isa.effects import traits_of
 from ..profiles import Profile
 from .errors import error_of

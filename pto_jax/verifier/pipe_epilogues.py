@@ -1,41 +1,39 @@
 """Rules on pipes that convert accumulators: both ends agree, and tiles and scales fit the conversion."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from .. import ir
 from ..analysis.pipes import End, number_of
 from ..errors import Diagnostic
-from ..ir import modes, program, types
 from ..isa import effects, sync_handles
 from .errors import error_of
 
 _BYTES, _BYTE = ("i8", "u8"), ("i8",)
 #: Element types of accumulators and of what they become, by conversion; theirs where none is named.
-_TYPES: dict[modes.PushQuant, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    modes.PushQuant.NO_CONVERT: (("f32", "i32"), ()),
-    modes.PushQuant.F32_F16: (("f32",), ("f16",)),
-    modes.PushQuant.F32_BF16: (("f32",), ("bf16",)),
-    modes.PushQuant.REQ8_SCALAR: (("i32",), _BYTES),
-    modes.PushQuant.REQ8_VEC: (("i32",), _BYTE),
-    modes.PushQuant.DEQF16_SCALAR: (("i32",), ("f16",)),
-    modes.PushQuant.DEQF16_VEC: (("i32",), ("f16",)),
-    modes.PushQuant.QF322B8_PRE_SCALAR: (("f32",), _BYTES),
-    modes.PushQuant.QF322B8_PRE_VEC: (("f32",), _BYTE),
-    modes.PushQuant.QF322F16_PRE_SCALAR: (("f32",), ("f16",)),
-    modes.PushQuant.QF322BF16_PRE_SCALAR: (("f32",), ("bf16",)),
-    modes.PushQuant.QS322BF16_PRE_SCALAR: (("i32",), ("bf16",)),
-    modes.PushQuant.QS322BF16_PRE_VEC: (("i32",), ("bf16",)),
-    modes.PushQuant.QF322HIF8_PRE_SCALAR: (("f32",), ("hif8",)),
-    modes.PushQuant.QF322FP8_PRE_SCALAR: (("f32",), ("f8e4m3",)),
+_TYPES: dict[ir.PushQuant, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    ir.PushQuant.NO_CONVERT: (("f32", "i32"), ()),
+    ir.PushQuant.F32_F16: (("f32",), ("f16",)),
+    ir.PushQuant.F32_BF16: (("f32",), ("bf16",)),
+    ir.PushQuant.REQ8_SCALAR: (("i32",), _BYTES),
+    ir.PushQuant.REQ8_VEC: (("i32",), _BYTE),
+    ir.PushQuant.DEQF16_SCALAR: (("i32",), ("f16",)),
+    ir.PushQuant.DEQF16_VEC: (("i32",), ("f16",)),
+    ir.PushQuant.QF322B8_PRE_SCALAR: (("f32",), _BYTES),
+    ir.PushQuant.QF322B8_PRE_VEC: (("f32",), _BYTE),
+    ir.PushQuant.QF322F16_PRE_SCALAR: (("f32",), ("f16",)),
+    ir.PushQuant.QF322BF16_PRE_SCALAR: (("f32",), ("bf16",)),
+    ir.PushQuant.QS322BF16_PRE_SCALAR: (("i32",), ("bf16",)),
+    ir.PushQuant.QS322BF16_PRE_VEC: (("i32",), ("bf16",)),
+    ir.PushQuant.QF322HIF8_PRE_SCALAR: (("f32",), ("hif8",)),
+    ir.PushQuant.QF322FP8_PRE_SCALAR: (("f32",), ("f8e4m3",)),
 }
 #: The instructions that set scales, by the ending of the conversions that use them.
 _SCALES = {"_SCALAR": sync_handles.SET_QUANT_SCALAR, "_VEC": sync_handles.SET_QUANT_VECTOR}
 _LAYOUTS = {
-    modes.PushLayout.NZ2ND: (types.BLayout.ROW_MAJOR, types.SLayout.NONE_BOX),
-    modes.PushLayout.NZ2DN: (types.BLayout.COL_MAJOR, types.SLayout.NONE_BOX),
-    modes.PushLayout.NZ2NZ: (types.BLayout.COL_MAJOR, types.SLayout.ROW_MAJOR),
+    ir.PushLayout.NZ2ND: (ir.BLayout.ROW_MAJOR, ir.SLayout.NONE_BOX),
+    ir.PushLayout.NZ2DN: (ir.BLayout.COL_MAJOR, ir.SLayout.NONE_BOX),
+    ir.PushLayout.NZ2NZ: (ir.BLayout.COL_MAJOR, ir.SLayout.ROW_MAJOR),
 }
 
 
@@ -44,28 +42,28 @@ class _Side:
     """One end of a converting pipe with what goes through it."""
 
     end: End
-    function: program.Function
-    uses: list[program.Op]
+    function: ir.Function
+    uses: list[ir.Op]
 
     @property
-    def epilogue(self) -> modes.AccPushEpilogue | None:
+    def epilogue(self) -> ir.AccPushEpilogue | None:
         """What is done to accumulators here."""
         found = self.end.op.attrs.get("acc_push_epilogue")
-        return found if isinstance(found, modes.AccPushEpilogue) else None
+        return found if isinstance(found, ir.AccPushEpilogue) else None
 
-    def named(self, *kinds: str) -> list[program.Op]:
+    def named(self, *kinds: str) -> list[ir.Op]:
         """The operations of these kinds that go through the end."""
         return [op for op in self.uses if effects.traits_of(op).fifo in kinds]
 
 
-def epilogue_findings(pipe: Sequence[tuple[End, program.Function, list[program.Op]]]) -> Iterator[Diagnostic]:
+def epilogue_findings(pipe: Sequence[tuple[End, ir.Function, list[ir.Op]]]) -> Iterator[Diagnostic]:
     """What is wrong with a pipe that converts accumulators; nothing for others."""
     sides = [_Side(*one) for one in pipe]
     epilogues = [s.epilogue for s in sides if s.epilogue is not None]
     if not epilogues:
         return
-    producers = [s for s in sides if s.end.core is types.KernelKind.CUBE]
-    consumers = [s for s in sides if s.end.core is types.KernelKind.VECTOR]
+    producers = [s for s in sides if s.end.core is ir.KernelKind.CUBE]
+    consumers = [s for s in sides if s.end.core is ir.KernelKind.VECTOR]
     for side in sides:
         yield from _whole(side)
     for producer in producers:
@@ -77,7 +75,7 @@ def epilogue_findings(pipe: Sequence[tuple[End, program.Function, list[program.O
         yield from _results(consumer, producers)
 
 
-def _error(op: program.Op, message: str, value: program.Value | None = None) -> Diagnostic:
+def _error(op: ir.Op, message: str, value: ir.Value | None = None) -> Diagnostic:
     return error_of(op, "pipe-epilogue", message, value)
 
 
@@ -116,17 +114,17 @@ def _unreserved(side: _Side) -> Diagnostic:
     )
 
 
-def _shown(epilogue: modes.AccPushEpilogue | None) -> str:
+def _shown(epilogue: ir.AccPushEpilogue | None) -> str:
     if epilogue is None:
         return "missing"
     return ", ".join(f"{key} = {v.name.lower()}" for key, v in epilogue._asdict().items())
 
 
-def _source(side: _Side, push: program.Op) -> Iterator[Diagnostic]:
+def _source(side: _Side, push: ir.Op) -> Iterator[Diagnostic]:
     tile = push.ins[0]
     if side.epilogue is None:
         return
-    if not isinstance(tile.type, types.TileType) or tile.type.loc is not types.Loc.ACC:
+    if not isinstance(tile.type, ir.TileType) or tile.type.loc is not ir.Loc.ACC:
         yield _error(push, f"{tile} is {tile.type}; allowed with acc_push_epilogue: an acc tile", tile)
         return
     allowed = _TYPES[side.epilogue.quant][0]
@@ -149,7 +147,7 @@ def _scales(side: _Side) -> Iterator[Diagnostic]:
         for op in region.ops:
             known = known or (op.name == kind and number_of(op) == side.end.number)
             pushes = effects.traits_of(op).fifo == "push" and number_of(op) == side.end.number
-            if pushes and effects.traits_of(op).core is types.KernelKind.CUBE and not known:
+            if pushes and effects.traits_of(op).core is ir.KernelKind.CUBE and not known:
                 yield _error(
                     op,
                     f"no {kind} with id = {side.end.number} before it in its block; allowed: one that sets "
@@ -157,7 +155,7 @@ def _scales(side: _Side) -> Iterator[Diagnostic]:
                 )
 
 
-def _scale_kind(epilogue: modes.AccPushEpilogue | None) -> str:
+def _scale_kind(epilogue: ir.AccPushEpilogue | None) -> str:
     """The instruction that sets the scale of a conversion, "" where it has none."""
     quant = epilogue.quant.name if epilogue is not None else ""
     for ending, name in _SCALES.items():
@@ -166,7 +164,7 @@ def _scale_kind(epilogue: modes.AccPushEpilogue | None) -> str:
     return ""
 
 
-def _regions(region: program.Region) -> Iterator[program.Region]:
+def _regions(region: ir.Region) -> Iterator[ir.Region]:
     yield region
     for op in region.ops:
         for inner in op.regions:
@@ -188,7 +186,7 @@ def _results(consumer: _Side, producers: list[_Side]) -> Iterator[Diagnostic]:
         if result is None or consumer.epilogue is None:
             continue
         t = result.type
-        if not isinstance(t, types.TileType):
+        if not isinstance(t, ir.TileType):
             yield _error(pop, f"{result} is {t}; allowed with acc_push_epilogue: a tile", result)
             continue
         if t != first:
@@ -196,18 +194,18 @@ def _results(consumer: _Side, producers: list[_Side]) -> Iterator[Diagnostic]:
             return
     for pop in pops:
         result = pop.results[0] if pop.results else None
-        if result is None or consumer.epilogue is None or not isinstance(result.type, types.TileType):
+        if result is None or consumer.epilogue is None or not isinstance(result.type, ir.TileType):
             continue
         yield from _fits(pop, result, result.type, consumer, producers)
 
 
 def _fits(
-    pop: program.Op, result: program.Value, t: types.TileType, consumer: _Side, producers: list[_Side]
+    pop: ir.Op, result: ir.Value, t: ir.TileType, consumer: _Side, producers: list[_Side]
 ) -> Iterator[Diagnostic]:
     epilogue, size = consumer.epilogue, consumer.end.op.attrs.get("slot_size")
     assert epilogue is not None
     pushed = [op.ins[0].type for p in producers for op in p.named("push")]
-    sources = {p.dtype.name for p in pushed if isinstance(p, types.TileType)}
+    sources = {p.dtype.name for p in pushed if isinstance(p, ir.TileType)}
     allowed = _TYPES[epilogue.quant][1] or tuple(sorted(sources))
     if allowed and t.dtype.name not in allowed:
         quant = epilogue.quant.name.lower()
@@ -233,12 +231,12 @@ def _fits(
         )
 
 
-def scale_findings(function: program.Function, ends: Sequence[End]) -> Iterator[Diagnostic]:
+def scale_findings(function: ir.Function, ends: Sequence[End]) -> Iterator[Diagnostic]:
     """An instruction that sets the scale of a pipe names one of its function, which uses such a scale."""
     for op in function.walk():
         if op.name not in _SCALES.values() or "id" not in op.attrs:
             continue
-        end = next((e for e in ends if e.core is types.KernelKind.CUBE and e.number == number_of(op)), None)
+        end = next((e for e in ends if e.core is ir.KernelKind.CUBE and e.number == number_of(op)), None)
         epilogue = _Side(end, function, []).epilogue if end is not None else None
         if epilogue is None:
             have = "has no acc_push_epilogue" if end is not None else f"is no pipe of @{function.name}"

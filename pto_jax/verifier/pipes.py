@@ -1,14 +1,11 @@
 """Rules on pipes that span operations and functions: where they may stand, and that both sides agree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..analysis.pipes import End, buffers_of, ends, number_of
 from ..errors import Diagnostic
-from ..ir.program import Function, Op, Program, Symbol
-from ..ir.types import KernelKind
+from ..ir import Function, KernelKind, Op, Program, Symbol
 from ..isa.effects import traits_of
 from ..isa.traits import Fifo
 from ..profiles import Profile

@@ -13,15 +13,13 @@ from .. import isa
 from ..analysis.lattices import OperandFacts
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..errors import Diagnostic, Span
-from ..ir.program import Function, Op, Program, Region, Value
-from ..ir.types import TileType, Type
+from ..ir import Function, Op, Program, Region, TileType, Type, Value
 from ..isa.check import EXPLICIT, check_op, run_time_rules, unsupported
 from ..isa.effects import aliased, placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
-from . import control_flow, handles, instructions, pipes, scalars
-from .functions import BINDING, call_findings, callees, function_findings, return_findings, same_use
+from . import control_flow, functions, handles, instructions, pipes, scalars
 from .hazards import hazards, is_hand_synchronised
 from .overlaps import Place, Reserved, in_reserved, overlaps, shared_bytes
 
@@ -99,7 +97,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         if any(checker.reserved for checker in checkers.values()):
             for function in program.functions:
                 _check_reserved(function, checkers, sink)
-        sink.extend(function_findings(program, build.level, build.auto_sync))
+        sink.extend(functions.function_findings(program, build.level, build.auto_sync))
         sink.extend(handles.handle_findings(resolved))
         sink.extend(pipes.pipe_findings(program, profile))
         sink.extend(_hazards(resolved, build))
@@ -172,7 +170,7 @@ def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Si
         name = pending.pop()
         if name in checkers and name not in names:
             names[name] = None
-            pending += [callee for callee, _ in callees(checkers[name].function)]
+            pending += [callee for callee, _ in functions.callees(checkers[name].function)]
     seen = [checkers[n] for n in names]
     reserved = [r for c in seen for r in c.reserved]
     if reserved:
@@ -284,9 +282,9 @@ class _Checker:
         elif op.name == GRAPH:
             self.sink.extend(control_flow.block_findings(op))
         elif op.name == "call":
-            self.sink.extend(call_findings(self.program, op))
+            self.sink.extend(functions.call_findings(self.program, op))
         elif op.name == "return":
-            self.sink.extend(return_findings(self.program, self.function, op))
+            self.sink.extend(functions.return_findings(self.program, self.function, op))
         elif structural_traits(op.name) is None:
             self.sink.add(unsupported(op))
 
@@ -306,7 +304,7 @@ class _Checker:
         where = value.span or op.span
         if known is None:
             self.error(f"{value} is not defined here", where, op.name, "defined")
-        elif not same_use(known, value.type):
+        elif not functions.same_use(known, value.type):
             self.error(f"{value} is used as {value.type} but defined as {known}", where, op.name, "defined")
 
     def redefined(self, value: Value, op: Op) -> None:
@@ -319,4 +317,4 @@ class _Checker:
 def _makes(op: Op) -> bool:
     """Whether an operation makes a tile: it allocates one, or binds its destination as a result."""
     placement = traits_of(op).placement
-    return (placement is not None and placement.allocates) or op.form in BINDING
+    return (placement is not None and placement.allocates) or op.form in functions.BINDING

@@ -1,14 +1,10 @@
 """Scalar operations: the types each of them takes, one finding per operation."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
 from ..errors import Diagnostic
-from ..ir.dtypes import I1, INDEX, DType
-from ..ir.program import Op, Value
-from ..ir.types import MemRefType, PtrType, ScalarType, Type, UnknownType, VectorType
+from ..ir import I1, INDEX, DType, MemRefType, Op, PtrType, ScalarType, Type, UnknownType, Value, VectorType
 from ..isa.structure import CAST
 from ..text.formats import PREDICATES
 from .errors import error_of
@@ -34,7 +30,7 @@ def _unrealized(op: Op) -> str | None:
 def arith_finding(op: Op) -> Diagnostic | None:
     """What is wrong with an operation of the arith dialect, or a cast between integers of one width.
 
-    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir import F32
     >>> a, r = Value("a", ScalarType(F32)), Value("r", ScalarType(F32))
     >>> arith_finding(Op("arith.addi", (a, a), results=(r,))).message
     '%a is f32; allowed: an integer or index'

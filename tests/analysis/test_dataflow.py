@@ -8,7 +8,7 @@ import pytest
 
 from pto_jax.analysis.dataflow import Forward, raise_values
 from pto_jax.api import parse
-from pto_jax.ir.program import Op, Value
+from pto_jax.ir import Op, Value
 
 
 class Met:

@@ -8,8 +8,7 @@ from pto_jax.analysis.addresses import Bytes
 from pto_jax.analysis.lattices import OperandFacts
 from pto_jax.analysis.resolve import resolve
 from pto_jax.api import parse
-from pto_jax.ir.program import Op
-from pto_jax.ir.types import GlobalLayout, Loc
+from pto_jax.ir import GlobalLayout, Loc, Op
 
 T = "!pto.tile_buf<vec, 16x64xf32>"
 D = "!pto.tile_buf<vec, 16x64xf32, valid=?x?>"

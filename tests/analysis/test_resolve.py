@@ -11,7 +11,7 @@ from pto_jax import isa
 from pto_jax.analysis import resolve as module
 from pto_jax.analysis.resolve import REMEMBERED, resolve
 from pto_jax.api import parse
-from pto_jax.ir.types import TileType
+from pto_jax.ir import TileType
 from pto_jax.profiles import profile
 
 TEXT = "%c = pto.tadd %a, %b : !pto.tile<16x16xf32>\n%d = pto.tneg %c : !pto.tile<16x16xf32>"

@@ -27,7 +27,6 @@ def loaded() -> Iterator[Import]:
         for name in (f"pto_jax.{loader.partition('.')[0]}.{c}" for c in CLASSES):
             if name in modules(ROOT):
                 yield Import(f"pto_jax.{loader}", name, f"load_class_files in {loader}")
-    yield Import("pto_jax", "pto_jax.text", "pto_jax/__init__.py")
 
 
 def described(circle: frozenset[str], found: Iterable[Import]) -> str:

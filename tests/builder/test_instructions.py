@@ -9,10 +9,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import builder as b, isa
-from pto_jax.ir.dtypes import F32
-from pto_jax.ir.modes import CoreType, SyncMode
-from pto_jax.ir.program import Op
-from pto_jax.ir.types import CmpMode, PartitionViewType, Pipe, PipeEventType, RoundMode
+from pto_jax.ir import F32, CmpMode, CoreType, Op, PartitionViewType, Pipe, PipeEventType, RoundMode, SyncMode
 from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
 from pto_jax.profiles import PROFILES
 from pto_jax.verifier.programs import check_op

@@ -10,7 +10,7 @@ import numpy as np
 
 import pto_jax as pto
 from pto_jax import builder as b
-from pto_jax.ir.types import KernelKind, OpaqueType
+from pto_jax.ir import KernelKind, OpaqueType
 
 VEC = b.tile_type("f32", 16, 16)
 ACC = b.tile_type("f32", 16, 16, loc="acc")

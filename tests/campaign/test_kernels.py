@@ -23,8 +23,7 @@ from pto_jax.campaign.targets import Oracle
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, generate
 from pto_jax.generate.state import Input
-from pto_jax.ir.dtypes import dtype
-from pto_jax.ir.types import MemRefType, PtrType, ScalarType
+from pto_jax.ir import MemRefType, PtrType, ScalarType, dtype
 
 
 def is_kernel(case: Case) -> bool:

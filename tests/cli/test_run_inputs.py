@@ -10,19 +10,18 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from pto_jax import ir
 from pto_jax.cli.run import count_changed, describe_array, generate_inputs, random_values
 from pto_jax.errors import ArgumentError, FileError
 from pto_jax.examples import example
 from pto_jax.files import load_arrays, save_arrays
-from pto_jax.ir.dtypes import ALL_DTYPES, BF16, F4E2M1, F8E4M3, F16, F32, HIF8, I1, I32, INDEX, U8, DType
-from pto_jax.ir.types import PtrType, ScalarType, Type, UnknownType
 from pto_jax.runtime.array_files import convert_input, read_inputs, storable
 
 
 @dataclass(frozen=True)
 class FakeArgument:
     name: str
-    type: Type
+    type: ir.Type
     min_elements: int | None = None
 
 
@@ -32,15 +31,15 @@ class FakeKernel:
     outputs: tuple[str, ...] = field(default=())
 
 
-def pointer(d: DType, elements: int | None = 4) -> FakeArgument:
-    return FakeArgument("x", PtrType(d), elements)
+def pointer(d: ir.DType, elements: int | None = 4) -> FakeArgument:
+    return FakeArgument("x", ir.PtrType(d), elements)
 
 
-def scalar(d: DType) -> FakeArgument:
-    return FakeArgument("n", ScalarType(d))
+def scalar(d: ir.DType) -> FakeArgument:
+    return FakeArgument("n", ir.ScalarType(d))
 
 
-KERNEL = FakeKernel((pointer(F32), FakeArgument("n", ScalarType(INDEX))), ("x",))
+KERNEL = FakeKernel((pointer(ir.F32), FakeArgument("n", ir.ScalarType(ir.INDEX))), ("x",))
 GOOD: dict[str, Any] = {"x": np.zeros(4, np.float32), "n": np.asarray(3)}
 
 
@@ -77,13 +76,13 @@ def test_wrong_inputs_are_named(arrays: dict[str, Any], message: str, tmp_path: 
 @pytest.mark.parametrize(
     ("d", "array"),
     [
-        (BF16, np.arange(4, dtype=np.uint16)),
-        (F8E4M3, np.arange(4, dtype=np.uint8)),
-        (HIF8, np.arange(4, dtype=np.uint8)),
-        (F4E2M1, np.arange(4, dtype=np.uint8)),
+        (ir.BF16, np.arange(4, dtype=np.uint16)),
+        (ir.F8E4M3, np.arange(4, dtype=np.uint8)),
+        (ir.HIF8, np.arange(4, dtype=np.uint8)),
+        (ir.F4E2M1, np.arange(4, dtype=np.uint8)),
     ],
 )
-def test_types_npz_cannot_name_come_as_raw_words(d: DType, array: Any) -> None:
+def test_types_npz_cannot_name_come_as_raw_words(d: ir.DType, array: Any) -> None:
     assert convert_input(pointer(d), array) is array
     floats = array.view(d.numpy)
     assert convert_input(pointer(d), floats) is floats
@@ -92,42 +91,42 @@ def test_types_npz_cannot_name_come_as_raw_words(d: DType, array: Any) -> None:
 def test_bfloat16_saved_by_numpy_is_taken_back(tmp_path: Path) -> None:
     saved = np.asarray([1.5, -2, 3, 4], ml_dtypes.bfloat16)
     array = load_arrays(file(tmp_path, x=saved))["x"]
-    np.testing.assert_array_equal(convert_input(pointer(BF16), array).view(ml_dtypes.bfloat16), saved)
+    np.testing.assert_array_equal(convert_input(pointer(ir.BF16), array).view(ml_dtypes.bfloat16), saved)
 
 
 def test_words_of_another_width_are_refused() -> None:
     message = "found uint32, the program declares f16: float16, or its bits as uint16, is needed"
     with pytest.raises(ArgumentError, match=message):
-        convert_input(pointer(F16), np.zeros(4, np.uint32))
+        convert_input(pointer(ir.F16), np.zeros(4, np.uint32))
 
 
 def test_a_type_the_text_leaves_open_is_refused() -> None:
     with pytest.raises(ArgumentError, match="argument x has the type <not given>; a pointer"):
-        generate_inputs(FakeKernel((FakeArgument("x", UnknownType()),)), 0, None)
+        generate_inputs(FakeKernel((FakeArgument("x", ir.UnknownType()),)), 0, None)
 
 
 @pytest.mark.parametrize(
     ("d", "value", "message"),
     [
-        (U8, 256, "found 256; a scalar of type u8 is between 0 and 255"),
-        (I32, -(2**31) - 1, "is between -2147483648 and 2147483647"),
-        (I1, 2, "is between 0 and 1"),
-        (F32, "text", "found an array of <U4; allowed: an array of numbers"),
+        (ir.U8, 256, "found 256; a scalar of type u8 is between 0 and 255"),
+        (ir.I32, -(2**31) - 1, "is between -2147483648 and 2147483647"),
+        (ir.I1, 2, "is between 0 and 1"),
+        (ir.F32, "text", "found an array of <U4; allowed: an array of numbers"),
     ],
 )
-def test_scalars_are_checked_against_their_type(d: DType, value: Any, message: str) -> None:
+def test_scalars_are_checked_against_their_type(d: ir.DType, value: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         convert_input(scalar(d), np.asarray(value))
 
 
 def test_scalars_take_their_declared_type() -> None:
-    assert convert_input(scalar(F32), np.asarray(0.1)).dtype == np.float32
-    assert convert_input(scalar(BF16), np.asarray(3)).dtype == ml_dtypes.bfloat16
-    assert convert_input(scalar(I32), np.asarray([7], np.uint8)).tolist() == 7
+    assert convert_input(scalar(ir.F32), np.asarray(0.1)).dtype == np.float32
+    assert convert_input(scalar(ir.BF16), np.asarray(3)).dtype == ml_dtypes.bfloat16
+    assert convert_input(scalar(ir.I32), np.asarray([7], np.uint8)).tolist() == 7
 
 
 def test_generated_input_depends_on_the_seed_only() -> None:
-    kernel = FakeKernel((pointer(F32, 64), FakeArgument("z", PtrType(I32), 8)), ("z",))
+    kernel = FakeKernel((pointer(ir.F32, 64), FakeArgument("z", ir.PtrType(ir.I32), 8)), ("z",))
     first, again, other = (generate_inputs(kernel, seed, None) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first["x"], again["x"])
     assert not np.array_equal(first["x"], other["x"])
@@ -135,13 +134,15 @@ def test_generated_input_depends_on_the_seed_only() -> None:
 
 
 def test_examples_bring_arguments_that_suit_them() -> None:
-    kernel = FakeKernel((FakeArgument("rows", ScalarType(INDEX)), FakeArgument("cols", ScalarType(INDEX))))
+    kernel = FakeKernel(
+        (FakeArgument("rows", ir.ScalarType(ir.INDEX)), FakeArgument("cols", ir.ScalarType(ir.INDEX)))
+    )
     values = generate_inputs(kernel, 0, example("masked_tile"))
     assert (int(values["rows"]), int(values["cols"])) == (13, 45)
 
 
-@pytest.mark.parametrize("d", ALL_DTYPES, ids=str)
-def test_values_of_every_type_can_be_generated_and_described(d: DType) -> None:
+@pytest.mark.parametrize("d", ir.ALL_DTYPES, ids=str)
+def test_values_of_every_type_can_be_generated_and_described(d: ir.DType) -> None:
     values = random_values(np.random.default_rng(0), d, (5,))
     assert values.dtype == d.numpy and values.shape == (5,)
     assert describe_array("x", values, d).startswith(f"x: {d}[5] = ")
@@ -149,11 +150,11 @@ def test_values_of_every_type_can_be_generated_and_described(d: DType) -> None:
 
 def test_buffers_are_described_on_one_line() -> None:
     array = np.array([1, np.nan, -3, 4, 5, 6, 7], np.float32)
-    assert describe_array("z", array, F32) == "z: f32[7] = 1 nan -3 4 5 6 ...  min -3 max 7  nan 1"
-    assert describe_array("z", array[:0], F32) == "z: f32[0] empty"
-    assert "no numbers  nan 1" in describe_array("z", array[1:2], F32)
+    assert describe_array("z", array, ir.F32) == "z: f32[7] = 1 nan -3 4 5 6 ...  min -3 max 7  nan 1"
+    assert describe_array("z", array[:0], ir.F32) == "z: f32[0] empty"
+    assert "no numbers  nan 1" in describe_array("z", array[1:2], ir.F32)
     signalling = np.array([0x7F800001, 0], np.uint32).view(np.float32)
-    assert describe_array("z", signalling, F32).endswith("min 0 max 0  nan 1")
+    assert describe_array("z", signalling, ir.F32).endswith("min 0 max 0  nan 1")
 
 
 def test_changed_elements_are_counted_by_their_bits() -> None:
@@ -171,10 +172,10 @@ def test_arrays_are_saved_under_the_name_given(tmp_path: Path) -> None:
         save_arrays(str(tmp_path / "no" / "out.npz"), {})
 
 
-@pytest.mark.parametrize("d", ALL_DTYPES, ids=str)
+@pytest.mark.parametrize("d", ir.ALL_DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
 def test_arrays_of_every_type_are_read_as_they_were_saved(
-    d: DType, shape: tuple[int, ...], tmp_path: Path
+    d: ir.DType, shape: tuple[int, ...], tmp_path: Path
 ) -> None:
     words = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(d.word)
     save_arrays(str(tmp_path / "a.npz"), {"a": storable(words.view(d.numpy))})
@@ -183,8 +184,11 @@ def test_arrays_of_every_type_are_read_as_they_were_saved(
 
 
 def test_another_byte_order_is_swapped_and_structured_arrays_are_refused() -> None:
-    swapped = convert_input(pointer(F32), np.arange(4, dtype=">f4"))
+    swapped = convert_input(pointer(ir.F32), np.arange(4, dtype=">f4"))
     assert swapped.dtype == np.float32 and swapped.tolist() == [0, 1, 2, 3]
-    for argument, fields in ((pointer(F32), [("re", "f2"), ("im", "f2")]), (scalar(BF16), [("a", "u2")])):
+    for argument, fields in (
+        (pointer(ir.F32), [("re", "f2"), ("im", "f2")]),
+        (scalar(ir.BF16), [("a", "u2")]),
+    ):
         with pytest.raises(ArgumentError, match="a structured array with the fields"):
             convert_input(argument, np.zeros(4, fields))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pto_jax.api import parse, resolve_profile, verify
 from pto_jax.errors import ParseError, PtoError
-from pto_jax.ir.program import Program
+from pto_jax.ir import Program
 from pto_jax.text import print_program
 
 SAMPLES, LIT, SYSTEM_TESTS = "test/samples", "test/lit/pto", "test/tilelang_st/npu/a5/src/st"

@@ -22,8 +22,7 @@ import pto_jax as pto
 from pto_jax import isa
 from pto_jax.analysis.entries import Argument, arguments, written_buffers
 from pto_jax.analysis.provenance import called
-from pto_jax.ir.program import Function, Op, Program, Region, Symbol, Value
-from pto_jax.ir.types import MemRefType, PtrType, ScalarType, TileType
+from pto_jax.ir import Function, MemRefType, Op, Program, PtrType, Region, ScalarType, Symbol, TileType, Value
 from tests.corpus.test_verify import runs
 
 ROOT = os.environ.get("PTO_CORPUS", "")

@@ -32,7 +32,7 @@ from pto_jax.campaign.results import Run
 from pto_jax.campaign.targets import for_engine, of_engine
 from pto_jax.errors import ExecutionError, NotExecutableError, PtoError
 from pto_jax.generate.programs import Case
-from pto_jax.ir.program import Op
+from pto_jax.ir import Op
 from pto_jax.runtime.kernel import compile as compile_kernel
 from pto_jax.runtime.state import Report
 from tests.corpus.language import SAMPLES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from pto_jax.ir.program import Function, Op, Program
+from pto_jax.ir import Function, Op, Program
 from pto_jax.text import parse
 from tests.corpus.launches import FILES, launches, reachable
 from tests.corpus.test_verify import findings

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pto_jax.analysis.entries import Argument
-from pto_jax.ir.types import MemRefType, PtrType, ScalarType
+from pto_jax.ir import MemRefType, PtrType, ScalarType
 from tests.corpus.launches import ROOT, Launch
 
 Arrays = dict[str, NDArray[Any]]

@@ -20,7 +20,7 @@ from pto_jax import oracle
 from pto_jax.analysis.entries import Argument
 from pto_jax.cli import main
 from pto_jax.interpreter import Execution, Pointer, Scalar, View
-from pto_jax.ir.types import MemRefType
+from pto_jax.ir import MemRefType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
 from tests.corpus import scripts

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax.analysis.entries import Argument, arguments, select_entry
 from pto_jax.analysis.parts import with_entry
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import PtrType, ScalarType
+from pto_jax.ir import DType, PtrType, ScalarType
 from tests.corpus import scripts
 from tests.corpus.language import SAMPLES
 from tests.corpus.launches import NO_CORPUS

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.ir.types import TileType
+from pto_jax.ir import TileType
 from tests.corpus import scripts
 from tests.corpus.launches import FILES, NO_CORPUS, ROOT, Launch, launches
 

@@ -14,7 +14,7 @@ import pto_jax as pto
 from pto_jax.cost import MODELS, Figure, cycles, estimate
 from pto_jax.cost.analytic_legacy import binary_repeats, tile_scalar_repeats, unary_repeats
 from pto_jax.cost.work import Work
-from pto_jax.ir.dtypes import dtype
+from pto_jax.ir import dtype
 
 POINTS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "reference_points.json").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ import pto_jax as pto
 from pto_jax.cli.main import main
 from pto_jax.cost import CostReport, cycles
 from pto_jax.examples import EXAMPLES
-from pto_jax.ir.types import Pipe
+from pto_jax.ir import Pipe
 
 TILE = "!pto.tile_buf<vec, 16x64xf32>"
 DYNAMIC = "!pto.tile_buf<vec, 16x64xf32, valid=?x?>"

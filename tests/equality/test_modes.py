@@ -24,7 +24,7 @@ from jax.sharding import PartitionSpec
 from numpy.typing import NDArray
 
 from pto_jax import isa
-from pto_jax.ir.dtypes import DType
+from pto_jax.ir import DType
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.lowering.words import x64
 from pto_jax.profiles import PROFILES

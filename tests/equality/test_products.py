@@ -16,9 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pto_jax import isa, oracle
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.program import Op, Region, attrs
-from pto_jax.ir.types import RoundMode, TileType
+from pto_jax.ir import DType, Op, Region, RoundMode, TileType, attrs
 from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.profiles import profile
 from pto_jax.runtime.kernel import Kernel, choices

@@ -28,8 +28,7 @@ from pto_jax.extension.files import VARIABLE
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, generate
 from pto_jax.generate.state import Input
-from pto_jax.ir.dtypes import dtype
-from pto_jax.ir.types import TileType
+from pto_jax.ir import TileType, dtype
 from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
 from pto_jax.lockstep import opcodes
 from pto_jax.lowering import rules

@@ -7,7 +7,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.generate.fitting import Fit, fit, integers
-from pto_jax.ir.program import Program
+from pto_jax.ir import Program
 
 HEAD = """\
   %c0 = arith.constant 0 : index

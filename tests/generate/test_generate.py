@@ -17,7 +17,7 @@ from pto_jax.generate import selection
 from pto_jax.generate.options import OUTPUT, PRESETS, STRAIGHT
 from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.generate.values import RECIPES, Recipe, words
-from pto_jax.ir.dtypes import TILE_DTYPES
+from pto_jax.ir import TILE_DTYPES
 from pto_jax.isa.rules.constraints import element_type
 from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.verifier.hazards import hazards

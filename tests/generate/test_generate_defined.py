@@ -14,7 +14,7 @@ from pto_jax.campaign.targets import _for_interpreter, _of_interpreter
 from pto_jax.generate.options import DEFINED, STRAIGHT
 from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.generate.state import Input
-from pto_jax.ir.types import TileType
+from pto_jax.ir import TileType
 
 
 def _outside_flipped(given: Input) -> Input:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from pto_jax.generate import strategies
 from pto_jax.generate.programs import Case
-from pto_jax.ir.dtypes import F16
-from pto_jax.ir.types import TileType
+from pto_jax.ir import F16, TileType
 from pto_jax.profiles import PROFILE_NAMES, ProfileName
 from pto_jax.runtime.tiles import Tile
 from pto_jax.verifier.programs import verify_program

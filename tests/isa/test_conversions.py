@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pto_jax.errors import ArgumentError
-from pto_jax.ir.types import RoundMode, SaturationMode
+from pto_jax.ir import RoundMode, SaturationMode
 from pto_jax.isa.rules.conversions import conversion, conversions
 
 ON, OFF = SaturationMode.ON, SaturationMode.OFF

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.ir.dtypes import find_dtype
-from pto_jax.ir.program import Op, Value
-from pto_jax.ir.types import ScalarType, TileType
+from pto_jax.ir import Op, ScalarType, TileType, Value, find_dtype
 from pto_jax.isa import Instruction, bind, instructions
 from pto_jax.isa.check import check_op
 from pto_jax.profiles import PROFILE_NAMES, profile
@@ -107,7 +105,7 @@ def test_recorded_operations_break_no_rule_but_those_on_regions(name: str) -> No
 
 
 def recorded_op(instruction: Instruction, case: dict[str, Any]) -> Op:
-    from pto_jax.ir.types import BLayout, Loc, SLayout
+    from pto_jax.ir import BLayout, Loc, SLayout
 
     def value(o: dict[str, Any]) -> Value:
         t = value_type(o)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import isa
-from pto_jax.ir.types import TileType
+from pto_jax.ir import TileType
 from pto_jax.isa.declare import Contradiction
 from pto_jax.manual import manual
 from pto_jax.profiles import ProfileName

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import pto_jax as pto
-from pto_jax.ir.types import MaskPattern
+from pto_jax.ir import MaskPattern
 from pto_jax.isa import instructions
 from pto_jax.isa.rules.irregular_patterns import period, picked
 from pto_jax.profiles import PROFILE_NAMES, profile

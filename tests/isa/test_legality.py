@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pto_jax.api import parse
-from pto_jax.ir.languages import LANGUAGES
+from pto_jax.ir import LANGUAGES
 from pto_jax.isa import Constraint, Instruction, instructions
 from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
 from pto_jax.profiles import PROFILE_NAMES, ProfileName, profile

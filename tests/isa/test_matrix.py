@@ -10,10 +10,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.errors import Diagnostic
-from pto_jax.ir.dtypes import dtype
-from pto_jax.ir.languages import Language
-from pto_jax.ir.program import Op, Value
-from pto_jax.ir.types import AddressSpace, BLayout, Loc, MemRefType, TileType, Type
+from pto_jax.ir import AddressSpace, BLayout, Language, Loc, MemRefType, Op, TileType, Type, Value, dtype
 from pto_jax.isa import find, instructions
 from pto_jax.isa.check import check_op
 from pto_jax.isa.matrix import operand_types

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from pto_jax import isa, oracle
 from pto_jax.campaign.report.measure import drawn, measured, reference, rounded
-from pto_jax.ir.dtypes import F32, DType, dtype
-from pto_jax.ir.types import PartitionViewType, ScalarType, TileType
+from pto_jax.ir import F32, DType, PartitionViewType, ScalarType, TileType, dtype
 from pto_jax.isa.declare import Instruction
 from pto_jax.isa.rules.constraints import element_type
 from pto_jax.isa.samples.operations import Sample, legal_samples, to_program

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pto_jax import ir
 from pto_jax.analysis.entries import fragment_outputs
 from pto_jax.campaign.fuzz.accuracy import bounds
 from pto_jax.campaign.results import UNBOUNDED
@@ -19,19 +20,6 @@ from pto_jax.generate.programs import Case, generate
 from pto_jax.generate.state import Input
 from pto_jax.interpreter import Operand, Scope, TileRef, fifo, flags
 from pto_jax.interpreter.interpreter import HANDLERS, Waiting
-from pto_jax.ir.dtypes import F32, I64, INDEX
-from pto_jax.ir.program import Op, Region, Value
-from pto_jax.ir.types import (
-    LocalArrayType,
-    MemRefType,
-    MultiTileType,
-    OpaqueType,
-    PtrType,
-    ScalarType,
-    StructType,
-    TileType,
-    Type,
-)
 from pto_jax.isa import Instruction, instructions
 from pto_jax.isa.effects import accesses, aliased, flows, placed, traits_of, written
 from pto_jax.isa.issue import pipe_of
@@ -54,7 +42,7 @@ MEMORY = {
     "handle": "events",
 }
 #: Types of values that programs declare: no argument has one.
-DECLARED = (OpaqueType, MultiTileType, LocalArrayType, StructType)
+DECLARED = (ir.OpaqueType, ir.MultiTileType, ir.LocalArrayType, ir.StructType)
 #: What the slots of a handle to several tiles are.
 TILES_OF = {"multi_tile_get": "tile"}
 #: Handles that are neither over other memory nor placed: their storage is their own.
@@ -174,8 +162,8 @@ def test_every_operation_that_is_executed_has_traits() -> None:
     for name in HANDLERS:
         assert name in TABLE or name in STRUCTURE or name.partition(".")[0] == "arith", name
     assert not STRUCTURE.keys() & TABLE.keys()
-    assert traits_of(Op("nobody.knows")) == UNKNOWN and not UNKNOWN.pure
-    assert traits_of(Op("arith.anything")).pure
+    assert traits_of(ir.Op("nobody.knows")) == UNKNOWN and not UNKNOWN.pure
+    assert traits_of(ir.Op("arith.anything")).pure
 
 
 def test_terminators_end_the_regions_that_name_them() -> None:
@@ -189,15 +177,15 @@ def test_terminators_end_the_regions_that_name_them() -> None:
 
 
 def test_values_flow_through_regions_as_their_terminators_say() -> None:
-    a, b, c, d, go = (Value(n, ScalarType(INDEX)) for n in ("a", "b", "c", "d", "go"))
-    before = Region((Op("scf.condition", (go, b)),), (b,))
-    after = Region((Op("scf.yield", (c,)),), (c,))
-    loop = Op("scf.while", (a,), results=(d,), regions=(before, after))
+    a, b, c, d, go = (ir.Value(n, ir.ScalarType(ir.INDEX)) for n in ("a", "b", "c", "d", "go"))
+    before = ir.Region((ir.Op("scf.condition", (go, b)),), (b,))
+    after = ir.Region((ir.Op("scf.yield", (c,)),), (c,))
+    loop = ir.Op("scf.while", (a,), results=(d,), regions=(before, after))
     assert {(str(t), str(s)) for t, s in flows(loop)} == {
         ("%b", "%a"), ("%b", "%c"), ("%c", "%b"), ("%d", "%b")
     }  # fmt: skip
-    arms = (Region((Op("scf.yield", (a,)),)), Region((Op("scf.yield", (b,)),)))
-    branch = Op("scf.if", (go,), results=(d,), regions=arms)
+    arms = (ir.Region((ir.Op("scf.yield", (a,)),)), ir.Region((ir.Op("scf.yield", (b,)),)))
+    branch = ir.Op("scf.if", (go,), results=(d,), regions=arms)
     assert [(str(t), str(s)) for t, s in flows(branch)] == [("%d", "%a"), ("%d", "%b")]
 
 
@@ -207,7 +195,7 @@ def test_values_flow_through_regions_as_their_terminators_say() -> None:
 class Watch(ReferenceMachine):
     """Keeps the last operation of a program, what it found, and the memory before it."""
 
-    def begin(self, op: Op, scope: Scope) -> None:
+    def begin(self, op: ir.Op, scope: Scope) -> None:
         self.op, self.scope = op, scope
         self.found = {v.name: scope[v] for v in (*op.ins, *op.outs)}
         self.before = {name: self._bytes(operand) for name, operand in self.found.items()}
@@ -222,7 +210,7 @@ class Watch(ReferenceMachine):
         """Names of the operands whose memory is another one after the operation."""
         return {n for n, old in self.before.items() if (self._bytes(self.found[n]) != old).any()}
 
-    def memory(self, value: Value) -> object:
+    def memory(self, value: ir.Value) -> object:
         """The memory that a value names: a buffer of tile memory, or the name of one of global memory."""
         operand = self.scope[value]
         if not isinstance(operand, TileRef):
@@ -234,17 +222,17 @@ class Watch(ReferenceMachine):
         return place.buffer
 
 
-def argument(t: Type, rng: np.random.Generator) -> Input:
+def argument(t: ir.Type, rng: np.random.Generator) -> Input:
     """Small numbers as the contents of an argument."""
-    t = (tile_of_memref(t) or t) if isinstance(t, MemRefType) else t
-    if isinstance(t, PtrType):
+    t = (tile_of_memref(t) or t) if isinstance(t, ir.MemRefType) else t
+    if isinstance(t, ir.PtrType):
         shape: tuple[int, ...] = (4096,)
-    elif isinstance(t, TileType):
+    elif isinstance(t, ir.TileType):
         shape = t.shape
     else:
         shape = tuple(n or 1 for n in getattr(t, "dims", ()))
     d = t.dtype  # type: ignore[union-attr]
-    valid = t.shape if isinstance(t, TileType) and not t.is_static else None
+    valid = t.shape if isinstance(t, ir.TileType) and not t.is_static else None
     numbers = rng.integers(1, 4, shape)
     words = numbers.astype(d.word) if d.packed else numbers.astype(d.numpy).view(d.word)
     return Input(t, words, valid)  # type: ignore[arg-type]
@@ -265,7 +253,7 @@ def executed(sample: Sample, on: ProfileName) -> Watch:
 
 
 #: Types whose values only operations of the program make: no arguments.
-DECLARED = (OpaqueType, MultiTileType, LocalArrayType, StructType)
+DECLARED = (ir.OpaqueType, ir.MultiTileType, ir.LocalArrayType, ir.StructType)
 
 
 def samples(instruction: Instruction) -> Iterator[tuple[Sample, ProfileName]]:
@@ -273,7 +261,7 @@ def samples(instruction: Instruction) -> Iterator[tuple[Sample, ProfileName]]:
     seen = set[tuple[str, ...]]()
     for name in PROFILE_NAMES:
         for sample in legal_samples(instruction, profile(name)):
-            number = any(t == ScalarType(I64) for t in sample.types.values())
+            number = any(t == ir.ScalarType(ir.I64) for t in sample.types.values())
             if number and instruction.name in ("castptr", "inttoptr"):
                 continue  # an address is that of a buffer, of which the sample has none
             if sample.form not in seen and not any(isinstance(t, DECLARED) for t in sample.types.values()):
@@ -339,7 +327,7 @@ def test_an_address_is_where_a_placed_handle_lies() -> None:
 def test_cores_wait_where_the_traits_say(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = set[str]()
 
-    def note(op: Op, what: str) -> Waiting:
+    def note(op: ir.Op, what: str) -> Waiting:
         waiting.add(op.name)
         return Waiting(op, what)
 
@@ -348,7 +336,7 @@ def test_cores_wait_where_the_traits_say(monkeypatch: pytest.MonkeyPatch) -> Non
     for index in range(12):
         case = generate(3, index, CORES)
         Oracle().run(case)
-    assert waiting and all(waits(traits_of(Op(name))) for name in waiting), waiting
+    assert waiting and all(waits(traits_of(ir.Op(name))) for name in waiting), waiting
 
 
 # -- consumers -------------------------------------------------------------------------------------------
@@ -366,12 +354,12 @@ def test_a_bound_tile_is_an_alias_for_everyone() -> None:
 
 
 def test_a_second_handle_reads_and_writes_nothing() -> None:
-    t = TileType(F32, 16, 16)
-    a, b = Value("a", t), Value("b", t)
+    t = ir.TileType(ir.F32, 16, 16)
+    a, b = ir.Value("a", t), ir.Value("b", t)
     for name, traits in ((n, i.traits) for n, i in TABLE.items() if i.traits.alias):
         assert traits.pure, name
-    assert list(accesses(Op("talias", (a,), results=(b,)))) == []
-    assert [str(v) for v in aliased(Op("talias", (a,), (b,))) or ()] == ["%b", "%a"]
+    assert list(accesses(ir.Op("talias", (a,), results=(b,)))) == []
+    assert [str(v) for v in aliased(ir.Op("talias", (a,), (b,))) or ()] == ["%b", "%a"]
 
 
 def test_cost_and_hazards_know_one_pipe() -> None:
@@ -385,6 +373,6 @@ def test_cost_and_hazards_know_one_pipe() -> None:
 
 
 def test_operations_that_do_not_fit_their_declaration_have_no_values() -> None:
-    a = Value("a", TileType(F32, 16, 16))
-    assert list(written(Op("tadd", (a,), (a, a)))) == []
-    assert aliased(Op("bitcast")) is None and placed(Op("tassign")) is None
+    a = ir.Value("a", ir.TileType(ir.F32, 16, 16))
+    assert list(written(ir.Op("tadd", (a,), (a, a)))) == []
+    assert aliased(ir.Op("bitcast")) is None and placed(ir.Op("tassign")) is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pto_jax.interpreter.abstract import Unknown
-from pto_jax.ir.dtypes import I1, I8, I32, I64, INDEX, U8, DType
+from pto_jax.ir import I1, I8, I32, I64, INDEX, U8, DType
 from pto_jax.launches import numbers
 from pto_jax.launches.numbers import NOWHERE, Lanes, address, compute, spread
 from pto_jax.oracle import scalars

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.ir.dtypes import pack_pairs, unpack_pairs
+from pto_jax.ir import pack_pairs, unpack_pairs
 from pto_jax.sanitizer.sanitize import sanitize
 from tests.runtime.conftest import Source
 

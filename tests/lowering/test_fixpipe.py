@@ -10,9 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pto_jax import isa
-from pto_jax.ir.dtypes import dtype
-from pto_jax.ir.program import AttrValue
-from pto_jax.ir.types import Loc, ReluPreMode, TileType
+from pto_jax.ir import AttrValue, Loc, ReluPreMode, TileType, dtype
 from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.lowering import Semantics
 from pto_jax.lowering.quantise import quantise

@@ -12,9 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.ir.dtypes import dtype
-from pto_jax.ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
-from pto_jax.ir.types import MxQuantAlg, PrintFormat, TileType, Type, VectorType
+from pto_jax import ir
 from pto_jax.lowering.irregular import advance, philox
 from pto_jax.lowering.irregular_quant_mx import _encode, _factor
 from pto_jax.lowering.words import x64
@@ -50,21 +48,21 @@ def test_the_counter_carries_through_all_four_words() -> None:
 
 def kernel(
     name: str,
-    ins: dict[str, Type],
-    outs: dict[str, Type],
+    ins: dict[str, ir.Type],
+    outs: dict[str, ir.Type],
     profile: ProfileName = "cpu_sim",
     **attributes: Any,
 ) -> pto.Kernel:
     """One instruction whose operands are arguments by their names."""
-    reads, writes = (tuple(Value(n, t) for n, t in given.items()) for given in (ins, outs))
-    op = Op(name, ins=reads, outs=writes, attributes=attrs(attributes), form="dps")
-    function = Function(FRAGMENT, (*reads, *writes), Region((op,)))
-    program = Program((function,), fragment=True, fragment_results=tuple(outs))
+    reads, writes = (tuple(ir.Value(n, t) for n, t in given.items()) for given in (ins, outs))
+    op = ir.Op(name, ins=reads, outs=writes, attributes=ir.attrs(attributes), form="dps")
+    function = ir.Function(ir.FRAGMENT, (*reads, *writes), ir.Region((op,)))
+    program = ir.Program((function,), fragment=True, fragment_results=tuple(outs))
     return pto.compile(program, profile=profile)
 
 
-def tile(name: str, rows: int, cols: int, **fields: Any) -> TileType:
-    return TileType(dtype(name), rows, cols, **fields)
+def tile(name: str, rows: int, cols: int, **fields: Any) -> ir.TileType:
+    return ir.TileType(ir.dtype(name), rows, cols, **fields)
 
 
 def test_sort_keeps_subnormals_zeros_and_nans_in_order() -> None:
@@ -84,7 +82,7 @@ def test_sort_keeps_subnormals_zeros_and_nans_in_order() -> None:
 
 def test_the_last_of_many_writers_wins_in_batches_too() -> None:
     """The order in which XLA scatters equal indices is not defined."""
-    types: dict[str, Type] = {"s": tile("f32", 4, 8), "i": tile("i32", 4, 8)}
+    types: dict[str, ir.Type] = {"s": tile("f32", 4, 8), "i": tile("i32", 4, 8)}
     scatter = kernel("tscatter", types, {"d": tile("f32", 4, 8)})
     source = np.arange(3 * 32, dtype=np.float32).reshape(3, 4, 8)
     index = np.random.default_rng(5).integers(-2, 12, (3, 4, 8)).astype(np.int32)
@@ -113,13 +111,13 @@ def test_fp8_codes_are_those_of_the_format() -> None:
     values = words.view(np.float32)
     expected = np.clip(values, -448, 448).astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
     expected[(expected & 0x7F) == 0] = 0
-    found = np.asarray(_encode(u32(words), MxQuantAlg.OCP_MX_FP8_E4M3))
+    found = np.asarray(_encode(u32(words), ir.MxQuantAlg.OCP_MX_FP8_E4M3))
     np.testing.assert_array_equal(found, expected)
     tiny = np.abs(values) < 2.0**-10
     expected[tiny & np.signbit(values)] = 0x80
-    found = np.asarray(_encode(u32(words), MxQuantAlg.NV_MX_FP8_E4M3))
+    found = np.asarray(_encode(u32(words), ir.MxQuantAlg.NV_MX_FP8_E4M3))
     np.testing.assert_array_equal(found, expected)
-    special = _encode(u32([0x7FC00000, 0xFFC00000, 0x7F800000, 0xFF800000]), MxQuantAlg.OCP_MX_FP8_E4M3)
+    special = _encode(u32([0x7FC00000, 0xFFC00000, 0x7F800000, 0xFF800000]), ir.MxQuantAlg.OCP_MX_FP8_E4M3)
     assert special.tolist() == [0x7F, 0x7F, 0x7E, 0xFE]
 
 
@@ -127,9 +125,9 @@ def test_fp8_codes_are_those_of_the_format() -> None:
 def test_fp4_codes_are_those_of_the_format() -> None:
     words = _singles(np.random.default_rng(2))
     expected = words.view(np.float32).astype(ml_dtypes.float4_e2m1fn).view(np.uint8) & 0xF
-    found = np.asarray(_encode(u32(words), MxQuantAlg.OCP_MX_FP4_E2M1))
+    found = np.asarray(_encode(u32(words), ir.MxQuantAlg.OCP_MX_FP4_E2M1))
     np.testing.assert_array_equal(found, expected)
-    special = _encode(u32([0x7FC00000, 0xFFC00000, 0x7F800000, 0xFF800000]), MxQuantAlg.OCP_MX_FP4_E2M1)
+    special = _encode(u32([0x7FC00000, 0xFFC00000, 0x7F800000, 0xFF800000]), ir.MxQuantAlg.OCP_MX_FP4_E2M1)
     assert special.tolist() == [7, 7, 7, 15]
 
 
@@ -161,7 +159,7 @@ def test_printed_elements(
     words = np.zeros((1, 32), values.dtype)
     words[0, :3] = values
     x = tile(name, 1, 32, v_row=1, v_col=3)
-    kernel("tprint", {"x": x}, {}, format=PrintFormat.WIDTH8_PRECISION2)(words)
+    kernel("tprint", {"x": x}, {}, format=ir.PrintFormat.WIDTH8_PRECISION2)(words)
     jax.effects_barrier()  # type: ignore[no-untyped-call]
     assert capsys.readouterr().out == f"TPRINT 1x3\n{expected}\n"
 
@@ -181,8 +179,8 @@ def test_merging_stops_when_a_list_is_used_up() -> None:
     a = np.array([[9, 0, 7, 1, 5, 2, 3, 3]], np.float32)
     b = np.array([[8, 4, 7, 5, 7, 6, 6, 7]], np.float32)
     tmp, old = np.zeros((1, 16), np.float32), np.full((1, 16), -1, np.float32)
-    lists: dict[str, Type] = {"a": tile("f32", 1, 8), "b": tile("f32", 1, 8), "t": tile("f32", 1, 16)}
-    outs: dict[str, Type] = {"d": tile("f32", 1, 16), "n": VectorType((4,), dtype("i16"))}
+    lists: dict[str, ir.Type] = {"a": tile("f32", 1, 8), "b": tile("f32", 1, 8), "t": tile("f32", 1, 16)}
+    outs: dict[str, ir.Type] = {"d": tile("f32", 1, 16), "n": ir.VectorType((4,), ir.dtype("i16"))}
     merge = kernel("tmrgsort", lists, outs, exhausted=True)
     found = merge(a=a, b=b, t=tmp, d=old, n=np.zeros(4, np.int16))
     merged = np.asarray(found["d"].array)[0]
@@ -196,8 +194,8 @@ def test_lists_without_valid_rows_are_merged_as_the_profile_reads_them(
 ) -> None:
     a, b = (np.arange(8, dtype=np.float32)[None] + n for n in (9, 1))
     tmp, old = np.zeros((1, 16), np.float32), np.zeros((1, 16), np.float32)
-    lists: dict[str, Type] = {n: tile("f32", 1, 8, v_row=0) for n in "ab"}
-    outs: dict[str, Type] = {"d": tile("f32", 1, 16), "n": VectorType((4,), dtype("i16"))}
+    lists: dict[str, ir.Type] = {n: tile("f32", 1, 8, v_row=0) for n in "ab"}
+    outs: dict[str, ir.Type] = {"d": tile("f32", 1, 16), "n": ir.VectorType((4,), ir.dtype("i16"))}
     merge = kernel("tmrgsort", {**lists, "t": tile("f32", 1, 16)}, outs, profile, exhausted=False)
     found = merge(a=a, b=b, t=tmp, d=old, n=np.zeros(4, np.int16))
     assert np.array_equal(np.asarray(found["d"].array)[0, 0], first, equal_nan=True)
@@ -205,11 +203,11 @@ def test_lists_without_valid_rows_are_merged_as_the_profile_reads_them(
 
 @pytest.mark.parametrize("name", ["i64", "u64"])
 def test_wide_lists_that_descend_are_merged_by_all_their_bits(name: str) -> None:
-    d, high = dtype(name).numpy, 1 << 60
+    d, high = ir.dtype(name).numpy, 1 << 60
     a, b = np.array([[3 * high, high + 2, high]], d), np.array([[2 * high, high + 1, 5]], d)
-    lists: dict[str, Type] = {n: tile(name, 1, 4, v_col=3) for n in "ab"}
+    lists: dict[str, ir.Type] = {n: tile(name, 1, 4, v_col=3) for n in "ab"}
     lists["t"] = tile(name, 1, 8)
-    outs: dict[str, Type] = {"d": tile(name, 1, 8, v_col=6), "n": VectorType((4,), dtype("i16"))}
+    outs: dict[str, ir.Type] = {"d": tile(name, 1, 8, v_col=6), "n": ir.VectorType((4,), ir.dtype("i16"))}
     merge = kernel("tmrgsort", lists, outs, exhausted=False)
     blank = np.zeros((1, 8), d)
     found = merge(
@@ -229,7 +227,7 @@ def test_indices_outside_of_their_own_region_are_read_as_the_profile_reads_them(
     profile: ProfileName, beyond: int
 ) -> None:
     values, whole = tile("f32", 1, 8, v_col=4), tile("i32", 1, 8, v_col=4)
-    ins: dict[str, Type] = {"x": values, "y": values, "i": tile("i32", 1, 8, v_col=2), "j": whole}
+    ins: dict[str, ir.Type] = {"x": values, "y": values, "i": tile("i32", 1, 8, v_col=2), "j": whole}
     smaller = kernel("tpartargmin", ins, {"d": values, "k": whole}, profile)
     zero, two = np.zeros((1, 8), np.float32), np.full((1, 8), 2, np.int32)
     found = smaller(x=zero, y=zero + 1, i=two, j=two + 1, d=zero, k=two)

@@ -16,7 +16,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from pto_jax import isa
-from pto_jax.ir.types import RoundMode, TileType
+from pto_jax.ir import RoundMode, TileType
 from pto_jax.isa.matrix import ROUNDING_STATE, operand_types
 from pto_jax.isa.samples.operations import Sample, to_program
 from pto_jax.lowering import products

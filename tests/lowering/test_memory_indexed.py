@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.errors import ExecutionError
-from pto_jax.ir.types import BLayout, SLayout, TileType
+from pto_jax.ir import BLayout, SLayout, TileType
 from pto_jax.testing.differential import differing, random_words
 
 Words = NDArray[Any]

@@ -12,23 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pto_jax import isa
+from pto_jax import ir, isa
 from pto_jax.interpreter import View
-from pto_jax.ir.convolution import Conv, Geometry
-from pto_jax.ir.dtypes import F16, F32, I32, U8, dtype
-from pto_jax.ir.modes import FmatrixMode
-from pto_jax.ir.program import AttrValue
-from pto_jax.ir.types import (
-    BLayout,
-    GlobalLayout as G,
-    Loc,
-    Pad,
-    PartitionViewType,
-    ScalarType,
-    SLayout,
-    TileType,
-    conv_tile,
-)
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.lowering import Semantics, memory
 from pto_jax.lowering.memory_layouts import Window, fetch
@@ -43,42 +28,43 @@ RNG = np.random.default_rng(17)
 Words = NDArray[Any]
 Five = tuple[int, int, int, int, int]
 #: Indices of tile element (r, c) in a window of dimensions d; the last entry is a place in a block.
-INDICES: dict[G, Callable[[Five, int, int], tuple[int, ...]]] = {
-    G.ND: lambda d, r, c: (
+INDICES: dict[ir.GlobalLayout, Callable[[Five, int, int], tuple[int, ...]]] = {
+    ir.GlobalLayout.ND: lambda d, r, c: (
         r // (d[1] * d[2] * d[3]), r // (d[2] * d[3]) % d[1], r // d[3] % d[2], r % d[3], c),
-    G.DN: lambda d, r, c: (
+    ir.GlobalLayout.DN: lambda d, r, c: (
         c // (d[1] * d[2] * d[4]), c // (d[2] * d[4]) % d[1], c // d[4] % d[2], r, c % d[4]),
-    G.NZ: lambda d, r, c: (c // d[4] // d[1], c // d[4] % d[1], r // d[3], r % d[3], c % d[4]),
-    G.MX_A_ZZ: lambda d, r, c: (0, r // 16, c // 2, r % 16, c % 2),
-    G.MX_A_ND: lambda d, r, c: (0, 0, r, c // 2, c % 2),
-    G.MX_A_DN: lambda d, r, c: (0, 0, c // 2, r, c % 2),
-    G.MX_B_NN: lambda d, r, c: (0, c // 16, r // 2, c % 16, r % 2),
-    G.MX_B_ND: lambda d, r, c: (0, 0, r // 2, c, r % 2),
-    G.MX_B_DN: lambda d, r, c: (0, 0, c, r // 2, r % 2),
-    G.NC1HWC0: lambda d, r, c: (r // (d[2] * d[3]), c // d[4], r // d[3] % d[2], r % d[3], c % d[4]),
-    G.NDC1HWC0: lambda d, r, c: (
+    ir.GlobalLayout.NZ: lambda d, r, c: (c // d[4] // d[1], c // d[4] % d[1], r // d[3], r % d[3], c % d[4]),
+    ir.GlobalLayout.MX_A_ZZ: lambda d, r, c: (0, r // 16, c // 2, r % 16, c % 2),
+    ir.GlobalLayout.MX_A_ND: lambda d, r, c: (0, 0, r, c // 2, c % 2),
+    ir.GlobalLayout.MX_A_DN: lambda d, r, c: (0, 0, c // 2, r, c % 2),
+    ir.GlobalLayout.MX_B_NN: lambda d, r, c: (0, c // 16, r // 2, c % 16, r % 2),
+    ir.GlobalLayout.MX_B_ND: lambda d, r, c: (0, 0, r // 2, c, r % 2),
+    ir.GlobalLayout.MX_B_DN: lambda d, r, c: (0, 0, c, r // 2, r % 2),
+    ir.GlobalLayout.NC1HWC0: lambda d, r, c: (
+        r // (d[2] * d[3]), c // d[4], r // d[3] % d[2], r % d[3], c % d[4]),
+    ir.GlobalLayout.NDC1HWC0: lambda d, r, c: (
         r // (d[3] * d[4]), c // (d[2] * 8), c // 8 % d[2], r // d[4] % d[3], r % d[4], c % 8),
-    G.NCHW: lambda d, r, c: (0, r // (d[3] * d[4]), c, r // d[4] % d[3], r % d[4]),
+    ir.GlobalLayout.NCHW: lambda d, r, c: (0, r // (d[3] * d[4]), c, r // d[4] % d[3], r % d[4]),
 }  # fmt: skip
 #: Layout, dimensions, rows and columns.
-WINDOWS: list[tuple[G, Five, int, int]] = [
-    (G.ND, (2, 1, 2, 3, 5), 12, 5),
-    (G.DN, (2, 1, 2, 5, 3), 5, 12),
-    (G.NZ, (2, 2, 3, 4, 4), 12, 16),
-    (G.MX_A_ZZ, (1, 2, 2, 16, 2), 32, 4),
-    (G.MX_A_ND, (1, 1, 6, 2, 2), 6, 4),
-    (G.MX_A_DN, (1, 1, 2, 6, 2), 6, 4),
-    (G.MX_B_NN, (1, 2, 2, 16, 2), 4, 32),
-    (G.MX_B_ND, (1, 1, 2, 6, 2), 4, 6),
-    (G.MX_B_DN, (1, 1, 6, 2, 2), 4, 6),
-    (G.NC1HWC0, (2, 3, 2, 2, 8), 8, 24),
-    (G.NDC1HWC0, (1, 2, 2, 2, 3), 6, 32),
-    (G.NCHW, (1, 2, 3, 2, 2), 8, 3),
+WINDOWS: list[tuple[ir.GlobalLayout, Five, int, int]] = [
+    (ir.GlobalLayout.ND, (2, 1, 2, 3, 5), 12, 5),
+    (ir.GlobalLayout.DN, (2, 1, 2, 5, 3), 5, 12),
+    (ir.GlobalLayout.NZ, (2, 2, 3, 4, 4), 12, 16),
+    (ir.GlobalLayout.MX_A_ZZ, (1, 2, 2, 16, 2), 32, 4),
+    (ir.GlobalLayout.MX_A_ND, (1, 1, 6, 2, 2), 6, 4),
+    (ir.GlobalLayout.MX_A_DN, (1, 1, 2, 6, 2), 6, 4),
+    (ir.GlobalLayout.MX_B_NN, (1, 2, 2, 16, 2), 4, 32),
+    (ir.GlobalLayout.MX_B_ND, (1, 1, 2, 6, 2), 4, 6),
+    (ir.GlobalLayout.MX_B_DN, (1, 1, 6, 2, 2), 4, 6),
+    (ir.GlobalLayout.NC1HWC0, (2, 3, 2, 2, 8), 8, 24),
+    (ir.GlobalLayout.NDC1HWC0, (1, 2, 2, 2, 3), 6, 32),
+    (ir.GlobalLayout.NCHW, (1, 2, 3, 2, 2), 8, 3),
 ]
 
 
-def view(shape: tuple[Any, ...], strides: tuple[Any, ...], layout: G, offset: Any = 0) -> View:
-    return View("x", F32, offset, shape, strides, layout)
+def view(shape: tuple[Any, ...], strides: tuple[Any, ...], layout: ir.GlobalLayout, offset: Any = 0) -> View:
+    return View("x", ir.F32, offset, shape, strides, layout)
 
 
 def strides_of(shape: tuple[int, ...], gap: int, inner: int) -> Five:
@@ -94,9 +80,9 @@ def strides_of(shape: tuple[int, ...], gap: int, inner: int) -> Five:
 @pytest.mark.variants(4)
 @pytest.mark.parametrize(("layout", "shape", "rows", "cols"), WINDOWS)
 def test_elements_are_where_the_indices_of_the_layout_say(
-    layout: G, shape: Five, rows: int, cols: int
+    layout: ir.GlobalLayout, shape: Five, rows: int, cols: int
 ) -> None:
-    strides = strides_of(shape, 3, 8 if layout == G.NDC1HWC0 else 1)
+    strides = strides_of(shape, 3, 8 if layout == ir.GlobalLayout.NDC1HWC0 else 1)
     steps = (*strides, 1)
     where = np.array([
         [sum(i * s for i, s in zip(INDICES[layout](shape, r, c), steps, strict=False)) for c in range(cols)]
@@ -104,12 +90,12 @@ def test_elements_are_where_the_indices_of_the_layout_say(
     ]) + 5  # fmt: skip
     size = int(where.max()) + 7
     x = RNG.integers(0, 2**32, (2, size), dtype=np.uint32)
-    t = TileType(F32, rows, cols)
+    t = ir.TileType(ir.F32, rows, cols)
     tiles = RNG.integers(0, 2**32, (2, rows, cols), dtype=np.uint32)
 
     def both(x: Any, tile: Any, at: Any, shape: Any, strides: Any) -> tuple[Any, Any]:
         window = Window.of(view(shape, strides, layout, at))
-        return fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x, F32)
+        return fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x, ir.F32)
 
     wanted = x.copy()
     wanted[:, where] = tiles
@@ -128,11 +114,11 @@ def test_elements_are_where_the_indices_of_the_layout_say(
 
 
 def test_static_windows_are_read_and_written_without_computed_addresses() -> None:
-    t = TileType(F32, 32, 16, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
-    window = Window.of(view((1, 2, 2, 16, 8), (0, 300, 128, 8, 1), G.NZ, 9))
+    t = ir.TileType(ir.F32, 32, 16, blayout=ir.BLayout.COL_MAJOR, slayout=ir.SLayout.ROW_MAJOR)
+    window = Window.of(view((1, 2, 2, 16, 8), (0, 300, 128, 8, 1), ir.GlobalLayout.NZ, 9))
 
     def both(x: Any, tile: Any) -> Any:
-        return fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x, F32)
+        return fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x, ir.F32)
 
     x, tile = np.zeros(600, np.uint32), np.zeros(t.shape, np.uint32)
     with x64():
@@ -142,7 +128,7 @@ def test_static_windows_are_read_and_written_without_computed_addresses() -> Non
 
 @pytest.mark.parametrize("at", [0, 1, -5, 7, 399, -(2**40), 2**40])
 def test_windows_that_leave_the_buffer_read_zero_there(at: int) -> None:
-    given = (view((1, 1, 1, 4, 5), (0, 0, 0, 11, 2), G.ND, n) for n in (at, np.int64(at)))
+    given = (view((1, 1, 1, 4, 5), (0, 0, 0, 11, 2), ir.GlobalLayout.ND, n) for n in (at, np.int64(at)))
     static, moving = (Window.of(v) for v in given)
     x = RNG.integers(1, 2**32, 60, dtype=np.uint32)
     with x64():
@@ -171,16 +157,16 @@ def _case(sample: Sample) -> Case:
     operands: list[Any] = []
     for name, t in sample.types.items():
         role: Role = "out" if name == "dst" else "in"
-        if isinstance(t, TileType):
+        if isinstance(t, ir.TileType):
             raw = RNG.integers(0, 256, t.bytes, dtype=np.uint8)
             operands.append(TileOperand(name, role, t, raw, None, None, MappingProxyType({})))
             continue
-        assert isinstance(t, PartitionViewType)
-        layout = sample.attrs.get("layout", G.ND)
-        assert isinstance(layout, G)
+        assert isinstance(t, ir.PartitionViewType)
+        layout = sample.attrs.get("layout", ir.GlobalLayout.ND)
+        assert isinstance(layout, ir.GlobalLayout)
         dims = tuple(n or 1 for n in t.dims)
         dims = (1,) * (5 - len(dims)) + dims
-        inner = 32 // t.dtype.word.itemsize if layout == G.NDC1HWC0 else 1
+        inner = 32 // t.dtype.word.itemsize if layout == ir.GlobalLayout.NDC1HWC0 else 1
         steps = strides_of(dims, 1, inner)
         size = inner + sum((n - 1) * s for n, s in zip(dims, steps, strict=True))
         raw = RNG.integers(0, 256, size * t.dtype.word.itemsize, dtype=np.uint8)
@@ -204,9 +190,11 @@ def _load(c: Context, dst: Lanes, view: View, buffer: Any) -> Any:
 
 
 def test_what_a_store_in_nz_leaves_a_load_brings_back_for_every_valid_region() -> None:
-    full = TileType(F16, 32, 48, None, None, Loc.MAT, BLayout.COL_MAJOR, SLayout.ROW_MAJOR, pad=Pad.MAX)
+    full = ir.TileType(
+        ir.F16, 32, 48, None, None, ir.Loc.MAT, ir.BLayout.COL_MAJOR, ir.SLayout.ROW_MAJOR, pad=ir.Pad.MAX
+    )
     c = Context("tload", (("dst", full),), (), (), Semantics(profile("cpu_sim")))
-    nz = View("x", F16, 2, (1, 2, 2, 16, 16), (0, 520, 256, 16, 1), G.NZ)
+    nz = View("x", ir.F16, 2, (1, 2, 2, 16, 16), (0, 520, 256, 16, 1), ir.GlobalLayout.NZ)
     tiles = RNG.integers(0, 2**16, (4, 32, 48), dtype=np.uint16)
     rows, cols = np.array([32, 7, 0, 17], np.int32), np.array([32, 31, 9, 16], np.int32)
 
@@ -228,14 +216,14 @@ def test_what_a_store_in_nz_leaves_a_load_brings_back_for_every_valid_region() -
 # -- convolution tiles -------------------------------------------------------------------------------
 
 
-def _context(name: str, arch: str, attrs: dict[str, AttrValue] | None = None, **types: Any) -> Context:
+def _context(name: str, arch: str, attrs: dict[str, ir.AttrValue] | None = None, **types: Any) -> Context:
     form = tuple(n for n in types if n != "dst")
     return Context(name, tuple(types.items()), tuple((attrs or {}).items()), form, Semantics(profile(arch)))
 
 
 def test_images_come_back_from_blocks_of_channels() -> None:
-    plain = conv_tile(U8, Conv(G.GNCHW, (2, 2, 37, 2, 3)), Loc.VEC)
-    blocked = conv_tile(U8, Conv(G.GNC1HWC0, (2, 2, 2, 2, 3, 32)), Loc.VEC)
+    plain = ir.conv_tile(ir.U8, ir.Conv(ir.GlobalLayout.GNCHW, (2, 2, 37, 2, 3)), ir.Loc.VEC)
+    blocked = ir.conv_tile(ir.U8, ir.Conv(ir.GlobalLayout.GNC1HWC0, (2, 2, 2, 2, 3, 32)), ir.Loc.VEC)
     forth = jitted(_context("ttrans", "a5", dst=blocked, src=plain))
     back = jitted(_context("ttrans", "a5", dst=plain, src=blocked))
 
@@ -256,13 +244,15 @@ def test_images_come_back_from_blocks_of_channels() -> None:
 @pytest.mark.parametrize(
     ("layout", "shape", "conv"),
     [
-        (G.NHWC, (1, 2, 2, 3, 11), Conv(G.NC1HWC0, (2, 2, 2, 3, 8))),
-        (G.NCHW, (1, 5, 11, 2, 3), Conv(G.FRACTAL_Z, (12, 1, 16, 8))),
-        (G.NCDHW, (5, 11, 2, 1, 3), Conv(G.FRACTAL_Z_3D, (12, 1, 16, 8))),
+        (ir.GlobalLayout.NHWC, (1, 2, 2, 3, 11), ir.Conv(ir.GlobalLayout.NC1HWC0, (2, 2, 2, 3, 8))),
+        (ir.GlobalLayout.NCHW, (1, 5, 11, 2, 3), ir.Conv(ir.GlobalLayout.FRACTAL_Z, (12, 1, 16, 8))),
+        (ir.GlobalLayout.NCDHW, (5, 11, 2, 1, 3), ir.Conv(ir.GlobalLayout.FRACTAL_Z_3D, (12, 1, 16, 8))),
     ],
 )
-def test_loads_that_convert_images_take_run_time_sizes(layout: G, shape: Five, conv: Conv) -> None:
-    t = conv_tile(F32, conv)
+def test_loads_that_convert_images_take_run_time_sizes(
+    layout: ir.GlobalLayout, shape: Five, conv: ir.Conv
+) -> None:
+    t = ir.conv_tile(ir.F32, conv)
     c = _context("tload", "a5", dst=t)
     strides = strides_of(shape, 2, 1)
     x = RNG.integers(1, 2**32, 2 + shape[0] * strides[0], dtype=np.uint32)
@@ -284,11 +274,11 @@ def test_loads_that_convert_images_take_run_time_sizes(layout: G, shape: Five, c
 
 
 def test_image_to_column_times_weights_is_the_convolution() -> None:
-    geometry = Geometry(filter=(2, 3), stride=(2, 1), dilation=(1, 2), padding=(2, 1, 0, 1))
-    image = conv_tile(I32, Conv(G.NC1HWC0, (2, 2, 4, 5, 8), geometry))
-    left = TileType(I32, 32, 96, 24, 96, Loc.LEFT, BLayout.COL_MAJOR, SLayout.ROW_MAJOR)
-    index = ScalarType(dtype("index"))
-    attrs: dict[str, AttrValue] = {"mode": FmatrixMode.FMATRIX_A_AUTO}
+    geometry = ir.Geometry(filter=(2, 3), stride=(2, 1), dilation=(1, 2), padding=(2, 1, 0, 1))
+    image = ir.conv_tile(ir.I32, ir.Conv(ir.GlobalLayout.NC1HWC0, (2, 2, 4, 5, 8), geometry))
+    left = ir.TileType(ir.I32, 32, 96, 24, 96, ir.Loc.LEFT, ir.BLayout.COL_MAJOR, ir.SLayout.ROW_MAJOR)
+    index = ir.ScalarType(ir.dtype("index"))
+    attrs: dict[str, ir.AttrValue] = {"mode": ir.FmatrixMode.FMATRIX_A_AUTO}
     c = _context("timg2col", "a5", attrs, dst=left, src=image, posM=index, posK=index)
     x = RNG.integers(0, 100, (2, 2, 4, 5, 8), dtype=np.uint32)
     weights = RNG.integers(0, 100, (2, 2, 3, 8, 4), dtype=np.uint32)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from pto_jax.ir.dtypes import F16, F32, DType
+from pto_jax.ir import F16, F32, DType
 from pto_jax.lowering import merging
 from pto_jax.lowering.merging import Merge, merged
 from pto_jax.lowering.words import x64

@@ -8,7 +8,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.analysis.constant_folding import fold
-from pto_jax.ir.dtypes import I32, INDEX
+from pto_jax.ir import I32, INDEX
 from pto_jax.lowering import near
 from pto_jax.lowering.machine import ranges
 from pto_jax.lowering.machine.ranges import Range

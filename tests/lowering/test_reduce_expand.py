@@ -13,8 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.ir.dtypes import F32, I32, DType, from_numpy
-from pto_jax.ir.types import BLayout, TileType
+from pto_jax.ir import F32, I32, BLayout, DType, TileType, from_numpy
 from pto_jax.lowering import folds, numerics
 from pto_jax.lowering.words import x64
 

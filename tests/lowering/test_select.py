@@ -7,7 +7,7 @@ import numpy as np
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.ir.types import TileType
+from pto_jax.ir import TileType
 
 
 def test_a_simulated_selection_reads_ones_where_the_mask_has_no_row() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.interpreter import Scalar, TileRef
-from pto_jax.ir.types import BLayout, TileType
+from pto_jax.ir import BLayout, TileType
 from pto_jax.lowering.machine import slices, storage
 from pto_jax.lowering.words import x64
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.ir import dtypes, enums
+from pto_jax.ir import TILE_DTYPES, BLayout, Compact, Loc, Pad, Pipe, PipeEventType, SLayout
 from pto_jax.isa import instructions
 from pto_jax.manual import example, manual, topics
 from pto_jax.manual.topics import program
@@ -121,22 +121,20 @@ def test_unknown_names_get_near_ones(name: str, near: str) -> None:
 
 def test_pages_name_everything_of_the_tables() -> None:
     """Element types, layouts, places, capacities and enumerations of the code stand on their pages."""
-    assert {d.name for d in dtypes.TILE_DTYPES} <= set(manual("types").split())
+    assert {d.name for d in TILE_DTYPES} <= set(manual("types").split())
     tile, profiles = manual("tile"), manual("profiles")
-    for cls in (enums.Loc, enums.BLayout, enums.SLayout, enums.Pad, enums.Compact):
+    for cls in (Loc, BLayout, SLayout, Pad, Compact):
         assert all(m.name.lower() in tile for m in cls)
     assert {"ND", "DN", "NZ", "ZN", "ZZ", "NN"} <= set(tile.split())
     row = next(line for line in profiles.splitlines() if line.startswith("  vec "))
-    assert re.findall(r"(\d+) KiB", row) == [
-        str(p.capacity[enums.Loc.VEC] // 1024) for p in PROFILES.values()
-    ]
+    assert re.findall(r"(\d+) KiB", row) == [str(p.capacity[Loc.VEC] // 1024) for p in PROFILES.values()]
     assert "#pto<round_mode NONE>: NONE, RINT, ROUND, FLOOR, CEIL, TRUNC, ODD" in manual("grammar")
 
 
 def test_the_page_on_events_has_every_pipe_class_and_instruction_of_order() -> None:
     page = " ".join(manual("events").split())
-    assert all(f"PIPE_{p.name} " in page for p in enums.Pipe)
-    assert all(f" {e.name} PIPE_" in page for e in enums.PipeEventType)
+    assert all(f"PIPE_{p.name} " in page for p in Pipe)
+    assert all(f" {e.name} PIPE_" in page for e in PipeEventType)
     ordering = [i for i in instructions().values() if i.traits.order is not None]
     assert len(ordering) > 15 and all(re.search(rf"\b{re.escape(i.name)}\b", page) for i in ordering)
 

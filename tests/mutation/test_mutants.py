@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pto_jax.ir.dtypes import F32
+from pto_jax.ir import F32
 from pto_jax.lowering import formulas, region
 from tests.mutation import code
 from tests.mutation.campaign import campaign, verdict

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.ir.dtypes import F32
-from pto_jax.ir.types import TileType
+from pto_jax.ir import F32, TileType
 
 T = "!pto.tile<16x64xf32>"
 COLUMN = "!pto.tile_buf<vec, 16x1xf32, blayout=col_major>"

@@ -10,8 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from pto_jax.ir.dtypes import BF16, F16, F32, DType
-from pto_jax.ir.types import CmpMode
+from pto_jax.ir import BF16, F16, F32, CmpMode, DType
 from pto_jax.lowering.numerics import ExactFloat
 from pto_jax.lowering.words import x64
 

@@ -14,7 +14,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.ir.types import TileType
+from pto_jax.ir import TileType
 
 TILE = TileType(pto.dtype("f32"), 16, 64)
 TEXT = "!pto.tile<f32, 16, 64>"

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.ir.types import RoundMode, SaturationMode
+from pto_jax.ir import RoundMode, SaturationMode
 from pto_jax.isa.rules.conversions import conversion
 
 F64 = NDArray[np.float64]

@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import isa, oracle
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
-from pto_jax.ir.types import TileType, Type
+from pto_jax.ir import FRAGMENT, DType, Function, Op, Program, Region, TileType, Type, Value, attrs
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.lowering import RULES
 from pto_jax.profiles import PROFILES

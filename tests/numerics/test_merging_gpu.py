@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pto_jax.ir.dtypes import F16, F32, I16, U32, DType, dtype
+from pto_jax.ir import F16, F32, I16, U32, DType, dtype
 from pto_jax.lowering import merging, merging_gpu
 from pto_jax.lowering.words import x64
 

@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec
 
 import pto_jax as pto
 from pto_jax import isa
-from pto_jax.ir.types import TileType
+from pto_jax.ir import TileType
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.lowering import platforms, rules
 from pto_jax.lowering.platforms import by_platform

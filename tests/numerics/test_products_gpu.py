@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pto_jax.ir.dtypes import BF16, F8E4M3, F8E5M2, F16, DType, dtype
+from pto_jax.ir import BF16, F8E4M3, F8E5M2, F16, DType, dtype
 from pto_jax.lowering import bits, matrix_mx, products, products_gpu
 from pto_jax.lowering.words import x64
 

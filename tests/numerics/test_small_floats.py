@@ -16,8 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.ir.dtypes import DType, dtype
-from pto_jax.ir.types import TileType
+from pto_jax.ir import DType, TileType, dtype
 from pto_jax.lowering import bits, convert
 from pto_jax.lowering.words import x64
 from pto_jax.oracle import OracleTile, numbers, run

@@ -9,27 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax import isa, oracle
-from pto_jax.ir.dtypes import DType, dtype
-from pto_jax.ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
-from pto_jax.ir.types import ScalarType, TileType, Type
+from pto_jax import ir, isa, oracle
 
 
 @dataclass(frozen=True)
 class Scalar:
     value: int | float
-    type: DType
+    type: ir.DType
 
 
 def tile(d: str, data: Any, valid: tuple[int, int] | None = None, **fields: Any) -> oracle.OracleTile:
     """A tile of the element type holding ``data`` (values, or raw words where they are unsigned)."""
-    element = dtype(d)
+    element = ir.dtype(d)
     array = np.atleast_2d(np.asarray(data))
     if array.dtype != element.word or element.numpy == element.word:
         array = array.astype(element.numpy)
     rows, cols = array.shape
     v_row, v_col = valid or (rows, cols)
-    return oracle.OracleTile(TileType(element, rows, cols, v_row, v_col, **fields), array)
+    return oracle.OracleTile(ir.TileType(element, rows, cols, v_row, v_col, **fields), array)
 
 
 def execute(
@@ -44,14 +41,16 @@ def execute(
         form = tuple(n for n in operands if n != "dst")
         assert form in instruction.forms
 
-    def value(operand: str) -> Value:
+    def value(operand: str) -> ir.Value:
         given = operands[operand]
-        t: Type = ScalarType(given.type) if isinstance(given, Scalar) else given.type
-        return Value(operand, t)
+        t: ir.Type = ir.ScalarType(given.type) if isinstance(given, Scalar) else given.type
+        return ir.Value(operand, t)
 
-    op = Op(name, tuple(map(value, form)), (value("dst"),), attributes=attrs(attributes or {}), form="dps")
-    function = Function(FRAGMENT, tuple(map(value, (*form, "dst"))), Region((op,)))
-    program = Program((function,), fragment=True, fragment_results=("dst",))
+    op = ir.Op(
+        name, tuple(map(value, form)), (value("dst"),), attributes=ir.attrs(attributes or {}), form="dps"
+    )
+    function = ir.Function(ir.FRAGMENT, tuple(map(value, (*form, "dst"))), ir.Region((op,)))
+    program = ir.Program((function,), fragment=True, fragment_results=("dst",))
     given = {n: o.value if isinstance(o, Scalar) else o for n, o in operands.items()}
     result = oracle.run(program, given, **{"profile": "cpu_sim", **options})["dst"]
     assert isinstance(result, oracle.OracleTile)
@@ -70,4 +69,4 @@ def _tile() -> Callable[..., oracle.OracleTile]:
 
 @pytest.fixture(name="scalar")
 def _scalar() -> Callable[[int | float, str], Scalar]:
-    return lambda value, d: Scalar(value, dtype(d))
+    return lambda value, d: Scalar(value, ir.dtype(d))

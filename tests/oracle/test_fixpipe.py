@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.errors import NotExecutableError
-from pto_jax.ir.dtypes import dtype
-from pto_jax.ir.types import Loc, ReluPreMode, TileType
+from pto_jax.ir import Loc, ReluPreMode, TileType, dtype
 from pto_jax.oracle.numbers import decode
 
 Run = Callable[..., oracle.OracleTile]

@@ -10,8 +10,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.ir.convolution import Conv, Geometry
-from pto_jax.ir.types import BLayout, GlobalLayout, Loc, SLayout, TileType, conv_tile
+from pto_jax.ir import BLayout, Conv, Geometry, GlobalLayout, Loc, SLayout, TileType, conv_tile
 from pto_jax.text.type_text import print_type
 
 G = GlobalLayout

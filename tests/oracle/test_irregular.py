@@ -8,24 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax import isa, oracle, parse
-from pto_jax.ir.dtypes import dtype
-from pto_jax.ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
-from pto_jax.ir.types import (
-    BLayout,
-    CmpMode,
-    GatherAxis,
-    HistByte,
-    MaskPattern,
-    MxQuantAlg,
-    PrintFormat,
-    QuantType,
-    ScalarType,
-    ScatterAxis,
-    TileType,
-    Type,
-    VectorType,
-)
+from pto_jax import ir, isa, oracle, parse
 from pto_jax.oracle import OracleTile
 from pto_jax.oracle.irregular import philox
 
@@ -39,26 +22,26 @@ def run(name: str, operands: dict[str, Any], profile: str, **attributes: Any) ->
     sources = [n for n in operands if n not in written]
     form = next(f for f in instruction.forms if sorted(f) == sorted(sources))
 
-    def value(operand: str) -> Value:
+    def value(operand: str) -> ir.Value:
         given, declared = operands[operand], instruction.operand(operand)
-        t: Type
+        t: ir.Type
         if isinstance(given, OracleTile):
             t = given.type
         elif declared.kind == "vector":
             t = declared.vector
         else:
             first = next(o for o in operands.values() if isinstance(o, OracleTile))
-            t = ScalarType(dtype(declared.dtype) if declared.dtype != "T" else first.type.dtype)
-        return Value(operand, t)
+            t = ir.ScalarType(ir.dtype(declared.dtype) if declared.dtype != "T" else first.type.dtype)
+        return ir.Value(operand, t)
 
-    op = Op(name, tuple(map(value, form)), tuple(map(value, written)), attributes=attrs(attributes))
-    function = Function(FRAGMENT, tuple(map(value, (*form, *written))), Region((op,)))
-    program = Program((function,), fragment=True, fragment_results=tuple(written))
+    op = ir.Op(name, tuple(map(value, form)), tuple(map(value, written)), attributes=ir.attrs(attributes))
+    function = ir.Function(ir.FRAGMENT, tuple(map(value, (*form, *written))), ir.Region((op,)))
+    program = ir.Program((function,), fragment=True, fragment_results=tuple(written))
     return oracle.run(program, operands, profile=profile)
 
 
 def zeros(tile: Make, d: str, rows: int, cols: int, **fields: Any) -> OracleTile:
-    made = tile(d, np.zeros((rows, cols), dtype(d).word), **fields)
+    made = tile(d, np.zeros((rows, cols), ir.dtype(d).word), **fields)
     assert isinstance(made, OracleTile)
     return made
 
@@ -118,7 +101,7 @@ def test_random_words_per_profile(tile: Make) -> None:
 
 def test_histogram_attributes(tile: Make) -> None:
     src = tile("u16", np.array([[0x0102, 0x0203] + [0x01FF] * 14], np.uint16), valid=(1, 3))
-    idx = tile("u8", np.full((32, 1), 1), valid=(1, 1), blayout=BLayout.COL_MAJOR)
+    idx = tile("u8", np.full((32, 1), 1), valid=(1, 1), blayout=ir.BLayout.COL_MAJOR)
 
     def counts(**attributes: Any) -> Any:
         operands = {"src": src, "idx": idx, "dst": zeros(tile, "u32", 1, 256)}
@@ -127,12 +110,12 @@ def test_histogram_attributes(tile: Make) -> None:
     high, low = counts(), counts(isMSB=False)
     assert high[[0, 1, 2, 255]].tolist() == [0, 2, 3, 3]
     assert low[[1, 2, 254, 255]].tolist() == [0, 1, 1, 2]
-    assert counts(isMSB=True, byte=HistByte.BYTE_0).tolist() == low.tolist()
+    assert counts(isMSB=True, byte=ir.HistByte.BYTE_0).tolist() == low.tolist()
 
 
 def test_printing(tile: Make, capsys: pytest.CaptureFixture[str]) -> None:
     values = tile("f32", np.array([[1.25, -2.0, 1e3, np.inf] + [0] * 4], np.float32), valid=(1, 4))
-    run("tprint", {"src": values}, "a2a3", format=PrintFormat.WIDTH8_PRECISION2)
+    run("tprint", {"src": values}, "a2a3", format=ir.PrintFormat.WIDTH8_PRECISION2)
     run("tprint", {"src": tile("i8", np.full((1, 32), -3), valid=(1, 2))}, "a2a3")
     assert capsys.readouterr().out.splitlines() == [
         "TPRINT 1x4",
@@ -231,7 +214,7 @@ def test_gathering_matches(tile: Make, profile: str) -> None:
         "dst": tile("i32", np.full((2, 8), -1)),
         "cdst": tile("i32", np.full((1, 8), -1)),
     }
-    found = run("tgather", operands, profile, cmpMode=CmpMode.GT, offset=100)
+    found = run("tgather", operands, profile, cmpMode=ir.CmpMode.GT, offset=100)
     assert found["dst"].data[:, :4].tolist() == [[100, 103, -1, -1], [117, 118, 119, -1]]
     assert found["cdst"].data[0, :3].tolist() == [2, 3, -1]
 
@@ -245,7 +228,7 @@ def test_gathered_elements_come_from_storage(tile: Make) -> None:
 
 def test_patterns_restart_at_every_row(tile: Make) -> None:
     src = tile("i32", np.arange(16).reshape(2, 8), valid=(2, 5))
-    options = {"maskPattern": MaskPattern.P1010, "axis": GatherAxis.GATHER_ROW}
+    options = {"maskPattern": ir.MaskPattern.P1010, "axis": ir.GatherAxis.GATHER_ROW}
     out = run("tgather", {"src": src, "dst": zeros(tile, "i32", 1, 8)}, "a5", **options)["dst"]
     assert out.data[0].tolist() == [1, 3, 9, 11, 0, 0, 0, 0]
 
@@ -276,7 +259,7 @@ def test_scattering_clears_on_hardware(tile: Make) -> None:
 
 def test_spreading_reads_padding_on_the_simulator_only(tile: Make) -> None:
     src = tile("i32", np.arange(16).reshape(2, 8), valid=(2, 2))
-    options = {"maskPattern": MaskPattern.P0101, "axis": ScatterAxis.SCATTER_ROW}
+    options = {"maskPattern": ir.MaskPattern.P0101, "axis": ir.ScatterAxis.SCATTER_ROW}
     operands = {"src": src, "dst": zeros(tile, "i32", 2, 8, valid=(2, 4))}
     assert run("tscatter", operands, "cpu_sim", **options)["dst"].data[1, :4].tolist() == [2, 0, 3, 0]
     assert run("tscatter", operands, "a2a3", **options)["dst"].data[1, :4].tolist() == [8, 0, 9, 0]
@@ -287,11 +270,11 @@ def test_spreading_reads_padding_on_the_simulator_only(tile: Make) -> None:
 
 def test_quantised_specials(tile: Make) -> None:
     src = tile("f32", [[np.nan, np.inf, -np.inf, 2.5, 3.5, 1e9, -0.5, 0]])
-    scale = tile("f32", np.ones((8, 1)), valid=(1, 1), blayout=BLayout.COL_MAJOR)
+    scale = tile("f32", np.ones((8, 1)), valid=(1, 1), blayout=ir.BLayout.COL_MAJOR)
     out = run("tquant", {"src": src, "scale": scale, "dst": zeros(tile, "i8", 1, 32)}, "a2a3")["dst"]
     assert out.data[0, :7].tolist() == [0, 127, -128, 2, 4, 127, 0]
     operands = {"src": src, "scale": scale, "offset": scale, "dst": zeros(tile, "u8", 1, 32)}
-    out = run("tquant", operands, "a5", quant_type=QuantType.INT8_ASYM)["dst"]
+    out = run("tquant", operands, "a5", quant_type=ir.QuantType.INT8_ASYM)["dst"]
     assert out.data[0, :7].tolist() == [0, 255, 0, 4, 4, 255, 0]
 
 
@@ -320,7 +303,7 @@ def test_exponents_in_one_row(tile: Make) -> None:
         "max": zeros(tile, "f32", 1, 8),
         "scaling": zeros(tile, "f32", 1, 8),
     }
-    found = run("tquant.mx", operands, "a5", mx_alg=MxQuantAlg.NV_MX_FP8_E4M3)
+    found = run("tquant.mx", operands, "a5", mx_alg=ir.MxQuantAlg.NV_MX_FP8_E4M3)
     assert found["exp"].data[0, :5].tolist() == [119, 119, 123, 123, 255]
     assert found["scaling"].data[0, 2] == 16.0
 
@@ -334,18 +317,18 @@ def test_only_the_simulator_clears_four_bit_destinations(tile: Make, profile: st
         "max": zeros(tile, "f32", 1, 8),
         "scaling": zeros(tile, "f32", 1, 8),
     }
-    out = run("tquant.mx", operands, profile, mx_alg=MxQuantAlg.OCP_MX_FP4_E2M1)["dst"].data
+    out = run("tquant.mx", operands, profile, mx_alg=ir.MxQuantAlg.OCP_MX_FP4_E2M1)["dst"].data
     assert out[0].tolist() == [7] * 64
     assert out[1].tolist() == [0 if profile == "cpu_sim" else 5] * 64
 
 
 def test_the_vector_type_follows_from_the_declaration() -> None:
-    assert isa.instructions()["tmrgsort"].operand("executed").vector == VectorType((4,), dtype("i16"))
+    assert isa.instructions()["tmrgsort"].operand("executed").vector == ir.VectorType((4,), ir.dtype("i16"))
 
 
 def test_sources_are_read_before_any_result_is_written() -> None:
     """The tiles of values and of indices change places."""
-    t = TileType(dtype("i32"), 1, 8)
+    t = ir.TileType(ir.dtype("i32"), 1, 8)
     listed = [", ".join(["!pto.tile<1x8xi32>"] * n) for n in (4, 2)]
     program = parse(f"pto.tpartargmin ins(%v, %v, %i, %i : {listed[0]}) outs(%i, %v : {listed[1]})")
     values, indices = np.arange(8, dtype=np.int32)[None], np.full((1, 8), 50, np.int32)

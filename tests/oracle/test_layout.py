@@ -9,7 +9,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.ir.types import TileType
+from pto_jax.ir import TileType
 
 I32 = pto.dtype("i32")
 

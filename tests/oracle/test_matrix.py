@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.ir.dtypes import DType, dtype
-from pto_jax.ir.types import RoundMode, TileType
+from pto_jax.ir import DType, RoundMode, TileType, dtype
 from pto_jax.isa.matrix import operand_types
 from pto_jax.oracle.matrix import fused, shortened
 from pto_jax.oracle.matrix_mx import scaled_sum

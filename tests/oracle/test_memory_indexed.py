@@ -10,8 +10,7 @@ import pytest
 
 from pto_jax import oracle, parse
 from pto_jax.errors import ExecutionError
-from pto_jax.ir.dtypes import dtype
-from pto_jax.ir.types import BLayout, SLayout
+from pto_jax.ir import BLayout, SLayout, dtype
 from pto_jax.oracle import OracleTile
 from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.text.type_text import print_type

@@ -9,23 +9,11 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax import isa, oracle
-from pto_jax.ir.convolution import Conv
-from pto_jax.ir.types import (
-    BLayout,
-    GlobalLayout,
-    Loc,
-    Pad,
-    PartitionViewType,
-    SLayout,
-    TileType,
-    Type,
-    conv_tile,
-)
+from pto_jax import ir, isa, oracle
 from pto_jax.isa.samples.operations import Sample, to_program
 from pto_jax.text.type_text import print_type
 
-G = GlobalLayout
+G = ir.GlobalLayout
 I32, U8, F32, F16, E8 = (pto.dtype(n) for n in ("i32", "u8", "f32", "f16", "f8e8m0"))
 Array = Any
 
@@ -36,10 +24,10 @@ def window(dims: tuple[int, ...], word: Any = np.int32) -> Array:
 
 
 def transfer(
-    name: str, t: TileType, data: Array, view: Array, layout: GlobalLayout | None, profile: str
+    name: str, t: ir.TileType, data: Array, view: Array, layout: ir.GlobalLayout | None, profile: str
 ) -> Array:
     """What a load makes of a tile, or a store of a window."""
-    types: dict[str, Type] = {"dst": t, "src": PartitionViewType(view.shape, t.dtype)}
+    types: dict[str, ir.Type] = {"dst": t, "src": ir.PartitionViewType(view.shape, t.dtype)}
     if name == "tstore":
         types = {"dst": types["src"], "src": t}
     sample = Sample(isa.instructions()[name], types, ("src",), {} if layout is None else {"layout": layout})
@@ -50,7 +38,7 @@ def transfer(
     return result if name == "tstore" else result.data
 
 
-def load(t: TileType, view: Array, layout: GlobalLayout | None, profile: str, fill: int = 0) -> Array:
+def load(t: ir.TileType, view: Array, layout: ir.GlobalLayout | None, profile: str, fill: int = 0) -> Array:
     return transfer("tload", t, np.full(t.shape, fill, t.dtype.word), view, layout, profile)
 
 
@@ -67,7 +55,7 @@ def rows_cols(order: tuple[int, ...], rows: int) -> Callable[[Array], Array]:
     return arranged
 
 
-LAYOUTS: dict[GlobalLayout, tuple[tuple[int, ...], Callable[[Array], Array]]] = {
+LAYOUTS: dict[ir.GlobalLayout, tuple[tuple[int, ...], Callable[[Array], Array]]] = {
     G.ND: ((2, 1, 3, 4, 5), rows_cols((0, 1, 2, 3, 4), 4)),
     G.DN: ((2, 1, 3, 4, 5), rows_cols((3, 0, 1, 2, 4), 1)),
     G.NZ: ((2, 2, 3, 16, 8), rows_cols((2, 3, 0, 1, 4), 2)),
@@ -83,12 +71,12 @@ LAYOUTS: dict[GlobalLayout, tuple[tuple[int, ...], Callable[[Array], Array]]] = 
 
 @pytest.mark.parametrize("layout", list(LAYOUTS))
 @pytest.mark.parametrize("name", ["tload", "tstore"])
-def test_window_layouts(name: str, layout: GlobalLayout) -> None:
+def test_window_layouts(name: str, layout: ir.GlobalLayout) -> None:
     dims, arranged = LAYOUTS[layout]
     view = window(dims)
     wanted = arranged(view)
     rows, cols = wanted.shape
-    t = TileType(I32, rows + 1, cols + 3, rows, cols)
+    t = ir.TileType(I32, rows + 1, cols + 3, rows, cols)
     if name == "tload":
         found = load(t, view, layout, "cpu_sim")
         np.testing.assert_array_equal(found[:rows, :cols], wanted)
@@ -103,7 +91,7 @@ def test_window_layouts(name: str, layout: GlobalLayout) -> None:
 def test_valid_regions_smaller_than_a_window_of_scales(v_row: int, v_col: int) -> None:
     dims, arranged = LAYOUTS[G.MX_A_ZZ]
     view = window(dims, np.uint8)
-    t = TileType(E8, 32, 6, v_row, v_col, Loc.MAT, slayout=SLayout.ROW_MAJOR, fractal=32)
+    t = ir.TileType(E8, 32, 6, v_row, v_col, ir.Loc.MAT, slayout=ir.SLayout.ROW_MAJOR, fractal=32)
     found = load(t, view, G.MX_A_ZZ, "a5", fill=7).view(np.uint8)
     wanted = np.full(t.shape, 7, np.uint8)
     wanted[:v_row, :v_col] = arranged(view)[:v_row, :v_col]
@@ -113,16 +101,16 @@ def test_valid_regions_smaller_than_a_window_of_scales(v_row: int, v_col: int) -
 @pytest.mark.parametrize(
     ("blayout", "slayout", "region"),
     [
-        (BLayout.COL_MAJOR, SLayout.ROW_MAJOR, (18, 24)),
-        (BLayout.ROW_MAJOR, SLayout.COL_MAJOR, (24, 21)),
-        (BLayout.ROW_MAJOR, SLayout.NONE_BOX, (18, 24)),
-        (BLayout.COL_MAJOR, SLayout.NONE_BOX, (24, 21)),
+        (ir.BLayout.COL_MAJOR, ir.SLayout.ROW_MAJOR, (18, 24)),
+        (ir.BLayout.ROW_MAJOR, ir.SLayout.COL_MAJOR, (24, 21)),
+        (ir.BLayout.ROW_MAJOR, ir.SLayout.NONE_BOX, (18, 24)),
+        (ir.BLayout.COL_MAJOR, ir.SLayout.NONE_BOX, (24, 21)),
     ],
 )
 def test_hardware_pads_to_the_end_of_a_block_in_storage(
-    blayout: BLayout, slayout: SLayout, region: tuple[int, int]
+    blayout: ir.BLayout, slayout: ir.SLayout, region: tuple[int, int]
 ) -> None:
-    t = TileType(I32, 32, 32, 18, 21, Loc.MAT, blayout, slayout, pad=Pad.MAX)
+    t = ir.TileType(I32, 32, 32, 18, 21, ir.Loc.MAT, blayout, slayout, pad=ir.Pad.MAX)
     found = load(t, window((18, 21)), None, "a2a3", fill=5)
     wanted = np.full((32, 32), 5)
     wanted[: region[0], : region[1]] = (1 << 31) - 1
@@ -131,7 +119,7 @@ def test_hardware_pads_to_the_end_of_a_block_in_storage(
 
 
 def test_windows_too_small_and_layouts_without_an_order() -> None:
-    t = TileType(I32, 64, 32, 49, 32)
+    t = ir.TileType(I32, 64, 32, 49, 32)
     with pytest.raises(pto.ExecutionError, match="48x32 lanes; 49x32 are transferred"):
         load(t, window((2, 2, 3, 16, 8)), G.NZ, "cpu_sim")
     with pytest.raises(pto.NotExecutableError, match="hif4_a_zz"):
@@ -208,31 +196,31 @@ DEEP = window((3, 11, 2, 2, 3))
 @pytest.mark.parametrize(
     ("layout", "conv", "view", "wanted"),
     [
-        (G.NHWC, Conv(G.NC1HWC0, (2, 2, 2, 3, 8)), PLAIN.transpose(0, 2, 3, 1), blocks(PLAIN, 8, 1)),
-        (G.NCHW, Conv(G.NC1HWC0, (2, 2, 2, 3, 8)), PLAIN, blocks(PLAIN, 8, 1)),
-        (G.NCHW, Conv(G.FRACTAL_Z, (12, 1, 16, 8)), PLAIN, fractal(PLAIN[:, :, None], 8)),
+        (G.NHWC, ir.Conv(G.NC1HWC0, (2, 2, 2, 3, 8)), PLAIN.transpose(0, 2, 3, 1), blocks(PLAIN, 8, 1)),
+        (G.NCHW, ir.Conv(G.NC1HWC0, (2, 2, 2, 3, 8)), PLAIN, blocks(PLAIN, 8, 1)),
+        (G.NCHW, ir.Conv(G.FRACTAL_Z, (12, 1, 16, 8)), PLAIN, fractal(PLAIN[:, :, None], 8)),
         (
             G.NCDHW,
-            Conv(G.NDC1HWC0, (3, 2, 2, 2, 3, 8)),
+            ir.Conv(G.NDC1HWC0, (3, 2, 2, 2, 3, 8)),
             DEEP,
             blocks(DEEP, 8, 1).transpose(0, 2, 1, 3, 4, 5),
         ),
-        (G.NCDHW, Conv(G.FRACTAL_Z_3D, (24, 1, 16, 8)), DEEP, fractal(DEEP, 8)),
+        (G.NCDHW, ir.Conv(G.FRACTAL_Z_3D, (24, 1, 16, 8)), DEEP, fractal(DEEP, 8)),
     ],
 )
 def test_a5_converts_images_while_loading(
-    layout: GlobalLayout, conv: Conv, view: Array, wanted: Array
+    layout: ir.GlobalLayout, conv: ir.Conv, view: Array, wanted: Array
 ) -> None:
     """Channels that fill up a block are zero; images that do not exist leave what was there."""
-    found = load(conv_tile(I32, conv), np.ascontiguousarray(view), layout, "a5", fill=9)
+    found = load(ir.conv_tile(I32, conv), np.ascontiguousarray(view), layout, "a5", fill=9)
     np.testing.assert_array_equal(found.reshape(conv.shape), wanted)
 
 
 # -- conversions between convolution tiles -----------------------------------------------------------
 
 
-def convert(src: Conv, dst: Conv, data: Array) -> Array:
-    types = {"src": conv_tile(I32, src, Loc.VEC), "dst": conv_tile(I32, dst, Loc.VEC)}
+def convert(src: ir.Conv, dst: ir.Conv, data: Array) -> Array:
+    types = {"src": ir.conv_tile(I32, src, ir.Loc.VEC), "dst": ir.conv_tile(I32, dst, ir.Loc.VEC)}
     program = to_program(Sample(isa.instructions()["ttrans"], types, ("src",)))
     assert [d for d in pto.verify(program, profile="a2a3") if d.severity == "error"] == []
     given = {
@@ -244,14 +232,14 @@ def convert(src: Conv, dst: Conv, data: Array) -> Array:
 
 def test_convolution_tiles_are_converted_both_ways() -> None:
     groups = window((2, 2, 11, 2, 3))
-    blocked = Conv(G.GNC1HWC0, (2, 2, 2, 2, 3, 8))
+    blocked = ir.Conv(G.GNC1HWC0, (2, 2, 2, 2, 3, 8))
     wanted = blocks(groups, 8, 2)
     wanted[..., 1, :, :, 3:] = 9
-    made = convert(Conv(G.GNCHW, groups.shape), blocked, groups)
+    made = convert(ir.Conv(G.GNCHW, groups.shape), blocked, groups)
     np.testing.assert_array_equal(made, wanted)
-    back = convert(blocked, Conv(G.GNCHW, groups.shape), made)
+    back = convert(blocked, ir.Conv(G.GNCHW, groups.shape), made)
     np.testing.assert_array_equal(back, groups)
-    grouped = convert(blocked, Conv(G.FRACTAL_Z, (24, 1, 16, 8)), made)
+    grouped = convert(blocked, ir.Conv(G.FRACTAL_Z, (24, 1, 16, 8)), made)
     for g in range(2):
         np.testing.assert_array_equal(
             grouped[12 * g : 12 * (g + 1), 0, :2], made[g].transpose(1, 2, 3, 0, 4).reshape(12, 2, 8)
@@ -261,11 +249,11 @@ def test_convolution_tiles_are_converted_both_ways() -> None:
 
 def test_windows_of_weights_are_parts_of_their_matrix() -> None:
     """Row k of the matrix is a channel of a filter tap, column n an image; row boxes are C0 high."""
-    conv = Conv(G.FRACTAL_Z, (4, 3, 16, 8))
+    conv = ir.Conv(G.FRACTAL_Z, (4, 3, 16, 8))
     data = window(conv.shape)
     matrix = data.transpose(0, 3, 1, 2).reshape(32, 48)
-    weights = conv_tile(I32, conv)
-    right = TileType(I32, 16, 32, 9, 17, Loc.RIGHT, slayout=SLayout.COL_MAJOR)
+    weights = ir.conv_tile(I32, conv)
+    right = ir.TileType(I32, 16, 32, 9, 17, ir.Loc.RIGHT, slayout=ir.SLayout.COL_MAJOR)
     for row, col in ((8, 16), (0, 0)):
         src, dst = print_type(weights), print_type(right)
         program = pto.parse(f"%dst = textract %src[%r, %c] : {src}, index, index -> {dst}")
@@ -281,7 +269,7 @@ def test_prefetch_fills_the_tile_on_the_simulator_only() -> None:
     source, target = "!pto.partition_tensor_view<3x5xi32>", "!pto.tile_buf<vec, 4x8xi32>"
     text = f"pto.tprefetch ins(%src : {source}) outs(%dst : {target})"
     program, view = pto.parse(text), window((3, 5))
-    t = TileType(I32, 4, 8)
+    t = ir.TileType(I32, 4, 8)
     for profile in ("cpu_sim", "a2a3", "a5"):
         assert [d for d in pto.verify(program, profile=profile) if d.severity == "error"] == []
         tile = oracle.OracleTile(t, np.full((4, 8), 9, np.int32))

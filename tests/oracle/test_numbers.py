@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pto_jax.ir.dtypes import BF16, F4E1M2, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, HIF8, I4, DType
-from pto_jax.ir.types import RoundMode
+from pto_jax.ir import BF16, F4E1M2, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, HIF8, I4, DType, RoundMode
 from pto_jax.oracle.numbers import decode, encode, flush, integral, small_float, ties_to_odd
 
 Array = NDArray[Any]

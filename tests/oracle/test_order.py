@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pto_jax import isa
-from pto_jax.ir.types import Loc, TileType
+from pto_jax.ir import Loc, TileType
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.oracle.step import Step
 from pto_jax.profiles import PROFILES

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.ir.dtypes import dtype
-from pto_jax.ir.types import BLayout, TileType
+from pto_jax.ir import BLayout, TileType, dtype
 from pto_jax.oracle import OracleTile
 from pto_jax.text.type_text import print_type
 

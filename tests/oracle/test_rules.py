@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pto_jax.errors import ArgumentError, ExecutionError
-from pto_jax.ir.types import CmpMode, Loc, RoundMode, SaturationMode
+from pto_jax.ir import CmpMode, Loc, RoundMode, SaturationMode
 from pto_jax.oracle import OracleTile
 
 Run = Callable[..., OracleTile]

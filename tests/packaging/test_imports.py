@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,15 @@ def test_lowering_is_not_importable_by_itself() -> None:
     done = python("import lowering")
     assert done.returncode != 0 and "pto_jax.lowering" in done.stderr
     assert python("import pto_jax.lowering").returncode == 0
+
+
+def test_an_unpickled_program_prints_itself() -> None:
+    """Also where nothing else of the package was used."""
+    import pto_jax as pto
+
+    text = "%d = tadd %a, %b : !pto.tile<f32, 16, 16>"
+    done = python(f"import pickle\nprint(pickle.loads({pickle.dumps(pto.parse(text))!r}))")
+    assert done.stdout.strip() == text, done.stderr
 
 
 def test_public_names_resolve_and_are_listed() -> None:

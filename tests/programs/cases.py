@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.ir.dtypes import dtype
+from pto_jax.ir import dtype
 
 FOLDER = Path(__file__).parent
 

@@ -23,21 +23,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from pto_jax import ir
 from pto_jax.errors import Diagnostic
 from pto_jax.interpreter import needs_rule
 from pto_jax.interpreter.cores import cores_of
-from pto_jax.ir.program import AttrValue, Function, Op, Program, Region, Symbol, Value
-from pto_jax.ir.types import (
-    MemRefType,
-    OpaqueType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    Type,
-    VectorType,
-)
 from pto_jax.isa import find
 from tests.programs.cases import FOLDER
 
@@ -47,10 +36,10 @@ ENDS = frozenset({"return", "scf.yield", "scf.condition"})
 CHOICES = frozenset({"split", "dir_mask", "upperOrLower"})
 #: Attributes whose texts choose what is done.
 WORDS = frozenset({"predicate"})
-_HANDLES = (TileType, MemRefType, PtrType, PartitionViewType, TensorViewType, OpaqueType)
+_HANDLES = (ir.TileType, ir.MemRefType, ir.PtrType, ir.PartitionViewType, ir.TensorViewType, ir.OpaqueType)
 
 #: A construct, and the operation or function that it belongs to (None: the whole program).
-Construct = tuple[Op | Function | None, str]
+Construct = tuple[ir.Op | ir.Function | None, str]
 
 
 def recorded(status: str) -> set[str]:
@@ -59,7 +48,7 @@ def recorded(status: str) -> set[str]:
     return {row.removeprefix(f"{status} ") for row in rows if row.startswith(f"{status} ")}
 
 
-def constructs(program: Program) -> Iterator[Construct]:
+def constructs(program: ir.Program) -> Iterator[Construct]:
     """The constructs of a program."""
     yield from ((None, f"module {name}={_shown(value)}") for name, value in program.attributes)
     for function in program.functions:
@@ -75,7 +64,7 @@ def rejections(diagnostics: Iterable[Diagnostic]) -> set[str]:
     return {f"rejected {d.rule} {d.instruction or ''}".rstrip() for d in errors}
 
 
-def _signature(program: Program, function: Function) -> Iterator[str]:
+def _signature(program: ir.Program, function: ir.Function) -> Iterator[str]:
     yield from (f"{name}={_shown(value)}" for name, value in function.attributes)
     yield from ["private"] if function.private else []
     yield from (f"takes {kind(a.type)}" for a in function.args)
@@ -95,14 +84,14 @@ class _Names:
     def inner(self) -> _Names:
         return _Names(dict(self.makers), dict(self.causes), dict(self.constants))
 
-    def bind(self, values: Sequence[Value], maker: str, *causes: str) -> None:
+    def bind(self, values: Sequence[ir.Value], maker: str, *causes: str) -> None:
         for value in values:
             self.makers[value.name], self.causes[value.name] = maker, frozenset(causes)
 
-    def causes_of(self, values: Sequence[Value]) -> set[str]:
+    def causes_of(self, values: Sequence[ir.Value]) -> set[str]:
         return set[str]().union(*(self.causes.get(v.name, ()) for v in values))
 
-    def shown(self, values: Sequence[Value]) -> str:
+    def shown(self, values: Sequence[ir.Value]) -> str:
         """What numbers depend on, as text."""
         return ", ".join(sorted(self.causes_of(values))) or "constant"
 
@@ -111,9 +100,9 @@ class _Names:
 class _Reader:
     """Reads the operations of a function in order; ``placed`` are the tiles at constant addresses so far."""
 
-    placed: list[tuple[int, TileType]] = field(default_factory=list)
+    placed: list[tuple[int, ir.TileType]] = field(default_factory=list)
 
-    def region(self, region: Region, path: tuple[str, ...], names: _Names) -> Iterator[Construct]:
+    def region(self, region: ir.Region, path: tuple[str, ...], names: _Names) -> Iterator[Construct]:
         for op in region.ops:
             if op.name in ENDS:
                 continue
@@ -126,28 +115,28 @@ class _Reader:
                 yield from self.region(inner, (*path, op.name), below)
             _bind_results(op, names)
 
-    def operation(self, op: Op, path: tuple[str, ...], names: _Names) -> Iterator[str]:
+    def operation(self, op: ir.Op, path: tuple[str, ...], names: _Names) -> Iterator[str]:
         yield _operation(op)
         yield f"place {' > '.join((*path, role(op)))}"
         if op.name != "arith.constant":
             yield from (f"attribute {op.name} {name}={_shown(value, name)}" for name, value in op.attributes)
         for group, values in _groups(op):
-            numbers = [v for v in values if isinstance(v.type, ScalarType)]
+            numbers = [v for v in values if isinstance(v.type, ir.ScalarType)]
             if numbers and not op.name.startswith("arith."):
                 yield f"number {role(op)} {group}: {names.shown(numbers)}"
         for use, values in (("of", op.ins), ("written by", op.outs)):
             handles = [v for v in values if isinstance(v.type, _HANDLES)]
             yield from (f"handle {use} {role(op)}: {names.makers.get(v.name, 'unknown')}" for v in handles)
-        yield from (_tile(v.type) for v in op.results if isinstance(v.type, TileType))
+        yield from (_tile(v.type) for v in op.results if isinstance(v.type, ir.TileType))
         yield from self.addresses(op, names)
 
-    def addresses(self, op: Op, names: _Names) -> Iterator[str]:
+    def addresses(self, op: ir.Op, names: _Names) -> Iterator[str]:
         """How a new tile shares bytes with those placed before it in the function."""
         address = [names.constants.get(v.name) for v in op.group("addr")]
         if op.name != "alloc_tile" or not address or not isinstance(address[0], int):
             return
         new = op.results[0].type
-        assert isinstance(new, TileType)
+        assert isinstance(new, ir.TileType)
         for start, old in self.placed:
             apart = start >= address[0] + new.bytes or address[0] >= start + old.bytes
             if old.loc == new.loc and not apart:
@@ -155,7 +144,7 @@ class _Reader:
         self.placed.append((address[0], new))
 
 
-def _bind_results(op: Op, names: _Names) -> None:
+def _bind_results(op: ir.Op, names: _Names) -> None:
     maker, causes = op.name, {op.name}
     if op.name == "alloc_tile" and op.group("addr"):
         maker = f"alloc_tile at an address ({names.shown(op.group('addr'))})"
@@ -166,31 +155,31 @@ def _bind_results(op: Op, names: _Names) -> None:
     names.bind(op.results, maker, *causes)
 
 
-def kind(t: Type) -> str:
+def kind(t: ir.Type) -> str:
     """A type, as far as reading, handles and memory tell types apart."""
     match t:
-        case TileType():
+        case ir.TileType():
             return t.loc.name.lower()
-        case ScalarType() if t.dtype.kind == "index" or t.dtype.name == "i1":
+        case ir.ScalarType() if t.dtype.kind == "index" or t.dtype.name == "i1":
             return t.dtype.name
-        case ScalarType():
+        case ir.ScalarType():
             return "float" if t.dtype.is_float else "integer"
-        case PtrType():
+        case ir.PtrType():
             return "pointer"
-        case TensorViewType():
+        case ir.TensorViewType():
             return f"view {len(t.dims)}D"
-        case PartitionViewType():
+        case ir.PartitionViewType():
             return f"window {len(t.dims)}D"
-        case MemRefType():
+        case ir.MemRefType():
             return "memref" if t.space is None else f"memref {t.space.name.lower()}"
-        case VectorType():
+        case ir.VectorType():
             return "vector"
-        case OpaqueType():
+        case ir.OpaqueType():
             return t.name
     return "unknown"
 
 
-def role(op: Op) -> str:
+def role(op: ir.Op) -> str:
     """What an operation is to whatever follows a program: its name, or that it only computes."""
     if op.name.startswith("arith."):
         return "arithmetic"
@@ -198,7 +187,7 @@ def role(op: Op) -> str:
     return "instruction" if instruction is not None and needs_rule(instruction) else op.name
 
 
-def _operation(op: Op) -> str:
+def _operation(op: ir.Op) -> str:
     """The name, the spelling where there are several, and kinds of operands and results."""
     name = op.name if op.form == "custom" else f"{op.name} {op.form}"
     ins = [f"{group} {_many(values)}" for group, values in _groups(op)] if op.groups else _kinds(op.ins)
@@ -207,24 +196,24 @@ def _operation(op: Op) -> str:
     return f"operation {name} ({', '.join(ins)}) -> {gives or '()'}{regions}"
 
 
-def _kinds(values: Sequence[Value]) -> list[str]:
+def _kinds(values: Sequence[ir.Value]) -> list[str]:
     return [kind(v.type) for v in values]
 
 
-def _many(values: Sequence[Value]) -> str:
+def _many(values: Sequence[ir.Value]) -> str:
     """The kinds of the values of a group, with their number."""
     kinds = _kinds(values)
     return kinds[0] if len(kinds) == 1 else f"{len(kinds)} {'/'.join(sorted(set(kinds)))}".rstrip()
 
 
-def _groups(op: Op) -> Iterator[tuple[str, tuple[Value, ...]]]:
+def _groups(op: ir.Op) -> Iterator[tuple[str, tuple[ir.Value, ...]]]:
     """Operands by name where the text names them, else by number."""
     if not op.groups:
         yield from ((str(i), (v,)) for i, v in enumerate(op.ins))
     yield from ((name, op.group(name)) for name, size in op.groups if size)
 
 
-def _shown(value: AttrValue, name: str = "") -> str:
+def _shown(value: ir.AttrValue, name: str = "") -> str:
     """The value of an attribute, without names and sizes."""
     match value:
         case IntEnum():
@@ -235,14 +224,14 @@ def _shown(value: AttrValue, name: str = "") -> str:
             return "a number"
         case str() if name not in WORDS:
             return "a text"
-        case Symbol():
+        case ir.Symbol():
             return "a function"
         case tuple():
             return f"{len(value)} numbers"
     return str(value)
 
 
-def _tile(t: TileType) -> str:
+def _tile(t: ir.TileType) -> str:
     sizes = [
         "run time" if v is None else "all" if v == n else "some"
         for v, n in zip(t.valid, t.shape, strict=True)
@@ -252,7 +241,7 @@ def _tile(t: TileType) -> str:
     return ", ".join([f"tile {t.loc.name.lower()} {t.layout}", *valid, *modes])
 
 
-def _shared(old_start: int, old: TileType, new_start: int, new: TileType) -> str:
+def _shared(old_start: int, old: ir.TileType, new_start: int, new: ir.TileType) -> str:
     """How two tiles that share bytes lie to each other, and in what their types differ."""
     old_end, new_end = old_start + old.bytes, new_start + new.bytes
     if old_start == new_start:

@@ -14,7 +14,7 @@ import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.analysis.resolve import resolve
 from pto_jax.interpreter import Scope
-from pto_jax.ir.program import Function, Op, Program
+from pto_jax.ir import Function, Op, Program
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.text import print_program
 from pto_jax.verifier.hazards import hazards, is_hand_synchronised

@@ -18,8 +18,7 @@ from pto_jax.analysis.provenance import GlobalTypes
 from pto_jax.campaign.targets import interpreter_arguments
 from pto_jax.generate import options as generate_options, programs
 from pto_jax.generate.programs import Case
-from pto_jax.ir.program import Function
-from pto_jax.ir.types import ScalarType
+from pto_jax.ir import Function, ScalarType
 from pto_jax.launches.judgement import _Launches
 from tests.runtime.launch_texts import HEAD, ROW, TILE, VIEW, WIDE, Y, kernel, store
 

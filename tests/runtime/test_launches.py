@@ -11,6 +11,7 @@ import pytest
 import pto_jax as pto
 from pto_jax import launches, oracle
 from pto_jax.examples import EXAMPLES
+from pto_jax.ir import dtype as find_dtype
 from tests.runtime.launch_texts import COUNT, OPEN, ROW, TILE, VIEW, WIDE, Y, kernel, store
 
 
@@ -310,7 +311,7 @@ def test_blocks_copy_every_bit_pattern(dtype: str, numerics: str) -> None:
       }}
     }}"""
     kernel = pto.compile(pto.parse(text), "a5", numerics=numerics, grid=4)
-    array = kernel.arguments[0].type.dtype.numpy
+    array = find_dtype(dtype.lower().removesuffix("fn")).numpy
     x = np.random.default_rng(0).bytes(64 * 64 * np.dtype(array).itemsize)
     words = np.frombuffer(x, array).reshape(64, 64)
     zeros = np.zeros_like(words)

@@ -11,7 +11,7 @@ import pytest
 from jax.extend.core import jaxprs_in_params
 
 import pto_jax as pto
-from pto_jax.ir.dtypes import dtype
+from pto_jax.ir import dtype
 from pto_jax.lowering import offsets
 from pto_jax.lowering.machine.ranges import Range
 

@@ -13,8 +13,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa, ops
-from pto_jax.ir.dtypes import INDEX
-from pto_jax.ir.types import CmpMode, RoundMode, ScalarType, TileType
+from pto_jax.ir import INDEX, CmpMode, RoundMode, ScalarType, TileType
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.profiles import PROFILE_NAMES, PROFILES, ProfileName
 

@@ -14,8 +14,7 @@ import pytest
 import pto_jax as pto
 from pto_jax import isa, ops
 from pto_jax.errors import ArgumentError, VerifyError
-from pto_jax.ir.program import attrs
-from pto_jax.ir.types import ScalarType, TileType, Type
+from pto_jax.ir import ScalarType, TileType, Type, attrs
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.profiles import PROFILES, Profile
 from pto_jax.runtime.op_request import ArrayType, NumberType, Request, SourceType

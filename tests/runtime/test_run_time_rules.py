@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.ir.types import TileType
+from pto_jax.ir import TileType
 
 Source = Callable[..., Any]
 Agree = Callable[..., dict[str, Any]]

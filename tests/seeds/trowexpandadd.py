@@ -8,7 +8,7 @@ import numpy as np
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.ir.types import BLayout
+from pto_jax.ir import BLayout
 from pto_jax.oracle import OracleTile as Tile
 from pto_jax.text.type_text import print_type
 

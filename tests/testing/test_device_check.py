@@ -11,7 +11,7 @@ import pytest
 from jax import Array
 
 from pto_jax import isa
-from pto_jax.ir.dtypes import F32
+from pto_jax.ir import F32
 from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.lowering import rules
 from pto_jax.profiles import A2A3

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pto_jax.ir.dtypes import F32
-from pto_jax.ir.program import AttrValue, Symbol
-from pto_jax.ir.types import AddressSpace, Pipe, PtrType, RoundMode, ScalarType, SLayout
+from pto_jax.ir import F32, AddressSpace, AttrValue, Pipe, PtrType, RoundMode, ScalarType, SLayout, Symbol
 from pto_jax.text import parse, print_program
 from pto_jax.text.attributes import ENUMERATIONS, EnumText, member, quoted
 from pto_jax.text.dictionaries import print_float, print_value

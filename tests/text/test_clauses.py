@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pto_jax as pto
-from pto_jax.ir.types import GatherAxis, Precision, PrintFormat, ScatterAxis
+from pto_jax.ir import GatherAxis, Precision, PrintFormat, ScatterAxis
 from pto_jax.text import parse, print_program
 
 ACC = "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pto_jax import parse, verify
-from pto_jax.ir.program import Op
-from pto_jax.ir.types import Coalesce, GatherOob, ScatterAtomicOp, ScatterConflict, ScatterOob
+from pto_jax.ir import Coalesce, GatherOob, Op, ScatterAtomicOp, ScatterConflict, ScatterOob
 
 VIEW, MEMREF = "!pto.partition_tensor_view<16x32xf32>", "memref<16x32xf32, #pto.address_space<gm>>"
 DATA, INDEX = "!pto.tile<f32, 16, 32>", "!pto.tile<i32, 16, 32>"

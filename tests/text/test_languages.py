@@ -10,8 +10,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa, oracle
-from pto_jax.ir.languages import LANGUAGES, PRESENT, Language
-from pto_jax.ir.types import HistByte, SaturationMode
+from pto_jax.ir import LANGUAGES, PRESENT, HistByte, Language, SaturationMode
 from pto_jax.isa.history import changes, unwritten
 from pto_jax.isa.irregular import counted_byte
 from pto_jax.text import parse, print_program

@@ -6,9 +6,8 @@ import math
 
 import pytest
 
+from pto_jax import ir
 from pto_jax.errors import ParseError
-from pto_jax.ir.program import Function, Op, Program, Symbol
-from pto_jax.ir.types import AddressSpace, GlobalLayout, KernelKind, Pipe, PipeEventType, ScalarType, TileType
 from pto_jax.text import parse, print_program
 from pto_jax.text.control import CONTROL
 from pto_jax.text.formats import PREDICATES, find_format, format_names
@@ -229,11 +228,11 @@ PROGRAMS = {name: (FOLDER / f"{name}.pto").read_text(encoding="utf-8") for name 
 PROGRAMS |= {"handles": HANDLES, "views": VIEWS, "sync": SYNC, "pipes": PIPES, "control": CONTROL_FLOW}
 
 
-def function(text: str, index: int = 0) -> Function:
+def function(text: str, index: int = 0) -> ir.Function:
     return parse(text).functions[index]
 
 
-def by_name(program: Program) -> dict[str, Op]:
+def by_name(program: ir.Program) -> dict[str, ir.Op]:
     """The last operation of each name."""
     return {op.name: op for op in program.walk()}
 
@@ -276,7 +275,7 @@ def test_views_have_grouped_operands() -> None:
     ops = by_name(parse(VIEWS))
     view = ops["make_tensor_view"]
     assert view.groups == (("ptr", 1), ("shape", 2), ("strides", 2))
-    assert view.attrs == {"layout": GlobalLayout.DN}
+    assert view.attrs == {"layout": ir.GlobalLayout.DN}
     assert ops["partition_view"].groups == (("view", 1), ("offsets", 2), ("sizes", 2))
     assert ops["alloc_tile"].groups == (("valid_col", 1),)
     assert ops["get_tensor_view_dim"].groups == () and len(ops["get_tensor_view_dim"].ins) == 2
@@ -288,7 +287,7 @@ def test_views_have_grouped_operands() -> None:
 def test_result_of_subset_has_the_sizes_and_the_rest_of_its_source() -> None:
     op = by_name(parse(VIEWS))["subset"]
     source, result = op.ins[0].type, op.results[0].type
-    assert isinstance(source, TileType) and isinstance(result, TileType)
+    assert isinstance(source, ir.TileType) and isinstance(result, ir.TileType)
     assert (result.shape, result.valid, result.dtype) == ((8, 8), (8, 8), source.dtype)
     assert op.attrs == {"sizes": (8, 8)}
 
@@ -297,21 +296,21 @@ def test_module_and_function_attributes() -> None:
     program = parse(VIEWS)
     assert program.attrs == {"pto.target_arch": "a5", "pto.device-spec": "Ascend950"}
     assert program.entries == program.functions
-    assert function(PIPES).attrs == {"pto.kernel_kind": KernelKind.CUBE}
+    assert function(PIPES).attrs == {"pto.kernel_kind": ir.KernelKind.CUBE}
 
 
 def test_synchronisation_attributes_are_members() -> None:
     ops = by_name(parse(SYNC))
-    assert ops["set_flag"].attrs == {"src": Pipe.MTE2, "dst": Pipe.V, "event": 0}
+    assert ops["set_flag"].attrs == {"src": ir.Pipe.MTE2, "dst": ir.Pipe.V, "event": 0}
     assert ops["wait_flag"].attrs == ops["set_flag"].attrs
     assert ops["record_event"].attrs == {
-        "src_op": PipeEventType.TLOAD,
-        "dst_op": PipeEventType.TVEC,
+        "src_op": ir.PipeEventType.TLOAD,
+        "dst_op": ir.PipeEventType.TVEC,
         "event": 3,
     }
-    assert ops["sync.set"].attrs == {"pipe": Pipe.FIX, "event": 0, "ffts_mode": 1}
+    assert ops["sync.set"].attrs == {"pipe": ir.Pipe.FIX, "event": 0, "ffts_mode": 1}
     assert [v.name for v in ops["sync.wait"].ins] == ["id"]
-    assert ops["rls_buf"].attrs == {"op_type": PipeEventType.TLOAD, "buf": 0, "mode": 1}
+    assert ops["rls_buf"].attrs == {"op_type": ir.PipeEventType.TLOAD, "buf": 0, "mode": 1}
     assert str(ops["get_block_idx"].results[0].type) == "i64"
 
 
@@ -320,10 +319,10 @@ def test_pipe_attributes() -> None:
     assert ops["reserve_buffer"].attrs == {
         "name": "fifo",
         "size": 8192,
-        "location": AddressSpace.VEC,
+        "location": ir.AddressSpace.VEC,
         "auto": True,
     }
-    assert ops["import_reserved_buffer"].attrs["peer_func"] == Symbol("vector")
+    assert ops["import_reserved_buffer"].attrs["peer_func"] == ir.Symbol("vector")
     assert ops["aic_initialize_pipe"].groups[0] == ("gm_slot_buffer", 1)
     assert ops["aiv_initialize_pipe"].groups == (("c2v_consumer_buf", 1), ("v2c_consumer_buf", 1))
 
@@ -382,8 +381,8 @@ def test_a_switch_that_is_none_is_refused(text: str, found: str) -> None:
 
 def test_results_that_are_not_bound_keep_their_types() -> None:
     calls = [op for op in function(CONTROL_FLOW, 1).walk() if op.name == "call"]
-    assert [op.attrs["callee"] for op in calls] == [Symbol("helper")] * 2
-    assert isinstance(calls[1].results[0].type, ScalarType)
+    assert [op.attrs["callee"] for op in calls] == [ir.Symbol("helper")] * 2
+    assert isinstance(calls[1].results[0].type, ir.ScalarType)
 
 
 def test_functions_without_a_module_stay_without() -> None:

@@ -6,8 +6,7 @@ from typing import Literal
 
 import pytest
 
-from pto_jax.ir.program import Op, Program
-from pto_jax.ir.types import CmpMode, RoundMode, ScalarType, TileType, UnknownType
+from pto_jax.ir import CmpMode, Op, Program, RoundMode, ScalarType, TileType, UnknownType
 from pto_jax.text import parse, print_program
 
 TADD_AS = "%dst = tadd %src0, %src1 : !pto.tile<...>"

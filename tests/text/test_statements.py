@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pto_jax.errors import ParseError, Span
-from pto_jax.ir.program import Program
-from pto_jax.ir.types import TileType
+from pto_jax.ir import Program, TileType
 from pto_jax.text import parse
 
 _TILE = "!pto.tile_buf<vec, 16x16xf32>"

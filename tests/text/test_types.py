@@ -4,54 +4,46 @@ from __future__ import annotations
 
 import pytest
 
+from pto_jax import ir
 from pto_jax.errors import ParseError
-from pto_jax.ir.dtypes import BF16, F8E4M3, F16, F32, I8, I16, INDEX, U8, U16
-from pto_jax.ir.types import (
-    AddressSpace,
-    BLayout,
-    Compact,
-    Loc,
-    MemRefType,
-    OpaqueType,
-    Pad,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    SLayout,
-    TensorViewType,
-    TileType,
-    Type,
-    UnknownType,
-    VectorType,
-)
 from pto_jax.text import parse
 from pto_jax.text.lexer import Cursor
 from pto_jax.text.type_text import print_type
 from pto_jax.text.types import TypeReader
 
-LEFT = TileType(
-    F16, 32, 64, 16, None, Loc.LEFT, BLayout.COL_MAJOR, SLayout.ROW_MAJOR, 512, Pad.NULL, Compact.NULL
+LEFT = ir.TileType(
+    ir.F16,
+    32,
+    64,
+    16,
+    None,
+    ir.Loc.LEFT,
+    ir.BLayout.COL_MAJOR,
+    ir.SLayout.ROW_MAJOR,
+    512,
+    ir.Pad.NULL,
+    ir.Compact.NULL,
 )
-SPELLINGS: list[tuple[str, Type]] = [
-    ("f32", ScalarType(F32)),
-    ("index", ScalarType(INDEX)),
-    ("ui8", ScalarType(U8)),
-    ("f8E4M3FN", ScalarType(F8E4M3)),
-    ("dtype", UnknownType("dtype", "scalar")),
-    ("_", UnknownType()),
-    ("!pto.ptr<f32>", PtrType(F32)),
-    ("!pto.ptr<f16, ub>", PtrType(F16, AddressSpace.VEC)),
-    ("<bf16>", PtrType(BF16)),
-    ("!pto.ptr<T, gm>", UnknownType("!pto.ptr<T,gm>")),
-    ("!pto.tensor_view<?x?xf32>", TensorViewType((None, None), F32)),
-    ("!pto.tensor_view<1x1x16x1024x1024xf32>", TensorViewType((1, 1, 16, 1024, 1024), F32)),
-    ("!pto.partition_tensor_view<16x?xbf16>", PartitionViewType((16, None), BF16)),
-    ("!pto.tile_view<32x32xf32>", PartitionViewType((32, 32), F32)),
-    ("!pto.partition_tensor_view<MxNxdtype>", UnknownType("!pto.partition_tensor_view<MxNxdtype>")),
-    ("!pto.tile<...>", UnknownType("!pto.tile<...>", "tile")),
-    ("!pto.tile_buf< ... >", UnknownType("!pto.tile_buf<...>", "tile")),
-    ("!pto.tile<f32, 16, 8>", TileType(F32, 16, 8)),
-    ("!pto.tile_buf<half, 16, 8>", TileType(F16, 16, 8)),
+SPELLINGS: list[tuple[str, ir.Type]] = [
+    ("f32", ir.ScalarType(ir.F32)),
+    ("index", ir.ScalarType(ir.INDEX)),
+    ("ui8", ir.ScalarType(ir.U8)),
+    ("f8E4M3FN", ir.ScalarType(ir.F8E4M3)),
+    ("dtype", ir.UnknownType("dtype", "scalar")),
+    ("_", ir.UnknownType()),
+    ("!pto.ptr<f32>", ir.PtrType(ir.F32)),
+    ("!pto.ptr<f16, ub>", ir.PtrType(ir.F16, ir.AddressSpace.VEC)),
+    ("<bf16>", ir.PtrType(ir.BF16)),
+    ("!pto.ptr<T, gm>", ir.UnknownType("!pto.ptr<T,gm>")),
+    ("!pto.tensor_view<?x?xf32>", ir.TensorViewType((None, None), ir.F32)),
+    ("!pto.tensor_view<1x1x16x1024x1024xf32>", ir.TensorViewType((1, 1, 16, 1024, 1024), ir.F32)),
+    ("!pto.partition_tensor_view<16x?xbf16>", ir.PartitionViewType((16, None), ir.BF16)),
+    ("!pto.tile_view<32x32xf32>", ir.PartitionViewType((32, 32), ir.F32)),
+    ("!pto.partition_tensor_view<MxNxdtype>", ir.UnknownType("!pto.partition_tensor_view<MxNxdtype>")),
+    ("!pto.tile<...>", ir.UnknownType("!pto.tile<...>", "tile")),
+    ("!pto.tile_buf< ... >", ir.UnknownType("!pto.tile_buf<...>", "tile")),
+    ("!pto.tile<f32, 16, 8>", ir.TileType(ir.F32, 16, 8)),
+    ("!pto.tile_buf<half, 16, 8>", ir.TileType(ir.F16, 16, 8)),
     (
         "!pto.tile_buf<loc=left, dtype=f16, rows=32, cols=64, v_row=16, v_col=?, blayout=col_major, "
         "slayout=row_major, fractal=512, pad=0>",
@@ -62,32 +54,32 @@ SPELLINGS: list[tuple[str, Type]] = [
         LEFT,
     ),
     ("!pto.tile_buf<left, 32x64xf16, valid=16x?, slayout=row_major, blayout=col_major>", LEFT),
-    ("!pto.tile_buf<vec, 8x64xf32, pad=min>", TileType(F32, 8, 64, pad=Pad.MIN)),
-    ("!pto.tile_buf<vec, 8x64xf32, compact=2>", TileType(F32, 8, 64, compact=Compact.ROW_PLUS_ONE)),
-    ("!pto.tile_buf<32x64xf32, #pto.address_space<mat>>", TileType(F32, 32, 64, loc=Loc.MAT)),
+    ("!pto.tile_buf<vec, 8x64xf32, pad=min>", ir.TileType(ir.F32, 8, 64, pad=ir.Pad.MIN)),
+    ("!pto.tile_buf<vec, 8x64xf32, compact=2>", ir.TileType(ir.F32, 8, 64, compact=ir.Compact.ROW_PLUS_ONE)),
+    ("!pto.tile_buf<32x64xf32, #pto.address_space<mat>>", ir.TileType(ir.F32, 32, 64, loc=ir.Loc.MAT)),
     (
         "!pto.tile_buf<32x32xf32, strided<[32, 1], offset: [?, ?]>, #pto.address_space<vec>>",
-        TileType(F32, 32, 32),
+        ir.TileType(ir.F32, 32, 32),
     ),
     (
         "!pto.tile<loc=vec, f32, 16, 16, RowMajor, NoneBox, None, Zero>",
-        TileType(F32, 16, 16, pad=Pad.ZERO),
+        ir.TileType(ir.F32, 16, 16, pad=ir.Pad.ZERO),
     ),
-    ("memref<16x16xf16, #pto.address_space<vec>>", MemRefType((16, 16), F16, AddressSpace.VEC)),
-    ("memref<f32>", MemRefType((), F32)),
-    ("memref<...>", UnknownType("memref<...>")),
+    ("memref<16x16xf16, #pto.address_space<vec>>", ir.MemRefType((16, 16), ir.F16, ir.AddressSpace.VEC)),
+    ("memref<f32>", ir.MemRefType((), ir.F32)),
+    ("memref<...>", ir.UnknownType("memref<...>")),
     (
         "memref<1x16xi16, strided<[16, 1], offset: ?>, #pto.address_space<gm>>",
-        MemRefType((1, 16), I16, AddressSpace.GM, (16, 1), None),
+        ir.MemRefType((1, 16), ir.I16, ir.AddressSpace.GM, (16, 1), None),
     ),
-    ("vector<4xi16>", VectorType((4,), I16)),
-    ("!pto.pipe", OpaqueType("pipe")),
-    ("!pto.eventid_array<4>", OpaqueType("eventid_array", "4")),
-    ("!pto.event<...>", UnknownType("!pto.event<...>")),
+    ("vector<4xi16>", ir.VectorType((4,), ir.I16)),
+    ("!pto.pipe", ir.OpaqueType("pipe")),
+    ("!pto.eventid_array<4>", ir.OpaqueType("eventid_array", "4")),
+    ("!pto.event<...>", ir.UnknownType("!pto.event<...>")),
 ]
 
 
-def read(text: str) -> Type:
+def read(text: str) -> ir.Type:
     cursor = Cursor(text, "<type>")
     found = TypeReader(cursor).read()
     assert cursor.found() == "end of text"
@@ -95,24 +87,24 @@ def read(text: str) -> Type:
 
 
 @pytest.mark.parametrize(("text", "expected"), SPELLINGS, ids=[t for t, _ in SPELLINGS])
-def test_spelling_means(text: str, expected: Type) -> None:
+def test_spelling_means(text: str, expected: ir.Type) -> None:
     assert read(text) == expected
 
 
 @pytest.mark.parametrize("t", {print_type(t): t for _, t in SPELLINGS}.values(), ids=print_type)
 @pytest.mark.parametrize("style", ["long", "short"])
-def test_printed_type_reads_back(t: Type, style: str) -> None:
+def test_printed_type_reads_back(t: ir.Type, style: str) -> None:
     assert read(print_type(t, "short" if style == "short" else "long")) == t
 
 
 def test_short_style_is_used_only_where_it_says_everything() -> None:
-    assert print_type(TileType(U16, 4, 16), "short") == "!pto.tile<ui16, 4, 16>"
-    assert print_type(TileType(I8, 4, 32, 4, 30), "short").startswith("!pto.tile_buf<loc=vec")
+    assert print_type(ir.TileType(ir.U16, 4, 16), "short") == "!pto.tile<ui16, 4, 16>"
+    assert print_type(ir.TileType(ir.I8, 4, 32, 4, 30), "short").startswith("!pto.tile_buf<loc=vec")
 
 
 def test_line_breaks_inside_a_type() -> None:
     text = "!pto.tile_buf<loc=vec, dtype=f32, // comment\n rows=8,\n cols=8>"
-    assert read(text) == TileType(F32, 8, 8)
+    assert read(text) == ir.TileType(ir.F32, 8, 8)
 
 
 BROKEN = {
@@ -164,7 +156,7 @@ def test_old_spelling_of_a_rank_agrees_with_the_operands() -> None:
     }
     """
     view, window, _ = parse(text).functions[0].body.ops
-    assert view.results[0].type == window.ins[0].type == TensorViewType((None, None), F32)
+    assert view.results[0].type == window.ins[0].type == ir.TensorViewType((None, None), ir.F32)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pto_jax.errors import ExecutionError, FileError
-from pto_jax.ir.types import PtrType, TileType
+from pto_jax.ir import PtrType, TileType
 from pto_jax.isa import bind
 from pto_jax.vectors.cases import case_instruction, case_program, unsupported_reason
 from pto_jax.vectors.conformance import run_case, run_conformance

@@ -13,7 +13,7 @@ import pytest
 from pto_jax import oracle
 from pto_jax.api import parse
 from pto_jax.interpreter import Execution
-from pto_jax.ir.types import PartitionViewType, ScalarType, TileType
+from pto_jax.ir import PartitionViewType, ScalarType, TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
 from pto_jax.vectors.exclusions_programs import PROGRAM_EXCLUSIONS, OtherNans

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pto_jax import ir
 from pto_jax.errors import ArgumentError
-from pto_jax.ir.dtypes import F4E2M1, F8E8M0, F16, F32, I8, U64, DType
-from pto_jax.ir.types import BLayout, Compact, SLayout, TileType, element_offset
 from pto_jax.vectors.physical import (
     element_offsets,
     pack_elements,
@@ -19,27 +18,34 @@ from pto_jax.vectors.physical import (
 
 LAYOUTS = [
     (b, s, fractal, dtype)
-    for b in BLayout
-    for s in SLayout
-    for fractal, dtype in ((512, F16), (512, I8), (1024, F32), (32, F8E8M0), (512, F4E2M1), (512, U64))
+    for b in ir.BLayout
+    for s in ir.SLayout
+    for fractal, dtype in (
+        (512, ir.F16),
+        (512, ir.I8),
+        (1024, ir.F32),
+        (32, ir.F8E8M0),
+        (512, ir.F4E2M1),
+        (512, ir.U64),
+    )
 ]
 
 
-def tile(b: BLayout, s: SLayout, fractal: int, dtype: DType) -> TileType:
-    return TileType(dtype, 64, 64, blayout=b, slayout=s, fractal=fractal)
+def tile(b: ir.BLayout, s: ir.SLayout, fractal: int, dtype: ir.DType) -> ir.TileType:
+    return ir.TileType(dtype, 64, 64, blayout=b, slayout=s, fractal=fractal)
 
 
 @pytest.mark.parametrize(("b", "s", "fractal", "dtype"), LAYOUTS)
-def test_offsets_follow_the_definition(b: BLayout, s: SLayout, fractal: int, dtype: DType) -> None:
+def test_offsets_follow_the_definition(b: ir.BLayout, s: ir.SLayout, fractal: int, dtype: ir.DType) -> None:
     t = tile(b, s, fractal, dtype)
-    expected = [[element_offset(t, r, c) for c in range(t.cols)] for r in range(t.rows)]
+    expected = [[ir.element_offset(t, r, c) for c in range(t.cols)] for r in range(t.rows)]
     offsets = element_offsets(t)
     np.testing.assert_array_equal(offsets, expected)
     assert sorted(offsets.reshape(-1)) == list(range(t.elements))
 
 
 @pytest.mark.parametrize(("b", "s", "fractal", "dtype"), LAYOUTS)
-def test_bytes_survive_a_round_trip(b: BLayout, s: SLayout, fractal: int, dtype: DType) -> None:
+def test_bytes_survive_a_round_trip(b: ir.BLayout, s: ir.SLayout, fractal: int, dtype: ir.DType) -> None:
     t = tile(b, s, fractal, dtype)
     raw = np.random.default_rng(0).integers(0, 256, t.bytes, dtype=np.uint8)
     words = to_logical(t, raw)
@@ -48,12 +54,12 @@ def test_bytes_survive_a_round_trip(b: BLayout, s: SLayout, fractal: int, dtype:
 
 
 def test_the_even_element_of_a_packed_byte_is_the_low_nibble() -> None:
-    assert unpack_elements(F4E2M1, np.array([0xA3], np.uint8)).tolist() == [3, 10]
-    assert pack_elements(F4E2M1, np.array([3, 10, 5])).tolist() == [0xA3, 0x05]
+    assert unpack_elements(ir.F4E2M1, np.array([0xA3], np.uint8)).tolist() == [3, 10]
+    assert pack_elements(ir.F4E2M1, np.array([3, 10, 5])).tolist() == [0xA3, 0x05]
 
 
 def test_row_padding_keeps_its_bytes() -> None:
-    t = TileType(I8, 2, 4, compact=Compact.ROW_PLUS_ONE)
+    t = ir.TileType(ir.I8, 2, 4, compact=ir.Compact.ROW_PLUS_ONE)
     raw = np.arange(9, dtype=np.uint8)
     assert storage_elements(t) == 9
     words = to_logical(t, raw)
@@ -62,7 +68,7 @@ def test_row_padding_keeps_its_bytes() -> None:
 
 
 def test_wrong_sizes_are_refused() -> None:
-    t = TileType(F32, 2, 8)
+    t = ir.TileType(ir.F32, 2, 8)
     with pytest.raises(ArgumentError, match="60 bytes for a tile vec 2x8xf32; 64 are needed"):
         to_logical(t, np.zeros(60, np.uint8))
     with pytest.raises(ArgumentError, match="no whole number of f32"):

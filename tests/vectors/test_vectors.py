@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from pto_jax.errors import FileError
-from pto_jax.ir.dtypes import F32
-from pto_jax.ir.types import GlobalLayout, Loc, Pad, SLayout
+from pto_jax.ir import F32, GlobalLayout, Loc, Pad, SLayout
 from pto_jax.vectors.manifest import (
     Case,
     GmOperand,

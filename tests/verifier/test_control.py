@@ -6,16 +6,23 @@ from collections.abc import Callable
 
 import pytest
 
+from pto_jax import ir
 from pto_jax.errors import Diagnostic
-from pto_jax.ir.dtypes import F16, F32, I1, I8, I16, I32, I64, INDEX, DType
-from pto_jax.ir.program import AttrValue, Function, Op, Program, Region, Value, attrs
-from pto_jax.ir.types import ScalarType, TileType
 from pto_jax.profiles import profile
 from pto_jax.text import parse, print_program
 from pto_jax.verifier.programs import verify_program
 
 Check = Callable[..., list[Diagnostic]]
-NUMBERS = {"i": I32, "j": I64, "s": I16, "b": I8, "c": I1, "n": INDEX, "f": F32, "h": F16}
+NUMBERS = {
+    "i": ir.I32,
+    "j": ir.I64,
+    "s": ir.I16,
+    "b": ir.I8,
+    "c": ir.I1,
+    "n": ir.INDEX,
+    "f": ir.F32,
+    "h": ir.F16,
+}
 ARGS = ", ".join(f"%{name}: {d.name}" for name, d in NUMBERS.items())
 
 
@@ -100,60 +107,71 @@ def test_control_flow_is_accepted_and_printed_back(check: Check, text: str) -> N
     assert parse(print_program(program)) == program
 
 
-def value(name: str, d: DType = INDEX) -> Value:
-    return Value(name, ScalarType(d))
+def value(name: str, d: ir.DType = ir.INDEX) -> ir.Value:
+    return ir.Value(name, ir.ScalarType(d))
 
 
-def end(*values: Value, name: str = "scf.yield") -> Op:
-    return Op(name, values)
+def end(*values: ir.Value, name: str = "scf.yield") -> ir.Op:
+    return ir.Op(name, values)
 
 
 def loop(
-    *ops: Op, inits: tuple[Value, ...] = (), args: tuple[Value, ...] = (), results: tuple[Value, ...] = ()
-) -> Op:
+    *ops: ir.Op,
+    inits: tuple[ir.Value, ...] = (),
+    args: tuple[ir.Value, ...] = (),
+    results: tuple[ir.Value, ...] = (),
+) -> ir.Op:
     bounds = (value("n"), value("n"), value("n"))
     groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(inits)))
-    return Op("scf.for", (*bounds, *inits), (), results, (), (Region(ops, (value("k"), *args)),), groups)
+    return ir.Op(
+        "scf.for", (*bounds, *inits), (), results, (), (ir.Region(ops, (value("k"), *args)),), groups
+    )
 
 
 def op(
-    name: str, ins: tuple[Value, ...], *regions: Region, results: tuple[Value, ...] = (), **more: AttrValue
-) -> Op:
-    return Op(name, ins, (), results, attrs(more), regions)
+    name: str,
+    ins: tuple[ir.Value, ...],
+    *regions: ir.Region,
+    results: tuple[ir.Value, ...] = (),
+    **more: ir.AttrValue,
+) -> ir.Op:
+    return ir.Op(name, ins, (), results, ir.attrs(more), regions)
 
 
-N, M, F, C, R = value("n"), value("i", I32), value("f", F32), value("c", I1), value("r", F32)
-A = value("a", F32)
-EMPTY = Region(())
-BAD: dict[str, tuple[Op, str]] = {
+N, M, F, C, R = value("n"), value("i", ir.I32), value("f", ir.F32), value("c", ir.I1), value("r", ir.F32)
+A = value("a", ir.F32)
+EMPTY = ir.Region(())
+BAD: dict[str, tuple[ir.Op, str]] = {
     "carried value of another type": (
-        loop(end(value("a", F16)), inits=(F,), args=(value("a", F16),), results=(R,)),
+        loop(end(value("a", ir.F16)), inits=(F,), args=(value("a", ir.F16),), results=(R,)),
         "carried-types",
     ),
     "yield of another type": (loop(end(M), inits=(F,), args=(A,), results=(R,)), "carried-types"),
     "yield of too few": (loop(end(), inits=(F,), args=(A,), results=(R,)), "carried-types"),
     "no yield": (loop(inits=(F,), args=(A,), results=(R,)), "terminator"),
     "result of another type": (
-        loop(end(A), inits=(F,), args=(A,), results=(value("r", I32),)),
+        loop(end(A), inits=(F,), args=(A,), results=(value("r", ir.I32),)),
         "carried-types",
     ),
     "float bound": (
-        Op("scf.for", (F, F, F), regions=(Region((), (A,)),), groups=(("lb", 1), ("ub", 1), ("step", 1))),
+        ir.Op(
+            "scf.for", (F, F, F), regions=(ir.Region((), (A,)),), groups=(("lb", 1), ("ub", 1), ("step", 1))
+        ),
         "bounds",
     ),
     "bounds of two types": (
-        Op(
+        ir.Op(
             "scf.for",
             (N, M, N),
-            regions=(Region((), (value("k"),)),),
+            regions=(ir.Region((), (value("k"),)),),
             groups=(("lb", 1), ("ub", 1), ("step", 1)),
         ),
         "bounds",
     ),
     "condition that is no truth value": (op("scf.if", (M,), EMPTY), "condition"),
-    "result without else": (op("scf.if", (C,), Region((end(F),)), results=(R,)), "regions"),
+    "result without else": (op("scf.if", (C,), ir.Region((end(F),)), results=(R,)), "regions"),
     "branch of another type": (
-        op("scf.if", (C,), Region((end(F),)), Region((end(M),)), results=(R,)),
+        op("scf.if", (C,), ir.Region((end(F),)), ir.Region((end(M),)), results=(R,)),
         "carried-types",
     ),
     "while without condition": (op("scf.while", (), EMPTY, EMPTY), "terminator"),
@@ -161,8 +179,8 @@ BAD: dict[str, tuple[Op, str]] = {
         op(
             "scf.while",
             (F,),
-            Region((end(C, M, name="scf.condition"),), (A,)),
-            Region((end(value("b", F32)),), (value("b", F32),)),
+            ir.Region((end(C, M, name="scf.condition"),), (A,)),
+            ir.Region((end(value("b", ir.F32)),), (value("b", ir.F32),)),
             results=(R,),
         ),
         "carried-types",
@@ -178,9 +196,9 @@ BAD: dict[str, tuple[Op, str]] = {
 }
 
 
-def program_of(body: Op) -> Program:
+def program_of(body: ir.Op) -> ir.Program:
     args = (N, M, F, C)
-    return Program((Function("f", args, Region((body, Op("return")))),))
+    return ir.Program((ir.Function("f", args, ir.Region((body, ir.Op("return")))),))
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -197,18 +215,18 @@ def test_a_constant_step_is_positive(check: Check) -> None:
 
 
 def test_a_tile_is_handed_over_as_it_is_defined(check: Check) -> None:
-    t, u = "!pto.tile_buf<vec, 16x64xf32>", TileType(F32, 16, 64)
+    t, u = "!pto.tile_buf<vec, 16x64xf32>", ir.TileType(ir.F32, 16, 64)
     body = f"%x = pto.alloc_tile : {t}\n%y = pto.alloc_tile : {t}\n" + (
         f"%r = scf.if %c -> ({t}) {{ scf.yield %x : {t} }} else {{ scf.yield %y : {t} }}\n"
         f"pto.tneg ins(%r : {t}) outs(%x : {t})"
     )
     assert check(wrap(body)) == []
-    x, r = Value("x", u), Value("r", u.with_valid(8, 64))
+    x, r = ir.Value("x", u), ir.Value("r", u.with_valid(8, 64))
     made = (
-        Op("alloc_tile", results=(x,)),
-        op("scf.if", (C,), Region((end(x),)), Region((end(x),)), results=(r,)),
+        ir.Op("alloc_tile", results=(x,)),
+        op("scf.if", (C,), ir.Region((end(x),)), ir.Region((end(x),)), results=(r,)),
     )
-    program = Program((Function("f", (C,), Region((*made, Op("return")))),))
+    program = ir.Program((ir.Function("f", (C,), ir.Region((*made, ir.Op("return")))),))
     assert [d.rule for d in verify_program(program, profile("a5"))] == ["carried-types"]
 
 

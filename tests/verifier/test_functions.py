@@ -8,7 +8,7 @@ import pytest
 
 from pto_jax.api import parse, verify
 from pto_jax.errors import ArgumentError, Diagnostic
-from pto_jax.ir.program import Function, Op, Program, Region
+from pto_jax.ir import Function, Op, Program, Region
 
 Check = Callable[..., list[Diagnostic]]
 T = "!pto.tile_buf<vec, 16x64xf32>"

@@ -9,7 +9,7 @@ import pytest
 from pto_jax.analysis.addresses import Bytes
 from pto_jax.api import parse, verify
 from pto_jax.errors import Diagnostic
-from pto_jax.ir.types import Loc
+from pto_jax.ir import Loc
 from pto_jax.verifier.hazards import Numbers
 
 T = "!pto.tile_buf<vec, 16x64xf32>"

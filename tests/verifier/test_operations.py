@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pto_jax.errors import Diagnostic
-from pto_jax.ir.program import Op
+from pto_jax.ir import Op
 from pto_jax.isa.check import check_op
 from pto_jax.profiles import A5
 

@@ -8,9 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pto_jax.errors import Diagnostic
-from pto_jax.ir.dtypes import F32
-from pto_jax.ir.program import Function, Op, Program, Region, Value
-from pto_jax.ir.types import TileType
+from pto_jax.ir import F32, Function, Op, Program, Region, TileType, Value
 from pto_jax.profiles import profile
 from pto_jax.verifier.programs import Limits, verify_program
 

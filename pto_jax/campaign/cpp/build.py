@@ -1,7 +1,5 @@
 """How an emitted C++ case is built and executed: the one source of what its README and its header say."""
 
-from __future__ import annotations
-
 from .writer import Mode
 
 #: The folder of a case with headers that its compiler may lack.

@@ -1,7 +1,5 @@
 """One instruction of a program as its C++ intrinsic sees it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -9,9 +7,7 @@ from typing import Any
 
 from ... import isa
 from ...analysis.constant_folding import scalar_dtype
-from ...ir.dtypes import DType
-from ...ir.program import Op
-from ...ir.types import TileType
+from ...ir import DType, Op, TileType
 from .spelling import refuse
 
 

@@ -1,11 +1,8 @@
 """Loops and branches of a program as C++ statements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
-from ...ir.program import Op, Region, Value
-from ...ir.types import TileType
+from ...ir import Op, Region, TileType, Value
 from .spelling import refuse
 from .writer import Writer
 

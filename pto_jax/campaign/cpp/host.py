@@ -1,14 +1,10 @@
 """The host program of a case: reads inputs, calls the program's entry, writes outputs and compares them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 
+from ... import ir
 from ...generate.programs import Case
-from ...ir.dtypes import I1, DType
-from ...ir.program import Function, Value
-from ...ir.types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
 from ...isa.effects import traits_of
 from ...vectors.compare import has_ordered_bits
 from .spelling import identifier, valid_sizes
@@ -35,7 +31,7 @@ int main(int count, char** arguments)
 """
 
 
-def main(case: Case, types: Mapping[str, Type], simulator: str) -> str:
+def main(case: Case, types: Mapping[str, ir.Type], simulator: str) -> str:
     """The function ``main``.
 
     ``types`` are those of the results, ``simulator`` is the folder of what the CPU simulator is compared
@@ -43,14 +39,14 @@ def main(case: Case, types: Mapping[str, Type], simulator: str) -> str:
     """
     lines = []
     for name, t in types.items():
-        d = I1 if isinstance(t, ScalarType) else t.dtype  # type: ignore[union-attr]
-        tile = "true" if isinstance(t, TileType) else "false"
+        d = ir.I1 if isinstance(t, ir.ScalarType) else t.dtype  # type: ignore[union-attr]
+        tile = "true" if isinstance(t, ir.TileType) else "false"
         spelled = _rule(d, max(0, case.ulp.get(name, 0)))
         lines.append(f'    same &= compare(to, reference, "{name}", {spelled}, {tile});')
     return _MAIN.format(simulator=simulator, comparisons="\n".join(lines))
 
 
-def _rule(d: DType, ulp: int) -> str:
+def _rule(d: ir.DType, ulp: int) -> str:
     """How elements of a type compare, as an initialiser of the C++ struct."""
     bits = d.storage_bits
     magnitude = (1 << (bits if d.name in ("hif8", "f8e8m0") else bits - 1)) - 1
@@ -68,12 +64,12 @@ def _rule(d: DType, ulp: int) -> str:
 class Host:
     """Writes the function ``execute``, which calls the program's entry."""
 
-    def __init__(self, case: Case, unit: Unit, function: Function, name: str) -> None:
+    def __init__(self, case: Case, unit: Unit, function: ir.Function, name: str) -> None:
         self.case, self.unit, self.function, self.name = case, unit, function, name
         self.writer = Writer(unit, function)
         self.lines: list[str] = []
         #: Types of the results that are written.
-        self.types: dict[str, Type] = {}
+        self.types: dict[str, ir.Type] = {}
 
     def line(self, text: str) -> None:
         """Add a line to the function."""
@@ -100,24 +96,24 @@ class Host:
         head = ["", "static void execute(const std::string& from, const std::string& to)", "{"]
         return "\n".join([*head, *self.lines, "}"])
 
-    def results(self, names: list[str]) -> list[Value]:
+    def results(self, names: list[str]) -> list[ir.Value]:
         """The tiles that a fragment makes and its caller wants to see."""
         made = {v.name: v for op in self.function.body.ops for v in op.results}
         arguments = {a.name for a in self.function.args}
         return [made[n] for n in names if n in made and n not in arguments]
 
-    def argument(self, value: Value) -> None:
+    def argument(self, value: ir.Value) -> None:
         """Add what reads one of the program's arguments from its file."""
         t, name = value.type, identifier(value.name)
         path = f'from + "/{value.name}.bin"'
-        if isinstance(t, ScalarType):
-            d = "uint8_t" if t.dtype == I1 else t.dtype.cpp
+        if isinstance(t, ir.ScalarType):
+            d = "uint8_t" if t.dtype == ir.I1 else t.dtype.cpp
             self.line(f"const {t.dtype.cpp} {name} = static_cast<{t.dtype.cpp}>(read_scalar<{d}>({path}));")
-        elif isinstance(t, VectorType):
+        elif isinstance(t, ir.VectorType):
             self.line(f"MrgSortExecutedNumList {name} = read_scalar<MrgSortExecutedNumList>({path});")
-        elif isinstance(t, TileType):
+        elif isinstance(t, ir.TileType):
             self.tile(value, t, name, path)
-        elif isinstance(t, PartitionViewType | TensorViewType):
+        elif isinstance(t, ir.PartitionViewType | ir.TensorViewType):
             dims = self.case.inputs[value.name].words.shape
             strides = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
             shape = ", ".join(map(str, [1] * (5 - len(dims)) + list(dims)))
@@ -132,7 +128,7 @@ class Host:
             spelled = self.writer.type(t)
             self.line(f"{spelled} {name} = reinterpret_cast<{spelled}>({name}raw.data());")
 
-    def tile(self, value: Value, t: TileType, name: str, path: str) -> None:
+    def tile(self, value: ir.Value, t: ir.TileType, name: str, path: str) -> None:
         """Add a tile of the case's valid sizes that is filled from the file ``path``, a C++ expression."""
         rows, cols = self.case.inputs[value.name].valid or t.valid
         sizes = [f"{n}u" for n, static in zip((rows, cols), valid_sizes(t), strict=True) if static is None]
@@ -159,12 +155,12 @@ class Host:
             "    }",
         ]
 
-    def save(self, name: str, t: Type) -> None:
+    def save(self, name: str, t: ir.Type) -> None:
         """Add what writes a result to its file."""
         variable = identifier(name)
-        if isinstance(t, TileType):
+        if isinstance(t, ir.TileType):
             self.line(f'save({variable}, to + "/{name}");')
-        elif isinstance(t, VectorType):
+        elif isinstance(t, ir.VectorType):
             self.line(f'write_file(to + "/{name}.bin", &{variable}, sizeof({variable}));')
         else:
             self.line(f'write_file(to + "/{name}.bin", {variable}raw.data(), {variable}raw.size());')

@@ -4,14 +4,12 @@ An intrinsic has the instruction's name in capitals and its operands in the decl
 stands in the table below: enumerations among the arguments, template arguments, other orders.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 
 from ... import isa
 from ...analysis.constant_folding import scalar_dtype
-from ...ir.types import AccPhase, Coalesce, Loc, Precision, ScatterAtomicOp, ScatterConflict, StPhase
+from ...ir import AccPhase, Coalesce, Loc, Precision, ScatterAtomicOp, ScatterConflict, StPhase
 from ...isa.irregular_quant_mx import algorithm, along_rows
 from ...isa.rules.typesets import BYTE_FLOATS
 from .call import Call

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from ...analysis.facts import ANYWHERE, Entered
 from ...analysis.resolve import ResolvedProgram
-from ...ir.program import Function, Op
-from ...ir.types import Loc, TileType
+from ...ir import Function, Loc, Op, TileType
 from ...isa.effects import placed
 from ...profiles import CPU_SIM
 from .spelling import refuse

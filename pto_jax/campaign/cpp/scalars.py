@@ -1,10 +1,7 @@
 """Scalar operations as C++ expressions, with the results that ``arith`` defines."""
 
-from __future__ import annotations
-
 from ...analysis.constant_folding import scalar_dtype
-from ...ir.dtypes import DType
-from ...ir.program import Op
+from ...ir import DType, Op
 from .spelling import literal, refuse
 
 #: Helpers that the expressions below call.

@@ -1,27 +1,21 @@
 """How C++ spells the names, types and constants of a program."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from ...errors import Diagnostic, NotExecutableError
-from ...ir import enums
-from ...ir.dtypes import DType
-from ...ir.program import Op
-from ...ir.types import BLayout as BLayout, Compact, GlobalLayout, Loc, TileType
+from ... import errors, ir
 
-_LOCS = {Loc.SCALELEFT: "ScaleLeft", Loc.SCALERIGHT: "ScaleRight"}
+_LOCS = {ir.Loc.SCALELEFT: "ScaleLeft", ir.Loc.SCALERIGHT: "ScaleRight"}
 #: C++ enumerations whose members are spelled as in program text.
 _AS_THEY_ARE = (
-    enums.CmpMode,
-    enums.GatherAxis,
-    enums.MaskPattern,
-    enums.Precision,
-    enums.SaturationMode,
-    enums.ScatterAxis,
+    ir.CmpMode,
+    ir.GatherAxis,
+    ir.MaskPattern,
+    ir.Precision,
+    ir.SaturationMode,
+    ir.ScatterAxis,
 )
 _RENAMED = {"StPhase": "STPhase", "GatherOob": "GatherOOB", "ScatterOob": "ScatterOOB"}
 #: Names a program may use that mean something else in C++.
@@ -34,10 +28,10 @@ _TAKEN = frozenset(
 )
 
 
-def refuse(op: Op | None, message: str) -> NotExecutableError:
+def refuse(op: ir.Op | None, message: str) -> errors.NotExecutableError:
     """A program that cannot be written in C++, with the place in it."""
     span, name = (op.span, op.name) if op is not None else (None, None)
-    return NotExecutableError(Diagnostic("error", message, span, name, rule="emit"))
+    return errors.NotExecutableError(errors.Diagnostic("error", message, span, name, rule="emit"))
 
 
 def identifier(name: str) -> str:
@@ -57,16 +51,15 @@ def identifier(name: str) -> str:
 def member(value: IntEnum) -> str:
     """A member of an enumeration.
 
-    >>> from pto_jax.ir.types import AtomicType
-    >>> member(AtomicType.ATOMIC_ADD), member(enums.CmpMode.GE), member(enums.RoundMode.RINT)
+    >>> member(ir.AtomicType.ATOMIC_ADD), member(ir.CmpMode.GE), member(ir.RoundMode.RINT)
     ('AtomicType::AtomicAdd', 'CmpMode::GE', 'RoundMode::CAST_RINT')
     """
     kind = _RENAMED.get(type(value).__name__, type(value).__name__)
-    if isinstance(value, enums.RoundMode):
+    if isinstance(value, ir.RoundMode):
         return f"{kind}::CAST_{value.name}"
-    if isinstance(value, GlobalLayout):
+    if isinstance(value, ir.GlobalLayout):
         return f"Layout::{value.name}"
-    if isinstance(value, enums.Pipe):
+    if isinstance(value, ir.Pipe):
         return f"PIPE_{value.name}"
     if isinstance(value, _AS_THEY_ARE) or kind in ("HistByte", "QuantType"):
         return f"{kind}::{value.name}"
@@ -77,11 +70,10 @@ def _camel(name: str) -> str:
     return name.title().replace("_", "")
 
 
-def literal(value: object, d: DType) -> str:
+def literal(value: object, d: ir.DType) -> str:
     """A constant of an element type.
 
-    >>> from pto_jax.ir.dtypes import F32, INDEX
-    >>> literal(0.75, F32), literal(-3, INDEX), literal(float("inf"), F32)
+    >>> literal(0.75, ir.F32), literal(-3, ir.INDEX), literal(float("inf"), ir.F32)
     ('0x1.8000000000000p-1f', 'int64_t{-3}', 'std::numeric_limits<float>::infinity()')
     """
     if d.name == "i1":
@@ -101,24 +93,23 @@ def literal(value: object, d: DType) -> str:
     return text if d.name == "f32" else f"static_cast<{d.cpp}>({text})"
 
 
-def valid_sizes(t: TileType) -> tuple[int | None, int | None]:
+def valid_sizes(t: ir.TileType) -> tuple[int | None, int | None]:
     """The valid sizes that a C++ type states; an empty extent is one that execution gives."""
     rows, cols = (n or None for n in t.valid)
     return rows, cols
 
 
-def tile(t: TileType, op: Op | None = None) -> str:
+def tile(t: ir.TileType, op: ir.Op | None = None) -> str:
     """The C++ type of a tile, with as many template arguments as it needs.
 
-    >>> from pto_jax.ir.dtypes import F16, F32
-    >>> tile(TileType(F32, 16, 16))
+    >>> tile(ir.TileType(ir.F32, 16, 16))
     'Tile<TileType::Vec, float, 16, 16>'
-    >>> tile(TileType(F16, 16, 32, None, None, blayout=BLayout.COL_MAJOR))
+    >>> tile(ir.TileType(ir.F16, 16, 32, None, None, blayout=ir.BLayout.COL_MAJOR))
     'Tile<TileType::Vec, half, 16, 32, BLayout::ColMajor, DYNAMIC, DYNAMIC>'
     """
     if t.conv is not None:
         raise refuse(op, f"has a convolution tile ({t}), which is not written in C++")
-    if t.compact == Compact.ROW_PLUS_ONE:
+    if t.compact == ir.Compact.ROW_PLUS_ONE:
         raise refuse(op, f"has a tile with padded rows ({t}), which is not written in C++")
     rows, cols = ("DYNAMIC" if n is None else str(n) for n in valid_sizes(t))
     listed = [
@@ -134,7 +125,7 @@ def tile(t: TileType, op: Op | None = None) -> str:
         f"PadValue::{_camel(t.pad.name)}",
         f"CompactMode::{_camel(t.compact.name)}",
     ]
-    plain = TileType(t.dtype, t.rows, t.cols)
+    plain = ir.TileType(t.dtype, t.rows, t.cols)
     defaults = [*listed[:4], "BLayout::RowMajor", str(plain.rows), str(plain.cols)]
     defaults += ["SLayout::NoneBox", "512", "PadValue::Null", "CompactMode::Null"]
     while len(listed) > 4 and listed[-1] == defaults[len(listed) - 1]:
@@ -148,7 +139,7 @@ class Aliases:
 
     types: dict[str, str] = field(default_factory=dict)
 
-    def of(self, t: TileType, op: Op | None = None) -> str:
+    def of(self, t: ir.TileType, op: ir.Op | None = None) -> str:
         """The short name of a tile type, made where it has none; errors name the place of ``op``."""
         spelled = tile(t, op)
         if spelled not in self.types:

@@ -1,7 +1,5 @@
 """C++ that every emitted case starts with: includes, helpers, files, and the comparison of results."""
 
-from __future__ import annotations
-
 from . import scalars
 
 _INCLUDES = (

@@ -7,15 +7,13 @@
 True
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ...analysis.entries import select_entry
 from ...analysis.resolve import resolve
 from ...generate.programs import Case
-from ...ir.types import ScalarType, Type
+from ...ir import ScalarType, Type
 from ...profiles import CPU_SIM
 from . import build, operations, places, spelling, support
 from .host import Host, main

@@ -11,18 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ... import ir
 from ...analysis.resolve import ResolvedProgram
-from ...ir.program import Function, Op, Program, Region, Value
-from ...ir.types import (
-    GlobalLayout,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    Type,
-    VectorType,
-)
 from ...isa.effects import traits_of
 from .places import Places
 from .spelling import Aliases, identifier, refuse, valid_sizes
@@ -37,18 +27,18 @@ class Scope:
     names: dict[str, str] = field(default_factory=dict)
     #: Depth in loops at which the storage of a tile was made; 0 outside of loops.
     depths: dict[str, int] = field(default_factory=dict)
-    layouts: dict[str, GlobalLayout] = field(default_factory=dict)
+    layouts: dict[str, ir.GlobalLayout] = field(default_factory=dict)
 
 
 @dataclass
 class Unit:
     """What all functions of a program share; ``operation`` writes one operation of them."""
 
-    program: Program
+    program: ir.Program
     resolved: ResolvedProgram
     mode: Mode
     places: Places
-    operation: Callable[[Writer, Op], None]
+    operation: Callable[[Writer, ir.Op], None]
     types: Aliases = field(default_factory=Aliases)
     functions: list[str] = field(default_factory=list)
     _names: set[str] = field(default_factory=set)
@@ -65,7 +55,7 @@ class Unit:
 class Writer:
     """Writes one function; a function that is called has a copy per call, with storage of its own."""
 
-    def __init__(self, unit: Unit, function: Function, active: frozenset[str] = frozenset()) -> None:
+    def __init__(self, unit: Unit, function: ir.Function, active: frozenset[str] = frozenset()) -> None:
         self.unit = unit
         self.function = function
         self.active = active | {function.name}
@@ -79,7 +69,7 @@ class Writer:
         self.pending: set[str] = set()
         self._count = 0
 
-    def write(self, name: str, results: Sequence[Value] = ()) -> str:
+    def write(self, name: str, results: Sequence[ir.Value] = ()) -> str:
         """The text of the function.
 
         ``results`` are values of a fragment that its caller wants to see; they, and its tiles, are the
@@ -104,27 +94,27 @@ class Writer:
 
     # -- names and types ---------------------------------------------------------------------------------
 
-    def parameter(self, value: Value, reference: bool) -> str:
+    def parameter(self, value: ir.Value, reference: bool) -> str:
         """A parameter of the function in C++; ``reference`` makes tiles references, as auto mode does."""
         name = self.bind(value)
-        if isinstance(value.type, TileType):
+        if isinstance(value.type, ir.TileType):
             self.scope.depths[value.name] = 0
             # A copy is a handle of its own; auto mode has no copies.
             reference = reference or self.unit.mode == "auto"
             return f"{self.type(value.type)}{'&' if reference else ''} {name}"
-        if isinstance(value.type, VectorType):
+        if isinstance(value.type, ir.VectorType):
             return f"MrgSortExecutedNumList& {name}"
-        if isinstance(value.type, PartitionViewType | TensorViewType):
-            self.scope.layouts[value.name] = GlobalLayout.ND
+        if isinstance(value.type, ir.PartitionViewType | ir.TensorViewType):
+            self.scope.layouts[value.name] = ir.GlobalLayout.ND
         return f"{self.type(value.type)} {name}"
 
-    def bind(self, value: Value) -> str:
+    def bind(self, value: ir.Value) -> str:
         """The C++ name of a value defined here."""
         name = identifier(value.name)
         self.scope.names[value.name] = name
         return name
 
-    def of(self, value: Value) -> str:
+    def of(self, value: ir.Value) -> str:
         """The C++ name of a value in scope."""
         return self.scope.names[value.name]
 
@@ -133,16 +123,16 @@ class Writer:
         self._count += 1
         return f"{stem}_{self._count}_"
 
-    def type(self, t: Type, layout: GlobalLayout = GlobalLayout.ND, op: Op | None = None) -> str:
+    def type(self, t: ir.Type, layout: ir.GlobalLayout = ir.GlobalLayout.ND, op: ir.Op | None = None) -> str:
         """A type in C++; NotExecutableError, with the place of ``op``, for types that it lacks."""
-        if isinstance(t, TileType):
+        if isinstance(t, ir.TileType):
             return self.unit.types.of(t, op)
-        if isinstance(t, ScalarType):
+        if isinstance(t, ir.ScalarType):
             return t.dtype.cpp
-        if isinstance(t, PtrType):
+        if isinstance(t, ir.PtrType):
             return f"__gm__ {t.dtype.cpp}*"
-        if isinstance(t, PartitionViewType | TensorViewType):
-            return f"View<{t.dtype.cpp}{'' if layout == GlobalLayout.ND else f', Layout::{layout.name}'}>"
+        if isinstance(t, ir.PartitionViewType | ir.TensorViewType):
+            return f"View<{t.dtype.cpp}{'' if layout == ir.GlobalLayout.ND else f', Layout::{layout.name}'}>"
         raise refuse(op, f"has a value of type {t}, which is not written in C++")
 
     def line(self, text: str) -> None:
@@ -189,7 +179,7 @@ class Writer:
 
     # -- statements --------------------------------------------------------------------------------------
 
-    def block(self, region: Region) -> tuple[Value, ...]:
+    def block(self, region: ir.Region) -> tuple[ir.Value, ...]:
         """Write the operations of a region; gives the operands of its terminator."""
         for op in region.ops:
             if traits_of(op).terminator:
@@ -198,11 +188,11 @@ class Writer:
         return ()
 
     def declare_tile(
-        self, op: Op, value: Value, sizes: tuple[str, str], address: str | None, clear: bool = False
+        self, op: ir.Op, value: ir.Value, sizes: tuple[str, str], address: str | None, clear: bool = False
     ) -> None:
         """A tile variable; without an address it has storage of its own in manual mode."""
         t = value.type
-        assert isinstance(t, TileType)
+        assert isinstance(t, ir.TileType)
         name = self.tile_variable(value, sizes, op)
         self.scope.depths[value.name] = self.loops
         if address is not None:
@@ -212,10 +202,10 @@ class Writer:
             if clear:
                 self.line(f"clear({name});")
 
-    def tile_variable(self, value: Value, sizes: tuple[str, str], op: Op | None) -> str:
+    def tile_variable(self, value: ir.Value, sizes: tuple[str, str], op: ir.Op | None) -> str:
         """A tile variable with the sizes that its type leaves open; gives its name."""
         t, name = value.type, self.bind(value)
-        assert isinstance(t, TileType)
+        assert isinstance(t, ir.TileType)
         opened = [static is None for static in valid_sizes(t)]
         arguments = [
             f"static_cast<unsigned>({size})" for size, free in zip(sizes, opened, strict=True) if free
@@ -227,12 +217,12 @@ class Writer:
             self.line(f"{name}.SetValid{setter}{called(arguments)};")
         return name
 
-    def hand_on(self, op: Op, targets: Sequence[str], values: Sequence[Value]) -> None:
+    def hand_on(self, op: ir.Op, targets: Sequence[str], values: Sequence[ir.Value]) -> None:
         """Assign values to variables, all at once."""
         pairs = [(t, self.of(v)) for t, v in zip(targets, values, strict=True)]
         regions = traits_of(op).regions
         repeats = regions is not None and regions.repeats
-        tiles = [v for v in values if repeats and isinstance(v.type, TileType)]
+        tiles = [v for v in values if repeats and isinstance(v.type, ir.TileType)]
         for value in tiles:
             if self.scope.depths.get(value.name, 0) >= self.loops > 0:
                 raise refuse(op, f"hands on the tile {value}, which is made anew on every trip")
@@ -247,16 +237,18 @@ class Writer:
             self.line(f"{target} = {source};")
 
     def variables(
-        self, op: Op, results: Sequence[Value], inits: Sequence[Value] = (), renamed: bool = False
+        self, op: ir.Op, results: Sequence[ir.Value], inits: Sequence[ir.Value] = (), renamed: bool = False
     ) -> list[str]:
         """Variables for what an operation with regions hands on, under the results' names or other ones."""
         names = []
         for i, result in enumerate(results):
             t = result.type
-            if isinstance(t, TileType) and self.unit.mode == "auto":
+            if isinstance(t, ir.TileType) and self.unit.mode == "auto":
                 raise refuse(op, f"hands on the tile {result}; allowed in auto mode: scalars (use manual)")
             name = self.fresh_name("turn") if renamed else self.bind(result)
-            layout = self.scope.layouts.get(inits[i].name, GlobalLayout.ND) if inits else GlobalLayout.ND
+            layout = (
+                self.scope.layouts.get(inits[i].name, ir.GlobalLayout.ND) if inits else ir.GlobalLayout.ND
+            )
             start = f" = {self.of(inits[i])}" if inits else ""
             if inits and inits[i].type != t:
                 raise refuse(op, f"hands on {inits[i]} of type {inits[i].type} as {t}")
@@ -271,10 +263,10 @@ class Writer:
             names.append(name)
         return names
 
-    def copies(self, values: Sequence[Value], sources: Sequence[str], like: Sequence[Value]) -> None:
+    def copies(self, values: Sequence[ir.Value], sources: Sequence[str], like: Sequence[ir.Value]) -> None:
         """Variables of a region that start as copies of those around it."""
         for value, source, origin in zip(values, sources, like, strict=True):
-            layout = self.scope.layouts.get(origin.name, GlobalLayout.ND)
+            layout = self.scope.layouts.get(origin.name, ir.GlobalLayout.ND)
             self.line(f"{self.type(value.type, layout)} {self.bind(value)} = {source};")
             self.scope.depths[value.name] = self.scope.depths.get(origin.name, 0)
             self.scope.layouts[value.name] = layout

@@ -6,8 +6,6 @@ values a byte. ``NAME.valid.bin`` has the valid rows and columns of a result tha
 integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,7 @@ from numpy.typing import NDArray
 from ...errors import DeviceError, FileError
 from ...files import MAX_ARRAYS, read_bytes, write_bytes
 from ...generate.programs import Case
-from ...ir.dtypes import DType
-from ...ir.types import TileType
+from ...ir import DType, TileType
 from ...vectors import physical
 from ..results import Output, Run
 from .exchange import result_types

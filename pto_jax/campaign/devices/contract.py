@@ -3,8 +3,6 @@
 What executes devices (:mod:`.dut`, :mod:`.exchange`) takes the names from here, so that the text is true.
 """
 
-from __future__ import annotations
-
 import argparse
 import textwrap
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A child process that is written to and read from by turns, and can neither hang nor fill its pipes."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import selectors

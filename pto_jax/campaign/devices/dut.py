@@ -5,8 +5,6 @@ folder of the case's own. A :class:`BatchCommand` is executed once for many case
 have to give says :mod:`.contract`.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Cases as folders that simulators and boards can be driven with."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -16,7 +14,7 @@ from ...errors import ArgumentError, Diagnostic, ExecutionError, FileError, NotE
 from ...files import folder_replacing, load_arrays, save_arrays, write_text
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir import dtypes, types
+from ...ir import PartitionViewType, TensorViewType, TileType, unpack_pairs
 from ...profiles import CPU_SIM, ProfileName
 from ...runtime.array_files import REGION, convert_input
 from ..cpp import build, translate, writer
@@ -289,7 +287,7 @@ def _with_inputs(case: Case, path: str) -> Case:
             raise FileError(f"{path}: {name}: {error}") from None
         words = _words(old, array)
         valid = old.valid
-        if isinstance(old.type, types.TileType) and not old.type.is_static:
+        if isinstance(old.type, TileType) and not old.type.is_static:
             rows, cols = arrays.get(name + REGION, np.array(old.type.shape))
             valid = (int(rows), int(cols))
         inputs[name] = Input(old.type, words, valid)
@@ -299,6 +297,6 @@ def _with_inputs(case: Case, path: str) -> Case:
 def _words(old: Input, array: Any) -> Any:
     d = old.type.dtype
     words = np.ascontiguousarray(array).view(d.word)
-    if d.packed and isinstance(old.type, types.PartitionViewType | types.TensorViewType):
-        words = dtypes.unpack_pairs(words)
+    if d.packed and isinstance(old.type, PartitionViewType | TensorViewType):
+        words = unpack_pairs(words)
     return words

@@ -6,8 +6,6 @@ even one in the low bits). Scalars are arrays without dimensions. ``NAME.valid``
 columns of the tile ``NAME`` where it is not valid as a whole.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,9 +20,7 @@ from ...errors import DeviceError, FileError
 from ...files import load_arrays, save_arrays, write_text
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir.dtypes import DType, pack_pairs, unpack_pairs
-from ...ir.program import Program, attrs
-from ...ir.types import ScalarType, TileType, VectorType
+from ...ir import DType, Program, ScalarType, TileType, VectorType, attrs, pack_pairs, unpack_pairs
 from ...runtime.array_files import REGION, storable
 from ..results import Output, Run
 from .contract import INPUTS, MANIFEST, PROGRAM
@@ -99,7 +95,7 @@ def load_outputs(path: Path, case: Case) -> Run:
 def input_arrays(inputs: Mapping[str, Input]) -> dict[str, Array]:
     """The inputs of a case as arrays.
 
-    >>> from pto_jax.ir.dtypes import BF16
+    >>> from pto_jax.ir import BF16
     >>> tile = Input(TileType(BF16, 1, 16), np.full((1, 16), 0x3F80, np.uint16), (1, 5))
     >>> {name: (a.dtype.name, a.shape) for name, a in input_arrays({"x": tile}).items()}
     {'x': ('uint16', (1, 16)), 'x.valid': ('int32', (2,))}

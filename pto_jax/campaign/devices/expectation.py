@@ -12,8 +12,6 @@ reference.
 (True, None)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -23,7 +21,7 @@ from numpy.typing import NDArray
 
 from ... import errors, profiles
 from ...generate.programs import Case
-from ...ir import dtypes, program
+from ...ir import DType, Op
 from ...oracle.machine import ReferenceMachine
 from ...sanitizer.report import origin_text
 from ...vectors import exclusions_programs, manifest
@@ -182,7 +180,7 @@ class _Masks:
             self.take(name, _differ(output.dtype, output.words, result.words), _NAN_BITS)
 
 
-def _differ(d: dtypes.DType, a: results.Words, b: results.Words) -> Mask:
+def _differ(d: DType, a: results.Words, b: results.Words) -> Mask:
     """Where words differ and are not both NaN."""
     return np.asarray((a != b) & ~(is_nan(d, a) & is_nan(d, b)))
 
@@ -200,7 +198,7 @@ def _places(case: Case) -> dict[int, int]:
     return {id(op): n for n, op in enumerate(case.program.walk(), 1)}
 
 
-def _place(case: Case, op: program.Op) -> str:
+def _place(case: Case, op: Op) -> str:
     return f"{op.name} at {op.span or f'operation {_places(case).get(id(op), chr(63))}'}"
 
 

@@ -1,15 +1,12 @@
 """The README of an emitted case: its files, what its results are compared with, and how C++ is built."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Sequence
 
 from ... import __version__
 from ...generate.programs import Case
 from ...profiles import PROFILES
-from ..cpp import build
-from ..cpp.writer import Mode
+from ..cpp import build, writer
 from .expectation import Expectation
 
 _WIDTH = 100
@@ -49,7 +46,7 @@ def readme(
     expected: Expectation,
     simulator: Expectation | str | None,
     differences: Sequence[str],
-    mode: Mode | None,
+    mode: writer.Mode | None,
 ) -> str:
     """The text of a case's README.
 
@@ -63,7 +60,7 @@ def readme(
     return "".join(parts)
 
 
-def _files(case: Case, simulator: Expectation | str | None, mode: Mode | None) -> str:
+def _files(case: Case, simulator: Expectation | str | None, mode: writer.Mode | None) -> str:
     cpp = f"{build.SUPPORT}/        a header that its compiler may lack\n"
     other = "cpu_sim/        expected and mask, raw and .npz, of the CPU simulator\n"
     return _FILES.format(

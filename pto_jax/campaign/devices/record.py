@@ -1,7 +1,5 @@
 """Executed instructions as test vectors, in the format ``pto-jax conformance`` reads."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -18,7 +16,7 @@ from ...analysis.constant_folding import scalar_dtype
 from ...files import save_arrays
 from ...generate.programs import Case
 from ...interpreter import Execution, TileRef, View
-from ...ir import dtypes, program, types
+from ...ir import Compact, DType, GlobalLayout, Value
 from ...oracle.machine import ReferenceMachine
 from ...oracle.numbers import Array, encode
 from ...oracle.step import Step
@@ -144,7 +142,7 @@ def _attributes(execution: Execution) -> dict[str, Any] | None:
 
 def _tile(name: str, role: str, ref: TileRef) -> dict[str, Any] | None:
     t = ref.type
-    if t.conv is not None or t.compact != types.Compact.NULL:
+    if t.conv is not None or t.compact != Compact.NULL:
         return None
     return {
         "name": name,
@@ -168,7 +166,7 @@ def _view(name: str, role: str, view: View, step: Step) -> dict[str, Any] | None
         return None
     size = len(step.memory(view.buffer)) - start // 8
     asked = step.attrs.get("layout")
-    layout = asked if isinstance(asked, types.GlobalLayout) else view.layout or types.GlobalLayout.ND
+    layout = asked if isinstance(asked, GlobalLayout) else view.layout or GlobalLayout.ND
     return {
         "name": name,
         "role": "gm",
@@ -182,7 +180,7 @@ def _view(name: str, role: str, view: View, step: Step) -> dict[str, Any] | None
     }
 
 
-def _scalar(name: str, value: program.Value, number: Any) -> dict[str, Any] | None:
+def _scalar(name: str, value: Value, number: Any) -> dict[str, Any] | None:
     d = scalar_dtype(value.type)
     if d.kind == "index":
         return None
@@ -199,5 +197,5 @@ def _role(entry: Mapping[str, Any]) -> str:
     return str(entry.get("gm_role", entry["role"]))
 
 
-def _element(operand: TileRef | View) -> dtypes.DType:
+def _element(operand: TileRef | View) -> DType:
     return operand.type.dtype if isinstance(operand, TileRef) else operand.dtype

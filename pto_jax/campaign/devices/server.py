@@ -1,7 +1,5 @@
 """Devices under test that answer case after case from one process: a case costs the device's own time."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Machines that say, beside the results of a case, which of their elements others have to reproduce."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...interpreter import Execution, Scalar, TileRef, View
-from ...ir.dtypes import DType
-from ...ir.program import Op
-from ...ir.types import TileType
+from ...ir import DType, Op, TileType
 from ...oracle.machine import ReferenceMachine
 from ...oracle.numbers import Array
 from ...oracle.step import Policy, Step
@@ -20,10 +16,9 @@ from ...profiles import CPU_SIM
 from ...sanitizer.machine import Contents, ShadowMachine
 from ...sanitizer.report import Findings, Sink
 from ...sanitizer.shadow import ShadowBuffer, all_bits
-from ...vectors.compare import compare_words
+from ...vectors import compare, manifest
 from ...vectors.exclusions_programs import PROGRAM_EXCLUSIONS, ProgramExclusion
 from ...vectors.executed import Executed
-from ...vectors.manifest import Rule
 
 
 class Tracked(ShadowMachine):
@@ -219,4 +214,4 @@ def _destinations(execution: Execution) -> list[TileRef | View]:
 
 
 def _different(d: DType, a: Array, b: Array) -> int:
-    return compare_words("", d, a, b, Rule(0)).different
+    return compare.compare_words("", d, a, b, manifest.Rule(0)).different

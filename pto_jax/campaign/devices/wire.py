@@ -3,8 +3,6 @@
 What is written and what is expected back says :mod:`.contract`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...analysis.entries import fragment_outputs, select_entry, written_buffers
 from ...generate.programs import Case
-from ...ir.types import ScalarType, TileType
+from ...ir import ScalarType, TileType
 from ...runtime.array_files import REGION
 from ..results import Run
 from .exchange import Array, input_arrays, outputs_of, program_text, result_types, stored_form

@@ -5,17 +5,13 @@ none, because a comparison or a cancellation makes any difference large. Where d
 every path were taken (:mod:`pto_jax.analysis.aliases`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ... import isa
-from ...analysis.aliases import AliasClasses, Name
-from ...analysis.dataflow import raise_values
+from ...analysis import aliases, dataflow
 from ...analysis.entries import fragment_outputs, written_buffers
 from ...analysis.resolve import resolve
-from ...ir.program import Function, Op, Program, Value
-from ...ir.types import ScalarType
+from ...ir import Function, Op, Program, ScalarType, Value
 from ...isa.effects import traits_of
 from ...isa.rules.constraints import element_type
 from ..results import UNBOUNDED
@@ -45,13 +41,13 @@ class _Levels:
     """The sparse problem: levels of all data, 0 exact, a bound, or the highest one, where there is none."""
 
     def __init__(self, program: Program) -> None:
-        self._levels: dict[Name, int] = {}
+        self._levels: dict[aliases.Name, int] = {}
         #: What decides on a path was not exact.
         self._everything = False
         ops = [(f, op) for f in program.functions for op in f.walk()]
         if any(_declared(op) for _, op in ops):
-            self._resolved, self._classes = resolve(program), AliasClasses(program)
-            raise_values(ops, lambda at: self._execute(*at))
+            self._resolved, self._classes = resolve(program), aliases.AliasClasses(program)
+            dataflow.raise_values(ops, lambda at: self._execute(*at))
 
     def of(self, function: Function, name: str) -> int:
         """The level of what a name of a function stands for."""

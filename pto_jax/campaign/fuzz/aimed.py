@@ -7,11 +7,9 @@ have the same cases.
 >>> from .goal_file import parse_goal
 >>> bins = parse_goal('[[bins]]\ninstruction = "taddc"\noperands = ["src2", "none"]', "g.toml")
 >>> source = Aimed(1, (STRAIGHT,), bins)
->>> [any(map(b.has, of_program(source.case(n).program))) for n, b in enumerate(bins)]
+>>> [any(map(b.has, coverage.of_program(source.case(n).program))) for n, b in enumerate(bins)]
 [True, True]
 """
-
-from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
@@ -23,9 +21,7 @@ from ...generate.options import STRAIGHT, Options
 from ...generate.programs import Case, case_id, generate
 from ...generate.selection import catalogue, select
 from ..kernels import kernel, kernels_only
-from .coverage import REGIONS, of_program
-from .goal import ANY, Bin
-from .messages import Note
+from . import coverage, goal, messages
 
 #: Programs that are made for a case until one has an operation in its bin; the later half is made of the
 #: bin's instruction alone, by the plainest options.
@@ -42,9 +38,9 @@ class Aimed:
 
     seed: int
     options: tuple[Options, ...]
-    bins: tuple[Bin, ...]
+    bins: tuple[goal.Bin, ...]
     kernels: bool = False
-    notes: Sequence[Note] = ()
+    notes: Sequence[messages.Note] = ()
     attempts: int = 1
 
     def case(self, index: int, attempt: int = 0) -> Case:
@@ -60,7 +56,7 @@ class Aimed:
             except PtoError as error:
                 last = last or error
                 continue
-            if any(map(wanted.has, of_program(case.program))):
+            if any(map(wanted.has, coverage.of_program(case.program))):
                 return case
             last = case
         if isinstance(last, Case):
@@ -75,10 +71,10 @@ class Aimed:
 
 
 @lru_cache(maxsize=1 << 12)
-def aimed(options: Options, wanted: Bin, *, alone: bool, kernels: bool = False) -> Options:
+def aimed(options: Options, wanted: goal.Bin, *, alone: bool, kernels: bool = False) -> Options:
     """Options with which operations of a bin are frequent; ``alone`` with few other instructions.
 
-    >>> b = Bin(("tcvt", "f16", "*", "odd", "*", "*", "loop"))
+    >>> b = goal.Bin(("tcvt", "f16", "*", "odd", "*", "*", "loop"))
     >>> made = aimed(STRAIGHT, b, alone=True)
     >>> sorted(made.only), made.dtypes, made.regions, made.control
     (['tcvt'], frozenset({'f16'}), ('odd',), 0.6)
@@ -88,13 +84,13 @@ def aimed(options: Options, wanted: Bin, *, alone: bool, kernels: bool = False) 
     made = replace(
         kernels_only(options) if kernels else options,
         only=frozenset({name} if alone else {name, *_beside(wanted, options)}),
-        dtypes=frozenset({element} - {ANY, "-"}),
-        layouts=frozenset({layout} - {ANY, "-"}),
+        dtypes=frozenset({element} - {goal.ANY, "-"}),
+        layouts=frozenset({layout} - {goal.ANY, "-"}),
         factors=(*options.factors, (name, _MORE)),
-        attributes=_SURELY if wanted["attribute"] != ANY else options.attributes,
+        attributes=_SURELY if wanted["attribute"] != goal.ANY else options.attributes,
         control=max(options.control, _CONTROL) if control in ("loop", "branch") else options.control,
     )
-    if kinds := tuple(k for k in REGIONS if k == wanted["region"]):
+    if kinds := tuple(k for k in coverage.REGIONS if k == wanted["region"]):
         made = replace(made, regions=kinds, uneven=0.0)
     if control == "call":
         made = replace(made, functions=_SURELY, calls=_CALLS)
@@ -102,7 +98,7 @@ def aimed(options: Options, wanted: Bin, *, alone: bool, kernels: bool = False) 
     return replace(made, profiles=having or made.profiles, only=made.only if having else frozenset({name}))
 
 
-def _beside(wanted: Bin, options: Options) -> list[str]:
+def _beside(wanted: goal.Bin, options: Options) -> list[str]:
     """Some instructions for the programs of a bin, others for another bin."""
     names = {n for p in options.profiles for n in catalogue(p, options.elements)}
     return sorted(names, key=lambda n: hashlib.sha256(f"{wanted}:{n}".encode()).digest())[:_BESIDE]

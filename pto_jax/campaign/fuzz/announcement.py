@@ -1,7 +1,5 @@
 """What a campaign is going to do, in one line, before it begins."""
 
-from __future__ import annotations
-
 from ...profiles import PROFILE_NAMES
 from ..machine_names import DEVICES, is_device
 from .plan import Plan

@@ -1,7 +1,5 @@
 """What becomes of a block of cases."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

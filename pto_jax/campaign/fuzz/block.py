@@ -1,7 +1,5 @@
 """A block under way: which of its cases are done, and what became of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 

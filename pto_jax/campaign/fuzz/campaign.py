@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ...errors import ArgumentError
-from ...profiles import PROFILE_NAMES
+from ... import errors, profiles
 from ..known import named
 from .announcement import announcement
 from .block import Block
@@ -194,7 +193,7 @@ def _store(setup: Setup) -> Store:
     differing = differences(campaign, wanted)
     if differing:
         store.close()
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"{setup.store} holds another campaign: {'; '.join(differing)}; "
             "resume it with its own options, or give another --store"
         )
@@ -208,7 +207,7 @@ def _bins(plan: Plan) -> dict[str, int]:
     from .goal_file import read_goal
 
     assert plan.goal is not None
-    return bins_to_json(read_goal(plan.goal, plan.profiles or PROFILE_NAMES))
+    return bins_to_json(read_goal(plan.goal, plan.profiles or profiles.PROFILE_NAMES))
 
 
 def _discard(store: Store, kept: bool) -> None:

@@ -17,11 +17,9 @@ from typing import Any
 
 from ...errors import ArgumentError, PtoError
 from ...files import read_json
+from . import host, identity, pool
 from .block import Block
-from .host import Finished, Work, end_idle, execute
-from .identity import differences, versions
 from .plan import Plan
-from .pool import Update
 
 #: Seconds for the first connection; blocks that are given out ahead for each worker's thread.
 CONNECTING, AHEAD = 30, 2
@@ -62,12 +60,12 @@ class Cluster:
         with contextlib.suppress(Exception, CancelledError):
             # What is left of the campaign on the workers is of no use; they may be gone themselves.
             self._client.cancel(list(self._given))
-            self._client.run(end_idle, on_error="ignore")
+            self._client.run(host.end_idle, on_error="ignore")
         with contextlib.suppress(Exception, CancelledError):
             self._client.close()
         _LOGGER.setLevel(self._logging)
 
-    def run(self, blocks: Iterator[Block], tick: float = 0.5) -> Iterator[Update | None]:
+    def run(self, blocks: Iterator[Block], tick: float = 0.5) -> Iterator[pool.Update | None]:
         """What is done, block by block; None at least every ``tick`` seconds.
 
         Raises ArgumentError or PtoError when the campaign cannot be executed.
@@ -106,10 +104,10 @@ class Cluster:
 
     def _submit(self, block: Block, tries: int) -> None:
         done = tuple(block.batches())
-        work = Work(self._plan, str(Path.cwd()), self._memory, block.start, block.count, done)
-        self._given[self._client.submit(execute, work, pure=False)] = (block, tries)
+        work = host.Work(self._plan, str(Path.cwd()), self._memory, block.start, block.count, done)
+        self._given[self._client.submit(host.execute, work, pure=False)] = (block, tries)
 
-    def _finished(self, future: Any, block: Block, tries: int) -> Iterator[Update]:
+    def _finished(self, future: Any, block: Block, tries: int) -> Iterator[pool.Update]:
         error = future.exception()
         if error is not None:
             if tries >= TRIES:
@@ -118,10 +116,10 @@ class Cluster:
             self._tell(f"a worker was lost; its block is executed again ({type(error).__name__})")
             self._submit(block, tries + 1)
             return
-        found: Finished = future.result()
+        found: host.Finished = future.result()
         if found.refused:
             raise (ArgumentError if found.usage else PtoError)(found.refused)
-        if other := differences(found.versions, versions()):
+        if other := identity.differences(found.versions, identity.versions()):
             raise PtoError(f"a worker has other versions: {'; '.join(other)}; install the same everywhere")
         self.device, self.peak = found.device, max(self.peak, found.peak)
         self.rejected |= found.rejected
@@ -129,7 +127,7 @@ class Cluster:
             self._tell(text)
         for piece, seconds in found.pieces:
             block.add(piece, seconds)
-            yield Update(block, piece)
+            yield pool.Update(block, piece)
 
     def _workers(self) -> int:
         """Threads of the workers that are there now."""

@@ -4,8 +4,6 @@ A cell is ``instruction|dtype|attribute|region|layout|operands|control``, its pa
 :data:`PARTS`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 from enum import IntEnum
@@ -14,8 +12,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ... import isa
 from ...generate.options import Region, layout_name
-from ...ir.program import Attrs, AttrValue, Op, Program, Value
-from ...ir.types import TileType
+from ...ir import Attrs, AttrValue, Op, Program, TileType, Value
 from ...isa.declare import Instruction
 from ...isa.effects import operands_of, traits_of
 

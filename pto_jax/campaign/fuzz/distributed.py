@@ -4,8 +4,6 @@ They meet once, through ``jax.distributed``, in a process of its own that holds 
 on alone with its blocks.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -7,15 +7,12 @@ Work that is slow once (imports, compiled functions that all blocks share) belon
 constructor, which has no time limit; a block has one.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...generate.programs import Case
-from ..comparison import Outcome
-from ..recorder import Record
+from .. import comparison, recorder
 from .batch import Batch, Failure
 from .messages import Note
 
@@ -43,7 +40,7 @@ class Executor(ABC):
 Beat = Callable[[int], None]
 
 
-def failure(outcome: Outcome, record: Record) -> Failure:
+def failure(outcome: comparison.Outcome, record: recorder.Record) -> Failure:
     """The row of an outcome and of what its recorder kept."""
     case = outcome.case
     return Failure(
@@ -63,7 +60,7 @@ def _origin(case: Case) -> dict[str, Any]:
     return {"origin": "; ".join(case.origin)} if case.origin else {}
 
 
-def _detail(outcome: Outcome) -> dict[str, Any]:
+def _detail(outcome: comparison.Outcome) -> dict[str, Any]:
     mismatch = outcome.mismatch
     if mismatch is None:
         return {}

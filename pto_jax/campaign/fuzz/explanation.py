@@ -1,7 +1,5 @@
 """What the programs of a campaign are made of, by a sample of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -10,14 +8,11 @@ import numpy as np
 from ... import isa
 from ...files.terminal import table
 from ...generate.programs import Case
-from ...ir.dtypes import F32
-from ...ir.program import Program
-from ...ir.types import TileType
+from ...ir import F32, Program, TileType
 from ...isa.views import MAKE_TENSOR_VIEW
 from ...lockstep.programs import STEPS
 from ..lockstep.executor import covered_cells
-from .coverage import of_program
-from .executor_cases import source_of
+from . import coverage, executor_cases
 from .plan import Plan
 
 #: Programs that are made to be counted; tables of lockstep, and programs of each.
@@ -68,11 +63,11 @@ def explain(plan: Plan) -> str:
 
 
 def _generated(plan: Plan) -> Iterator[str]:
-    source = source_of(plan)
+    source = executor_cases.source_of(plan)
     cases = [source.case(index, 0) for index in range(plan.start, plan.start + SAMPLE)]
     cells: Counter[str] = Counter()
     for case in cases:
-        cells.update(of_program(case.program))
+        cells.update(coverage.of_program(case.program))
     yield f"{SAMPLE} programs, {cells.total() / SAMPLE:.1f} instructions in each"
     having = Counter(name for case in cases for name in {op.name for op in case.program.walk()})
     instructions = Counter({n: count for n, count in having.items() if n in isa.instructions()})

@@ -9,8 +9,6 @@ Traceback (most recent call last):
 pto_jax.errors.ArgumentError: --only tcvtt: no generated instruction (did you mean 'tcvt'?)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,10 +18,9 @@ from ...errors import ArgumentError
 from ...generate.options import LAYOUT_NAMES, STRAIGHT, Options
 from ...generate.selection import catalogue, select
 from ...generate.values import RECIPES
-from ...ir.dtypes import TILE_DTYPES
+from ...ir import TILE_DTYPES
 from ...isa.declare import InstructionClass
-from ...lockstep import opcodes as lockstep
-from ...lockstep.table import REGIONS as LOCKSTEP_REGIONS
+from ...lockstep import opcodes as lockstep, table
 from ...profiles import PROFILE_NAMES, ProfileName
 from ...text.names import canonical, suggestion
 from .coverage import REGIONS
@@ -84,7 +81,7 @@ class Focus:
 
     def in_lockstep(self, profiles: Sequence[ProfileName]) -> bool:
         """Whether programs that are made as arrays can follow it."""
-        if self.layouts or self.values or self.weights or not set(self.regions) <= set(LOCKSTEP_REGIONS):
+        if self.layouts or self.values or self.weights or not set(self.regions) <= set(table.REGIONS):
             return False
         return any(
             not self.only or set(self.only) <= set(lockstep.names(p)) for p in profiles or PROFILE_NAMES

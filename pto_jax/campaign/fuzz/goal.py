@@ -1,7 +1,5 @@
 """Bins of coverage that a campaign has to reach, and which of them it has reached."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -19,8 +19,6 @@ for each value that is declared. ``at_least`` says how many operations a bin wan
     at_least = 10
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,14 +28,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ... import isa
-from ...errors import ArgumentError
+from ... import errors, isa
 from ...files import read_text
-from ...generate.legal import suits
-from ...generate.options import LAYOUT_NAMES, STRAIGHT, layout_name
-from ...generate.selection import catalogue
-from ...ir.dtypes import TILE_DTYPES
-from ...ir.types import TileType
+from ...generate import legal, options, selection
+from ...ir import TILE_DTYPES, TileType
 from ...isa.samples.operations import Sample
 from ...profiles import PROFILE_NAMES, ProfileName, profile as find_profile
 from ...text.names import canonical, suggestion
@@ -74,7 +68,7 @@ def parse_goal(text: str, name: str, profiles: Sequence[ProfileName] = PROFILE_N
         at = re.search(r"at line (\d+), column (\d+)", str(error))
         place = f"{name}:{at[1]}:{at[2]}" if at else f"{name}:{text.count(chr(10)) + 1}"
         what = re.sub(r" \(at .*\)$", "", str(error))
-        raise ArgumentError(f"{place}: no TOML: {what}") from None
+        raise errors.ArgumentError(f"{place}: no TOML: {what}") from None
     source.keys(told, ("at_least", "bins"), None)
     listed = told.get("bins")
     if not isinstance(listed, list) or not listed or not all(isinstance(e, dict) for e in listed):
@@ -100,7 +94,7 @@ class _Source:
 
     def fail(self, entry: int | None, key: str, message: str, value: object = None) -> NoReturn:
         """Raise ArgumentError with the line of a key, or of a value of it, in an entry."""
-        raise ArgumentError(f"{self.name}:{self.line(entry, key, value)}: {message}")
+        raise errors.ArgumentError(f"{self.name}:{self.line(entry, key, value)}: {message}")
 
     def line(self, entry: int | None, key: str, value: object = None) -> int:
         """The line on which a value stands; else that of its key, of its entry, or the first."""
@@ -201,7 +195,7 @@ class _Entry:
         """Raise ArgumentError for what is a value of no instruction."""
         allowed: Collection[str] = {
             "type": [d.name for d in TILE_DTYPES],
-            "layout": LAYOUT_NAMES,
+            "layout": options.LAYOUT_NAMES,
             "region": REGIONS,
             "control": CONTROLS,
         }.get(part, ())
@@ -250,7 +244,7 @@ def _declared(part: str, name: str, profiles: tuple[ProfileName, ...]) -> tuple[
 def _kinds(name: str, profile: ProfileName) -> Mapping[tuple[str, str, str], tuple[Sample, ...]]:
     """The samples of an instruction by element type, layout and operands, as cells of coverage name them."""
     found: dict[tuple[str, str, str], list[Sample]] = {}
-    for sample in catalogue(profile, STRAIGHT.elements).get(name, ()):
+    for sample in selection.catalogue(profile, options.STRAIGHT.elements).get(name, ()):
         found.setdefault(_kind(sample), []).append(sample)
     return {kind: tuple(samples) for kind, samples in found.items()}
 
@@ -260,7 +254,7 @@ def _kind(sample: Sample) -> tuple[str, str, str]:
     written = [o.name for o in instruction.destinations if o.name in sample.types]
     types = [sample.types[n] for n in (*written, *sample.form)]
     element = next((d.name for t in types if (d := getattr(t, "dtype", None)) is not None), "-")
-    layout = next((layout_name(t) for t in types if isinstance(t, TileType)), "-")
+    layout = next((options.layout_name(t) for t in types if isinstance(t, TileType)), "-")
     return element, layout, operands_part(instruction, sample.types)
 
 
@@ -286,4 +280,4 @@ def _takes(samples: Sequence[Sample], attribute: str, profile: ProfileName) -> b
     if member is None:
         return False
     where = find_profile(profile)
-    return any(suits(s, s.types, {**s.attrs, key: member}, {}, where) != "illegal" for s in samples)
+    return any(legal.suits(s, s.types, {**s.attrs, key: member}, {}, where) != "illegal" for s in samples)

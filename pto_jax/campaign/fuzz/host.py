@@ -4,8 +4,6 @@ The worker of a cluster must survive its cases, and its processes may have no ch
 as a command, which has a pool of one process (:mod:`.pool`) and goes on until the worker is gone.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import queue

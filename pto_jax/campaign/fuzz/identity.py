@@ -1,7 +1,5 @@
 """What makes two stores parts of one campaign."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 from collections.abc import Iterable, Mapping, Sequence

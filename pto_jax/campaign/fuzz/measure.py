@@ -1,7 +1,5 @@
 """What a campaign costs."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The process in which campaign processes meet: ``python -m pto_jax.campaign.fuzz.meeting JSON``."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

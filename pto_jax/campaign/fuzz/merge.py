@@ -1,7 +1,5 @@
 """Stores of one campaign as one store: those of its processes, or of other ranges of its cases."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a campaign's process and its workers tell each other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, MutableSequence
 from dataclasses import dataclass, field
 

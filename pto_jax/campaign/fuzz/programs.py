@@ -26,12 +26,10 @@ from ...generate.fitting import Fit, fit, integers, suits
 from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir.program import FRAGMENT, Function, Program
-from ...ir.types import ScalarType, TileType, VectorType
+from ...ir import FRAGMENT, Function, Program, ScalarType, TileType, VectorType
 from ...isa.effects import traits_of
 from .. import mutation, results
-from .accuracy import bounds
-from .messages import Note
+from . import accuracy, messages
 from .plan import Plan
 
 #: Inputs drawn for one that breaks no run-time rule; the later half are more careful.
@@ -86,7 +84,7 @@ class Programs:
     seed: int
     grid: int | None
     subjects: list[Subject] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[messages.Note] = field(default_factory=list)
     attempts: int = ATTEMPTS
     #: Whether programs are mutated after their first turn.
     mutate: bool = False
@@ -106,7 +104,7 @@ class Programs:
                 except FileError:
                     raise
                 except PtoError as error:
-                    made.notes.append(Note(_rejection(file, profile, error), rejected=True))
+                    made.notes.append(messages.Note(_rejection(file, profile, error), rejected=True))
         made.notes += [note for s in made.subjects for note in _uncompared(s)]
         if not made.subjects:
             raise PtoError("\n".join(["no program can be executed", *(n.text for n in made.notes)]))
@@ -137,7 +135,7 @@ def _mutant(subject: Subject, said: str, exact: bool) -> tuple[Subject, tuple[st
     made = mutation.mutated(subject.program, subject.profile, random.Random(said))
     program = resolve(made.program).program
     function = program.function(subject.function.name) or program.entries[0]
-    ulp = {} if exact else bounds(program, function)
+    ulp = {} if exact else accuracy.bounds(program, function)
     pool = tuple(numbers((program,)))
     changes = made.changes or ("nothing was changed: no mutation is legal",)
     return replace(subject, program=program, function=function, pool=pool, ulp=ulp), (subject.file, *changes)
@@ -154,7 +152,7 @@ def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) ->
             if not isinstance(a.type, provenance.GlobalTypes | TileType | VectorType | ScalarType):
                 where = "fragment" if function.name == FRAGMENT else f"function {function.name}"
                 raise ArgumentError(f"{where}: nothing is generated for argument {a.name} of type {a.type}")
-        ulp = {} if exact else bounds(program, function)
+        ulp = {} if exact else accuracy.bounds(program, function)
         subjects.append(Subject(file, program, function, target, tuple(numbers((program,))), ulp))
     return subjects
 
@@ -168,10 +166,10 @@ def _rejection(file: str, profile: str | None, error: PtoError) -> str:
     return "\n".join([f"{file}: rejected{under}", *shown, *more])
 
 
-def _uncompared(subject: Subject) -> Iterator[Note]:
+def _uncompared(subject: Subject) -> Iterator[messages.Note]:
     names = [n for n, bound in subject.ulp.items() if bound == results.UNBOUNDED]
     if names:
-        yield Note(
+        yield messages.Note(
             f"{subject.file}: {', '.join(names)}: computed from results that are only bounded (texp and "
             "alike): their elements are not compared between these machines"
         )

@@ -1,7 +1,5 @@
 """How far a campaign is, for the person who waits."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

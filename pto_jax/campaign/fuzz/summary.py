@@ -1,7 +1,5 @@
 """What a campaign found, in a few lines."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator

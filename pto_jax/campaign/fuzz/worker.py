@@ -1,7 +1,5 @@
 """A process that executes blocks, so that a machine which crashes or hangs takes nothing else with it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -18,8 +16,7 @@ from time import perf_counter
 from ...errors import ArgumentError, FileError, PtoError
 from ...extension import load_from_environment
 from ...generate.programs import Case
-from ..comparison import Outcome
-from ..machine_names import is_device
+from .. import comparison, machine_names
 from ..recorder import Keeper, Record, Recorder, forget
 from ..targets import Target
 from .executor import Beat, Executor
@@ -65,7 +62,7 @@ def make(plan: Plan, recorder: Recorder, beat: Beat) -> Executor:
 
     Raises PtoError for machines and programs that there are not.
     """
-    if plan.lockstep and is_device(plan.tested):
+    if plan.lockstep and machine_names.is_device(plan.tested):
         from ..lockstep.devices import DeviceExecutor
 
         return DeviceExecutor(plan, recorder, beat)
@@ -119,7 +116,7 @@ class Guarded:
                 beat=lambda: self._board.show(self._board.index, recording=True),
             )
 
-    def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
+    def __call__(self, outcome: comparison.Outcome, reference: Target, tested: Target) -> Record:
         """What is kept of a failure; where recording raises, its own words, with a note."""
         index = outcome.case.index
         if index in self._unrecorded:

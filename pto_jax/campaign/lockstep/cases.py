@@ -1,7 +1,5 @@
 """A program of a lockstep batch as a case of its own, which every machine executes."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,11 +11,9 @@ from numpy.typing import NDArray
 
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
-from ...ir.types import ScalarType, TileType
-from ...lockstep import values
+from ...ir import FRAGMENT, Function, Op, Program, Region, ScalarType, TileType, Value, attrs
+from ...lockstep import programs, values
 from ...lockstep.opcodes import Opcode
-from ...lockstep.programs import VERSION, Drawn
 from ...lockstep.table import Table
 from ...lowering.lockstep import words_needed
 from ...profiles import profile as find_profile
@@ -30,7 +26,7 @@ _STATEMENTS = 1 << 14
 def case_id(table: Table, seed: int, index: int) -> str:
     """What identifies a program: a hash of table, seed, index and generator version."""
     opcodes = _digest(table)
-    named = f"{table.profile}:{table.rows}x{table.cols}:{opcodes}:{seed}:{index}:{VERSION}"
+    named = f"{table.profile}:{table.rows}x{table.cols}:{opcodes}:{seed}:{index}:{programs.VERSION}"
     return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
@@ -58,7 +54,7 @@ class Decoder:
         self._statements: dict[tuple[int, ...], _Statement] = {}
         self._of: dict[int, _Statement] = {}
 
-    def case(self, seed: int, index: int, drawn: Drawn, words: NDArray[np.uint32]) -> Case:
+    def case(self, seed: int, index: int, drawn: programs.Drawn, words: NDArray[np.uint32]) -> Case:
         """The only program of ``drawn``, whose registers start with ``words``, as a fragment."""
         opcodes, slots, scalars, sizes = (a[0].tolist() for a in drawn.programs)
         inputs: dict[str, Input] = {}

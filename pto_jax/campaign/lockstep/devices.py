@@ -4,8 +4,6 @@ Programs are made and executed as arrays; the device is given their text. Its re
 of lockstep, and only a program on which they differ is executed by the reference interpreter, which decides.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterator
 from itertools import islice
@@ -13,6 +11,7 @@ from time import monotonic
 
 from ...lockstep.stream import Runner
 from ...lockstep.table import Table
+from .. import results, targets
 from ..comparison import Outcome, attempts, compare_case
 from ..devices.server import Server
 from ..devices.wire import Request, request
@@ -21,8 +20,6 @@ from ..fuzz.executor import Beat, Executor, failure
 from ..fuzz.plan import Plan
 from ..machines import machine
 from ..recorder import Record, Recorder
-from ..results import Run
-from ..targets import Target
 from .cases import decoder
 from .executor import covered_cells
 from .oracle import Finished, Given, finished
@@ -67,7 +64,7 @@ class DeviceExecutor(Executor):
                 yield wrong
                 begin = at + 1
 
-    def _answered(self, table: Table, index: range) -> Iterator[tuple[Finished, Run | Exception]]:
+    def _answered(self, table: Table, index: range) -> Iterator[tuple[Finished, results.Run | Exception]]:
         """Programs with what the device gives for them; a server works while others are made."""
         programs, device = finished(Runner(table, chunk=CHUNK), self._seed, index), self._tested
         if isinstance(device, Server):
@@ -102,5 +99,5 @@ class DeviceExecutor(Executor):
         return Batch(case.index, 1, Counter({outcome.kind: 1}), covered, failures=(found,))
 
 
-def _not_the_device(outcome: Outcome, reference: Target, tested: Target) -> Record:
+def _not_the_device(outcome: Outcome, reference: targets.Target, tested: targets.Target) -> Record:
     return Record(cause=f"{outcome.tested} differs from {outcome.reference}, which agrees with {tested.name}")

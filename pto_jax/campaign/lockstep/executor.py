@@ -4,8 +4,6 @@ A case index stands for one random program. The programs of a span of indices us
 spans take turns in the tables of the campaign's profiles (:mod:`.tables`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -15,9 +13,7 @@ from numpy.typing import NDArray
 
 from ...errors import ArgumentError
 from ...generate.options import layout_name
-from ...lockstep import values
-from ...lockstep.opcodes import Opcode
-from ...lockstep.programs import draw
+from ...lockstep import opcodes, programs, values
 from ...lockstep.stream import CHUNK, FILLED, Mode, Runner, coverage
 from ...lockstep.table import Table
 from ..comparison import compare_case
@@ -115,7 +111,7 @@ def _power(n: int) -> int:
 
 def covered_cells(table: Table, seed: int, start: int, end: int) -> Counter[str]:
     """The coverage cells of the programs of some indices."""
-    drawn = draw(np, table, values.origin(seed), np.arange(start, end, dtype=np.uint64))
+    drawn = programs.draw(np, table, values.origin(seed), np.arange(start, end, dtype=np.uint64))
     return _named(table, coverage(table, drawn.programs))
 
 
@@ -134,7 +130,7 @@ def _cells(table: Table) -> tuple[tuple[tuple[str, ...], ...], ...]:
     return tuple(tuple(_cells_of(opcode, filled) for filled in FILLED) for opcode in table.opcodes)
 
 
-def _cells_of(opcode: Opcode, filled: str) -> tuple[str, ...]:
+def _cells_of(opcode: opcodes.Opcode, filled: str) -> tuple[str, ...]:
     context, t = opcode.branch.context, opcode.kinds[0].type
     there = {name for name, _ in (*context.types, *opcode.tmp)}
     operands = operands_part(opcode.instruction, there)

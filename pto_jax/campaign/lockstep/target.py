@@ -1,7 +1,5 @@
 """The lockstep engine as a machine that executes cases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -5,15 +5,13 @@ the same name and sizes in the same order. From the store that differs the way g
 write different contents to those that made what they read, until something else than contents differs.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from ...ir.program import Op
+from ...ir import Op
 from .trace import Event, Span, Trace
 
 #: Instructions without a partner of the same contents that are aligned by their names.

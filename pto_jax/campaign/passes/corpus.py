@@ -1,7 +1,5 @@
 """Folders of programs before and after a pass, and series of dumps after several passes."""
 
-from __future__ import annotations
-
 import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A file before and after a pass: equal or not, and the instruction at which they part."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,15 +8,12 @@ from typing import Any, Literal
 
 from ...api import load
 from ...errors import ArgumentError, FileError, PtoError
-from ...ir.languages import Language
-from ...ir.program import Program
+from ...ir import Language, Program
 from ...profiles import ProfileName
 from ...runtime.array_files import read_inputs
-from .. import translation
-from ..failures import first_difference
+from .. import failures, translation
 from ..translation import Failure, Pair, Result
-from . import interpreted
-from .alignment import Parting, parting, place
+from . import alignment, interpreted
 from .trace import Span, trace
 
 #: ``equal`` on every input; ``same``: the programs say the same; ``different``; ``rejected``: only the
@@ -136,10 +131,10 @@ def _entry(
         kind="different",
         message=str(failure),
         inputs=result.compared,
-        before=place(where.before if where else None),
-        after=place(where.after if where else None) or _broken(failure),
+        before=alignment.place(where.before if where else None),
+        after=alignment.place(where.after if where else None) or _broken(failure),
         parting=str(where) if where else "",
-        element=first_difference(failure.comparison, "buffer", "before", "after"),
+        element=failures.first_difference(failure.comparison, "buffer", "before", "after"),
     )
 
 
@@ -160,7 +155,7 @@ def _result(both: Pair, how: Comparing, file: Path) -> Result:
     return replace(made, compared=given.compared + made.compared)
 
 
-def locate(both: Pair, failure: Failure) -> Parting | None:
+def locate(both: Pair, failure: Failure) -> alignment.Parting | None:
     """Where two programs part on an input on which they differ; None where that cannot be seen."""
     if failure.comparison is None:
         return None
@@ -170,9 +165,9 @@ def locate(both: Pair, failure: Failure) -> Parting | None:
     names = [a.name for a in both.arguments]
     if output in names and not both.before.program.fragment:
         memory = Span(names.index(output), 0, 1 << 62)
-        return parting(first, second, (memory, memory))
+        return alignment.parting(first, second, (memory, memory))
     if output in first.tiles and output in second.tiles:
-        return parting(first, second, (first.tiles[output], second.tiles[output]))
+        return alignment.parting(first, second, (first.tiles[output], second.tiles[output]))
     return None
 
 

@@ -1,20 +1,15 @@
 """Kernels executed by the reference interpreter: nothing is compiled, so that few inputs cost little."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import oracle
+from ... import errors, oracle
 from ...analysis.provenance import GlobalTypes
-from ...errors import Diagnostic, ExecutionError
 from ...interpreter import Scope
-from ...ir.dtypes import DType, pack_pairs, unpack_pairs
-from ...ir.program import Op
-from ...ir.types import TileType, Type
+from ...ir import DType, Op, TileType, Type, pack_pairs, unpack_pairs
 from ...oracle.machine import ReferenceMachine
 from ...runtime.kernel import Kernel
 from ..translation import Executed, fitted, valid_part
@@ -33,7 +28,7 @@ class Bounded(ReferenceMachine):
         self.executed += 1
         if self.executed > MAX_OPERATIONS:
             message = f"more than {MAX_OPERATIONS} operations are executed"
-            raise ExecutionError([Diagnostic("error", message, op.span, op.name)])
+            raise errors.ExecutionError([errors.Diagnostic("error", message, op.span, op.name)])
         super().begin(op, scope)
 
 
@@ -59,7 +54,7 @@ def run(kernel: Kernel, inputs: Mapping[str, NDArray[Any]]) -> Executed:
     """Written buffers by name in the form of the inputs, and the run-time rules that were broken."""
     try:
         outputs = execute(kernel, inputs)
-    except ExecutionError as error:
+    except errors.ExecutionError as error:
         return {}, list(error.diagnostics)
     types = {a.name: a.type for a in kernel.arguments}
     return {name: _found(types.get(name), value) for name, value in outputs.items()}, []

@@ -14,11 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import isa
+from ... import errors, isa
 from ...analysis.resolve import ResolvedProgram, resolve
-from ...errors import PtoError
 from ...interpreter import Operand, Scope, TileRef, View, needs_rule
-from ...ir.program import Op, Value
+from ...ir import Op, Value
 from ...isa.effects import traits_of
 from ...oracle.machine import ReferenceMachine
 from ...oracle.step import Policy
@@ -97,7 +96,7 @@ def trace(kernel: Kernel, arguments: Mapping[str, NDArray[Any]]) -> Trace:
         return watchers[0]
 
     # What is seen until a rule is broken shows where the programs part.
-    with contextlib.suppress(PtoError):
+    with contextlib.suppress(errors.PtoError):
         execute(kernel, arguments, make)
     for watcher in watchers:
         watcher.finish()

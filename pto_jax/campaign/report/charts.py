@@ -1,7 +1,5 @@
 """Charts of a report as inline SVG: a line over time, bars of a histogram. Colours come from the page."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from html import escape

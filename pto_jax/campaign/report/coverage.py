@@ -1,14 +1,12 @@
 """What a campaign's programs covered, next to what the declarations allow."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from ...generate.options import DEFAULT_WEIGHTS
-from ...ir.dtypes import ALL_DTYPES
+from ...ir import ALL_DTYPES
 from ...isa import instructions
 from ...isa.declare import Instruction
 from ...isa.reference import types_text

@@ -3,8 +3,6 @@
 Files are read and nothing in them is executed; what cannot be read is left out, with the reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice

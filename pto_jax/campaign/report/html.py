@@ -4,8 +4,6 @@ The page is the Jinja2 template ``page.html`` beside this module (extra ``report
 into it is escaped.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,12 +14,10 @@ from ...errors import ArgumentError
 from ..fuzz.batch import Failure
 from ..fuzz.coverage import CONTROLS, REGIONS
 from ..fuzz.goal import described, reached
-from . import charts
+from . import charts, model, ulp
 from .coverage import Coverage, Row
-from .model import FAILING, Accuracy, CampaignReport, Cause
 from .programs import brief, marked
 from .text import short
-from .ulp import label
 
 #: Causes that the page lists.
 CAUSES = 200
@@ -57,7 +53,7 @@ class HeatMap:
     groups: Sequence[tuple[str, Sequence[tuple[str, Sequence[Cell]]]]]
 
 
-def page(report: CampaignReport) -> str:
+def page(report: model.CampaignReport) -> str:
     """The whole page; ArgumentError where Jinja2 is not installed."""
     goal = ("goal",) if report.bins else ()
     shown = dict.fromkeys(("failures", *goal, "never") if report.campaign else ())
@@ -73,7 +69,7 @@ def page(report: CampaignReport) -> str:
         title=f"{report.title}: {report.name}" if report.campaign else "Measured accuracy",
         sections={key: _TITLES[key] for key in shown},
         started=_started(report),
-        failing=FAILING,
+        failing=model.FAILING,
         limit=CAUSES,
         facts=_facts,
         program=lambda cause: marked(brief(cause.evidence.program), cause.first.instruction),
@@ -116,7 +112,7 @@ def _template() -> Any:
     return environment.get_template("page.html")
 
 
-def _started(r: CampaignReport) -> str:
+def _started(r: model.CampaignReport) -> str:
     seconds = r.campaign.get("started")
     begun = "at an unknown time"
     if isinstance(seconds, int | float):
@@ -128,7 +124,7 @@ def _started(r: CampaignReport) -> str:
     )
 
 
-def _facts(c: Cause) -> dict[str, str]:
+def _facts(c: model.Cause) -> dict[str, str]:
     """What is known of a cause, by title; empty where nothing is."""
     f = c.first
     return {
@@ -151,7 +147,7 @@ def _element(f: Failure) -> dict[str, Any]:
     return {k: v for k, v in f.detail.items() if k not in ("origin", "types")}
 
 
-def _ulp_table(listed: Sequence[Accuracy]) -> tuple[list[str], list[list[object]]]:
+def _ulp_table(listed: Sequence[model.Accuracy]) -> tuple[list[str], list[list[object]]]:
     """Head and rows of the table of distances."""
     starts = sorted({s for a in listed for s in a.histogram.counts})
     rows: list[list[object]] = []
@@ -161,7 +157,7 @@ def _ulp_table(listed: Sequence[Accuracy]) -> tuple[list[str], list[list[object]
         rows.append(
             [a.instruction, a.dtype, bound, h.elements, h.worst, *(h.counts[s] for s in starts), h.nan]
         )
-    return ["instruction", "type", "bound", "elements", "worst", *map(label, starts), "NaN"], rows
+    return ["instruction", "type", "bound", "elements", "worst", *map(ulp.label, starts), "NaN"], rows
 
 
 def _highest(c: Coverage) -> int:

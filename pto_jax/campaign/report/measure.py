@@ -4,12 +4,10 @@ Wanted is the declared formula of the operands, rounded once to the element type
 than float32, so that its own error matters only next to a tie. Operands are random, spread evenly over the
 exponents for which the results are normal numbers, as the declaration gives them.
 
->>> from pto_jax.ir.dtypes import BF16
+>>> from pto_jax.ir import BF16
 >>> [hex(w) for w in rounded(BF16, np.array([1.0, 1.00390625, 1.01171875, -3e38]))]
 ['0x3f80', '0x3f80', '0x3f82', '0xff62']
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,8 +17,7 @@ from numpy.typing import NDArray
 
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir.dtypes import F32, DType, dtype
-from ...ir.types import TileType
+from ...ir import F32, DType, TileType, dtype
 from ...isa import instructions
 from ...isa.rules.constraints import element_type
 from ...isa.samples.operations import Sample, legal_samples, to_program

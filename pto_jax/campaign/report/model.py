@@ -1,7 +1,5 @@
 """A campaign's report as data: what the page, the text and the JSON show."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...profiles import PROFILE_NAMES, ProfileName
-from ..fuzz.batch import Failure
-from ..fuzz.goal import Bin, bins_of_json, reached
+from ..fuzz import batch, goal
 from ..machine_names import device_options
 from .coverage import Coverage, coverage
 from .evidence import Evidence, evidence
@@ -42,7 +39,7 @@ class Cause:
     kinds: Mapping[str, int]
     instructions: tuple[str, ...]
     profiles: tuple[str, ...]
-    first: Failure
+    first: batch.Failure
     command: str
     evidence: Evidence
     types: tuple[str, ...] = ()
@@ -101,7 +98,7 @@ class CampaignReport:
     measured: Mapping[str, tuple[Accuracy, ...]]
     #: Operations per cell, and the bins of the campaign's goal.
     cells: Mapping[str, int] = field(default_factory=dict)
-    bins: tuple[Bin, ...] = ()
+    bins: tuple[goal.Bin, ...] = ()
 
     @property
     def failures(self) -> int:
@@ -153,7 +150,7 @@ class CampaignReport:
             },
             "goal": [
                 {"bin": str(b), "at_least": b.at_least, "reached": n}
-                for b, n in reached(self.bins, self.cells)
+                for b, n in goal.reached(self.bins, self.cells)
             ],
             "ulp": [_plain_accuracy(a) for a in self.ulp],
             "measured": {n: [_plain_accuracy(a) for a in listed] for n, listed in self.measured.items()},
@@ -175,7 +172,7 @@ def report(contents: Contents, measured: Mapping[str, Histograms] | None = None)
         accuracies(contents.ulp),
         {name: accuracies(h) for name, h in (measured or {}).items()},
         contents.coverage,
-        bins_of_json(contents.campaign.get("bins", {})),
+        goal.bins_of_json(contents.campaign.get("bins", {})),
     )
 
 
@@ -198,7 +195,7 @@ def _profiles(campaign: Mapping[str, Any]) -> list[ProfileName]:
 
 def _causes(contents: Contents) -> Iterator[Cause]:
     """Failures by cause, those with the most first."""
-    groups: dict[str, list[Failure]] = {}
+    groups: dict[str, list[batch.Failure]] = {}
     for failure in contents.failures:
         groups.setdefault(failure.cause or f"{failure.kind}: unknown", []).append(failure)
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1][0].index))
@@ -217,10 +214,10 @@ def _causes(contents: Contents) -> Iterator[Cause]:
         )
 
 
-def command(campaign: Mapping[str, Any], failure: Failure) -> str:
+def command(campaign: Mapping[str, Any], failure: batch.Failure) -> str:
     """The shell line that shows a failure again.
 
-    >>> f = Failure(7, "", "different", "", "", "", "", "found/7", {})
+    >>> f = batch.Failure(7, "", "different", "", "", "", "", "found/7", {})
     >>> command({}, f)
     'pto-jax replay found/7'
     """

@@ -1,7 +1,5 @@
 """Programs for readers: short tile types, and which lines an instruction is in."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

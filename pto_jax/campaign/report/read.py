@@ -1,7 +1,5 @@
 """Reading a campaign's store, also one that a campaign is still writing to."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sqlite3

@@ -1,29 +1,25 @@
 """A campaign's report as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...files.terminal import table
+from ..fuzz import goal, progress
 from ..fuzz.coverage import REGIONS
-from ..fuzz.goal import goal_lines
-from ..fuzz.progress import duration
+from . import model, ulp
 from .coverage import Coverage, Row
-from .model import Accuracy, CampaignReport
-from .ulp import label
 
 #: Causes and lines of their messages that are shown.
 CAUSES, LINES = 50, 6
 _RULE = "-"
 
 
-def text(report: CampaignReport) -> str:
+def text(report: model.CampaignReport) -> str:
     """The whole report: outcomes, failures, throughput, accuracy, coverage, options."""
     parts: list[Iterable[str]] = [] if not report.campaign else [_head(report), _failures(report)]
     parts += [_accuracy("ULP distances", report.ulp)] if report.ulp else []
     parts += [_accuracy(f"measured accuracy, {n}", listed) for n, listed in report.measured.items()]
     if report.campaign:
-        parts += [goal_lines(report.bins, report.cells, len(report.bins))] if report.bins else []
+        parts += [goal.goal_lines(report.bins, report.cells, len(report.bins))] if report.bins else []
         parts += [_throughput(report), _coverage(report.coverage), _options(report)]
     return "\n\n".join("\n".join(lines) for lines in parts)
 
@@ -50,13 +46,13 @@ def _titled(title: str) -> Iterator[str]:
     yield _RULE * len(title)
 
 
-def _head(r: CampaignReport) -> Iterator[str]:
+def _head(r: model.CampaignReport) -> Iterator[str]:
     yield from _titled(f"{r.title}: {r.name}")
     kinds = ", ".join(f"{n:,} {kind}" for kind, n in r.kinds.items())
     yield f"{r.cases:,} cases in {r.blocks:,} blocks, {r.workers} workers: {kinds or 'none finished'}"
 
 
-def _failures(r: CampaignReport) -> Iterator[str]:
+def _failures(r: model.CampaignReport) -> Iterator[str]:
     yield from _titled(f"failures: {r.failures:,} of {len(r.causes)} causes")
     for c in r.causes[:CAUSES]:
         kinds = ", ".join(f"{n} {kind}" for kind, n in c.kinds.items())
@@ -76,11 +72,11 @@ def _failures(r: CampaignReport) -> Iterator[str]:
         yield f"         and {len(r.causes) - CAUSES} more causes"
 
 
-def _throughput(r: CampaignReport) -> Iterator[str]:
+def _throughput(r: model.CampaignReport) -> Iterator[str]:
     t = r.throughput
     yield from _titled("throughput")
     pauses = f", pauses left out: {len(t.pauses)}" if t.pauses else ""
-    yield f"{t.mean:,.1f} cases/s over {duration(t.seconds)} of work{pauses}"
+    yield f"{t.mean:,.1f} cases/s over {progress.duration(t.seconds)} of work{pauses}"
     if len(t.points) > 1:
         highest = max(rate for _, rate in t.points)
         bars = "▁▂▃▄▅▆▇█"
@@ -88,10 +84,10 @@ def _throughput(r: CampaignReport) -> Iterator[str]:
         yield f"{line}  highest {highest:,.1f}"
 
 
-def _accuracy(title: str, listed: Sequence[Accuracy]) -> Iterator[str]:
+def _accuracy(title: str, listed: Sequence[model.Accuracy]) -> Iterator[str]:
     yield from _titled(title)
     starts = [s for s in (0, 1, 2, 3, 4, 8) if any(a.histogram.counts[s] for a in listed)]
-    head = ["instruction", "type", "bound", "elements", "worst", *map(label, starts), "16-", "NaN"]
+    head = ["instruction", "type", "bound", "elements", "worst", *map(ulp.label, starts), "16-", "NaN"]
     rows = [head]
     for a in listed:
         h = a.histogram
@@ -151,6 +147,6 @@ def _count(n: int) -> str:
     return short(n) if n else ""
 
 
-def _options(r: CampaignReport) -> Iterator[str]:
+def _options(r: model.CampaignReport) -> Iterator[str]:
     yield from _titled("campaign")
     yield from table(list(r.settings.items()), left=2)

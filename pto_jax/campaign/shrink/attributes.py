@@ -1,21 +1,19 @@
 """Attributes at their defaults, where the failure does not depend on them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 
 from ... import isa
 from ...generate.programs import Case
-from ...ir.program import Attrs, Op
+from ...ir import Attrs, Op
+from . import recording
 from .edits import with_op
-from .recording import number
 from .search import Search
 
 
 def shrink_attributes(search: Search) -> None:
     """Leave attributes of instructions out: all of an operation's, else one after another."""
-    for at in [number(op) for op in search.case.program.walk()]:
+    for at in [recording.number(op) for op in search.case.program.walk()]:
         keys = _optional(search.case, at)
         if len(keys) > 1 and search.attempt(_without(search.case, at, keys)):
             continue
@@ -24,7 +22,7 @@ def shrink_attributes(search: Search) -> None:
 
 
 def _optional(case: Case, at: int) -> tuple[str, ...]:
-    op = next((op for op in case.program.walk() if number(op) == at), None)
+    op = next((op for op in case.program.walk() if recording.number(op) == at), None)
     instruction = isa.find(op.name) if op is not None else None
     if op is None or instruction is None or instruction.syntax != "tile":
         return ()

@@ -6,26 +6,22 @@ after the signal, the exit status or the exception, and what was said. A cause i
 alone, so that campaigns on many machines group alike.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 
-from ...ir.program import AttrValue, Op
+from ...ir import AttrValue, Op
+from . import differences, isolation, reduce
 from .attributes import relevant
-from .differences import difference
-from .isolation import types_of
-from .reduce import Blame
 
 #: Other instructions that a cause names.
 _OTHERS = 3
 
 
-def cause_of(blame: Blame) -> str:
+def cause_of(blame: reduce.Blame) -> str:
     """The cause of a failure whose instruction has been found."""
     finding = blame.representative
     if not finding.outcome.is_failure:
         return "not reproduced when it was executed again"
-    how = difference(finding.outcome, finding.wanted, finding.found)
+    how = differences.difference(finding.outcome, finding.wanted, finding.found)
     if finding.outcome.kind == "crashed":
         return str(how)
     ops = [op for op in finding.case.program.walk() if op.name != "arith.constant"]
@@ -39,22 +35,20 @@ def cause_of(blame: Blame) -> str:
     return f"{subject}{among}: {how}"
 
 
-def types_at_fault(blame: Blame) -> str:
+def types_at_fault(blame: reduce.Blame) -> str:
     """The element types of the instruction at fault, as they stand in the smallest program."""
     op = _at_fault(blame)
-    return "" if op is None else types_of(op)
+    return "" if op is None else isolation.types_of(op)
 
 
-def _at_fault(blame: Blame) -> Op | None:
+def _at_fault(blame: reduce.Blame) -> Op | None:
     return next((o for o in blame.representative.case.program.walk() if o.name == blame.instruction), None)
 
 
 def _described(op: Op) -> str:
     """An instruction with the attributes that are not at their defaults.
 
-    >>> from pto_jax.ir.dtypes import F32, I8
-    >>> from pto_jax.ir.program import Value, attrs
-    >>> from pto_jax.ir.types import RoundMode, TileType
+    >>> from pto_jax.ir import F32, I8, RoundMode, TileType, Value, attrs
     >>> a, b = (Value(n, TileType(d, 1, 32)) for n, d in (("a", F32), ("b", I8)))
     >>> _described(Op("tcvt", (a,), (b,), attributes=attrs(rmode=RoundMode.FLOOR)))
     'tcvt rmode=floor'

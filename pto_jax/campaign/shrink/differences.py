@@ -1,7 +1,5 @@
 """What two machines disagree about, in words that failures of one cause share."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...generate.programs import Case
-from ...ir.dtypes import DType
+from ...ir import DType
 from ...vectors.compare import has_ordered_bits, is_nan, ulp_distance
 from ...vectors.manifest import Rule
 from ..comparison import Outcome

@@ -3,34 +3,31 @@
 Values that an edit leaves undefined become arguments with what they held where they are used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ... import ir
 from ...analysis.provenance import called
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, fragment_results
-from ...ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
 from ...isa.effects import handed_on, traits_of
 from ...isa.rules.tile_legality import tile_of_memref
 from ...isa.traits import Traits
 from .recording import Recording, number
 
-Values = Mapping[str, Value]
+Values = Mapping[str, ir.Value]
 
 
-def entry_of(case: Case) -> Function:
+def entry_of(case: Case) -> ir.Function:
     """The function that a case executes."""
     program = case.program
     function = program.function(case.entry) if case.entry is not None else None
     return function or program.entries[0]
 
 
-def with_entry(case: Case, function: Function) -> Case:
+def with_entry(case: Case, function: ir.Function) -> Case:
     """The case with another body of the function it executes."""
     old = entry_of(case).name
     functions = tuple(function if f.name == old else f for f in case.program.functions)
@@ -40,23 +37,23 @@ def with_entry(case: Case, function: Function) -> Case:
 # -- operations ------------------------------------------------------------------------------------
 
 
-def rewritten(region: Region, change: Callable[[Op], Sequence[Op]]) -> Region:
+def rewritten(region: ir.Region, change: Callable[[ir.Op], Sequence[ir.Op]]) -> ir.Region:
     """A region with every operation replaced by some others, inner regions first."""
-    ops: list[Op] = []
+    ops: list[ir.Op] = []
     for op in region.ops:
         inner = tuple(rewritten(r, change) for r in op.regions)
         ops += change(replace(op, regions=inner) if inner != op.regions else op)
     return replace(region, ops=tuple(ops))
 
 
-def everywhere(case: Case, change: Callable[[Op], Sequence[Op]]) -> Case:
+def everywhere(case: Case, change: Callable[[ir.Op], Sequence[ir.Op]]) -> Case:
     """The case with every operation of every function replaced by some others."""
     program = case.program
     functions = tuple(replace(f, body=rewritten(f.body, change)) for f in program.functions)
     return replace(case, program=replace(program, functions=functions))
 
 
-def with_op(case: Case, at: int, change: Callable[[Op], Op]) -> Case:
+def with_op(case: Case, at: int, change: Callable[[ir.Op], ir.Op]) -> Case:
     """The case with the operation of a number changed."""
     return everywhere(case, lambda op: (change(op) if number(op) == at else op,))
 
@@ -71,12 +68,12 @@ def removable(case: Case) -> list[int]:
     return [number(op) for op in case.program.walk() if not traits_of(op).terminator]
 
 
-def renamed(op: Op, names: Values) -> Op:
+def renamed(op: ir.Op, names: Values) -> ir.Op:
     """An operation on other values."""
     if not names:
         return op
 
-    def of(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    def of(values: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
         return tuple(names.get(v.name, v) for v in values)
 
     regions = tuple(
@@ -99,9 +96,9 @@ def unwrapped(case: Case, at: int, arm: int, joined: bool) -> Case:
     The body is executed once. With ``joined`` its arguments are what the operation was given, and the
     operation's results what it hands on; else they are left undefined. ``arm`` chooses among regions.
     """
-    handed: dict[str, Value] = {}
+    handed: dict[str, ir.Value] = {}
 
-    def change(op: Op) -> Sequence[Op]:
+    def change(op: ir.Op) -> Sequence[ir.Op]:
         body = _body(case.program, op, arm) if number(op) == at else None
         if body is None:
             return (op,)
@@ -117,7 +114,7 @@ def unwrapped(case: Case, at: int, arm: int, joined: bool) -> Case:
     return everywhere(edited, lambda op: (renamed(op, handed),)) if handed else edited
 
 
-def _body(program: Program, op: Op, arm: int) -> tuple[Region, tuple[Value, ...]] | None:
+def _body(program: ir.Program, op: ir.Op, arm: int) -> tuple[ir.Region, tuple[ir.Value, ...]] | None:
     """A region of an operation, or the body of the function it calls, with what its arguments are."""
     if traits_of(op).calls:
         function = called(program, op)
@@ -135,7 +132,7 @@ def _body(program: Program, op: Op, arm: int) -> tuple[Region, tuple[Value, ...]
     return op.regions[arm], values
 
 
-def _handed_on(op: Op, region: Region, arm: int, names: Values) -> dict[str, Value]:
+def _handed_on(op: ir.Op, region: ir.Region, arm: int, names: Values) -> dict[str, ir.Value]:
     """What the results of an operation are where its body stands in its place."""
     regions = traits_of(op).regions
     if regions is not None and regions.runs == "while" and arm == 1:
@@ -143,7 +140,7 @@ def _handed_on(op: Op, region: Region, arm: int, names: Values) -> dict[str, Val
     return {r.name: names.get(v.name, v) for r, v in zip(op.results, handed_on(region), strict=False)}
 
 
-def _own_names(region: Region, mark: int) -> Region:
+def _own_names(region: ir.Region, mark: int) -> ir.Region:
     """The body of a function with names that its caller does not have."""
     names = {
         v.name: replace(v, name=f"{v.name}_{mark}")
@@ -163,9 +160,9 @@ def as_fragment(case: Case) -> Case | None:
     if case.program.fragment or case.grid != 1 or any(traits_of(op).calls for op in function.walk()):
         return None
     ops = tuple(op for op in function.body.ops if not traits_of(op).terminator)
-    body = Region(ops)
-    fragment = Function(FRAGMENT, function.args, body)
-    program = Program((fragment,), case.program.attributes, fragment=True, has_module=False)
+    body = ir.Region(ops)
+    fragment = ir.Function(ir.FRAGMENT, function.args, body)
+    program = ir.Program((fragment,), case.program.attributes, fragment=True, has_module=False)
     return replace(case, program=program, entry=None)
 
 
@@ -176,7 +173,7 @@ def closed(case: Case, recording: Recording) -> Case | None:
     """
     tidy = _tidied(case)
     names = {a.name for a in entry_of(tidy).args}
-    missing: dict[str, Value] = {}
+    missing: dict[str, ir.Value] = {}
     inputs: dict[str, Input] = {}
     for op, value, at, defined in _uses(entry_of(tidy).body, names):
         if value.name in defined or value.name in inputs:
@@ -196,12 +193,12 @@ def closed(case: Case, recording: Recording) -> Case | None:
     kept = {a.name: {**tidy.inputs, **inputs}[a.name] for a in args}
     program = made.program
     if program.fragment:
-        results = fragment_results(body.ops, {a.name for a in args})
+        results = ir.fragment_results(body.ops, {a.name for a in args})
         program = replace(program, fragment_results=results)
     return replace(made, program=program, inputs=kept)
 
 
-def _uses(region: Region, known: set[str]) -> Iterator[tuple[Op, Value, int, set[str]]]:
+def _uses(region: ir.Region, known: set[str]) -> Iterator[tuple[ir.Op, ir.Value, int, set[str]]]:
     """Every use of a value with its position, and the names defined there."""
     defined = known | {a.name for a in region.args}
     for op in region.ops:
@@ -212,16 +209,16 @@ def _uses(region: Region, known: set[str]) -> Iterator[tuple[Op, Value, int, set
         defined = defined | {r.name for r in op.results}
 
 
-def _default(t: Type) -> Input | None:
+def _default(t: ir.Type) -> Input | None:
     """Zeros of a type."""
-    if isinstance(t, MemRefType):
+    if isinstance(t, ir.MemRefType):
         tile = tile_of_memref(t)
         t = tile if tile is not None else t
-    if isinstance(t, TileType):
+    if isinstance(t, ir.TileType):
         return Input(t, np.zeros(t.shape, t.dtype.word), None if t.is_static else t.shape)
-    if isinstance(t, ScalarType):
+    if isinstance(t, ir.ScalarType):
         return Input(t, np.zeros((), t.dtype.word))
-    if isinstance(t, PartitionViewType | TensorViewType | VectorType) and None not in t.dims:
+    if isinstance(t, ir.PartitionViewType | ir.TensorViewType | ir.VectorType) and None not in t.dims:
         return Input(t, np.zeros([n or 0 for n in t.dims], t.dtype.word))
     return None
 
@@ -233,8 +230,8 @@ class _Tidying:
     fragment: bool
     used: set[str] = field(default_factory=set)
 
-    def region(self, region: Region) -> Region:
-        ops: list[Op] = []
+    def region(self, region: ir.Region) -> ir.Region:
+        ops: list[ir.Op] = []
         for op in reversed(region.ops):
             op = replace(op, regions=tuple(self.region(r) for r in op.regions)) if op.regions else op
             if not self._is_idle(op):
@@ -242,7 +239,7 @@ class _Tidying:
                 ops.append(op)
         return replace(region, ops=tuple(reversed(ops)))
 
-    def _is_idle(self, op: Op) -> bool:
+    def _is_idle(self, op: ir.Op) -> bool:
         traits = traits_of(op)
         if traits.pure and op.results and not (self.fragment and _is_result(traits)):
             return not any(r.name in self.used for r in op.results)

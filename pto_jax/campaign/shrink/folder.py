@@ -12,8 +12,6 @@
 Arrays are described in :mod:`..devices.exchange`; ``pto-jax run`` reads them too.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -32,10 +30,9 @@ from ...extension import loaded
 from ...files import folder_replacing, write_text
 from ...files.read import reason
 from ...generate.programs import VERSION, Case
+from .. import failures, machine_names
 from ..devices.exchange import program_text, save_inputs, save_outputs
-from ..failures import first_difference
 from ..fuzz.identity import device, versions
-from ..machine_names import device_options
 from .search import Finding
 from .variants import depends
 
@@ -72,7 +69,7 @@ def save(parent: Path, original: Case, finding: Finding, about: About) -> Path:
 def write(final: Path, original: Case, finding: Finding, about: About) -> Path:
     """Write the folder of a failure, over the one of that name; what others put there stays."""
     case, outcome = finding.case, finding.outcome
-    devices = device_options(about.reference, about.tested)
+    devices = machine_names.device_options(about.reference, about.tested)
     added = [word for file in loaded() for word in ("--extension", file)]
     report = {
         "id": original.id,
@@ -153,7 +150,7 @@ def _first(finding: Finding) -> dict[str, Any] | None:
     """The first element that differs: bits on both machines, its row and column (indices of any rank)."""
     differs = finding.outcome.mismatch
     comparison = differs.comparison if differs is not None else None
-    element = first_difference(comparison, "output", "expected", "got")
+    element = failures.first_difference(comparison, "output", "expected", "got")
     if not element or finding.wanted is None:
         return None
     shape = finding.wanted.outputs[element["output"]].words.shape

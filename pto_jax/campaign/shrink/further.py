@@ -1,7 +1,5 @@
 """Making a failure in a folder smaller still."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass

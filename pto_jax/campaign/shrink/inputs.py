@@ -1,7 +1,5 @@
 """Simpler inputs: zeros and ones, few elements with small numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...generate.programs import Case
-from ...ir.dtypes import DType
+from ...ir import DType
 from .search import Search
 
 Words = NDArray[Any]

@@ -5,18 +5,13 @@ had in the run of the reference interpreter, and its results are visible. A mach
 wrongly fails that program, whatever becomes of the value in the whole one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from ... import isa
+from ... import ir, isa
 from ...generate import programs, state
-from ...ir.dtypes import I1, I32, INDEX, DType, find_dtype
-from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs, fragment_results
-from ...ir.types import MemRefType, ScalarType, TileType
 from ...isa import effects, memory_scalar, reinterpret
 from ...isa.rules import constraints, tile_legality
 from . import edits, search
@@ -57,7 +52,7 @@ def isolated(recording: Recording, event: Event, bits: bool = False) -> programs
     if None in event.values or op.groups or op.regions:
         return None
     held = {v.name: i for v, i in zip((*op.ins, *op.outs), event.values, strict=True) if i is not None}
-    names = {name: Value(name, i.type) for name, i in held.items()}
+    names = {name: ir.Value(name, i.type) for name, i in held.items()}
     names |= {r.name: replace(r, type=_tile_type(r)) for r in op.results}
     constants = [o for o in case.program.walk() if o.name == "arith.constant" and o.results[0].name in held]
     sinks, made = _visible(op)
@@ -65,25 +60,25 @@ def isolated(recording: Recording, event: Event, bits: bool = False) -> programs
     ops = (*constants, *event.modes, edits.renamed(op, names), *sinks)
     defined = {r.name for o in ops for r in o.results}
     inputs = {n: i for n, i in (held | made).items() if n not in defined}
-    arguments = tuple(Value(n, i.type) for n, i in inputs.items())
-    program = Program(
-        (Function(FRAGMENT, arguments, Region(ops)),),
+    arguments = tuple(ir.Value(n, i.type) for n, i in inputs.items())
+    program = ir.Program(
+        (ir.Function(ir.FRAGMENT, arguments, ir.Region(ops)),),
         case.program.attributes,
         fragment=True,
-        fragment_results=fragment_results(ops, set(inputs)),
+        fragment_results=ir.fragment_results(ops, set(inputs)),
         has_module=False,
     )
     ulp = _bounds(op, case)
     return replace(case, program=renumbered(program), inputs=inputs, ulp=ulp, grid=1, entry=None)
 
 
-def _tile_type(value: Value) -> TileType | ScalarType | MemRefType:
+def _tile_type(value: ir.Value) -> ir.TileType | ir.ScalarType | ir.MemRefType:
     t = value.type
-    tile = tile_legality.tile_of_memref(t) if isinstance(t, MemRefType) else None
+    tile = tile_legality.tile_of_memref(t) if isinstance(t, ir.MemRefType) else None
     return tile or t  # type: ignore[return-value]
 
 
-def _bounds(op: Op, case: programs.Case) -> dict[str, int]:
+def _bounds(op: ir.Op, case: programs.Case) -> dict[str, int]:
     """How far results may be apart: as the case says, at least as the instruction's declaration does."""
     instruction = isa.find(op.name)
     bounds = {}
@@ -94,46 +89,46 @@ def _bounds(op: Op, case: programs.Case) -> dict[str, int]:
     return {name: n for name, n in bounds.items() if n}
 
 
-def _visible(op: Op) -> tuple[list[Op], dict[str, state.Input]]:
+def _visible(op: ir.Op) -> tuple[list[ir.Op], dict[str, state.Input]]:
     """Operations that make scalar results visible, and the tiles they are written to."""
-    ops: list[Op] = []
+    ops: list[ir.Op] = []
     inputs: dict[str, state.Input] = {}
     for value in op.results:
-        if not isinstance(value.type, ScalarType):
+        if not isinstance(value.type, ir.ScalarType):
             continue
         d, result = value.type.dtype, value
-        if d in (I1, INDEX):
-            d, result = I32, Value(f"{value.name}_i32", ScalarType(I32))
-            how = "arith.index_cast" if value.type.dtype == INDEX else "arith.extui"
-            ops.append(Op(how, (value,), results=(result,)))
-        t = TileType(d, 1, max(8, 256 // d.word_bits))
-        zero, seen = Value(f"{value.name}_at", ScalarType(INDEX)), Value(f"{value.name}_seen", t)
-        ops.append(Op("arith.constant", results=(zero,), attributes=attrs(value=0)))
-        ops.append(Op(memory_scalar.TSETVAL, (zero, result), (seen,)))
+        if d in (ir.I1, ir.INDEX):
+            d, result = ir.I32, ir.Value(f"{value.name}_i32", ir.ScalarType(ir.I32))
+            how = "arith.index_cast" if value.type.dtype == ir.INDEX else "arith.extui"
+            ops.append(ir.Op(how, (value,), results=(result,)))
+        t = ir.TileType(d, 1, max(8, 256 // d.word_bits))
+        zero, seen = ir.Value(f"{value.name}_at", ir.ScalarType(ir.INDEX)), ir.Value(f"{value.name}_seen", t)
+        ops.append(ir.Op("arith.constant", results=(zero,), attributes=ir.attrs(value=0)))
+        ops.append(ir.Op(memory_scalar.TSETVAL, (zero, result), (seen,)))
         inputs[seen.name] = state.Input(t, np.zeros(t.shape, d.word))
     return ops, inputs
 
 
-def _as_bits(op: Op) -> list[Op]:
+def _as_bits(op: ir.Op) -> list[ir.Op]:
     """Handles over the float results of an instruction as integers."""
     ops = []
     for value in op.destinations:
         t = value.type
-        d = find_dtype(f"i{t.dtype.bits}") if isinstance(t, TileType) and t.dtype.is_float else None
-        if isinstance(t, TileType) and d is not None and t.conv is None:
-            seen = Value(f"{value.name}_bits", t.with_dtype(d))
-            ops.append(Op(reinterpret.BITCAST, (value,), results=(seen,)))
+        d = ir.find_dtype(f"i{t.dtype.bits}") if isinstance(t, ir.TileType) and t.dtype.is_float else None
+        if isinstance(t, ir.TileType) and d is not None and t.conv is None:
+            seen = ir.Value(f"{value.name}_bits", t.with_dtype(d))
+            ops.append(ir.Op(reinterpret.BITCAST, (value,), results=(seen,)))
     return ops
 
 
-def types_of(op: Op) -> str:
+def types_of(op: ir.Op) -> str:
     """The element types of an instruction: that of its result, after that of its source where it differs."""
     elements = list(_elements(op))
     source, result = elements[0], elements[-1]
     return result.name if source == result else f"{source.name}->{result.name}"
 
 
-def _elements(op: Op) -> Iterator[DType]:
+def _elements(op: ir.Op) -> Iterator[ir.DType]:
     instruction = isa.find(op.name)
     values = [*op.ins[:1], *op.destinations[:1]]
     if instruction is not None and instruction.syntax == "tile":

@@ -1,7 +1,5 @@
 """Reading failure folders; nothing of what made them is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,28 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import ir
 from ...analysis.provenance import GlobalTypes
 from ...api import parse
 from ...errors import FileError
 from ...files import load_arrays, read_json, read_text
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir import types
-from ...ir.dtypes import DType, unpack_pairs
-from ...ir.program import Value
 from ...profiles import PROFILE_NAMES, profile
 from ...runtime.array_files import REGION
 from .edits import entry_of
 from .folder import INPUTS, ORIGINAL, ORIGINAL_INPUTS, REPORT, SHRUNK
 
 Held = (
-    types.TileType
-    | types.ScalarType
-    | types.PtrType
-    | types.MemRefType
-    | types.PartitionViewType
-    | types.TensorViewType
-    | types.VectorType
+    ir.TileType
+    | ir.ScalarType
+    | ir.PtrType
+    | ir.MemRefType
+    | ir.PartitionViewType
+    | ir.TensorViewType
+    | ir.VectorType
 )
 #: Characters of a wrong value that are shown.
 _LINE = 80
@@ -127,7 +123,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _LINE else text[:_LINE] + "..."
 
 
-def _input(path: Path, argument: Value, arrays: Mapping[str, NDArray[Any]]) -> Input:
+def _input(path: Path, argument: ir.Value, arrays: Mapping[str, NDArray[Any]]) -> Input:
     """The input that an array is for an argument."""
     name, t = argument.name, argument.type
     if name not in arrays:
@@ -141,18 +137,18 @@ def _input(path: Path, argument: Value, arrays: Mapping[str, NDArray[Any]]) -> I
     words: NDArray[Any] = (
         np.ascontiguousarray(array)
         .view(d.word)
-        .reshape(() if isinstance(t, types.ScalarType) and array.size == 1 else array.shape)
+        .reshape(() if isinstance(t, ir.ScalarType) and array.size == 1 else array.shape)
     )
     if d.packed and isinstance(t, GlobalTypes):
-        words = unpack_pairs(words)
+        words = ir.unpack_pairs(words)
     if not _fits(t, words.shape):
         raise FileError(f"{path}: {name} has the shape {words.shape}; the program declares {t}")
-    if not isinstance(t, types.TileType) or t.is_static:
+    if not isinstance(t, ir.TileType) or t.is_static:
         return Input(t, words)
     return Input(t, words, _region(path, name, t, arrays.get(name + REGION)))
 
 
-def _holds(given: np.dtype[Any], d: DType) -> bool:
+def _holds(given: np.dtype[Any], d: ir.DType) -> bool:
     """Whether an array type is that of elements or their words; ``.npz`` has no names for some types."""
     if given.itemsize != d.word.itemsize:
         return False
@@ -160,13 +156,13 @@ def _holds(given: np.dtype[Any], d: DType) -> bool:
 
 
 def _fits(t: Held, shape: tuple[int, ...]) -> bool:
-    if isinstance(t, types.PtrType | types.MemRefType):
+    if isinstance(t, ir.PtrType | ir.MemRefType):
         return True
-    dims = () if isinstance(t, types.ScalarType) else t.shape if isinstance(t, types.TileType) else t.dims
+    dims = () if isinstance(t, ir.ScalarType) else t.shape if isinstance(t, ir.TileType) else t.dims
     return len(dims) == len(shape) and all(n in (None, m) for n, m in zip(dims, shape, strict=True))
 
 
-def _region(path: Path, name: str, t: types.TileType, given: NDArray[Any] | None) -> tuple[int, int]:
+def _region(path: Path, name: str, t: ir.TileType, given: NDArray[Any] | None) -> tuple[int, int]:
     if given is None:
         return t.shape
     if given.shape != (2,) or given.dtype.kind not in "iu":

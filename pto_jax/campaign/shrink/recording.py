@@ -9,8 +9,6 @@ through edits.
 True
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,19 +16,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ... import isa
+from ... import errors, ir, isa
 from ...analysis.resolve import resolve
-from ...errors import Span
 from ...generate.programs import Case
 from ...generate.state import Input
 from ...interpreter import Execution, Operand, Scope, TileRef, View
 from ...interpreter.interpreter import needs_rule
-from ...ir.program import Op, Program, Region, Value
-from ...ir.types import PartitionViewType, ScalarType, TensorViewType, TileType, VectorType
 from ...isa.effects import traits_of
-from ...oracle.machine import ReferenceMachine
+from ...oracle import machine, storage
 from ...oracle.step import Policy, scalar_word
-from ...oracle.storage import Buffer, Place, Window, elements_of, read_words
+from ...oracle.storage import elements_of
 from ..targets import Oracle
 
 #: Executions of one operation that are kept, and bytes of operands that are kept in all.
@@ -39,7 +34,7 @@ MAX_BYTES = 1 << 28
 #: Operations that a smaller case may execute.
 MAX_OPERATIONS = 20_000
 #: A buffer of tile memory, or the name of one of global memory.
-Key: TypeAlias = Buffer | str
+Key: TypeAlias = storage.Buffer | str
 Values: TypeAlias = tuple[Input | None, ...]
 
 
@@ -48,21 +43,21 @@ def numbered(case: Case) -> Case:
     return replace(case, program=renumbered(case.program))
 
 
-def renumbered(program: Program) -> Program:
+def renumbered(program: ir.Program) -> ir.Program:
     """The program with a place of its own for every operation: lines of a file ``case``, from 1 on."""
     count = itertools.count(1)
 
-    def op(o: Op) -> Op:
-        span = Span("case", next(count), 1)
+    def op(o: ir.Op) -> ir.Op:
+        span = errors.Span("case", next(count), 1)
         return replace(o, span=span, regions=tuple(region(r) for r in o.regions))
 
-    def region(r: Region) -> Region:
+    def region(r: ir.Region) -> ir.Region:
         return replace(r, ops=tuple(map(op, r.ops)))
 
     return replace(program, functions=tuple(replace(f, body=region(f.body)) for f in program.functions))
 
 
-def number(op: Op) -> int:
+def number(op: ir.Op) -> int:
     """The number of an operation; 0 for one that was made since."""
     return op.span.line if op.span is not None else 0
 
@@ -74,9 +69,9 @@ class Event:
     ``modes`` are the operations that have set modes before.
     """
 
-    op: Op
+    op: ir.Op
     values: Values
-    modes: tuple[Op, ...] = ()
+    modes: tuple[ir.Op, ...] = ()
     reads: set[Key] = field(default_factory=set)
     writes: set[Key] = field(default_factory=set)
 
@@ -114,7 +109,7 @@ def record(case: Case) -> Recording:
     recording = Recording(case)
     watcher: list[_Watcher] = []
 
-    def make(*given: Any) -> ReferenceMachine:
+    def make(*given: Any) -> machine.ReferenceMachine:
         watcher.append(_Watcher(recording, *given))
         return watcher[0]
 
@@ -133,12 +128,12 @@ class _Endless(Exception):
     """More operations than a smaller case may execute."""
 
 
-class _Counting(ReferenceMachine):
+class _Counting(machine.ReferenceMachine):
     """Executes like its base, up to a number of operations."""
 
     executed = 0
 
-    def begin(self, op: Op, scope: Scope) -> None:
+    def begin(self, op: ir.Op, scope: Scope) -> None:
         self.executed += 1
         if self.executed > MAX_OPERATIONS:
             raise _Endless
@@ -161,20 +156,20 @@ def ends(case: Case) -> bool:
     return True
 
 
-class _Watcher(ReferenceMachine):
+class _Watcher(machine.ReferenceMachine):
     """Executes like its base, and keeps what operations find."""
 
     def __init__(self, recording: Recording, policy: Policy, buffers: Mapping[str, Any], steps: int) -> None:
         super().__init__(policy, buffers, steps)
         self.recording = recording
-        self._open: list[tuple[Op, Scope]] = []
+        self._open: list[tuple[ir.Op, Scope]] = []
         self._counts: dict[int, int] = {}
         self._bytes = 0
         self._event: Event | None = None
         self._outermost: Scope | None = None
-        self._modes: dict[str, Op] = {}
+        self._modes: dict[str, ir.Op] = {}
 
-    def begin(self, op: Op, scope: Scope) -> None:
+    def begin(self, op: ir.Op, scope: Scope) -> None:
         self._close()
         self._outermost = self._outermost or scope
         self._open.append((op, scope))
@@ -224,26 +219,26 @@ class _Watcher(ReferenceMachine):
         # A result that stays unbound belongs to an operation that is still executing.
         self._open = [(op, scope) for op, scope in still if op.regions or traits_of(op).calls]
 
-    def _values(self, values: Sequence[Value], operands: Sequence[Operand]) -> Values:
+    def _values(self, values: Sequence[ir.Value], operands: Sequence[Operand]) -> Values:
         inputs = tuple(self._value(v, o) for v, o in zip(values, operands, strict=True))
         self._bytes += sum(i.words.nbytes for i in inputs if i is not None)
         return inputs
 
-    def _value(self, value: Value, operand: Operand) -> Input | None:
+    def _value(self, value: ir.Value, operand: Operand) -> Input | None:
         """An operand as the input of a program, where it can be one."""
         if isinstance(operand, TileRef):
             return _tile(value, operand, np.array(self.contents(operand)))
         if isinstance(operand, View):
             return _view(value, operand, self.buffers)
-        if isinstance(value.type, ScalarType) and operand is not None:
+        if isinstance(value.type, ir.ScalarType) and operand is not None:
             d = value.type.dtype
             return Input(value.type, scalar_word(operand, d).reshape(()).copy())
-        if isinstance(value.type, VectorType) and isinstance(operand, np.ndarray):
+        if isinstance(value.type, ir.VectorType) and isinstance(operand, np.ndarray):
             return Input(value.type, np.ascontiguousarray(operand).view(value.type.dtype.word))
         return None
 
 
-def _computes(op: Op) -> bool:
+def _computes(op: ir.Op) -> bool:
     """Whether an operation computes: by a rule, or because scalars come from memory or go to it."""
     if op.name.startswith("arith."):
         return op.name != "arith.constant"
@@ -253,21 +248,21 @@ def _computes(op: Op) -> bool:
     return traits.fifo is None and any(effect.resource in ("tile", "global") for effect in traits.effects)
 
 
-def _repeats(op: Op) -> bool:
+def _repeats(op: ir.Op) -> bool:
     regions = traits_of(op).regions
     return regions is not None and regions.repeats
 
 
-def _tile(value: Value, ref: TileRef, words: Any) -> Input:
+def _tile(value: ir.Value, ref: TileRef, words: Any) -> Input:
     """A tile with its contents; its type is the written one where that gives the same sizes."""
     valid = (int(ref.v_row), int(ref.v_col))
-    t = value.type if isinstance(value.type, TileType) else ref.type
+    t = value.type if isinstance(value.type, ir.TileType) else ref.type
     if t.is_static and t.valid != valid:
         t = t.with_valid(None, None)
     return Input(t, words, None if t.is_static else valid)
 
 
-def _view(value: Value, view: View, buffers: Mapping[str, Any]) -> Input | None:
+def _view(value: ir.Value, view: View, buffers: Mapping[str, Any]) -> Input | None:
     shape = tuple(int(n) for n in view.shape)
     if view.layout is not None or not shape or 0 in shape:
         return None
@@ -275,16 +270,16 @@ def _view(value: Value, view: View, buffers: Mapping[str, Any]) -> Input | None:
     memory = buffers[view.buffer]
     if at.min() < 0 or at.max() >= len(memory) * 8 // view.dtype.storage_bits:
         return None
-    kind = TensorViewType if isinstance(value.type, TensorViewType) else PartitionViewType
-    return Input(kind(shape, view.dtype), read_words(memory, at, view.dtype))
+    kind = ir.TensorViewType if isinstance(value.type, ir.TensorViewType) else ir.PartitionViewType
+    return Input(kind(shape, view.dtype), storage.read_words(memory, at, view.dtype))
 
 
 def _keys(operand: Operand) -> Iterator[Key]:
     if isinstance(operand, TileRef):
         place = operand.storage
-        while isinstance(place, Window):
+        while isinstance(place, storage.Window):
             place = place.tile.storage
-        if isinstance(place, Place):
+        if isinstance(place, storage.Place):
             yield place.buffer
     elif isinstance(getattr(operand, "buffer", None), str):
         yield operand.buffer

@@ -12,8 +12,6 @@ long as time allows.
 (False, '')
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -23,8 +21,7 @@ import numpy as np
 from ...generate.programs import Case
 from ...generate.state import Input
 from ...generate.values import Recipe, words
-from ...ir.program import Op, Region
-from ...ir.types import ScalarType
+from ...ir import Op, Region, ScalarType
 from ...isa.effects import traits_of
 from .. import comparison, targets
 from . import attributes, edits, inputs, isolation, sizes

@@ -1,7 +1,5 @@
 """Executing a failure again, and saying what is left of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

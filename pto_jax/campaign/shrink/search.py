@@ -11,11 +11,9 @@ from dataclasses import dataclass, field, replace
 from ...errors import PtoError
 from ...generate.programs import Case
 from ...verifier.programs import Build, verify_program
+from .. import results, targets
 from ..comparison import Outcome, compare_case
-from ..results import Run
-from ..targets import Target
-from .differences import difference
-from .recording import ends
+from . import differences, recording
 
 _ANY = Build()
 
@@ -25,8 +23,8 @@ class Finding:
     """A case on both machines: the outcome, and the results where both gave some."""
 
     outcome: Outcome
-    wanted: Run | None = None
-    found: Run | None = None
+    wanted: results.Run | None = None
+    found: results.Run | None = None
 
     @property
     def case(self) -> Case:
@@ -36,7 +34,7 @@ class Finding:
     @property
     def signature(self) -> str:
         """What a smaller case must have in common with this one."""
-        return difference(self.outcome, self.wanted, self.found).kind
+        return differences.difference(self.outcome, self.wanted, self.found).kind
 
 
 def in_form(machines: Machines, finding: Finding) -> Finding:
@@ -59,8 +57,8 @@ class Machines:
     are executed in a ``form``; a case that has none is refused.
     """
 
-    reference: Target
-    tested: Target
+    reference: targets.Target
+    tested: targets.Target
     deadline: float = math.inf
     calls: float = math.inf
     beat: Callable[[], object] = bool
@@ -75,7 +73,7 @@ class Machines:
             return Finding(Outcome("refused", case, self.reference.name, self.tested.name, "of another form"))
         self.steps += 1
         self.beat()
-        seen: list[tuple[Run, Run]] = []
+        seen: list[tuple[results.Run, results.Run]] = []
         outcome = compare_case(
             executed, self.reference, self.tested, lambda _, wanted, found: seen.append((wanted, found))
         )
@@ -89,7 +87,7 @@ class Machines:
         if time.monotonic() > self.deadline or self.steps >= self.calls:
             raise Exhausted
         mark = f"{signature} {digest(case)}" if case is not None else ""
-        if case is None or mark in self._seen or not is_legal(case) or not ends(case):
+        if case is None or mark in self._seen or not is_legal(case) or not recording.ends(case):
             return None
         finding = self.run(case)
         if finding.outcome.is_failure and finding.signature == signature:

@@ -1,7 +1,5 @@
 """Smaller shapes and valid regions, all tiles and windows of a program together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -9,8 +7,7 @@ import numpy as np
 
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir.program import Value
-from ...ir.types import PartitionViewType, TensorViewType, TileType, Type
+from ...ir import PartitionViewType, TensorViewType, TileType, Type, Value
 from .edits import entry_of, renamed, rewritten, with_entry
 from .search import Search
 

@@ -1,20 +1,18 @@
 """What a failure depends on: the profile, the numerics, the attributes of its instructions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import IntEnum
 
 from ...generate.programs import Case
-from ...ir.program import AttrValue, Op, attrs
+from ...ir import AttrValue, Op, attrs
 from ...lowering.numerics import Numerics
 from ...profiles import PROFILE_NAMES, profile
 from ..targets import Engine
+from . import search
 from .edits import with_op
 from .recording import number
-from .search import Finding, Machines, is_legal
 
 #: Cases that are executed to find out.
 CALLS = 40
@@ -23,7 +21,7 @@ FAILS, ILLEGAL = "fails", "not legal"
 Variants = Mapping[str, Mapping[str, str]]
 
 
-def varied(machines: Machines, finding: Finding) -> Variants:
+def varied(machines: search.Machines, finding: search.Finding) -> Variants:
     """For every choice in a failing case what becomes of it with each value: the one it has fails.
 
     The choices are ``profile``, ``numerics`` where this engine is tested, and ``INSTRUCTION ATTRIBUTE``.
@@ -35,7 +33,7 @@ def varied(machines: Machines, finding: Finding) -> Variants:
     for what, value, candidate, on in _choices(machines, finding.case):
         if candidate is finding.case and on is machines:
             found.setdefault(what, {})[value] = FAILS
-        elif not is_legal(candidate):
+        elif not search.is_legal(candidate):
             found.setdefault(what, {})[value] = ILLEGAL
         elif on.steps < end:
             other = on.run(candidate)
@@ -59,7 +57,7 @@ def depends(variants: Variants) -> str:
     return "; ".join(said)
 
 
-def _choices(machines: Machines, case: Case) -> Iterator[tuple[str, str, Case, Machines]]:
+def _choices(machines: search.Machines, case: Case) -> Iterator[tuple[str, str, Case, search.Machines]]:
     for name in PROFILE_NAMES:
         own = name == case.profile.name
         yield "profile", name, case if own else replace(case, profile=profile(name)), machines

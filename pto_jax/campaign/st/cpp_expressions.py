@@ -1,16 +1,13 @@
 """Reading C++ of plain kind: expressions."""
 
-from __future__ import annotations
-
 import operator
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...errors import FileError
+from . import cpp_reader, cpp_tokens
 from .cpp_program import Expression, Function, Parameter, Run, Scope, assigned, element, member
-from .cpp_reader import IGNORED, Reader
-from .cpp_tokens import number_of, text_of
 from .cpp_values import Cell, CType, Place, Pointer, load, size_of, store
 
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
@@ -50,7 +47,7 @@ _UNARY: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-class Expressions(Reader):
+class Expressions(cpp_reader.Reader):
     """Expressions at a place in the words of a text."""
 
     def initial(self) -> Run:
@@ -164,7 +161,7 @@ class Expressions(Reader):
 
     def _is_cast(self) -> bool:
         word = self.peek()
-        return word.kind == "name" and (word.text in self.types or word.text in IGNORED)
+        return word.kind == "name" and (word.text in self.types or word.text in cpp_reader.IGNORED)
 
     def _function_type(self) -> None:
         self.brackets()
@@ -191,12 +188,12 @@ class Expressions(Reader):
     def _primary(self) -> Expression:
         token = self.next()
         if token.kind == "number":
-            number = number_of(token)
+            number = cpp_tokens.number_of(token)
             return Expression(lambda scope: number)
         if token.kind == "text":
-            text = text_of(token)
+            text = cpp_tokens.text_of(token)
             while self.token.kind == "text":
-                text += text_of(self.next())
+                text += cpp_tokens.text_of(self.next())
             value: Any = ord(text) if token.text.startswith("'") else text
             return Expression(lambda scope: value)
         if token.text == "(":

@@ -1,7 +1,5 @@
 """Reading C++ of plain kind: declarations and statements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import FileError
-from .cpp_program import Expression, Program, Run
-from .cpp_tokens import Token
+from . import cpp_program, cpp_tokens
 from .cpp_values import SCALARS, CType
 
 #: Words of declarations that say where something lives, which does not matter here.
@@ -21,7 +20,7 @@ IGNORED = frozenset(
 class Reader(ABC):
     """A place in the words of a text, and the types that are known there."""
 
-    def __init__(self, words: Sequence[Token], program: Program, place: str) -> None:
+    def __init__(self, words: Sequence[cpp_tokens.Token], program: cpp_program.Program, place: str) -> None:
         self.words, self.program, self.place = words, program, place
         self.index = 0
         self.types: dict[str, CType] = {n: CType(n) for n in (*SCALARS, "void", "string", "ifstream")}
@@ -33,11 +32,11 @@ class Reader(ABC):
     # -- words -----------------------------------------------------------------------------------
 
     @property
-    def token(self) -> Token:
+    def token(self) -> cpp_tokens.Token:
         """The next word."""
         return self.words[self.index]
 
-    def peek(self, count: int = 1) -> Token:
+    def peek(self, count: int = 1) -> cpp_tokens.Token:
         """A word behind the next one."""
         return self.words[min(self.index + count, len(self.words) - 1)]
 
@@ -45,7 +44,7 @@ class Reader(ABC):
         """Whether the next word is this one."""
         return self.token.text == text and self.token.kind != "text"
 
-    def next(self) -> Token:
+    def next(self) -> cpp_tokens.Token:
         """Take the next word."""
         token = self.token
         if token.kind == "end":
@@ -110,7 +109,7 @@ class Reader(ABC):
             if self.next().text == "[":
                 self.skip("]")
 
-    def declarator(self, kind: CType) -> tuple[str, CType, list[Run | None]]:
+    def declarator(self, kind: CType) -> tuple[str, CType, list[cpp_program.Run | None]]:
         """A name with its full type and the sizes of its dimensions; None where it says none."""
         if self.accept("("):
             self.expect("*")
@@ -119,7 +118,7 @@ class Reader(ABC):
             self.brackets()
             return name, CType("void", 1), []
         name = self.name()
-        sizes: list[Run | None] = []
+        sizes: list[cpp_program.Run | None] = []
         while self.accept("["):
             sizes.append(None if self.at("]") else self.expression().run)
             self.expect("]")
@@ -135,5 +134,5 @@ class Reader(ABC):
                 return
 
     @abstractmethod
-    def expression(self) -> Expression:
+    def expression(self) -> cpp_program.Expression:
         """An expression."""

@@ -1,7 +1,5 @@
 """Words of C++ texts, with macros written out."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence

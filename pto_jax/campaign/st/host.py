@@ -4,8 +4,6 @@ The C++ text of a test is executed as it stands, with this room's own files, mem
 the vendor's library; what it needs beyond that is an error that names it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

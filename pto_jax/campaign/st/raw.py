@@ -9,8 +9,6 @@ cases. An expected file may stand as ``{"file": NAME, "rtol": R, "atol": A}``; w
 counts. Memory that no input fills is zero and as large as the expected file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +17,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import FileError
-from ...files.json import parse_json
-from ...files.read import read_text
-from ...ir.dtypes import DType
-from ...ir.program import Function, Program
-from ...ir.types import PtrType
+from ...files import json, read
+from ...ir import DType, Function, Program, PtrType
 from .cpp_values import Bytes, CType, Memory, Pointer
 
 #: The description of a folder of raw files.
@@ -104,7 +99,7 @@ def raw_cases(root: str | Path) -> list[RawCase]:
 
 
 def _described(file: Path) -> Iterator[RawCase]:
-    content = parse_json(read_text(file), str(file))
+    content = json.parse_json(read.read_text(file), str(file))
     for number, entry in enumerate(content if isinstance(content, list) else [content]):
         default = file.parent.name if not isinstance(content, list) else f"{file.parent.name}_{number}"
         yield _case(file, entry, default)

@@ -1,7 +1,5 @@
 """The table of system tests and their outcomes."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass

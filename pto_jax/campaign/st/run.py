@@ -1,7 +1,5 @@
 """Executing system tests and judging them by their own comparison."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +15,7 @@ from ... import api, isa, profiles
 from ...analysis.entries import arguments
 from ...analysis.provenance import called
 from ...errors import ArgumentError, FileError, NotExecutableError, ParseError, PtoError, VerifyError
-from ...ir import dtypes, types
-from ...ir.program import Function, Program, Value
+from ...ir import DType, Function, Program, PtrType, ScalarType, Value
 from ...isa.declare import Contradiction
 from .cpp_values import CType, Memory, Pointer, read, write
 from .raw import RawCase, raw_cases
@@ -137,7 +134,7 @@ def _kernel(program: Program, name: str, given: int) -> tuple[Program, Function]
     if function is None:
         raise FileError(f"{program.source}: no function {name}")
     extra = function.args[given:]
-    if given > len(function.args) or any(isinstance(a.type, types.ScalarType) for a in extra):
+    if given > len(function.args) or any(isinstance(a.type, ScalarType) for a in extra):
         raise FileError(
             f"{program.source}: {name} has {len(function.args)} arguments, the launch gives {given}"
         )
@@ -162,7 +159,7 @@ def _launch(program: Program, name: str, given: Sequence[Argument], execute: Exe
     values = dict(zip((a.name for a in function.args), (*given, *unseen), strict=True))
     for a in arguments(program, function):
         pointer = values[a.name]
-        if isinstance(a.type, types.PtrType) and isinstance(pointer, Pointer):
+        if isinstance(a.type, PtrType) and isinstance(pointer, Pointer):
             pointer.memory.grow(
                 pointer.offset + (a.min_elements or 0) * np.dtype(a.type.dtype.numpy).itemsize
             )
@@ -175,15 +172,15 @@ def _launch(program: Program, name: str, given: Sequence[Argument], execute: Exe
 
 def _argument(value: Value, given: Argument, program: Program) -> Any:
     t = value.type
-    if isinstance(t, types.ScalarType):
+    if isinstance(t, ScalarType):
         return _scalar(t.dtype, given)
-    if not isinstance(given, Pointer) or not isinstance(t, types.PtrType):
+    if not isinstance(given, Pointer) or not isinstance(t, PtrType):
         raise FileError(f"{program.source}: {value.name} is a {t}, the launch gives {given}")
     contents, size = given.memory.bytes[given.offset :], np.dtype(t.dtype.numpy).itemsize
     return contents[: contents.size // size * size].view(t.dtype.numpy)
 
 
-def _scalar(d: dtypes.DType, given: Argument) -> Any:
+def _scalar(d: DType, given: Argument) -> Any:
     """A scalar argument from a number, or from the first bytes behind a pointer.
 
     An integer for a float argument has its bits.

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import FileError
-from ...files.json import parse_json
-from ...files.read import read_text
+from ...files import json, read
 from ..devices.process import execute
 from .host import HostProgram
 from .raw import DESCRIPTION
@@ -41,7 +40,7 @@ class SystemTest:
 
     def host(self) -> HostProgram:
         """The host program; FileError where it is not read."""
-        main, wrappers = (read_text(self.folder / n) for n in ("main.cpp", "launch.cpp"))
+        main, wrappers = (read.read_text(self.folder / n) for n in ("main.cpp", "launch.cpp"))
         return HostProgram(main, wrappers, str(self.folder / "main.cpp"))
 
 
@@ -89,7 +88,7 @@ class Workplace:
     def cases(self) -> list[str]:
         """The names of the cases, in the order of the table."""
         self._script("cases.py", "-c", _NAMES)
-        names = parse_json(read_text(self.folder / "names.json"), "cases.py")
+        names = json.parse_json(read.read_text(self.folder / "names.json"), "cases.py")
         return [str(n) for n in names]
 
     def generate(self) -> None:

@@ -1,11 +1,9 @@
 """The usual fix behind a rule on tile types: what error messages propose, as text that can be copied."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from enum import IntEnum
 
-from ...ir.types import BLayout, TileType
+from ...ir import BLayout, TileType
 from ..declare import Site
 
 _BLOCK_BITS = 256
@@ -14,7 +12,7 @@ _BLOCK_BITS = 256
 def spelled(t: TileType) -> str:
     """A tile type as programs write it, without the parameters that have their default.
 
-    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir import F32
     >>> spelled(TileType(F32, 16, 1, v_row=None, blayout=BLayout.COL_MAJOR))
     '!pto.tile_buf<vec, 16x1xf32, valid=?x1, blayout=col_major>'
     """
@@ -55,7 +53,7 @@ def _row(column: TileType, cols: int) -> TileType:
 def aligned(t: TileType) -> str:
     """Physical sizes whose rows or columns are whole blocks of 32 bytes, the data in a part of them.
 
-    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir import F32
     >>> aligned(TileType(F32, 13, 37))
     'cols=40 with v_col=37'
     >>> aligned(TileType(F32, 13, 1))
@@ -89,7 +87,7 @@ def _whole(n: int, t: TileType) -> int:
 def largest(t: TileType, capacity: int) -> str | None:
     """The largest tile of the same columns that fits into so many bytes, else of the same rows.
 
-    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir import F32
     >>> largest(TileType(F32, 1024, 64), 196608), largest(TileType(F32, 1, 65536), 196608)
     ('768x64', '1x49152')
     """

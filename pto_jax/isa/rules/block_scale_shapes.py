@@ -3,12 +3,9 @@
 The assembler takes the forms that the headers of A5 compute without writing outside of a tile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from ...ir.dtypes import F16, F32
-from ...ir.types import QuantScaleAlg, TileType
+from ...ir import F16, F32, QuantScaleAlg, TileType
 from ..declare import Finding, Site
 from .block_scales import GROUP, grouped_down
 from .constraints import size

@@ -1,12 +1,8 @@
 """Block-scaled quantisation: what a text says of it, and the shapes of its tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
-from ...ir.dtypes import U8
-from ...ir.program import AttrValue
-from ...ir.types import MxQuantAlg, QuantScaleAlg, QuantType, TileType, VecStoreMode
+from ...ir import U8, AttrValue, MxQuantAlg, QuantScaleAlg, QuantType, TileType, VecStoreMode
 from ...profiles import Profile
 from ..changes import DIALECT
 from ..declare import AttrMap, Finding, Site

@@ -1,7 +1,5 @@
 """Parts of the declarations of communication: operands, rules, and how an instruction is put together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import Unpack

@@ -1,12 +1,9 @@
 """Rules on the operands of communication: extents of views, staging tiles, and the views of all ranks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...ir.dtypes import F32
-from ...ir.types import PartitionViewType, TensorViewType, TileType, Type
+from ...ir import F32, PartitionViewType, TensorViewType, TileType, Type
 from ...profiles import Profile
 from ..declare import AttrMap, Constraint, Finding, Operand, Site
 from .communication import DIALECT

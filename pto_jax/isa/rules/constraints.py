@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from ...ir.dtypes import TILE_DTYPES, DType, find_dtype
-from ...ir.languages import Language
-from ...ir.types import BLayout, Loc, TileType, Type
+from ...ir import TILE_DTYPES, BLayout, DType, Language, Loc, TileType, Type, find_dtype
 from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, Operand, RegionRule, Site
 from .advice import row_major_instead

@@ -4,16 +4,13 @@ The rows are facts about the targets; the verifier, the documentation, the lower
 interpreter all read them here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
 from ...errors import ArgumentError
-from ...ir.dtypes import dtype
-from ...ir.types import RoundMode, SaturationMode
+from ...ir import RoundMode, SaturationMode, dtype
 from .typesets import BYTE_FLOATS, FLOATS, NIBBLE_FLOATS, STANDARD
 
 NEAREST_AND_DIRECTED = (

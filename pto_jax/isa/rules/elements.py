@@ -1,11 +1,8 @@
 """Element types of operands of any kind."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from ...ir.dtypes import DType
-from ...ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
+from ...ir import DType, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
 
 _Typed = TileType | ScalarType | PtrType | TensorViewType | PartitionViewType | MemRefType
 

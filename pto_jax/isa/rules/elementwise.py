@@ -1,11 +1,9 @@
 """Rules of elementwise instructions: scratch tiles, and what a precision is legal with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ...ir.types import Precision
+from ...ir import Precision
 from ...profiles import Profile
 from ..changes import DIALECT
 from ..declare import AttrMap, Finding, Operand, Site

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.dtypes import DType
+from ...ir import DType
 from ..declare import Extent, Size, Sources
 
 _BLOCK_BITS = 256
@@ -32,7 +32,7 @@ OPEN_SIZE = Open()
 def whole_blocks(cols: int, d: DType) -> int:
     """Columns rounded up to 32-byte blocks of an element type.
 
-    >>> from pto_jax.ir.dtypes import F32, U8
+    >>> from pto_jax.ir import F32, U8
     >>> whole_blocks(9, F32), whole_blocks(8, U8)
     (16, 32)
     """

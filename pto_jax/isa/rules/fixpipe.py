@@ -1,21 +1,17 @@
 """Rules of data that leaves an accumulator or crosses between on-chip buffers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from ...ir.dtypes import dtype
-from ...ir.types import AccToVecMode, BLayout, Loc, MemRefType, ReluPreMode, SLayout, StPhase, TileType
+from ...ir import AccToVecMode, BLayout, Loc, MemRefType, ReluPreMode, SLayout, StPhase, TileType, dtype
 from ...profiles import Profile, ProfileName
 from ..declare import Attribute, AttrMap, Constraint, Finding, Site
+from . import fixpipe_words, typesets
 from .constraints import HARDWARE, HEADERS, element_type
-from .fixpipe_words import VERIFIER
 from .forbid import Types, edit, forbid, retype
-from .typesets import Rows
 
 Paths = Mapping[ProfileName, tuple[tuple[Loc, Loc], ...]]
-PairTable = Mapping[ProfileName, Rows]
+PairTable = Mapping[ProfileName, typesets.Rows]
 DUAL = (AccToVecMode.DUAL_MODE_SPLIT_M, AccToVecMode.DUAL_MODE_SPLIT_N)
 
 RELU = Attribute(
@@ -58,7 +54,7 @@ def written(site: Site, name: str) -> TileType | None:
     return None if value is None or isinstance(value.type, MemRefType) else site.tile(name)
 
 
-def _rows(table: PairTable, site: Site) -> Rows:
+def _rows(table: PairTable, site: Site) -> typesets.Rows:
     """The pairs of the profile; a move from acc to vec on A2/A3 is judged by the table of A5."""
     dst = site.tile("dst")
     a5 = site.profile.name == "a2a3" and dst is not None and dst.loc == Loc.VEC
@@ -71,7 +67,7 @@ def ends(site: Site) -> tuple[TileType, TileType] | None:
     return None if src is None or dst is None else (src, dst)
 
 
-_SOURCE = f"{HEADERS}; {VERIFIER}"
+_SOURCE = f"{HEADERS}; {fixpipe_words.VERIFIER}"
 
 
 def paths(table: Paths) -> Constraint:
@@ -94,7 +90,7 @@ def paths(table: Paths) -> Constraint:
 
 
 def accumulated_types(
-    plain: PairTable, quantising: PairTable, known: Callable[[Site], Rows] | None = None
+    plain: PairTable, quantising: PairTable, known: Callable[[Site], typesets.Rows] | None = None
 ) -> Constraint:
     """Element types that an accumulator converts to, with and without parameters.
 
@@ -136,7 +132,7 @@ def accumulated_types(
     return rule
 
 
-def _unsigned_twin(pair: tuple[str, str], legal: Rows) -> bool:
+def _unsigned_twin(pair: tuple[str, str], legal: typesets.Rows) -> bool:
     """A signless integer of the text stands for an unsigned one."""
     return pair[0].startswith("i") and ("u" + pair[0][1:], pair[1]) in legal
 

@@ -1,28 +1,22 @@
 """Rules and samples of stores from accumulators, and of atomic stores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ...ir.dtypes import dtype
-from ...ir.program import AttrValue
-from ...ir.types import AtomicType, Loc, PartitionViewType, ReluPreMode, ScalarType, TileType
+from ...ir import AtomicType, AttrValue, Loc, PartitionViewType, ReluPreMode, ScalarType, TileType, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import Attribute, AttrMap, Constraint, Finding, Instruction, Site
 from ..samples.operations import Sample
+from . import fixpipe, fixpipe_words, typesets
 from .constraints import HARDWARE, HEADERS, element_type
-from .fixpipe import accumulator, parameters
-from .fixpipe_words import VERIFIER
 from .forbid import Types, forbid
 from .quantisation import SIMULATED_SCALAR, STORED_PLAIN, STORED_QUANTISED
-from .typesets import STANDARD
 
 #: Most columns that the accumulator's store path transfers.
 MOST_COLUMNS = 4095
 _HARDWARE_ADDS = ("f16", "f32", "i16", "i32", "i8", "bf16")
 ADDS: Mapping[ProfileName, tuple[str, ...]] = {
-    "cpu_sim": STANDARD,
+    "cpu_sim": typesets.STANDARD,
     "a2a3": _HARDWARE_ADDS,
     "a5": _HARDWARE_ADDS,
 }
@@ -63,7 +57,7 @@ def _wide(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     "acc-columns",
     f"acc tiles of at most {MOST_COLUMNS} columns",
     HARDWARE,
-    source=f"{HEADERS}; {VERIFIER}",
+    source=f"{HEADERS}; {fixpipe_words.VERIFIER}",
     invalid_if=_wide,
 )
 def accumulator_extent(site: Site) -> Iterator[Finding]:
@@ -102,7 +96,7 @@ def stores(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
 def stores_by_column(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     """A store with a row of words for each pair of element types."""
     for index, (d, s) in enumerate(instruction.types[profile.name]):
-        types = _stored((d, s)) | {"fp": parameters()}
+        types = _stored((d, s)) | {"fp": fixpipe.parameters()}
         yield Sample(instruction, types, ("src", "fp"), _relu(index))
 
 
@@ -112,4 +106,4 @@ def _relu(index: int) -> dict[str, AttrValue]:
 
 
 def _stored(pair: tuple[str, ...]) -> Types:
-    return {"dst": PartitionViewType((16, 32), dtype(pair[0])), "src": accumulator(pair[1])}
+    return {"dst": PartitionViewType((16, 32), dtype(pair[0])), "src": fixpipe.accumulator(pair[1])}

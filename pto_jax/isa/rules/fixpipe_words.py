@@ -1,10 +1,8 @@
 """Parameter words of quantisation as operands: one for a whole tile, or a row of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
-from ...ir.types import Loc
+from ...ir import Loc
 from ..declare import Constraint, Finding, Operand, Site
 from .constraints import HARDWARE, HEADERS, element_type, size
 from .forbid import forbid, retile, retype

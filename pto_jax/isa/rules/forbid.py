@@ -17,9 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from ...ir.dtypes import dtype
-from ...ir.languages import Language
-from ...ir.types import BLayout, TileType, Type
+from ...ir import BLayout, Language, TileType, Type, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Breaker, Check, Constraint, Fix, RegionRule
 from .elements import element_type, with_dtype
@@ -161,7 +159,7 @@ def every_tile(names: tuple[str, ...], change: Callable[[TileType], TileType | N
 def shrunk(name: str, *, rows: int = 0, cols: int = 0) -> Breaker:
     """The valid region of the tile has fewer rows and columns, but some.
 
-    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir import F32
     >>> from pto_jax.profiles import profile
     >>> types = {"dst": TileType(F32, 8, 8)}
     >>> shrunk("dst", rows=1)(types, {}, profile("a5")), types["dst"].valid

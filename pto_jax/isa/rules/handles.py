@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict, Unpack
 
-from ...ir.program import AttrValue
-from ...ir.types import OpaqueType, Pipe, Type
+from ...ir import AttrValue, OpaqueType, Pipe, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from .. import declare
 from ..assembly import Assembly

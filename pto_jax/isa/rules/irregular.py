@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from ...ir.dtypes import DType, dtype
-from ...ir.types import BLayout, ScalarType, SLayout, TileType, Type
+from ...ir import BLayout, DType, ScalarType, SLayout, TileType, Type, dtype
 from ...profiles import PROFILE_NAMES, ProfileName
 from ..declare import Breaker, Constraint, Finding, Instruction, Operand, Site
 from ..samples.operations import Sample
-from .advice import row_major_instead
+from . import advice, typesets
 from .constraints import HEADERS, size
 from .forbid import assign, first_tile, forbid, one_block, retile
-from .typesets import Row
 
 Want = tuple[int | None, int | None]
 A5_AND_SIMULATOR: tuple[ProfileName, ...] = ("cpu_sim", "a5")
@@ -35,7 +33,7 @@ def plain(
         profiles,
         source=source,
         invalid_if=first_tile(names, _boxed),
-        fix=row_major_instead,
+        fix=advice.row_major_instead,
     )
     def rule(site: Site) -> Iterator[Finding]:
         for name, t in site.named(*names):
@@ -136,7 +134,7 @@ def sample(
     return Sample(instruction, given, form, dict(attrs or {}), dict(constants or {}))  # type: ignore[arg-type]
 
 
-def first_of(rows: tuple[Row, ...], sizes: tuple[int, ...]) -> tuple[Row, ...]:
+def first_of(rows: tuple[typesets.Row, ...], sizes: tuple[int, ...]) -> tuple[typesets.Row, ...]:
     """The first row whose leading type has each of some widths."""
     chosen = (next((r for r in rows if dtype(r[0]).bits == bits), None) for bits in sizes)
     return tuple(r for r in chosen if r is not None)

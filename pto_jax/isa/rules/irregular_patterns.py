@@ -1,8 +1,6 @@
 """Repeating patterns of 2 or 4 elements, by which tiles are gathered and scattered."""
 
-from __future__ import annotations
-
-from ...ir.types import MaskPattern
+from ...ir import MaskPattern
 from ...profiles import Profile
 from ..declare import Attribute, AttrMap
 from .forbid import Types

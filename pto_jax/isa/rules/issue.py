@@ -1,8 +1,6 @@
 """Pipes that places of operands decide on: transfers between the memories of a core."""
 
-from __future__ import annotations
-
-from ...ir.types import Loc, Pipe
+from ...ir import Loc, Pipe
 
 
 def stored(source: Loc | None, target: Loc | None) -> Pipe | None:

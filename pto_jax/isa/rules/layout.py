@@ -1,12 +1,10 @@
 """Rules on the valid regions of rearranging instructions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...ir.types import TileType
+from ...ir import TileType
 from ...profiles import Profile
 from ..declare import AttrMap, Finding, RegionRule, Site
 from .constraints import size

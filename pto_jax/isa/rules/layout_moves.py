@@ -1,35 +1,31 @@
 """Rules and samples of moves between tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from ...ir.dtypes import F8E8M0, F32, dtype
-from ...ir.types import AccToVecMode, BLayout, Loc, ReluPreMode, ScalarType, SLayout, TileType, Type
+from ... import ir
 from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Finding, Instruction, Site
 from ..memory import MOVED
 from ..samples.operations import Sample
+from . import quantisation, typesets
 from .constraints import HARDWARE
 from .fixpipe import accumulator, boxed, ends, parameters, written
 from .forbid import Types, edit, forbid, retype
 from .irregular import sample
-from .quantisation import MOVED_PLAIN, MOVED_QUANTISED
-from .typesets import Rows
 
-_MAT, _VEC, _ACC = Loc.MAT, Loc.VEC, Loc.ACC
-PATHS: Mapping[ProfileName, tuple[tuple[Loc, Loc], ...]] = {
+_MAT, _VEC, _ACC = ir.Loc.MAT, ir.Loc.VEC, ir.Loc.ACC
+PATHS: Mapping[ProfileName, tuple[tuple[ir.Loc, ir.Loc], ...]] = {
     "a2a3": (
-        *((_MAT, loc) for loc in (Loc.LEFT, Loc.RIGHT, Loc.BIAS, Loc.SCALING)),
+        *((_MAT, loc) for loc in (ir.Loc.LEFT, ir.Loc.RIGHT, ir.Loc.BIAS, ir.Loc.SCALING)),
         (_VEC, _VEC),
         (_ACC, _MAT),
         (_ACC, _VEC),
     ),
     "a5": (
-        *((_MAT, loc) for loc in (Loc.LEFT, Loc.RIGHT, Loc.BIAS, Loc.SCALING)),
-        (_MAT, Loc.SCALELEFT),
-        (_MAT, Loc.SCALERIGHT),
+        *((_MAT, loc) for loc in (ir.Loc.LEFT, ir.Loc.RIGHT, ir.Loc.BIAS, ir.Loc.SCALING)),
+        (_MAT, ir.Loc.SCALELEFT),
+        (_MAT, ir.Loc.SCALERIGHT),
         (_VEC, _VEC),
         (_VEC, _MAT),
         (_ACC, _VEC),
@@ -37,16 +33,16 @@ PATHS: Mapping[ProfileName, tuple[tuple[Loc, Loc], ...]] = {
     ),
 }
 #: (destination, source) types of the bias buffer, which alone converts on the way in.
-_BIAS: Rows = (("i32", "i32"), ("f32", "f32"), ("f32", "f16"), ("f32", "bf16"))
+_BIAS: typesets.Rows = (("i32", "i32"), ("f32", "f32"), ("f32", "f16"), ("f32", "bf16"))
 _CUBE = ("i8", "hif8", "f8e5m2", "f8e4m3", "f16", "bf16", "f32", "f4e2m1x2", "f4e1m2x2")
-_CUBE_PATHS = ((_MAT, Loc.LEFT), (_MAT, Loc.RIGHT), (_VEC, _MAT))
+_CUBE_PATHS = ((_MAT, ir.Loc.LEFT), (_MAT, ir.Loc.RIGHT), (_VEC, _MAT))
 #: Bytes of which a row of the bias or scaling buffer is a multiple.
-_UNITS = {Loc.BIAS: 64, Loc.SCALING: 128}
+_UNITS = {ir.Loc.BIAS: 64, ir.Loc.SCALING: 128}
 
 
 def breaks_moved_types(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     """Make both tiles of a move i4; False where the profile moves i4, or a tile is not in vec memory."""
-    places = [t.loc for t in (types["dst"], types["src"]) if isinstance(t, TileType)]
+    places = [t.loc for t in (types["dst"], types["src"]) if isinstance(t, ir.TileType)]
     if ("i4",) in MOVED[profile.name] or places != [_VEC, _VEC]:
         return False
     return all(retype(name, "i4")(types, attrs, profile) for name in ("dst", "src"))
@@ -61,7 +57,7 @@ def breaks_moved_types(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 def equal_types(site: Site) -> Iterator[Finding]:
     """The tiles have one element type, except from an accumulator and into the bias buffer."""
     found = ends(site)
-    if found is None or found[0].loc == _ACC or found[1].loc == Loc.BIAS:
+    if found is None or found[0].loc == _ACC or found[1].loc == ir.Loc.BIAS:
         return
     src, dst = found
     if src.dtype != dst.dtype:
@@ -72,27 +68,27 @@ def equal_types(site: Site) -> Iterator[Finding]:
         )
 
 
-def _into(path: tuple[Loc, Loc], profile: Profile) -> Rows | None:
+def _into(path: tuple[ir.Loc, ir.Loc], profile: Profile) -> typesets.Rows | None:
     """(destination, source) types of a path into a small buffer; None where equal types are enough."""
     place = path[1]
-    if place == Loc.BIAS:
+    if place == ir.Loc.BIAS:
         return _BIAS if profile.name == "a5" else _BIAS[:3]
-    if place == Loc.SCALING:
+    if place == ir.Loc.SCALING:
         scales = (("f8e8m0", "f8e8m0"),) if profile.name == "a5" else ()
         return (("u64", "u64"), ("i64", "i64"), *scales)
-    if place in (Loc.SCALELEFT, Loc.SCALERIGHT):
+    if place in (ir.Loc.SCALELEFT, ir.Loc.SCALERIGHT):
         return (("f8e8m0", "f8e8m0"),)
     if profile.name == "a5" and path in _CUBE_PATHS:
         return tuple((d, d) for d in _CUBE)
     return None
 
 
-def _both_into_scaling(change: Callable[[TileType], TileType]) -> Breaker:
+def _both_into_scaling(change: Callable[[ir.TileType], ir.TileType]) -> Breaker:
     """Source and destination of a move into the scaling buffer change alike."""
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         dst = types["dst"]
-        if not isinstance(dst, TileType) or dst.loc != Loc.SCALING:
+        if not isinstance(dst, ir.TileType) or dst.loc != ir.Loc.SCALING:
             return False
         return all(edit(name, change)(types, attrs, profile) for name in ("src", "dst"))
 
@@ -103,7 +99,7 @@ def _both_into_scaling(change: Callable[[TileType], TileType]) -> Breaker:
     "place-types",
     "element types of the destination's buffer: bias i32 or f32, scaling 64-bit words, scales f8e8m0",
     HARDWARE,
-    invalid_if=_both_into_scaling(lambda t: t.with_dtype(F32)),
+    invalid_if=_both_into_scaling(lambda t: t.with_dtype(ir.F32)),
 )
 def place_types(site: Site) -> Iterator[Finding]:
     """Element types that the buffers next to the cube take."""
@@ -113,7 +109,7 @@ def place_types(site: Site) -> Iterator[Finding]:
     src, dst = found
     pair, legal = (dst.dtype.name, src.dtype.name), _into((src.loc, dst.loc), site.profile)
     # Differing types are reported once, by the rule on equal types.
-    if legal is None or pair in legal or (pair[0] != pair[1] and dst.loc != Loc.BIAS):
+    if legal is None or pair in legal or (pair[0] != pair[1] and dst.loc != ir.Loc.BIAS):
         return
     listed = ", ".join(s if s == d else f"{s} to {d}" for d, s in legal)
     yield (
@@ -146,18 +142,18 @@ def equal_shapes(site: Site) -> Iterator[Finding]:
         )
 
 
-def _nn(t: TileType) -> TileType | None:
-    cube = t.loc in (Loc.LEFT, Loc.RIGHT)
-    return replace(t, blayout=BLayout.COL_MAJOR, slayout=SLayout.COL_MAJOR) if cube else None
+def _nn(t: ir.TileType) -> ir.TileType | None:
+    cube = t.loc in (ir.Loc.LEFT, ir.Loc.RIGHT)
+    return replace(t, blayout=ir.BLayout.COL_MAJOR, slayout=ir.SLayout.COL_MAJOR) if cube else None
 
 
 @forbid("cube-layout", "left NZ or ZZ, right ZN, from NZ or row_major", HARDWARE, invalid_if=edit("dst", _nn))
 def cube_layouts(site: Site) -> Iterator[Finding]:
     """Layouts of the cube's operands."""
     src, dst = written(site, "src"), written(site, "dst")
-    if dst is None or dst.loc not in (Loc.LEFT, Loc.RIGHT):
+    if dst is None or dst.loc not in (ir.Loc.LEFT, ir.Loc.RIGHT):
         return
-    legal = {Loc.LEFT: ("NZ", "ZZ"), Loc.RIGHT: ("ZN",)}[dst.loc]
+    legal = {ir.Loc.LEFT: ("NZ", "ZZ"), ir.Loc.RIGHT: ("ZN",)}[dst.loc]
     if dst.layout not in legal:
         yield (
             "dst",
@@ -179,7 +175,7 @@ def small_buffers(site: Site) -> Iterator[Finding]:
     if found is None or found[1].loc not in _UNITS:
         return
     src, dst = found
-    if dst.dtype == F8E8M0:
+    if dst.dtype == ir.F8E8M0:
         return  # scales of products, which lie in boxes
     place, unit = dst.loc.name.lower(), _UNITS[dst.loc]
     if src.rows != 1:
@@ -192,28 +188,28 @@ def small_buffers(site: Site) -> Iterator[Finding]:
 def samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     """Every type between vec tiles, every path, every conversion on the way out of an accumulator."""
     for (name,) in instruction.types[profile.name]:
-        t = TileType(dtype(name), 8, 64)
+        t = ir.TileType(ir.dtype(name), 8, 64)
         yield sample(instruction, ("src",), {"dst": t, "src": t})
     yield from _crossings(instruction, profile)
     yield from _conversions(instruction, profile)
 
 
 def _crossings(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
-    left = boxed("f16", Loc.LEFT)
+    left = boxed("f16", ir.Loc.LEFT)
     if profile.name == "a2a3":
-        left = replace(left, blayout=BLayout.ROW_MAJOR)
-    right = TileType(dtype("bf16"), 16, 32, loc=Loc.RIGHT, slayout=SLayout.COL_MAJOR)
+        left = replace(left, blayout=ir.BLayout.ROW_MAJOR)
+    right = ir.TileType(ir.dtype("bf16"), 16, 32, loc=ir.Loc.RIGHT, slayout=ir.SLayout.COL_MAJOR)
     moves = [
         (left, boxed("f16")),
         (right, boxed("bf16")),
-        (TileType(dtype("f32"), 1, 32, loc=Loc.BIAS), TileType(dtype("f16"), 1, 32, loc=_MAT)),
+        (ir.TileType(ir.dtype("f32"), 1, 32, loc=ir.Loc.BIAS), ir.TileType(ir.dtype("f16"), 1, 32, loc=_MAT)),
         (parameters(), replace(parameters(), loc=_MAT)),
     ]
     if profile.name != "a2a3":
-        scale = TileType(dtype("f8e8m0"), 16, 2, loc=_MAT, slayout=SLayout.ROW_MAJOR, fractal=32)
+        scale = ir.TileType(ir.dtype("f8e8m0"), 16, 2, loc=_MAT, slayout=ir.SLayout.ROW_MAJOR, fractal=32)
         moves += [
-            (boxed("f16", _MAT), TileType(dtype("f16"), 16, 32)),
-            (replace(scale, loc=Loc.SCALELEFT), scale),
+            (boxed("f16", _MAT), ir.TileType(ir.dtype("f16"), 16, 32)),
+            (replace(scale, loc=ir.Loc.SCALELEFT), scale),
         ]
     for dst, src in moves:
         yield sample(instruction, ("src",), {"dst": dst, "src": src})
@@ -221,18 +217,18 @@ def _crossings(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
 
 def _conversions(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     hardware = profile.name != "cpu_sim"
-    relu = {"reluPreMode": ReluPreMode.NORMAL_RELU}
-    for d, s in MOVED_PLAIN.get(profile.name, (("f16", "f32"), ("bf16", "f32"), ("i32", "i32"))):
-        types: dict[str, Type] = {"dst": boxed(d), "src": accumulator(s)}
+    relu = {"reluPreMode": ir.ReluPreMode.NORMAL_RELU}
+    for d, s in quantisation.MOVED_PLAIN.get(profile.name, (("f16", "f32"), ("bf16", "f32"), ("i32", "i32"))):
+        types: dict[str, ir.Type] = {"dst": boxed(d), "src": accumulator(s)}
         yield sample(instruction, ("src",), types, {} if d == "f16" else relu)
     if profile.name == "a5":
-        types = {"dst": TileType(dtype("f32"), 16, 32), "src": accumulator("f32")}
-        mode = {"accToVecMode": AccToVecMode.DUAL_MODE_SPLIT_M}
+        types = {"dst": ir.TileType(ir.dtype("f32"), 16, 32), "src": accumulator("f32")}
+        mode = {"accToVecMode": ir.AccToVecMode.DUAL_MODE_SPLIT_M}
         yield sample(instruction, ("src",), types, {**relu, **mode})
-    word = {"preQuantScalar": ScalarType(dtype("u64"))}
-    pairs = MOVED_QUANTISED[profile.name] if hardware else (("f16", "f32"),)
+    word = {"preQuantScalar": ir.ScalarType(ir.dtype("u64"))}
+    pairs = quantisation.MOVED_QUANTISED[profile.name] if hardware else (("f16", "f32"),)
     for index, (d, s) in enumerate(pairs):
         types = {"dst": boxed(d), "src": accumulator(s), **word}
         yield sample(instruction, ("src", "preQuantScalar"), types, relu if index % 2 else {})
-    dst = boxed("i8") if profile.name == "a2a3" else TileType(dtype("i8"), 16, 32)
+    dst = boxed("i8") if profile.name == "a2a3" else ir.TileType(ir.dtype("i8"), 16, 32)
     yield sample(instruction, ("src", "fp"), {"dst": dst, "src": accumulator("f32"), "fp": parameters()})

@@ -1,12 +1,10 @@
 """Constraints of the matrix instructions: places, layouts, shapes and sizes of their tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...ir.types import BLayout, Loc, MemRefType, SLayout, TileType
+from ...ir import BLayout, Loc, MemRefType, SLayout, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
 from .constraints import HARDWARE, HEADERS, non_empty, size

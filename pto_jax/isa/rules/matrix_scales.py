@@ -1,12 +1,9 @@
 """Scale tiles of block-scaled products in the form that compilers print."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...ir.dtypes import F16
-from ...ir.types import Loc, SLayout, TileType
+from ...ir import F16, Loc, SLayout, TileType
 from ...profiles import Profile
 from ..changes import DIALECT
 from ..declare import AttrMap, Breaker, Constraint, Finding, Instruction, Site

@@ -1,10 +1,8 @@
 """Rules on addresses, pointers and global-memory windows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from ...ir.types import TileType
+from ...ir import TileType
 from ..declare import Constraint, Finding, Site
 from .forbid import forbid
 

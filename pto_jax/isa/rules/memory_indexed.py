@@ -1,24 +1,10 @@
 """Rules of indexed transfers: what an index picks, and the shapes and types that go with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...ir.types import (
-    BLayout,
-    Coalesce,
-    GlobalLayout,
-    Loc,
-    MemRefType,
-    PartitionViewType,
-    ScatterAtomicOp,
-    ScatterConflict,
-    SLayout,
-    TensorViewType,
-    TileType,
-)
+from ... import ir
 from ...profiles import Profile, ProfileName
 from ..changes import DIALECT
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
@@ -29,29 +15,28 @@ _SOURCE = f"instruction page; {HEADERS}"
 
 
 def coalescing(
-    attrs: Mapping[str, Any], profile: ProfileName, index: TileType | None, data: TileType | None
-) -> Coalesce:
+    attrs: Mapping[str, Any], profile: ProfileName, index: ir.TileType | None, data: ir.TileType | None
+) -> ir.Coalesce:
     """What an index picks: as the attribute says, else as the profile's overload without it does.
 
     On hardware that is rows, as far as the index tile can be a list of rows: one with several rows and
     columns, or with the shape of a data tile of one row, picks elements. Physical shapes decide, which
     are known wherever the types are.
 
-    >>> from pto_jax.ir.dtypes import F32, I32
-    >>> coalescing({}, "a5", TileType(I32, 1, 8), TileType(F32, 8, 16)).name
+    >>> coalescing({}, "a5", ir.TileType(ir.I32, 1, 8), ir.TileType(ir.F32, 8, 16)).name
     'ROW'
     """
     given = attrs.get("coalesce")
-    if isinstance(given, Coalesce):
+    if isinstance(given, ir.Coalesce):
         return given
     if profile == "cpu_sim" or (index is not None and 1 not in index.shape):
-        return Coalesce.ELEM
+        return ir.Coalesce.ELEM
     if index is None or data is None or data.cols == 1 or index.shape != data.shape:
-        return Coalesce.ROW
-    return Coalesce.ELEM
+        return ir.Coalesce.ROW
+    return ir.Coalesce.ELEM
 
 
-def picked(site: Site, data: str) -> Coalesce:
+def picked(site: Site, data: str) -> ir.Coalesce:
     """What an index picks in an operation whose data tile is called ``data``."""
     return coalescing(site.attrs, site.profile.name, site.tile("indexes"), site.tile(data))
 
@@ -98,18 +83,18 @@ def index_layout(data: str) -> Constraint:
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         t = types["indexes"]
-        if not isinstance(t, TileType):
+        if not isinstance(t, ir.TileType):
             return False
-        boxed = TileType(t.dtype, 16, 32, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
+        boxed = ir.TileType(t.dtype, 16, 32, blayout=ir.BLayout.COL_MAJOR, slayout=ir.SLayout.ROW_MAJOR)
         types["indexes"] = boxed.with_valid(t.v_row, t.v_col)
-        return profile.name != "cpu_sim" or attrs.get("coalesce") == Coalesce.ROW
+        return profile.name != "cpu_sim" or attrs.get("coalesce") == ir.Coalesce.ROW
 
     @forbid("index-layout", "indexes are not boxed, and row_major on a2a3", invalid_if=breaks)
     def rule(site: Site) -> Iterator[Finding]:
         t, profile = site.tile("indexes"), site.profile.name
-        if t is None or (profile == "cpu_sim" and picked(site, data) == Coalesce.ELEM):
+        if t is None or (profile == "cpu_sim" and picked(site, data) == ir.Coalesce.ELEM):
             return
-        row_major = t.blayout == BLayout.ROW_MAJOR or profile != "a2a3"
+        row_major = t.blayout == ir.BLayout.ROW_MAJOR or profile != "a2a3"
         if t.boxed or not row_major:
             found = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}"
             wanted = "row_major with none_box" if profile == "a2a3" else "none_box"
@@ -121,16 +106,16 @@ def index_layout(data: str) -> Constraint:
 def data_layout(data: str) -> Constraint:
     """How the data tile may be ordered on hardware."""
 
-    def boxed(t: TileType) -> TileType | None:
+    def boxed(t: ir.TileType) -> ir.TileType | None:
         whole = t.layout == "ND" and t.rows % 16 == 0
-        return replace(t, blayout=BLayout.ROW_MAJOR, slayout=SLayout.ROW_MAJOR) if whole else None
+        return replace(t, blayout=ir.BLayout.ROW_MAJOR, slayout=ir.SLayout.ROW_MAJOR) if whole else None
 
     @forbid(
         "layout", f"{data}: ND or NZ on a2a3, unboxed on a5", ("a2a3", "a5"), invalid_if=edit(data, boxed)
     )
     def rule(site: Site) -> Iterator[Finding]:
         t, profile = site.tile(data), site.profile.name
-        if t is None or t.loc == Loc.MAT:
+        if t is None or t.loc == ir.Loc.MAT:
             return
         fits = (
             t.layout == "ND" or (t.layout == "NZ" and t.fractal == 512) if profile == "a2a3" else not t.boxed
@@ -149,13 +134,13 @@ def loaded_place(data: str, view: str) -> Constraint:
     @forbid(
         "data-location",
         f"{data} in vec, or in mat in NZ order with fractal 512 where {view} gives the indexes",
-        invalid_if=edit(data, lambda t: replace(t, loc=Loc.ACC)),
+        invalid_if=edit(data, lambda t: replace(t, loc=ir.Loc.ACC)),
     )
     def rule(site: Site) -> Iterator[Finding]:
         t, to_mat = site.tile(data), view in site.values
-        if t is None or (t.loc == Loc.MAT and to_mat and t.layout == "NZ" and t.fractal == 512):
+        if t is None or (t.loc == ir.Loc.MAT and to_mat and t.layout == "NZ" and t.fractal == 512):
             return
-        if to_mat or t.loc != Loc.VEC:
+        if to_mat or t.loc != ir.Loc.VEC:
             allowed = "mat in NZ order with fractal 512" if to_mat else "vec"
             yield data, f"{data} is a {t.loc.name.lower()} tile in {t.layout} order; allowed: {allowed}"
 
@@ -172,9 +157,9 @@ def loaded_indexes(view: str, workspace: str) -> Constraint:
         d, pick = element_type(site.types.get(view)), site.attrs.get("coalesce")
         if d is not None and d.name != "i32":
             yield view, f"{view} has element type {d}; allowed: i32"
-        if not isinstance(pick, Coalesce):
+        if not isinstance(pick, ir.Coalesce):
             yield None, "coalesce is missing; allowed: coalesce = #pto<coalesce row> or elem"
-        elif (workspace in site.values) != (pick == Coalesce.ELEM):
+        elif (workspace in site.values) != (pick == ir.Coalesce.ELEM):
             found = f"{'a' if workspace in site.values else 'no'} {workspace}"
             yield None, f"{found} with coalesce {pick.name.lower()}; allowed: one with elem, none with row"
 
@@ -184,10 +169,10 @@ def loaded_indexes(view: str, workspace: str) -> Constraint:
 def index_shape(data: str) -> Constraint:
     """One index per row, or one per element; checked again on run-time sizes."""
 
-    def fewer(t: TileType) -> TileType | None:
+    def fewer(t: ir.TileType) -> ir.TileType | None:
         return None if not t.v_col or t.v_col < 2 else t.with_valid(t.v_row, t.v_col - 1)
 
-    def broken(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
+    def broken(sizes: Sizes, types: Mapping[str, ir.TileType]) -> Any:
         (rows, cols), (r, c) = sizes["indexes"], sizes[data]
         elements = (rows == r) & (cols == c)
         row, column = (rows == 1) & (cols == r), (rows == r) & (cols == 1)
@@ -207,7 +192,7 @@ def index_shape(data: str) -> Constraint:
             return
         rows = shape[0]
         lists = [(1, rows)] if site.profile.name == "a2a3" else [(1, rows), (rows, 1)]
-        by_row = picked(site, data) == Coalesce.ROW
+        by_row = picked(site, data) == ir.Coalesce.ROW
         legal = lists if by_row else [shape]
         if index not in legal:
             words = " or ".join(f"{size(r)}x{size(c)}" for r, c in legal)
@@ -229,14 +214,16 @@ def index_order(data: str) -> Constraint:
         "a row of a row_major tile, or a column of a col_major one",
         ("cpu_sim", "a5"),
         severity="warning",
-        invalid_if=edit("indexes", lambda t: TileType(t.dtype, 16, 32, t.v_row, 1) if t.cols == 1 else None),
+        invalid_if=edit(
+            "indexes", lambda t: ir.TileType(t.dtype, 16, 32, t.v_row, 1) if t.cols == 1 else None
+        ),
     )
     def rule(site: Site) -> Iterator[Finding]:
         t, (rows, cols) = site.tile("indexes"), site.region("indexes")
-        if t is None or t.boxed or picked(site, data) != Coalesce.ROW:
+        if t is None or t.boxed or picked(site, data) != ir.Coalesce.ROW:
             return
-        down = rows != 1 and t.cols != 1 and t.blayout == BLayout.ROW_MAJOR
-        along = cols != 1 and t.rows != 1 and t.blayout == BLayout.COL_MAJOR
+        down = rows != 1 and t.cols != 1 and t.blayout == ir.BLayout.ROW_MAJOR
+        along = cols != 1 and t.rows != 1 and t.blayout == ir.BLayout.COL_MAJOR
         if down or along:
             yield (
                 "indexes",
@@ -257,7 +244,7 @@ def table_layout(data: str, table: str) -> Constraint:
         if layout is None or t is None:
             return
         nz = site.profile.name == "a2a3" and t.layout == "NZ"
-        wanted = GlobalLayout.NZ if nz else GlobalLayout.ND
+        wanted = ir.GlobalLayout.NZ if nz else ir.GlobalLayout.ND
         if layout != wanted:
             yield (
                 table,
@@ -273,7 +260,7 @@ def table_width(data: str, table: str) -> Constraint:
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         view = types[table]
-        if not isinstance(view, PartitionViewType) or attrs.get("coalesce") != Coalesce.ROW:
+        if not isinstance(view, ir.PartitionViewType) or attrs.get("coalesce") != ir.Coalesce.ROW:
             return False
         types[table] = replace(view, dims=(*view.dims[:-1], (view.dims[-1] or 0) + 1))
         return True
@@ -283,12 +270,12 @@ def table_width(data: str, table: str) -> Constraint:
     )
     def rule(site: Site) -> Iterator[Finding]:
         view, cols = site.types.get(table), site.region(data)[1]
-        if not isinstance(view, TensorViewType | PartitionViewType | MemRefType) or not view.dims:
+        if not isinstance(view, ir.TensorViewType | ir.PartitionViewType | ir.MemRefType) or not view.dims:
             return
         value = site.values.get(table)
         dims = site.shapes.get(value.name, view.dims) if value is not None else view.dims
         width = dims[-1] if dims else None
-        if picked(site, data) == Coalesce.ROW and None not in (width, cols) and width != cols:
+        if picked(site, data) == ir.Coalesce.ROW and None not in (width, cols) and width != cols:
             yield (
                 table,
                 f"rows of {table} have {width} elements, the valid region of {data} has {cols} columns; "
@@ -299,25 +286,25 @@ def table_width(data: str, table: str) -> Constraint:
 
 
 #: Element types that a store can combine with the table's element, per profile (absent: every one).
-ATOMIC: Mapping[ProfileName, Mapping[ScatterAtomicOp, tuple[str, ...]]] = {
+ATOMIC: Mapping[ProfileName, Mapping[ir.ScatterAtomicOp, tuple[str, ...]]] = {
     "a2a3": {
-        ScatterAtomicOp.ADD: ("i8", "i16", "i32", "f16", "bf16", "f32"),
-        ScatterAtomicOp.MAX: (),
-        ScatterAtomicOp.MIN: (),
+        ir.ScatterAtomicOp.ADD: ("i8", "i16", "i32", "f16", "bf16", "f32"),
+        ir.ScatterAtomicOp.MAX: (),
+        ir.ScatterAtomicOp.MIN: (),
     },
     "a5": {
-        ScatterAtomicOp.ADD: ("i32", "u32", "f16", "bf16", "f32"),
-        ScatterAtomicOp.MAX: ("i32", "u32", "f32"),
-        ScatterAtomicOp.MIN: ("i32", "u32", "f32"),
+        ir.ScatterAtomicOp.ADD: ("i32", "u32", "f16", "bf16", "f32"),
+        ir.ScatterAtomicOp.MAX: ("i32", "u32", "f32"),
+        ir.ScatterAtomicOp.MIN: ("i32", "u32", "f32"),
     },
 }
 
 
 def _maximum(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     d = element_type(types["dst"])
-    if d is None or d.name in ATOMIC[profile.name][ScatterAtomicOp.MAX] or attrs.get("scatterConflict"):
+    if d is None or d.name in ATOMIC[profile.name][ir.ScatterAtomicOp.MAX] or attrs.get("scatterConflict"):
         return False
-    attrs["scatterAtomicOp"] = ScatterAtomicOp.MAX
+    attrs["scatterAtomicOp"] = ir.ScatterAtomicOp.MAX
     attrs.pop("scatterConflict", None)
     return True
 
@@ -331,7 +318,7 @@ def _maximum(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 def atomic_types(site: Site) -> Iterator[Finding]:
     """Which element types can be combined in global memory."""
     op, d, profile = site.attrs.get("scatterAtomicOp"), element_type(site.types.get("dst")), site.profile
-    if not isinstance(op, ScatterAtomicOp) or d is None:
+    if not isinstance(op, ir.ScatterAtomicOp) or d is None:
         return
     legal = ATOMIC.get(profile.name, {}).get(op)
     if legal is not None and d.name not in legal:
@@ -340,8 +327,8 @@ def atomic_types(site: Site) -> Iterator[Finding]:
 
 
 def _last(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    attrs["scatterConflict"] = ScatterConflict.LAST
-    return attrs.get("scatterAtomicOp", ScatterAtomicOp.NONE) != ScatterAtomicOp.NONE
+    attrs["scatterConflict"] = ir.ScatterConflict.LAST
+    return attrs.get("scatterAtomicOp", ir.ScatterAtomicOp.NONE) != ir.ScatterAtomicOp.NONE
 
 
 @forbid(
@@ -353,6 +340,6 @@ def _last(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 def atomic_conflict(site: Site) -> Iterator[Finding]:
     """Combining leaves no conflict to resolve."""
     op = site.attrs.get("scatterAtomicOp")
-    if op != ScatterAtomicOp.NONE and site.attrs.get("scatterConflict") == ScatterConflict.LAST:
-        word = op.name.lower() if isinstance(op, ScatterAtomicOp) else op
+    if op != ir.ScatterAtomicOp.NONE and site.attrs.get("scatterConflict") == ir.ScatterConflict.LAST:
+        word = op.name.lower() if isinstance(op, ir.ScatterAtomicOp) else op
         yield None, f"scatterConflict last with scatterAtomicOp {word}; allowed: default"

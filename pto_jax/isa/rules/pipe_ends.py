@@ -1,13 +1,10 @@
 """Rules on one initialisation of a pipe: which slots it names, how many, and what is done to accumulators."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import partial
 
-from ...ir.modes import AccPushEpilogue, PushQuant
-from ...ir.types import TensorViewType
+from ...ir import AccPushEpilogue, PushQuant, TensorViewType
 from ..declare import Finding, Site
 from .forbid import assign, forbid, present, where
 from .pipes import DIALECT

@@ -1,11 +1,8 @@
 """Rules on the instructions that set the scales of quantising pushes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
-from ...ir.dtypes import dtype
-from ...ir.types import Loc, TileType
+from ...ir import Loc, TileType, dtype
 from ...profiles import Profile
 from ..changes import DIALECT
 from ..declare import Attribute, AttrMap, Finding, Site

@@ -1,13 +1,11 @@
 """Parts of the declarations of pipes: attributes, rules, and how an instruction is put together."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Unpack
 
-from ...ir.types import AddressSpace, Loc, Pipe, TileType
+from ...ir import AddressSpace, Loc, Pipe, TileType
 from ...profiles import PROFILE_NAMES, Profile
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from ..traits import PLAIN, Traits

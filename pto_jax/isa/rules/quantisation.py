@@ -13,8 +13,6 @@ bits   meaning
 ====== =====================================================
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

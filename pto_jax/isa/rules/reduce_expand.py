@@ -1,19 +1,16 @@
 """Constraints of the reductions and expansions: layouts of row and column vectors, and their extents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from ...ir.types import BLayout, SLayout, TileType
+from ...ir import BLayout, SLayout, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..changes import DIALECT
 from ..declare import AttrMap, Breaker, Constraint, Finding, RegionRule, Site, Sizes
-from .advice import row_major_instead
+from . import advice, scratch
 from .constraints import HARDWARE, HEADERS, no_half, non_empty, size
 from .forbid import Types, edit, every_tile, first_tile, forbid
-from .scratch import scratch_bytes
 
 _PAGES = f"instruction pages; {HEADERS}"
 #: Which extent two operands share: valid rows or valid columns.
@@ -33,7 +30,7 @@ def plain(names: tuple[str, ...], profiles: tuple[ProfileName, ...] = HARDWARE) 
         profiles,
         source=_PAGES,
         invalid_if=breaks,
-        fix=row_major_instead,
+        fix=advice.row_major_instead,
     )
     def rule(site: Site) -> Iterator[Finding]:
         for name, t in site.named(*names):
@@ -54,7 +51,7 @@ def row_major_only(
         profiles,
         source=source,
         invalid_if=_to_columns(names),
-        fix=row_major_instead,
+        fix=advice.row_major_instead,
     )
     def row_major(site: Site) -> Iterator[Finding]:
         for name, t in site.named(*names):
@@ -344,5 +341,5 @@ def _flat_pairs(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 #: Scratch for the sums of pairs of rows.
 PAIR_SCRATCH = (
     _pair_columns,
-    scratch_bytes("tmp", _half_the_source, "half of src's rows", _flat_pairs, HARDWARE),
+    scratch.scratch_bytes("tmp", _half_the_source, "half of src's rows", _flat_pairs, HARDWARE),
 )

@@ -1,13 +1,10 @@
 """Which source of a row-expanding instruction is expanded, and what that demands of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...ir.dtypes import DType
-from ...ir.types import BLayout, TileType
+from ...ir import BLayout, DType, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Breaker, Check, Constraint, Finding, RegionRule, RegionTest, Site, Sizes
 from .constraints import HARDWARE, SIMULATOR, size
@@ -23,7 +20,7 @@ Extent = tuple[int | None, int | None]
 def block_columns(d: DType) -> int:
     """Elements of a 32-byte block.
 
-    >>> from pto_jax.ir.dtypes import F16
+    >>> from pto_jax.ir import F16
     >>> block_columns(F16)
     16
     """

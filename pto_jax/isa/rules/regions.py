@@ -1,11 +1,9 @@
 """Constraints on where lanes come from: physical coverage, valid regions, masks and scratch tiles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...ir.types import TileType
+from ...ir import TileType
 from ...profiles import ProfileName
 from ..declare import Breaker, Constraint, Finding, Site
 from .constraints import HARDWARE, OVERVIEW, SIMULATOR, size

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from ...ir.types import Precision
+from ...ir import Precision
 from ...profiles import Profile, ProfileName
 from ..changes import DIALECT
 from ..declare import AttrMap, Breaker, Constraint, Finding, Site

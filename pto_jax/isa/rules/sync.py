@@ -1,11 +1,9 @@
 """Rules on synchronisation: attributes that must be given, identifiers, and pipes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 
-from ...ir.types import AddressSpace, MemRefType, PartitionViewType, Pipe, PtrType, ScalarType, TensorViewType
+from ...ir import AddressSpace, MemRefType, PartitionViewType, Pipe, PtrType, ScalarType, TensorViewType
 from ...profiles import Profile
 from ..declare import AttrMap, Constraint, Finding, Site
 from .forbid import Types, assign, forbid, retype

@@ -1,13 +1,11 @@
 """Rules on tile types and element types themselves, whatever instruction uses them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from ...ir import convolution, dtypes, types
+from ... import ir
 from ...profiles import Profile
 from . import constraints, typesets
 from .advice import aligned, largest
@@ -28,7 +26,7 @@ class TypeFinding:
     severity: Literal["error", "warning"] = "error"
 
 
-def _never(t: types.TileType) -> bool:
+def _never(t: ir.TileType) -> bool:
     return False
 
 
@@ -38,33 +36,33 @@ class TypeRule:
 
     name: str
     statement: str
-    check: Callable[[types.TileType, Profile], Iterator[str]]
+    check: Callable[[ir.TileType, Profile], Iterator[str]]
     source: str = "pto-isa pto_tile.hpp (static checks, equal on all profiles)"
-    tolerated: Callable[[types.TileType], bool] = _never
+    tolerated: Callable[[ir.TileType], bool] = _never
 
-    def findings(self, t: types.TileType, profile: Profile) -> Iterator[TypeFinding]:
+    def findings(self, t: ir.TileType, profile: Profile) -> Iterator[TypeFinding]:
         """What breaks the rule in a tile type: warnings for a tolerated type, else errors."""
         for message in self.check(t, profile):
             yield TypeFinding(self.name, message, "warning" if self.tolerated(t) else "error")
 
 
-def _sizes(t: types.TileType, profile: Profile) -> Iterator[str]:
+def _sizes(t: ir.TileType, profile: Profile) -> Iterator[str]:
     if t.rows < 1 or t.cols < 1:
         yield f"{t.rows}x{t.cols} tile; allowed: at least one row and column"
 
 
-def _valid(t: types.TileType, profile: Profile) -> Iterator[str]:
+def _valid(t: ir.TileType, profile: Profile) -> Iterator[str]:
     for name, valid, limit in (("v_row", t.v_row, t.rows), ("v_col", t.v_col, t.cols)):
         if valid is not None and not 0 <= valid <= limit:
             yield f"{name}={valid} of a {t.rows}x{t.cols} tile; allowed: 0 to {limit}"
 
 
-def _fractal(t: types.TileType, profile: Profile) -> Iterator[str]:
-    if t.fractal not in types.FRACTALS:
-        yield f"fractal={t.fractal}; allowed: {', '.join(str(f) for f in types.FRACTALS)}"
+def _fractal(t: ir.TileType, profile: Profile) -> Iterator[str]:
+    if t.fractal not in ir.FRACTALS:
+        yield f"fractal={t.fractal}; allowed: {', '.join(str(f) for f in ir.FRACTALS)}"
 
 
-def _alignment(t: types.TileType, profile: Profile) -> Iterator[str]:
+def _alignment(t: ir.TileType, profile: Profile) -> Iterator[str]:
     if t.boxed or t.rows < 1 or t.cols < 1 or t.conv is not None:
         return
     # A single row is the same bytes in either order, and programs write such tiles as col_major.
@@ -78,47 +76,47 @@ def _alignment(t: types.TileType, profile: Profile) -> Iterator[str]:
         yield f"{taken}; allowed: a multiple of {block}; usual fix: {aligned(t)}"
 
 
-def _single_column(t: types.TileType) -> bool:
+def _single_column(t: ir.TileType) -> bool:
     """Compilers print filters and indices as one col_major column of any length; tools round it up."""
     return t.cols == 1 and t.layout == "DN"
 
 
-def _scaling(t: types.TileType) -> bool:
+def _scaling(t: ir.TileType) -> bool:
     """Compilers print scaling tiles as large as the data they scale; no tool checks that they fit."""
-    return t.loc == types.Loc.SCALING
+    return t.loc == ir.Loc.SCALING
 
 
-def _boxes(t: types.TileType, profile: Profile) -> Iterator[str]:
-    if not t.boxed or t.fractal not in types.FRACTALS:
+def _boxes(t: ir.TileType, profile: Profile) -> Iterator[str]:
+    if not t.boxed or t.fractal not in ir.FRACTALS:
         return
     box_rows, box_cols = t.box
     if t.cols % box_cols:
         yield f"{t.cols} columns with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_cols}"
-    free = t.loc == types.Loc.VEC or t.fractal == 32 or t.rows == 1 or t.compact != types.Compact.NULL
+    free = t.loc == ir.Loc.VEC or t.fractal == 32 or t.rows == 1 or t.compact != ir.Compact.NULL
     if t.rows % box_rows and not free:
         yield f"{t.rows} rows with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_rows}, or 1"
 
 
-def _convolution(t: types.TileType, profile: Profile) -> Iterator[str]:
+def _convolution(t: ir.TileType, profile: Profile) -> Iterator[str]:
     conv = t.conv
     if conv is None:
         return
-    layout, rank, c0 = conv.layout.name.lower(), len(conv.shape), convolution.block_channels(t.dtype)
-    if conv.layout not in convolution.CONV_RANKS:
-        listed = ", ".join(g.name.lower() for g in convolution.CONV_RANKS)
+    layout, rank, c0 = conv.layout.name.lower(), len(conv.shape), ir.block_channels(t.dtype)
+    if conv.layout not in ir.CONV_RANKS:
+        listed = ", ".join(g.name.lower() for g in ir.CONV_RANKS)
         yield f"convolution tile of layout {layout}; allowed: {listed}"
-    elif rank not in convolution.CONV_RANKS[conv.layout]:
-        words = " or ".join(map(str, convolution.CONV_RANKS[conv.layout]))
+    elif rank not in ir.CONV_RANKS[conv.layout]:
+        words = " or ".join(map(str, ir.CONV_RANKS[conv.layout]))
         yield f"convolution tile of layout {layout} with {rank} dimensions; allowed: {words}"
-    elif conv.layout in convolution.BLOCKED and conv.shape[-1] != c0:
+    elif conv.layout in ir.BLOCKED and conv.shape[-1] != c0:
         yield f"{layout} tile of {t.dtype} with blocks of {conv.shape[-1]} channels; allowed: {c0}"
     if min(conv.shape, default=0) < 1 or t.shape != (1, conv.elements) or not t.is_full or t.layout != "ND":
         yield "convolution tile that is not one row of all its elements; allowed: positive dimensions"
-    if t.loc not in (types.Loc.VEC, types.Loc.MAT):
+    if t.loc not in (ir.Loc.VEC, ir.Loc.MAT):
         yield f"convolution tile in {t.loc.name.lower()}; allowed: vec, mat"
 
 
-def _capacity(t: types.TileType, profile: Profile) -> Iterator[str]:
+def _capacity(t: ir.TileType, profile: Profile) -> Iterator[str]:
     capacity, place = profile.capacity[t.loc], t.loc.name.lower()
     if capacity == 0:
         yield f"{place} tile; allowed on {profile.name}: {', '.join(_places(profile))}"
@@ -161,7 +159,7 @@ TYPE_RULES: tuple[TypeRule, ...] = (
 )
 
 
-def check_element_type(d: dtypes.DType, profile: Profile) -> Iterator[TypeFinding]:
+def check_element_type(d: ir.DType, profile: Profile) -> Iterator[TypeFinding]:
     """Whether values of an element type exist on a profile."""
     if d.name not in A5_ONLY:
         return
@@ -179,27 +177,27 @@ def check_element_type(d: dtypes.DType, profile: Profile) -> Iterator[TypeFindin
 
 
 @lru_cache(maxsize=1024)
-def check_type(t: types.Type, profile: Profile) -> tuple[TypeFinding, ...]:
+def check_type(t: ir.Type, profile: Profile) -> tuple[TypeFinding, ...]:
     """Everything that is wrong with a type on a profile."""
     d = constraints.element_type(t)
     found = list(check_element_type(d, profile)) if d is not None else []
-    if isinstance(t, types.TileType):
+    if isinstance(t, ir.TileType):
         found += [finding for r in TYPE_RULES for finding in r.findings(t, profile)]
     return tuple(found)
 
 
 _LOCS = {
-    types.AddressSpace.VEC: types.Loc.VEC,
-    types.AddressSpace.MAT: types.Loc.MAT,
-    types.AddressSpace.LEFT: types.Loc.LEFT,
-    types.AddressSpace.RIGHT: types.Loc.RIGHT,
-    types.AddressSpace.ACC: types.Loc.ACC,
-    types.AddressSpace.BIAS: types.Loc.BIAS,
-    types.AddressSpace.SCALING: types.Loc.SCALING,
+    ir.AddressSpace.VEC: ir.Loc.VEC,
+    ir.AddressSpace.MAT: ir.Loc.MAT,
+    ir.AddressSpace.LEFT: ir.Loc.LEFT,
+    ir.AddressSpace.RIGHT: ir.Loc.RIGHT,
+    ir.AddressSpace.ACC: ir.Loc.ACC,
+    ir.AddressSpace.BIAS: ir.Loc.BIAS,
+    ir.AddressSpace.SCALING: ir.Loc.SCALING,
 }
 
 
-def tile_of_memref(t: types.MemRefType) -> types.TileType | None:
+def tile_of_memref(t: ir.MemRefType) -> ir.TileType | None:
     """The row-major tile a local memref stands for: leading dimensions are rows, the last one columns."""
     loc = _LOCS.get(t.space) if t.space is not None else None
     if loc is None or not t.dims or any(d is None for d in t.dims):
@@ -207,13 +205,13 @@ def tile_of_memref(t: types.MemRefType) -> types.TileType | None:
     rows = 1
     for d in t.dims[:-1]:
         rows *= d or 0
-    return types.TileType(t.dtype, rows, t.dims[-1] or 0, loc=loc)
+    return ir.TileType(t.dtype, rows, t.dims[-1] or 0, loc=loc)
 
 
-def describe(t: types.Type) -> str:
+def describe(t: ir.Type) -> str:
     """A type in an error message."""
-    if isinstance(t, types.TileType):
+    if isinstance(t, ir.TileType):
         return f"a tile ({t})"
-    if isinstance(t, types.MemRefType):
+    if isinstance(t, ir.MemRefType):
         return f"a memref of {'x'.join(constraints.size(d) for d in t.dims)}x{t.dtype}"
     return str(t)

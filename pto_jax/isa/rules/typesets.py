@@ -1,7 +1,5 @@
 """Sets of element types that declarations share, as rows of a type table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ...profiles import ProfileName

@@ -1,24 +1,10 @@
 """Constraints on windows of global memory: which layouts and sizes a transfer connects with a tile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from ...ir.convolution import Conv
-from ...ir.dtypes import dtype
-from ...ir.languages import Language
-from ...ir.types import (
-    BLayout,
-    GlobalLayout,
-    LayoutName,
-    Loc,
-    PartitionViewType,
-    SLayout,
-    TensorViewType,
-    TileType,
-)
+from ... import ir
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..common import PAGES
 from ..declare import AttrMap, Breaker, Constraint, Finding, Site
@@ -26,13 +12,13 @@ from ..memory_convolution import CONV_LOADED, CONV_STORED, Dims, conv_fits, expe
 from .constraints import element_type, size
 from .forbid import Types, assign, edit, forbid, retype
 
-_G = GlobalLayout
+_G = ir.GlobalLayout
 MX_A = (_G.MX_A_ZZ, _G.MX_A_ND, _G.MX_A_DN)
 MX_B = (_G.MX_B_NN, _G.MX_B_ND, _G.MX_B_DN)
 MX = (*MX_A, *MX_B)
 _ND, _DN, _NZ = (_G.ND, "ND"), (_G.DN, "DN"), (_G.NZ, "NZ")
-_Pairs = tuple[tuple[GlobalLayout, LayoutName], ...]
-_ConvPairs = tuple[tuple[GlobalLayout, GlobalLayout], ...]
+_Pairs = tuple[tuple[ir.GlobalLayout, ir.LayoutName], ...]
+_ConvPairs = tuple[tuple[ir.GlobalLayout, ir.GlobalLayout], ...]
 _SAME: _Pairs = (_ND, _DN, _NZ)  # type: ignore[assignment]
 _SCALES: _Pairs = (*((g, "ZZ") for g in MX_A), *((g, "NN") for g in MX_B))
 _IMAGES = (_G.NC1HWC0, _G.NDC1HWC0)
@@ -46,18 +32,18 @@ class Connected(NamedTuple):
     row as it is stored, boxed or not.
     """
 
-    tiles: Mapping[str, Mapping[Loc, _Pairs]]
+    tiles: Mapping[str, Mapping[ir.Loc, _Pairs]]
     convolution: Mapping[str, _ConvPairs]
-    simulated: tuple[GlobalLayout, ...]
+    simulated: tuple[ir.GlobalLayout, ...]
     boxed_rows: tuple[ProfileName, ...] = ()
 
 
 LOADED = Connected(
     {
-        "a2a3": {Loc.VEC: _SAME, Loc.MAT: (*_SAME, (_G.ND, "NZ"), (_G.DN, "ZN"))},
+        "a2a3": {ir.Loc.VEC: _SAME, ir.Loc.MAT: (*_SAME, (_G.ND, "NZ"), (_G.DN, "ZN"))},
         "a5": {
-            Loc.VEC: _SAME,
-            Loc.MAT: (*_SAME, (_G.ND, "NZ"), (_G.DN, "NZ"), (_G.DN, "ZN"), *_SCALES),
+            ir.Loc.VEC: _SAME,
+            ir.Loc.MAT: (*_SAME, (_G.ND, "NZ"), (_G.DN, "NZ"), (_G.DN, "ZN"), *_SCALES),
         },
     },
     CONV_LOADED,
@@ -66,13 +52,13 @@ LOADED = Connected(
 STORED = Connected(
     {
         "a2a3": {
-            Loc.VEC: _SAME,
-            Loc.MAT: _SAME,
-            Loc.ACC: tuple((g, "NZ") for g in (_G.ND, _G.NZ, *_IMAGES)),
+            ir.Loc.VEC: _SAME,
+            ir.Loc.MAT: _SAME,
+            ir.Loc.ACC: tuple((g, "NZ") for g in (_G.ND, _G.NZ, *_IMAGES)),
         },
         "a5": {
-            Loc.VEC: _SAME,
-            Loc.ACC: tuple((g, "NZ") for g in (_G.ND, _G.DN, _G.NZ, _G.NHWC, _G.NCHW, _G.NCDHW)),
+            ir.Loc.VEC: _SAME,
+            ir.Loc.ACC: tuple((g, "NZ") for g in (_G.ND, _G.DN, _G.NZ, _G.NHWC, _G.NCHW, _G.NCDHW)),
         },
     },
     CONV_STORED,
@@ -81,18 +67,18 @@ STORED = Connected(
 )
 
 
-def view_layout(site: Site, view: str) -> GlobalLayout | None:
+def view_layout(site: Site, view: str) -> ir.GlobalLayout | None:
     """The layout that the operation or the view's definition gives, None where neither does."""
     given, value = site.attrs.get("layout"), site.values.get(view)
-    if isinstance(given, GlobalLayout):
+    if isinstance(given, ir.GlobalLayout):
         return given
     return None if value is None else site.layouts.get(value.name)
 
 
-def window_shape(dims: Dims, layout: GlobalLayout | None) -> tuple[int | None, int | None]:
+def window_shape(dims: Dims, layout: ir.GlobalLayout | None) -> tuple[int | None, int | None]:
     """Rows and columns that a window has as a tile.
 
-    >>> window_shape((1, 2, 3, 16, 8), GlobalLayout.NZ)
+    >>> window_shape((1, 2, 3, 16, 8), ir.GlobalLayout.NZ)
     (48, 16)
     """
     a, b, c, d, e = five(dims)
@@ -126,7 +112,7 @@ def window_shape(dims: Dims, layout: GlobalLayout | None) -> tuple[int | None, i
 
 def layout_pair(tile: str, view: str, connected: Connected) -> Constraint:
     """The layouts of window and tile are a pair the profile transfers."""
-    wrong = assign(layout=GlobalLayout.HIF4_A_ZZ)
+    wrong = assign(layout=ir.GlobalLayout.HIF4_A_ZZ)
 
     @forbid("layouts", f"layouts of {view} and {tile} that the profile connects", invalid_if=wrong)
     def rule(site: Site) -> Iterator[Finding]:
@@ -144,7 +130,7 @@ def layout_pair(tile: str, view: str, connected: Connected) -> Constraint:
     return rule
 
 
-def _conv_pair(tile: str, conv: Conv, layout: GlobalLayout, known: _ConvPairs, profile: str) -> str:
+def _conv_pair(tile: str, conv: ir.Conv, layout: ir.GlobalLayout, known: _ConvPairs, profile: str) -> str:
     """What is wrong with the layouts of a window and a convolution tile."""
     if (layout, conv.layout) in known:
         return ""
@@ -153,7 +139,7 @@ def _conv_pair(tile: str, conv: Conv, layout: GlobalLayout, known: _ConvPairs, p
     return f", {found}; allowed on {profile} (window and tile): {words}"
 
 
-def _tile_pair(tile: str, t: TileType, layout: GlobalLayout, connected: Connected, profile: str) -> str:
+def _tile_pair(tile: str, t: ir.TileType, layout: ir.GlobalLayout, connected: Connected, profile: str) -> str:
     """What is wrong with the layouts of a window and an ordinary tile."""
     if profile == "cpu_sim":
         words = ", ".join(g.name.lower() for g in connected.simulated)
@@ -161,21 +147,21 @@ def _tile_pair(tile: str, t: TileType, layout: GlobalLayout, connected: Connecte
     pairs = connected.tiles[profile].get(t.loc, ())
     if (layout, t.layout) in pairs or _one_line(t, layout):
         return ""
-    if profile in connected.boxed_rows and t.loc == Loc.VEC and t.rows == 1 and layout == _G.ND:
+    if profile in connected.boxed_rows and t.loc == ir.Loc.VEC and t.rows == 1 and layout == _G.ND:
         return ""
     words = ", ".join(f"{g.name.lower()} and {n}" for g, n in pairs) or "none"
     found = f"{tile} has {t.layout} in {t.loc.name.lower()}"
     return f", {found}; allowed on {profile} (window and tile): {words}"
 
 
-def _one_line(t: TileType, layout: GlobalLayout) -> bool:
+def _one_line(t: ir.TileType, layout: ir.GlobalLayout) -> bool:
     """One row or column is the same bytes in either order."""
     return not t.boxed and 1 in (*t.valid, *t.shape) and layout in (_G.ND, _G.DN)
 
 
 def scale_types(tile: str) -> Constraint:
     """Layouts of block scales hold block scales, in boxes of 32 bytes."""
-    bytewise = edit(tile, lambda t: t.with_dtype(dtype("i8")) if t.fractal == 32 else None)
+    bytewise = edit(tile, lambda t: t.with_dtype(ir.dtype("i8")) if t.fractal == 32 else None)
 
     @forbid("scales", "MX layouts: f8e8m0 with fractal 32", ("a5",), invalid_if=bytewise)
     def rule(site: Site) -> Iterator[Finding]:
@@ -215,9 +201,9 @@ def same_size(tile: str, view: str) -> Constraint:
     return rule
 
 
-def _wide_in_boxes(t: TileType) -> TileType | None:
+def _wide_in_boxes(t: ir.TileType) -> ir.TileType | None:
     wide = t.dtype.bits == 64
-    return replace(t, slayout=SLayout.ROW_MAJOR, blayout=BLayout.COL_MAJOR) if wide else None
+    return replace(t, slayout=ir.SLayout.ROW_MAJOR, blayout=ir.BLayout.COL_MAJOR) if wide else None
 
 
 def wide_integers(tile: str) -> Constraint:
@@ -232,7 +218,7 @@ def wide_integers(tile: str) -> Constraint:
     return rule
 
 
-def _shortened(types: Types, view: str, v: PartitionViewType) -> bool:
+def _shortened(types: Types, view: str, v: ir.PartitionViewType) -> bool:
     """Take one line off the first dimension of a window that has several; whether it has one."""
     axis = next((i for i, d in enumerate(v.dims) if d is not None and d > 1), None)
     if axis is None:
@@ -245,8 +231,8 @@ def window_fits(
     tile: str,
     view: str,
     severity: Literal["error", "warning"] = "error",
-    since: Language | None = None,
-    until: Language | None = None,
+    since: ir.Language | None = None,
+    until: ir.Language | None = None,
 ) -> Constraint:
     """Where sizes are static the window has the shape of the tile's valid region.
 
@@ -256,7 +242,7 @@ def window_fits(
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         v = types[view]
-        if not isinstance(v, PartitionViewType):
+        if not isinstance(v, ir.PartitionViewType):
             return False
         return _shortened(types, view, v)
 
@@ -272,7 +258,7 @@ def window_fits(
     )
     def rule(site: Site) -> Iterator[Finding]:
         t, v = site.types.get(tile), site.types.get(view)
-        if not isinstance(t, TileType) or not isinstance(v, PartitionViewType | TensorViewType):
+        if not isinstance(t, ir.TileType) or not isinstance(v, ir.PartitionViewType | ir.TensorViewType):
             return
         layout = view_layout(site, view)
         if t.conv is not None or site.op.group("offsets"):
@@ -305,7 +291,7 @@ def conv_window(tile: str, view: str, profiles: tuple[ProfileName, ...] = PROFIL
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         t, v = types[tile], types[view]
-        if not isinstance(t, TileType) or t.conv is None or not isinstance(v, PartitionViewType):
+        if not isinstance(t, ir.TileType) or t.conv is None or not isinstance(v, ir.PartitionViewType):
             return False
         return _shortened(types, view, v)
 
@@ -318,20 +304,20 @@ def conv_window(tile: str, view: str, profiles: tuple[ProfileName, ...] = PROFIL
     )
     def rule(site: Site) -> Iterator[Finding]:
         t, v = site.types.get(tile), site.types.get(view)
-        if isinstance(t, TileType) and isinstance(v, PartitionViewType | TensorViewType) and t.conv:
+        if isinstance(t, ir.TileType) and isinstance(v, ir.PartitionViewType | ir.TensorViewType) and t.conv:
             yield from _conv_window(view, t, v.dims, view_layout(site, view))
 
     return rule
 
 
-def _told(view: str, rows: int | None, cols: int | None, tile: str, t: TileType, allowed: str) -> str:
+def _told(view: str, rows: int | None, cols: int | None, tile: str, t: ir.TileType, allowed: str) -> str:
     return (
         f"{view} is a window of {size(rows)}x{size(cols)}, the valid region of {tile} is "
         f"{t.v_row}x{t.v_col}; allowed: {allowed}"
     )
 
 
-def _conv_window(view: str, t: TileType, dims: Dims, layout: GlobalLayout | None) -> Iterator[Finding]:
+def _conv_window(view: str, t: ir.TileType, dims: Dims, layout: ir.GlobalLayout | None) -> Iterator[Finding]:
     assert t.conv is not None
     layout = t.conv.layout if layout is None else layout
     if not any(g == layout and c == t.conv.layout for pairs in CONV_LOADED.values() for g, c in pairs):

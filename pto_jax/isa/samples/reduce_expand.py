@@ -1,12 +1,9 @@
 """Sample operations of the reductions and expansions: small tiles in every layout and mode."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...ir.dtypes import DType, dtype
-from ...ir.types import BLayout, SLayout, TileType, Type
+from ...ir import BLayout, DType, SLayout, TileType, Type, dtype
 from ...profiles import Profile
 from ..declare import Instruction
 from .operations import Sample

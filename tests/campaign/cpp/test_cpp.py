@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pto_jax import ir
 from pto_jax.api import parse
 from pto_jax.campaign.cpp.spelling import identifier, literal, member, tile
 from pto_jax.campaign.cpp.support import prelude
@@ -17,17 +18,6 @@ from pto_jax.errors import NotExecutableError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
 from pto_jax.generate.state import Input
-from pto_jax.ir.dtypes import BF16, F16, F32, I8, U64
-from pto_jax.ir.types import (
-    AccToVecMode,
-    BLayout,
-    Loc,
-    MxQuantAlg,
-    SLayout,
-    StPhase,
-    TensorViewType,
-    TileType,
-)
 from pto_jax.profiles import profile
 
 T = "!pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=16, v_row=16, v_col=16, blayout=row_major, slayout=none_box, fractal=512, pad=0>"  # noqa: E501
@@ -60,7 +50,7 @@ def case_of(text: str, target: str = "cpu_sim") -> Case:
     function = program.functions[0]
     inputs = {}
     for a in function.args:
-        shape = () if not isinstance(a.type, TileType | TensorViewType) else (16, 16)
+        shape = () if not isinstance(a.type, ir.TileType | ir.TensorViewType) else (16, 16)
         inputs[a.name] = Input(a.type, np.zeros(shape, a.type.dtype.word))  # type: ignore[arg-type, union-attr]
     return Case("0" * 16, 0, 0, profile(target), program, inputs, {})
 
@@ -117,26 +107,36 @@ def test_the_host_reads_and_writes_what_the_program_names() -> None:
 @pytest.mark.parametrize(
     ("t", "spelled"),
     [
-        (TileType(F32, 8, 16), "Tile<TileType::Vec, float, 8, 16>"),
-        (TileType(F32, 8, 16, 5, 16), "Tile<TileType::Vec, float, 8, 16, BLayout::RowMajor, 5>"),
-        (TileType(I8, 8, 32, None, 3), "Tile<TileType::Vec, int8_t, 8, 32, BLayout::RowMajor, DYNAMIC, 3>"),
-        (TileType(I8, 8, 32, 0, 3), "Tile<TileType::Vec, int8_t, 8, 32, BLayout::RowMajor, DYNAMIC, 3>"),
+        (ir.TileType(ir.F32, 8, 16), "Tile<TileType::Vec, float, 8, 16>"),
+        (ir.TileType(ir.F32, 8, 16, 5, 16), "Tile<TileType::Vec, float, 8, 16, BLayout::RowMajor, 5>"),
         (
-            TileType(F16, 16, 32, loc=Loc.LEFT, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR),
+            ir.TileType(ir.I8, 8, 32, None, 3),
+            "Tile<TileType::Vec, int8_t, 8, 32, BLayout::RowMajor, DYNAMIC, 3>",
+        ),
+        (
+            ir.TileType(ir.I8, 8, 32, 0, 3),
+            "Tile<TileType::Vec, int8_t, 8, 32, BLayout::RowMajor, DYNAMIC, 3>",
+        ),
+        (
+            ir.TileType(
+                ir.F16, 16, 32, loc=ir.Loc.LEFT, blayout=ir.BLayout.COL_MAJOR, slayout=ir.SLayout.ROW_MAJOR
+            ),
             "Tile<TileType::Left, half, 16, 32, BLayout::ColMajor, 16, 32, SLayout::RowMajor>",
         ),
     ],
 )
-def test_tile_types_have_as_many_arguments_as_they_need(t: TileType, spelled: str) -> None:
+def test_tile_types_have_as_many_arguments_as_they_need(t: ir.TileType, spelled: str) -> None:
     assert tile(t) == spelled
 
 
 def test_members_and_constants() -> None:
-    assert member(MxQuantAlg.OCP_MX_FP4_E2M1) == "MxQuantAlg::OcpMxFp4E2M1"
-    assert member(AccToVecMode.DUAL_MODE_SPLIT_M) == "AccToVecMode::DualModeSplitM"
-    assert member(StPhase.FINAL) == "STPhase::Final"
-    assert literal(-1, U64) == "uint64_t{18446744073709551615ull}"
-    assert literal(float("nan"), BF16) == "static_cast<bfloat16_t>(std::numeric_limits<float>::quiet_NaN())"
+    assert member(ir.MxQuantAlg.OCP_MX_FP4_E2M1) == "MxQuantAlg::OcpMxFp4E2M1"
+    assert member(ir.AccToVecMode.DUAL_MODE_SPLIT_M) == "AccToVecMode::DualModeSplitM"
+    assert member(ir.StPhase.FINAL) == "STPhase::Final"
+    assert literal(-1, ir.U64) == "uint64_t{18446744073709551615ull}"
+    assert (
+        literal(float("nan"), ir.BF16) == "static_cast<bfloat16_t>(std::numeric_limits<float>::quiet_NaN())"
+    )
     assert len({identifier(n) for n in ("for", "for_", "x#0", "x_0", "0", "v0", "TADD", "x")}) == 8
 
 

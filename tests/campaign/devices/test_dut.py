@@ -23,8 +23,7 @@ from pto_jax.cli import main
 from pto_jax.errors import ArgumentError, DeviceError, NotExecutableError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases, generate
-from pto_jax.ir.dtypes import BF16
-from pto_jax.ir.types import ScalarType
+from pto_jax.ir import BF16, ScalarType
 
 PLACES = "{program} {inputs} {outputs}"
 ORACLE = Oracle()

@@ -21,7 +21,7 @@ from pto_jax.errors import DeviceError
 from pto_jax.files import load_arrays
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases, generate
-from pto_jax.ir.types import BLayout, TileType
+from pto_jax.ir import BLayout, TileType
 from pto_jax.vectors.conformance import run_conformance
 from pto_jax.vectors.execute import run_case_oracle
 from pto_jax.vectors.physical import element_offsets

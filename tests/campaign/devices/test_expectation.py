@@ -17,7 +17,7 @@ from pto_jax.errors import ExecutionError, NotExecutableError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
 from pto_jax.generate.state import Input
-from pto_jax.ir.types import ScalarType, TileType
+from pto_jax.ir import ScalarType, TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
 from pto_jax.profiles import ProfileName, profile

@@ -27,7 +27,7 @@ import time
 import numpy as np
 
 from pto_jax.campaign.results import Output, Run
-from pto_jax.ir.dtypes import U32
+from pto_jax.ir import U32
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,8 +16,7 @@ from pto_jax.cli.fuzz_plan import device_presets
 from pto_jax.errors import ArgumentError
 from pto_jax.generate.options import PRESETS, STRAIGHT, layout_name
 from pto_jax.generate.selection import select
-from pto_jax.ir.program import Op
-from pto_jax.ir.types import TileType
+from pto_jax.ir import Op, TileType
 from pto_jax.isa.rules.constraints import element_type
 from pto_jax.lockstep.table import REGIONS
 from pto_jax.lockstep.tables import Tables

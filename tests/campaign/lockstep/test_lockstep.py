@@ -14,7 +14,7 @@ from jax import lax
 from pto_jax.campaign.comparison import Outcome, compare_case
 from pto_jax.campaign.lockstep.oracle import finished
 from pto_jax.campaign.targets import Oracle
-from pto_jax.ir.dtypes import F16, F32, I32, U8
+from pto_jax.ir import F16, F32, I32, U8
 from pto_jax.lockstep import values
 from pto_jax.lockstep.opcodes import catalogue, names
 from pto_jax.lockstep.programs import contents, contents_of_one, draw

@@ -19,8 +19,7 @@ from pto_jax.campaign.shrink.edits import entry_of, rewritten, with_entry
 from pto_jax.campaign.targets import Oracle
 from pto_jax.generate.options import PRESETS, Options
 from pto_jax.generate.programs import Case, generate
-from pto_jax.ir.program import Op, Program, attrs
-from pto_jax.ir.types import TileType
+from pto_jax.ir import Op, Program, TileType, attrs
 from pto_jax.verifier.programs import verify_program
 
 #: Kernels on buffers; their sizes stand in the text, as in what compilers print.

@@ -15,8 +15,7 @@ from pto_jax.campaign.shrink.edits import rewritten
 from pto_jax.campaign.targets import Oracle
 from pto_jax.generate.programs import Case
 from pto_jax.interpreter import Execution, Scope
-from pto_jax.ir.dtypes import DType
-from pto_jax.ir.program import Op, Region, attrs
+from pto_jax.ir import DType, Op, Region, attrs
 from pto_jax.oracle import storage
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Step, place_of

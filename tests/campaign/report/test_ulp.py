@@ -8,7 +8,7 @@ import pytest
 from pto_jax.campaign.report.ulp import SMALL, Histogram, Histograms, bounds, label
 from pto_jax.campaign.results import Output, Run
 from pto_jax.generate.programs import Case
-from pto_jax.ir.dtypes import F32
+from pto_jax.ir import F32
 from pto_jax.isa import instructions
 from pto_jax.profiles import A2A3
 from pto_jax.text import parse

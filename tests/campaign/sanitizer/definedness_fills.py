@@ -18,8 +18,7 @@ from pto_jax.campaign.targets import interpreter_arguments
 from pto_jax.errors import ExecutionError, NotExecutableError
 from pto_jax.generate.programs import Case
 from pto_jax.interpreter import Execution
-from pto_jax.ir.program import Op
-from pto_jax.ir.types import TileType
+from pto_jax.ir import Op, TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy, Step
 from pto_jax.oracle.storage import Buffer, Place

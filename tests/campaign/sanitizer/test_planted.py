@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.ir.program import Program
-from pto_jax.ir.types import PartitionViewType
+from pto_jax.ir import PartitionViewType, Program
 from pto_jax.sanitizer.sanitize import Sanitized, sanitize
 from tests.campaign.sanitizer.planted import Planted, defects
 

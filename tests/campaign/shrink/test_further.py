@@ -28,7 +28,7 @@ from pto_jax.campaign.targets import Oracle
 from pto_jax.cli.main import main
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
-from pto_jax.ir.types import AccPhase, RoundMode
+from pto_jax.ir import AccPhase, RoundMode
 from tests.campaign.shrink.failures import failures
 from tests.campaign.shrink.planted import WRONG_ADDITION
 

@@ -17,8 +17,7 @@ from pto_jax.campaign.targets import Oracle
 from pto_jax.generate.options import PRESETS, STRAIGHT
 from pto_jax.generate.programs import Case, cases
 from pto_jax.generate.selection import catalogue
-from pto_jax.ir.program import Op
-from pto_jax.ir.types import TileType
+from pto_jax.ir import Op, TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.verifier.programs import verify_program
 from tests.campaign.shrink.failures import failures

@@ -19,7 +19,7 @@ from typing import Literal
 
 from pto_jax.api import verify
 from pto_jax.errors import Diagnostic, PtoError
-from pto_jax.ir.program import Program
+from pto_jax.ir import Program
 from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.text import parse, print_program
 from tests.text.mutation.corpus import FORMS, Form

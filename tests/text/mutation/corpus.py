@@ -17,7 +17,7 @@ from typing import Literal
 from pto_jax.examples import EXAMPLES
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import generate
-from pto_jax.ir.program import Program
+from pto_jax.ir import Program
 from pto_jax.isa import instructions
 from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.profiles import PROFILES

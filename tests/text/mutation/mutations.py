@@ -169,7 +169,7 @@ def _word(rng: random.Random, text: str, other: str) -> str:
 
 @cache
 def _names() -> tuple[str, ...]:
-    from pto_jax.ir.dtypes import ALL_DTYPES
+    from pto_jax.ir import ALL_DTYPES
     from pto_jax.isa import instructions
 
     attributes = (a.name for i in instructions().values() for a in i.attributes)
@@ -206,7 +206,7 @@ def _size(rng: random.Random, text: str, other: str) -> str:
 
 def _type(rng: random.Random, text: str, other: str) -> str:
     """An element type replaced wherever it stands."""
-    from pto_jax.ir.dtypes import ALL_DTYPES, find_dtype
+    from pto_jax.ir import ALL_DTYPES, find_dtype
 
     there = [
         word

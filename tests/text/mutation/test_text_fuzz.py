@@ -11,7 +11,7 @@ import pytest
 
 from pto_jax.api import verify
 from pto_jax.errors import Diagnostic, ParseError
-from pto_jax.ir.program import Program
+from pto_jax.ir import Program
 from pto_jax.text import parse, print_program
 from tests.text.mutation import check as text_check
 from tests.text.mutation.check import Finding, check
