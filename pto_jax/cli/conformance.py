@@ -1,5 +1,7 @@
 """The ``conformance`` command: test vectors or system tests on the engine or the interpreter."""
 
+from __future__ import annotations
+
 import argparse
 from functools import partial
 from typing import TYPE_CHECKING
