@@ -85,7 +85,7 @@ def call_overhead(run: Run) -> None:
     def often(call: Callable[[], Any]) -> Callable[[], Any]:
         return lambda: [call() for _ in range(CALLS)][-1]
 
-    seconds = {n: t.clock for n, t in zip(calls, least(*map(often, calls.values())), strict=True)}
+    seconds = dict(zip(calls, least(*map(often, calls.values())), strict=True))
     run.add("call of a jitted jnp function", seconds["jnp"] / CALLS * 1e6, "us")
     for name, other in (
         ("a kernel", "jnp of a kernel's size"),
@@ -101,7 +101,7 @@ def map_cost(run: Run) -> None:
     x = np.random.default_rng(0).standard_normal((STREAM, ROWS * COLS), np.float32)
     longer = np.tile(x, (LONGER, 1))
     streams = (partial(kernel.map, {"x": rows, "y": rows}) for rows in (x, longer))
-    one, more = (t.clock for t in least(*streams))
+    one, more = least(*streams)
     run.add(f"Kernel.map, {len(x)} tiles", one / len(x) * 1e9, "ns per tile")
     run.add(
         f"Kernel.map, cost per tile of {len(longer)} over {len(x)}", more / one / LONGER, "x", "", "lower"

@@ -5,7 +5,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -85,27 +85,16 @@ def paired(f: Callable[..., Any], g: Callable[..., Any], *args: Any) -> tuple[fl
     return first, second, statistics.median(a / b for a, b in seconds)
 
 
-class Seconds(NamedTuple):
-    """What a call takes by the clock, and of all its threads by the processor."""
-
-    clock: float
-    processor: float
-
-
-def least(*calls: Callable[[], Any], rounds: int = ROUNDS, seconds: float = 0) -> list[Seconds]:
+def least(*calls: Callable[[], Any], rounds: int = ROUNDS, seconds: float = 0) -> list[float]:
     """The least seconds of each of some calls taken in turn: other work on the machine only adds.
 
     They are called ``rounds`` times, and again until ``seconds`` have passed.
     """
-    found = [Seconds(math.inf, math.inf)] * len(calls)
+    found = [math.inf] * len(calls)
     for call in calls:
         wait(call())
     began, done = time.perf_counter(), 0
     while done < rounds or time.perf_counter() - began < seconds:
-        for i, call in enumerate(calls):
-            clock, processor = time.perf_counter(), time.process_time()
-            wait(call())
-            taken = time.perf_counter() - clock, time.process_time() - processor
-            found[i] = Seconds(*map(min, found[i], taken))
+        found = [min(best, _seconds(call)) for best, call in zip(found, calls, strict=True)]
         done += 1
     return found

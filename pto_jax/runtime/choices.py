@@ -1,6 +1,7 @@
 """Options of an execution, checked."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ..errors import ArgumentError
 from ..lowering import Semantics
@@ -10,11 +11,19 @@ from .notices import require_exact
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
     """Checked execution options; ``out_of_region`` defaults to the profile's fill."""
+    if numerics == "exact":
+        require_exact()
+    try:
+        return _checked(profile, numerics, out_of_region, subnormals)
+    except TypeError:  # One of them has no hash, which its check says better.
+        return _checked.__wrapped__(profile, numerics, out_of_region, subnormals)
+
+
+@lru_cache(maxsize=64)
+def _checked(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
     target = find_profile(profile)
     fill = out_of_region or target.out_of_region
     _choice("numerics", numerics, ("exact", "fast"))
-    if numerics == "exact":
-        require_exact()
     _choice("subnormals", subnormals, ("keep", "flush"))
     if fill == "poison":
         message = (

@@ -18,6 +18,7 @@ from ..lowering import RULES, JaxMachine, Plan, Semantics
 from ..lowering.words import x64
 from . import conversion, dispatch, op_examples, op_messages, op_request, op_types, state
 from .choices import choices
+from .notices import require_exact
 from .op_call import OPTIONS, call_forms, request_of
 from .tiles import Tile, tile
 
@@ -171,7 +172,11 @@ def _compiled(
         call = _function_of(instruction, static)
     except TypeError:  # An option that has no hash, such as a list, or a tuple with a Tile.
         return None
-    _semantics(options)
+    # The defaults need no check but that of XLA's settings.
+    if options:
+        _semantics(options)
+    else:
+        require_exact()
     try:
         if any(numbers):
             kinds = (tuple(map(_kind_of, sources)), _kind_of(dst) if data else None)

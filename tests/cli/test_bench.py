@@ -139,8 +139,8 @@ def test_a_table_of_another_kind_of_device_is_refused(commands: Any, tmp_path: P
 
 def test_the_committed_table_has_ratios_that_are_measured() -> None:
     table = Table.read(default_table())
-    names = {f"{n} {numerics}, processor" for n in EXAMPLES for numerics in ("exact", "fast")}
-    listed = {name for name, row in table.rows.items() if row.unit == "x jnp's processor time"}
+    names = {f"{n} {numerics} over jnp" for n in EXAMPLES for numerics in ("exact", "fast")}
+    listed = {name for name, row in table.rows.items() if row.unit == "x jnp's time"}
     assert listed and listed <= names and table.platform == "cpu" and table.date
 
 
