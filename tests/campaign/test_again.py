@@ -64,6 +64,7 @@ def error_of(case: Case) -> ExecutionError | None:
     return None
 
 
+@pytest.mark.slow
 def test_a_process_that_is_gone_is_a_finding_and_the_next_case_has_another(again: Again) -> None:
     case = generate(5, 0)
     wanted = again.run(case).outputs

@@ -44,6 +44,7 @@ class Broken:
         raise ZeroDivisionError("boom")
 
 
+@pytest.mark.slow
 def test_engine_and_interpreter_agree() -> None:
     for case in cases(1, 4, TINY):
         assert compare_case(case, Oracle(), Engine()).kind == "equal"

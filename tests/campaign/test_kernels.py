@@ -33,7 +33,7 @@ def is_kernel(case: Case) -> bool:
     return not again.fragment and all(isinstance(a.type, kinds) for a in again.entries[0].args)
 
 
-@pytest.mark.variants(3)
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("preset", [p for p in PRESETS if p != "defined"])
 def test_kernels_do_what_their_programs_do(preset: str) -> None:
     made = 0
@@ -76,6 +76,7 @@ def test_what_cannot_be_a_kernel_is_none(text: str) -> None:
     assert as_kernel(Case("id", 0, 0, pto.profile("a5"), program, inputs, {})) is None
 
 
+@pytest.mark.slow
 def test_campaigns_of_kernels_have_nothing_else() -> None:
     presets = ("straight", "control", "memory", "aliases")
     source = Generated.of(Plan(seed=5, presets=presets, form="kernel"))

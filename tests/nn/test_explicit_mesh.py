@@ -79,6 +79,7 @@ def test_scales_of_all_devices(axis: Any, typed: str) -> None:
     np.testing.assert_array_equal(found, nn.calibrate(X, axis=axis))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("format", ["int8", "mx"])
 def test_codes_are_sharded_as_their_array(format: Any) -> None:
     codes, scale = nn.quantise(over(X, *ROWS), format=format)

@@ -28,6 +28,7 @@ SIZES = ((131, 300, 17), (5, 33, 11), (1, 1, 1), (16, 64, 32), (3, 130, 300), (5
 QUICK_SIZES = {"int8": (131, 300, 17), "mx": (5, 260, 7)}
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize(
     ("format", "rows", "k", "n"),
     [
@@ -89,6 +90,7 @@ def test_vmap_and_scan_over_layers() -> None:
     np.testing.assert_array_equal(deep, nn.linear(nn.linear(nn.linear(x, w[0]), w[1]), w[2]))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     "scale", [None, pytest.param(0.05, marks=pytest.mark.slow), normal(3)[:, None] ** 2 + 0.01]
 )

@@ -90,6 +90,7 @@ def test_zeros_infinities_and_nans() -> None:
     assert np.isnan(np.asarray(nn.quantise(x[1:2], 1.0, format="fp8").codes[0, 0], np.float32))
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_precision_is_widened(dtype: str) -> None:
     x = jnp.asarray(X, dtype)

@@ -35,7 +35,7 @@ def _job(grouped: bool, limit: int) -> Any:
     return tuple(jnp.asarray(x.astype(np.int32)) for x in (begin, length, *sizes))
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize("limit", [RECORDS, 7])
 @pytest.mark.parametrize(
     ("grouped", "exhausted"),
@@ -58,7 +58,7 @@ def test_the_kernel_merges_as_the_loop_does(d: DType, grouped: bool, exhausted: 
     assert len(np.unique(np.asarray(got)[0])) > 3
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     "name", ["i8", "u32", "f32", "i64", *(pytest.param(n, marks=pytest.mark.slow) for n in ("i32", "u64"))]
 )

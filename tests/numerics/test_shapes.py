@@ -46,9 +46,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(c, marks=() if c == "element type" else pytest.mark.slow) for c in WRONG]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_annotation_is_noticed(case: str) -> None:
     module, annotation, wrong, instruction, place = WRONG[case]
     done = check("--only", instruction, "--change", module, annotation, wrong)

@@ -111,6 +111,7 @@ MULTIPLY = f"pto.tmatmul.acc ins(%a, %l, %r : {ACC}, {LEFT}, {RIGHT}) outs(%a : 
 ROUNDED = "pto.sethf32mode {enable = true, mode = CAST_RINT}"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 def test_modes_set_in_a_loop_hold_in_it() -> None:
     x = RNG.normal(size=(16, 16)).astype(np.float32)
@@ -146,6 +147,7 @@ def test_scalars_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
         assert sorted(capsys.readouterr().out.split("\n")) == sorted(expected.split("\n"))
 
 
+@pytest.mark.slow
 def test_a_batch_of_64_inputs_and_valid_sizes_has_the_bits_of_single_runs() -> None:
     """Rows and columns that are valid come as arguments; a loop moves the window; the kernel is text."""
     dynamic = "!pto.tile_buf<vec, 4x8xf32, valid=?x?>"

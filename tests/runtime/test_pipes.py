@@ -135,6 +135,7 @@ def in_memory(cube: bool, body: str) -> str:
     """
 
 
+@pytest.mark.slow
 def test_slots_in_global_memory_are_written_again_when_they_are_free(agree: Agree) -> None:
     """Ten slots of two: the producer must wait, or tiles that nobody has read are overwritten."""
     tile, mat = vec("f32"), MAT.format("f32")

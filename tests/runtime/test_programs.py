@@ -199,6 +199,7 @@ def test_tassign_moves_a_handle(source: Source, agree: Agree) -> None:
     assert (agree(s.store("%t", "%b").program, X, 0 * X)["z"] == 0).all()
 
 
+@pytest.mark.slow
 def test_addresses_known_only_at_run_time(source: Source) -> None:
     """A tile at a run-time address shares bytes with one at a constant address; it stays in its memory."""
     s = copying(source, ", %at: i64").tile("%t", "f32", 8, 8, at="%at").tile("%u", "f32", 8, 8, at=256)

@@ -128,6 +128,7 @@ def test_an_alias_keeps_its_storage_when_the_handle_moves(agree: Agree) -> None:
     assert (out == (x + x) - (x + np.float32(0.5))).all()
 
 
+@pytest.mark.slow
 def test_aliases_of_tiles_at_run_time_addresses(agree: Agree) -> None:
     body = f"""%t = pto.alloc_tile addr = %at : {T}
     pto.tadd ins(%a, %a : {T}, {T}) outs(%t : {T})
@@ -147,6 +148,7 @@ WINDOW = f"""%s = pto.subset %a[%r, %c] sizes [8, 8] : {T}
 {double("s", PART)}"""
 
 
+@pytest.mark.slow
 def test_windows_at_run_time_offsets(agree: Agree) -> None:
     program = pto.parse(text(WINDOW, ", %r: index, %c: index"))
     x, y = numbers()

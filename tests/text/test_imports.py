@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 _CODE = """
 import sys
 from pto_jax.text import parse, print_program
@@ -22,5 +24,6 @@ def test_jax_is_not_imported() -> None:
     assert loaded(_CODE) == "[]"
 
 
+@pytest.mark.slow
 def test_the_check_sees_an_import() -> None:
     assert loaded("import jax\n" + _CODE) != "[]"

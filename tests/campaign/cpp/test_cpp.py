@@ -207,6 +207,7 @@ def test_tiles_must_fit_their_memory() -> None:
         device(text.replace(": T", f": {big}"), "manual")
 
 
+@pytest.mark.slow
 def test_generated_programs_close_what_they_open_and_define_what_they_use() -> None:
     written = 0
     for preset in ("straight", "control", "aliases", "everything"):

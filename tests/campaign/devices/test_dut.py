@@ -261,6 +261,7 @@ def test_one_process_takes_many_cases(tmp_path: Path) -> None:
     assert "no such file" in outcomes[3].message
 
 
+@pytest.mark.slow
 def test_a_batch_goes_on_after_a_crash_or_hang(tmp_path: Path) -> None:
     listed, device = batch(tmp_path, ["answer", "crash", "answer", "hang", "answer"])
     outcomes = list(compare_cases(listed, ORACLE, device))

@@ -89,6 +89,7 @@ def test_raw_results_of_another_size_are_no_results(tmp_path: Path) -> None:
         binary.load_outputs(tmp_path, case, wanted.outputs)
 
 
+@pytest.mark.slow
 def test_vectors_of_generated_programs_conform(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = ["--out", str(tmp_path / "cases"), "--vectors", str(tmp_path / "vectors")]
     assert emit("--count", "24", "--profile", "cpu_sim", *folders) == 0

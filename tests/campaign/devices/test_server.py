@@ -143,6 +143,7 @@ def test_what_goes_wrong_fails_one_case(serving: Any, some: list[Case], answer: 
         raise answers[2]
 
 
+@pytest.mark.slow
 def test_a_device_that_hangs_is_stopped_and_started_again(serving: Any, some: list[Case]) -> None:
     server = serving('if count == 2: time.sleep(99)\nout.write(b"declined\\n")', timeout=1)
     began = time.monotonic()

@@ -43,6 +43,7 @@ def test_only_new_causes_fail(fuzz: Any) -> None:
     assert fuzz(*options, "--known", "known.txt", "--max-failures", 1) == 0
 
 
+@pytest.mark.slow
 def test_a_report_writes_the_baseline(fuzz: Any) -> None:
     from pto_jax.cli.main import main
 

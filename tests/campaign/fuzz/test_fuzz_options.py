@@ -169,6 +169,7 @@ def test_wrong_use_is_told(fuzz: Any, options: list[str], message: str) -> None:
     assert message in fuzz.err and "Traceback" not in fuzz.err
 
 
+@pytest.mark.slow
 def test_a_machine_that_there_is_not_leaves_no_store(fuzz: Any) -> None:
     assert fuzz("--tested", "python:fuzz_machines:nothing", "--store", "s.sqlite") == 2
     assert "fuzz_machines:nothing: module 'fuzz_machines' has no attribute" in fuzz.err

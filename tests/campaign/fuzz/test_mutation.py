@@ -45,6 +45,7 @@ func.func @add(%a: !pto.ptr<f32>, %b: !pto.ptr<f32>) attributes {pto.entry} {
 """
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("name", FILES)
 def test_programs_stay_legal_and_their_text_says_the_same(name: str) -> None:
     program = resolve(load(str(PROGRAMS / f"{name}.pto"))).program

@@ -52,6 +52,7 @@ def test_the_machine_gives_what_the_interpreter_gives(simple: Table) -> None:
         assert [o.kind for o in compare_cases(cases, Oracle(), tested)] == ["equal"] * 6
 
 
+@pytest.mark.slow
 def test_generated_cases_run_or_are_refused() -> None:
     names = frozenset({"tadd", "tsel", "tadds", "trowmax", "tcvt"})
     options = replace(STRAIGHT, only=names, scalars=0.0, statements=4, elements=512)

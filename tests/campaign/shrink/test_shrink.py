@@ -63,7 +63,7 @@ def _checked(case: Case, machine: Planted) -> int | None:
     return len(operations)
 
 
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(
     "preset", [pytest.param(p, marks=() if p in QUICK else pytest.mark.slow) for p in PRESETS]
 )

@@ -310,6 +310,7 @@ def test_what_a_text_needs_is_named(suite: Path) -> None:
     assert {k for k, _ in outcomes.values()} == {"construct"} and "tmulz" in outcomes["eight"][1]
 
 
+@pytest.mark.slow
 def test_scripts_that_fail_or_hang_are_one_outcome(suite: Path) -> None:
     replaced(suite, "gen_data.py", "import os", "raise SystemExit('no data today')\nimport os")
     ((kind, message),) = kinds(suite).values()
