@@ -116,7 +116,7 @@ def profile(name: str | Profile) -> Profile:
     """
     if isinstance(name, Profile):
         return name
-    found = PROFILES.get(name)
+    found = PROFILES.get(name) if isinstance(name, str) else None
     if found is None:
         raise ArgumentError(f"unknown profile {name!r}; known: {', '.join(PROFILES)}")
     return found

@@ -235,6 +235,7 @@ def test_missing_extra_and_duplicate_arguments(
     [
         ({"entry": "other"}, "no function 'other' in the program; it has: main"),
         ({"profile": "a9"}, "unknown profile 'a9'; known: cpu_sim, a2a3, a5"),
+        ({"profile": ["a5"]}, r"unknown profile \['a5'\]; known: cpu_sim, a2a3, a5"),
         ({"numerics": "loose"}, "numerics: found 'loose', allowed: exact, fast"),
         ({"out_of_region": "zeros"}, "out_of_region: found 'zeros', allowed: ones, backing"),
         ({"subnormals": "drop"}, "subnormals: found 'drop', allowed: keep, flush"),

@@ -240,6 +240,7 @@ def test_tiles_are_pytrees() -> None:
         (lambda: ops.tadd(ONES, ONES, dst=(ONES, ONES)), pto.ArgumentError, "dst has 2 entries"),
         (lambda: ops.tadd(ONES, ONES, mode=1), pto.ArgumentError, "unknown keyword 'mode'"),
         (lambda: ops.tadd(ONES, ONES, profile="a9"), pto.ArgumentError, "unknown profile 'a9'"),
+        (lambda: ops.tadd(ONES, ONES, profile=["a5"]), pto.ArgumentError, r"unknown profile \['a5'\]"),
         (lambda: ops.tcvt(ONES, dst=ONES, rmode="UP"), pto.ArgumentError, "rmode='UP' found, allowed: "),
         (lambda: ops.tmuladddst(ONES, ONES), pto.ArgumentError, "dst= is required, the instruction reads"),
         (lambda: ops.tload, AttributeError, "no instruction 'tload'"),  # type: ignore[attr-defined]
