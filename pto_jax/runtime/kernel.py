@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 
 import jax
+from jax.core import Tracer
 
 from .. import api, launches, profiles
 from ..analysis import entries, parts, type_inference
@@ -17,7 +18,18 @@ from ..ir import DType, Function, Program, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
 from ..lowering.machine.observed import Observer
 from ..lowering.words import x64
-from . import ahead, binding, conversion, derivatives, dispatch, execution, launch_rule, notices, streaming
+from . import (
+    ahead,
+    binding,
+    conversion,
+    derivatives,
+    dispatch,
+    execution,
+    launch_rule,
+    notices,
+    persistent,
+    streaming,
+)
 from .arguments import check_accesses, elements, prepare, type_of
 from .choices import choices as choices
 from .state import Report, State
@@ -136,7 +148,8 @@ class Kernel(ahead.Portable):
 
     @cached_property
     def _whole(self) -> Any:
-        return jax.jit(lambda *args: self._run(args, {}, jit=True, check=False)[:2])
+        run = lambda *args: self._run(args, {}, jit=True, check=False)[:2]  # noqa: E731
+        return persistent.jit(run, self, "called")
 
     def eager(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Execute instruction by instruction, each from the compile cache.
@@ -220,9 +233,12 @@ class Kernel(ahead.Portable):
         if check or jit:
             kernel._check_accesses(prepared)
         mode = execution.Mode(check, keep_state, whole=jit)
-        run = _jitted(kernel, mode)
         if not jit:
             run = partial(execution.execute, kernel, mode, observer=observer)  # pyright: ignore[reportArgumentType]
+        elif keep_state or any(isinstance(x, Tracer) for x in jax.tree.leaves(prepared)):
+            run = _jitted(kernel, mode)
+        else:
+            run = _kept(kernel, check)
         with x64():
             rule = launch_rule.launched(kernel, prepared, check)  # pyright: ignore[reportArgumentType]
             results, report, state = kernel._without_derivative(run, prepared, keep_state)
@@ -298,6 +314,14 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> 
 @lru_cache(maxsize=1024)
 def _jitted(kernel: Kernel, mode: execution.Mode) -> Any:
     return jax.jit(partial(execution.execute, kernel, mode))  # pyright: ignore[reportArgumentType]
+
+
+@lru_cache(maxsize=1024)
+def _kept(kernel: Kernel, check: bool) -> Any:
+    """The same for arguments that are there, without the state."""
+    run = _jitted(kernel, execution.Mode(check, keep_state=False, whole=True))
+    kept = persistent.jit(lambda prepared: run(prepared)[:2], kernel, "checked" if check else "")
+    return lambda prepared: (*kept(prepared), State({}, {}))
 
 
 def compile(  # noqa: PLR0913 - keywords

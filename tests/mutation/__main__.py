@@ -6,6 +6,8 @@ import argparse
 import sys
 import time
 
+import jax
+
 from tests.mutation.campaign import campaign, select, verdict
 from tests.mutation.mutants import table
 
@@ -15,6 +17,8 @@ def main() -> int:
     parser.add_argument("--select", action="store_true", help="choose the cases from the pool (minutes)")
     parser.add_argument("--only", default="", help="mutants with this in their name")
     given = parser.parse_args()
+    # A kernel that is kept there was lowered by the code as it is.
+    jax.config.update("jax_enable_compilation_cache", False)  # type: ignore[no-untyped-call]
     start = time.process_time()
     if given.select:
         verdicts = select()
