@@ -31,6 +31,7 @@ from ..errors import FileError, PtoError, Span
 from ..files import write_bytes
 from ..isa import registry
 from ..lowering import MEMORY_RULES, RULES
+from ..lowering.platforms import expected
 from ..lowering.words import x64
 from ..profiles import PROFILES
 from .state import Report, RuleLocation
@@ -141,7 +142,7 @@ def _path(kernel: Any, use: str, leaves: Sequence[Any], structure: Any) -> Path 
         return None
     platform = jax.export.default_export_platform()
     arguments = [_described(t) for t in types]
-    key = repr((name, use, str(structure), arguments, platform, _settings(), versions))
+    key = repr((name, use, str(structure), arguments, platform, expected(), _settings(), versions))
     return place / f"pto_jax-{hashlib.sha256(key.encode(errors='surrogatepass')).hexdigest()}.module"
 
 
