@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +25,7 @@ from .region import all_ones, fit, flush, sizes
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
-    from jaxtyping import Int, Int32, Shaped, UInt, UInt32
+    from jaxtyping import Int, Int32, Integer, Shaped, UInt, UInt32
 
 
 @rule("tsort32")
@@ -44,7 +44,7 @@ def _tsort32(c: Context, inputs: Inputs) -> Outputs:
     missing = lax.convert_element_type(iota(shape, 1) >= v_col, np.int32)
     keys = _descending(flush(c, words, src.dtype), src.dtype)
     operands = [x.reshape(blocks) for x in (missing, keys, index[: shape[0]], words)]
-    index, words = lax.platform_dependent(*operands, cpu=_ranked, default=_sorted)
+    index, words = lax.platform_dependent(*operands, cpu=_ranked, cuda=_gathered, default=_sorted)
     records = _records(words, index).reshape(shape[0], shape[1] * slots(src.dtype.bits))
     new = fit(records, t.shape, old.dtype.type(0))
     written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < v_col * np.int32(slots(src.dtype.bits)))
@@ -74,21 +74,50 @@ def _ranked(
 
     What is missing are the last lanes of a block, so that they may be equal to the greatest element.
     """
+    place = _place(missing, keys, index, np.int32)
+    return _moved(place, index), _moved(place, words)
+
+
+def _gathered(
+    missing: Int32[Array, "rows blocks 32"],
+    keys: Int[Array, "rows blocks 32"],
+    index: UInt32[Array, "rows blocks 32"],
+    words: UInt[Array, "rows blocks 32"],
+) -> tuple[UInt32[Array, "rows blocks 32"], UInt[Array, "rows blocks 32"]]:
+    """:func:`_ranked` by a byte per element: on a GPU, sorted arrays would be memory, a gather is none."""
+    lane = jnp.broadcast_to(iota((1, 1, BLOCK), 2).astype(np.uint8), keys.shape)
+    # Else it is computed again wherever it is used.
+    order = lax.optimization_barrier(_moved(_place(missing, keys, index, np.uint8), lane))  # type: ignore[no-untyped-call]
+    order = lax.convert_element_type(order, np.int32)
+    first, second = (jnp.take_along_axis(x, order, 2, mode="promise_in_bounds") for x in (index, words))
+    return first, second
+
+
+def _place(
+    missing: Int32[Array, "rows blocks 32"],
+    keys: Int[Array, "rows blocks 32"],
+    index: UInt32[Array, "rows blocks 32"],
+    kind: type[np.integer[Any]],
+) -> Integer[Array, "rows blocks 32"]:
+    """The lane that every element of a block is sorted to, as integers of a kind."""
     code = lax.convert_element_type(keys, np.int64) << np.int64(32)
     code = code | lax.convert_element_type(index, np.int64)
     code = jnp.where(missing != np.int32(0), np.int64(np.iinfo(np.int64).max), code)
     lane = iota((1, 1, BLOCK), 2)
     before = [(c < code) | ((c == code) & (lane > np.int32(j))) for j, c in enumerate(_each(code))]
-    place = reduce(lax.add, (lax.convert_element_type(b, np.int32) for b in before))
+    place = reduce(lax.add, (lax.convert_element_type(b, kind) for b in before))
     # Else it is computed again wherever it is used.
-    places = _each(lax.optimization_barrier(place))  # type: ignore[no-untyped-call]
+    found: Array = lax.optimization_barrier(place)  # type: ignore[no-untyped-call]
+    return found
 
-    def moved(x: UInt[Array, "rows blocks 32"]) -> UInt[Array, "rows blocks 32"]:
-        zero = x.dtype.type(0)
-        parts = [jnp.where(p == lane, own, zero) for p, own in zip(places, _each(x), strict=True)]
-        return reduce(lax.bitwise_or, parts)
 
-    return moved(index), moved(words)
+def _moved(
+    place: Integer[Array, "rows blocks 32"], x: UInt[Array, "rows blocks 32"]
+) -> UInt[Array, "rows blocks 32"]:
+    """The elements of blocks, each at its place."""
+    lane, zero = iota((1, 1, BLOCK), 2).astype(place.dtype), x.dtype.type(0)
+    parts = [jnp.where(p == lane, own, zero) for p, own in zip(_each(place), _each(x), strict=True)]
+    return reduce(lax.bitwise_or, parts)
 
 
 def _each(x: Shaped[Array, "rows blocks 32"]) -> list[Shaped[Array, "rows blocks 1"]]:

@@ -69,10 +69,7 @@ def _merging(d: DType, count: int, grouped: bool, exhausted: bool) -> Callable[.
         return jax.vmap(call)
 
     def order(values: UInt[Array, "batch records"], *job: Int32[Array, "..."]) -> Int32[Array, "batch _"]:
-        stepwise: Callable[..., Int32[Array, "batch _"]] = platforms.by_platform(
-            each(lambda values, job: _stepwise(values, d, job, count)),
-            cuda=lambda values, *job: merging_gpu.stepwise(_keys(values, d), job, count, grouped, exhausted),
-        )
+        stepwise = each(lambda values, job: _stepwise(values, d, job, count))
         if values.shape[1] > 1 << _NUMBER or d.bits > _KEY:
             return stepwise(values, *job)
         descend = each(lambda values, job: _descends(values, d, job))(values, *job)
@@ -80,7 +77,13 @@ def _merging(d: DType, count: int, grouped: bool, exhausted: bool) -> Callable[.
         found: Array = lax.cond(jnp.all(descend), at_once, stepwise, values, *job)
         return found
 
-    return slicing.of_batches(order, 5)
+    def in_a_kernel(
+        values: UInt[Array, "batch records"], *job: Int32[Array, "..."]
+    ) -> Int32[Array, "batch _"]:
+        shape = merging_gpu.Shape(values.shape[1], count, d, grouped, exhausted)
+        return merging_gpu.merged(values, job, shape)
+
+    return slicing.of_batches(platforms.by_platform(order, cuda=in_a_kernel), 5)
 
 
 class _Places(NamedTuple):

@@ -53,12 +53,41 @@ def test_the_kernel_merges_as_the_loop_does(d: DType, grouped: bool, exhausted: 
                 v, d, merging.Merge(a, b, c, e, grouped, exhausted), RECORDS
             )
         )(values, *job)
-        got = merging_gpu.stepwise(merging._keys(values, d), job, RECORDS, grouped, exhausted, interpret=True)
+        shape = merging_gpu.Shape(RECORDS, RECORDS, d, grouped, exhausted)
+        got = merging_gpu.merged(values, job, shape, interpret=True)
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
     assert len(np.unique(np.asarray(got)[0])) > 3
 
 
 @pytest.mark.variants(1)
+@pytest.mark.parametrize(
+    ("grouped", "exhausted", "count"),
+    [(True, False, 24), (False, True, 24), (False, False, 24), (False, False, 9)],
+    ids=["grouped", "exhausted", "all", "fewer"],
+)
+def test_the_kernel_ranks_lists_that_descend(grouped: bool, exhausted: bool, count: int) -> None:
+    job = _job(grouped, 12 if grouped else 20)
+    if not grouped:
+        job = (job[0], jnp.asarray(np.array([[6] * 4, [2, 3, 6, 1], [6, 4, 5, 6]], np.int32)), *job[2:])
+    size = 3 if grouped else 6
+    values = np.random.default_rng(3).integers(-4, 4, (BATCH, RECORDS // size, size)).astype(np.float32)
+    values = -np.sort(-values, axis=2).reshape(BATCH, RECORDS)
+    # One element of the batch has a list that rises, another a NaN: they alone go by steps.
+    values[0, 1], values[1, 8] = 9, np.nan
+    with x64():
+        words = jnp.asarray(values.view(np.uint32))
+        begin, length, limit, group = job
+        each = [
+            merging.Merge(begin[i], length[i], limit[i], group[i], grouped, exhausted) for i in range(BATCH)
+        ]
+        assert [bool(merging._descends(words[i], F32, each[i])) for i in range(BATCH)] == [False, False, True]
+        wanted = [merging._stepwise(words[i], F32, each[i], count) for i in range(BATCH)]
+        shape = merging_gpu.Shape(RECORDS, count, F32, grouped, exhausted)
+        got = merging_gpu.merged(words, job, shape, interpret=True)
+    np.testing.assert_array_equal(np.asarray(got), np.stack([np.asarray(w) for w in wanted]))
+
+
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     "name", ["i8", "u32", "f32", "i64", *(pytest.param(n, marks=pytest.mark.slow) for n in ("i32", "u64"))]
 )
