@@ -21,6 +21,7 @@ from . import bits
 from .irregular_storage import iota, scalar, source
 from .masks import lanes
 from .merging import Merge, merged
+from .platforms import by_platform
 from .region import all_ones, fit, flush, sizes
 from .rules import Context, Inputs, Outputs, rule
 
@@ -44,7 +45,7 @@ def _tsort32(c: Context, inputs: Inputs) -> Outputs:
     missing = lax.convert_element_type(iota(shape, 1) >= v_col, np.int32)
     keys = _descending(flush(c, words, src.dtype), src.dtype)
     operands = [x.reshape(blocks) for x in (missing, keys, index[: shape[0]], words)]
-    index, words = lax.platform_dependent(*operands, cpu=_ranked, cuda=_gathered, default=_sorted)
+    index, words = _sorting(*operands)
     records = _records(words, index).reshape(shape[0], shape[1] * slots(src.dtype.bits))
     new = fit(records, t.shape, old.dtype.type(0))
     written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < v_col * np.int32(slots(src.dtype.bits)))
@@ -53,26 +54,16 @@ def _tsort32(c: Context, inputs: Inputs) -> Outputs:
     return {"dst": jnp.where(written, new, old)}
 
 
-def _sorted(
-    missing: Int32[Array, "rows blocks 32"],
-    keys: Int[Array, "rows blocks 32"],
-    index: UInt32[Array, "rows blocks 32"],
-    words: UInt[Array, "rows blocks 32"],
-) -> tuple[UInt32[Array, "rows blocks 32"], UInt[Array, "rows blocks 32"]]:
-    """Indices and words of blocks, by key, equal ones by index; what is missing comes last, in any order."""
-    found = lax.sort([missing, keys, index, words], dimension=2, is_stable=True, num_keys=3)
-    return found[2], found[3]
-
-
 def _ranked(
     missing: Int32[Array, "rows blocks 32"],
     keys: Int[Array, "rows blocks 32"],
     index: UInt32[Array, "rows blocks 32"],
     words: UInt[Array, "rows blocks 32"],
 ) -> tuple[UInt32[Array, "rows blocks 32"], UInt[Array, "rows blocks 32"]]:
-    """:func:`_sorted` by the places that elements have: on a CPU, comparing all of a block takes less time.
+    """Indices and words of blocks, by key, equal ones by index; what is missing comes last, in any order.
 
-    What is missing are the last lanes of a block, so that they may be equal to the greatest element.
+    By the places that elements have: comparing all of a block takes less time than sorting it. What is
+    missing are the last lanes of a block, so that they may be equal to the greatest element.
     """
     place = _place(missing, keys, index, np.int32)
     return _moved(place, index), _moved(place, words)
@@ -84,13 +75,17 @@ def _gathered(
     index: UInt32[Array, "rows blocks 32"],
     words: UInt[Array, "rows blocks 32"],
 ) -> tuple[UInt32[Array, "rows blocks 32"], UInt[Array, "rows blocks 32"]]:
-    """:func:`_ranked` by a byte per element: on a GPU, sorted arrays would be memory, a gather is none."""
+    """The same by a byte per element: on a GPU, sorted arrays would be memory, a gather is none."""
     lane = jnp.broadcast_to(iota((1, 1, BLOCK), 2).astype(np.uint8), keys.shape)
     # Else it is computed again wherever it is used.
     order = lax.optimization_barrier(_moved(_place(missing, keys, index, np.uint8), lane))  # type: ignore[no-untyped-call]
     order = lax.convert_element_type(order, np.int32)
     first, second = (jnp.take_along_axis(x, order, 2, mode="promise_in_bounds") for x in (index, words))
     return first, second
+
+
+#: Both by the platform that code is generated for.
+_sorting = by_platform(_ranked, cuda=_gathered)
 
 
 def _place(
