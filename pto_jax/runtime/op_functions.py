@@ -18,7 +18,6 @@ from ..lowering import RULES, JaxMachine, Plan, Semantics
 from ..lowering.words import x64
 from . import conversion, dispatch, op_examples, op_messages, op_request, op_types, state
 from .choices import choices
-from .notices import require_exact
 from .op_call import OPTIONS, call_forms, request_of
 from .tiles import Tile, tile
 
@@ -27,6 +26,7 @@ PUBLIC = "pto_jax.ops"
 #: Types of Python's numbers.
 _KINDS: dict[type, Callable[[str], float]] = {int: int, float: float}
 _NO_GUARD = nullcontext()
+_NO_RULES = state.Report((), ())
 _GLOBAL_MEMORY = ("gm", "ptr")
 _DEFAULTS: dict[str, Any] = {
     "dst": None,
@@ -61,9 +61,9 @@ def function(name: str) -> Callable[..., Any]:
     def call(*sources: Any, **options: Any) -> Any:
         made = None if prints else _compiled(instruction, sources, options)
         result, report = _call(instruction, sources, options) if made is None else made
-        if options.get("checks"):
-            return result, report
-        if report.sites:
+        if options and options.get("checks"):
+            return result, _NO_RULES if report is None else report
+        if report is not None:
             report.raise_if_broken()
         return result
 
@@ -126,8 +126,8 @@ def _shown(value: Any) -> str:
 
 def _call(
     instruction: isa.Instruction, sources: Sequence[Any], options: Mapping[str, Any]
-) -> tuple[Any, state.Report]:
-    """The result of a call and the rules on run-time values that it broke."""
+) -> tuple[Any, state.Report | None]:
+    """The result of a call and the rules on run-time values that it followed, None where it has none."""
     semantics = _semantics(options)
     request, arguments = _request(instruction, sources, options, semantics)
     typed = op_types.resolve(request)
@@ -157,35 +157,33 @@ def _request(
 
 def _compiled(
     instruction: isa.Instruction, sources: tuple[Any, ...], options: Mapping[str, Any]
-) -> tuple[Any, state.Report] | None:
+) -> tuple[Any, state.Report | None] | None:
     """The call as one compiled function of its arrays; None where it has none.
 
     Tracers, arrays of other libraries and lists take the long way.
     """
-    dst = options.get("dst")
-    data = {"dst": dst} if dispatch.is_concrete(dst) else {}
-    numbers = [type(s) in _KINDS for s in sources]
-    if not all(number or dispatch.is_concrete(s) for number, s in zip(numbers, sources, strict=True)):
-        return None
+    dst = options.get("dst") if options else None
+    data = {"dst": dst} if dst is not None and dispatch.is_concrete(dst) else {}
+    numbers = False
+    for source in sources:
+        if not dispatch.is_concrete(source):
+            if type(source) not in _KINDS:
+                return None
+            numbers = True
     static = tuple((n, v) for n, v in options.items() if n not in data and n != "checks") if options else ()
     try:
         call = _function_of(instruction, static)
     except TypeError:  # An option that has no hash, such as a list, or a tuple with a Tile.
         return None
-    # The defaults need no check but that of XLA's settings.
-    if options:
-        _semantics(options)
-    else:
-        require_exact()
     try:
-        if any(numbers):
+        if numbers:
             kinds = (tuple(map(_kind_of, sources)), _kind_of(dst) if data else None)
             listed = zip(sources, _scalar_types(instruction, static, *kinds), strict=True)
             what = f"{instruction.name}: source"
             sources = tuple(s if d is None else _number(repr(s), _KINDS[type(s)], d, what) for s, d in listed)
         # The guard is for data: numbers may go to the device.
-        with x64(), jax.transfer_guard("allow") if any(numbers) else _NO_GUARD:
-            made: tuple[Any, state.Report] = call(sources, data)
+        with x64(), jax.transfer_guard("allow") if numbers else _NO_GUARD:
+            made: tuple[Any, state.Report | None] = call(sources, data)
     except errors.PtoError:  # The long way raises it without the frames of a trace.
         return None
     return made
@@ -244,7 +242,7 @@ def _value(declared: Value, given: Any, what: str) -> Any:
 
 def _execute(
     request: op_request.Request, typed: op_types.Typed, semantics: Semantics, values: Mapping[str, Any]
-) -> tuple[Any, state.Report]:
+) -> tuple[Any, state.Report | None]:
     machine = JaxMachine(semantics, Plan([], {}), {}, checks=True)
     types = {v.name: v.type for v in (*typed.op.ins, *typed.op.outs)}
     wanted = dict(request.destinations)
@@ -271,7 +269,7 @@ def _execute(
 
 def _results(
     typed: op_types.Typed, machine: JaxMachine, operands: Mapping[str, Operand], types: Mapping[str, Any]
-) -> tuple[Any, state.Report]:
+) -> tuple[Any, state.Report | None]:
     bound = typed.bound
     vectors = {n: t for n in bound.values if isinstance(t := types[n], VectorType)}
     made = machine.execute(Execution(typed.op, bound, operands, bound.attrs, vectors))
@@ -280,7 +278,7 @@ def _results(
         made[n] if n in vectors else Tile.of(machine.words(operands[n]), operands[n]) for n in written
     )
     result = results[0] if len(results) == 1 else results or None
-    return result, state.Report.of(machine.violations)
+    return result, state.Report.of(machine.violations) if machine.violations else None
 
 
 def _fresh_region(

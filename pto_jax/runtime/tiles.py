@@ -44,8 +44,9 @@ class Tile:
 
     def __post_init__(self) -> None:
         # Transformations rebuild pytrees with placeholder leaves; only real arrays are checked.
-        shape = getattr(self.words, "shape", None)
-        if shape is not None and len(shape) >= 2 and tuple(shape[-2:]) != self.type.shape:
+        shape: Any = getattr(self.words, "shape", ())
+        t = self.type
+        if len(shape) >= 2 and (shape[-2] != t.rows or shape[-1] != t.cols):
             raise ArgumentError(f"tile words have shape {tuple(shape)}, the type says {self.type.shape}")
 
     @classmethod

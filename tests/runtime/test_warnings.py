@@ -14,7 +14,7 @@ import pytest
 import pto_jax as pto
 from pto_jax.cli.main import main
 from pto_jax.examples import EXAMPLES
-from pto_jax.runtime import notices
+from pto_jax.runtime import notices, op_functions
 
 _T, _PART = "!pto.tile<f32, 8, 8>", "!pto.tile<f32, 8, 8, v_row=4>"
 #: tneg reads rows of %a that are not valid: a warning on every profile.
@@ -136,6 +136,8 @@ def test_exact_numerics_and_fast_math_of_the_compiler(
     numerics: str,
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", flags)
+    # What is compiled was judged then: XLA reads the flags once.
+    op_functions._function_of.cache_clear()
     program, exact = pto.parse(f"%d = tneg %a : {_T}"), numerics == "exact"
     if refused and exact:
         message = "--xla_cpu_enable_fast_math=true with --xla_.* cannot keep its bits; usual fix: remove"
