@@ -113,7 +113,7 @@ class Report:
 
     def raise_if_broken(self) -> None:
         """Raise ExecutionError with every broken rule; nothing under a trace."""
-        if any(isinstance(f, Tracer) for f in self.flags):
+        if not self.sites or any(isinstance(f, Tracer) for f in self.flags):
             return
         problems = self.problems()
         if problems:
