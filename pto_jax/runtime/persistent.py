@@ -17,12 +17,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import jax
 import jax.export
+import jaxlib
+import ml_dtypes
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
@@ -180,9 +181,10 @@ def _settings() -> list[tuple[str, str]]:
 def _versions() -> tuple[str, ...] | None:
     """The versions of what makes a module: this package's is the text of all its files.
 
-    None where a file was edited after its import, for then nobody knows what text this process executes.
+    None where there are no files, as in an archive, and where one was edited after its import: nobody knows
+    then what text this process executes.
     """
-    text = hashlib.sha256()
+    text, count = hashlib.sha256(), 0
     for at, _, names in sorted(os.walk(_PACKAGE, followlinks=True)):
         for name in sorted(n for n in names if n.endswith(".py")):
             text.update(f"{name}\n".encode())
@@ -190,7 +192,9 @@ def _versions() -> tuple[str, ...] | None:
                 if os.fstat(file.fileno()).st_mtime > _IMPORTED:
                     return None
                 text.update(file.read())
-    return text.hexdigest(), *(metadata.version(p) for p in ("jax", "jaxlib", "numpy", "ml_dtypes"))
+            count += 1
+    others = (m.__version__ for m in (jax, jaxlib, np, ml_dtypes))
+    return (text.hexdigest(), *others) if count else None
 
 
 def _read(path: Path) -> Module | None:

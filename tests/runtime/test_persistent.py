@@ -222,10 +222,13 @@ def test_so_has_jaxs_configuration(cache: Path) -> None:
 def test_so_has_the_text_of_the_package(
     cache: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Edited before this process began; after it, nobody knows what is executed."""
+    """Edited before this process began; after it, nobody knows what is executed, as in an archive."""
     package = tmp_path_factory.mktemp("package")
     edited = package / "rules.py"
     monkeypatch.setattr(persistent, "_PACKAGE", package)
+    persistent._versions.cache_clear()
+    scaled()(X, Y, N)
+    assert not files(cache)
     for text, time, kept in (
         ("one", 0, 1),
         ("two", 0, 2),
