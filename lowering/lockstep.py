@@ -26,6 +26,7 @@ from jax import Array, lax
 from pto_jax.ir import TileType
 
 from .rules import Context, Lanes, jitted
+from .slicing import computed_before
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Int32, UInt32
@@ -139,6 +140,9 @@ def run_switched(branches: tuple[Branch | None, ...], program: Programs, registe
             for a in (program.opcodes, program.slots, program.scalars)
         )
         new = lax.switch(opcode, steps, registers[slots], program.sizes[slots], scalars)
+        if len(steps) == 1:
+            # JAX makes no conditional of one branch, which would keep it out of the update.
+            (new,) = computed_before(new)
         written: Array = lax.dynamic_update_index_in_dim(registers, new, slots[0], 0)
         return written
 

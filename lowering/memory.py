@@ -186,43 +186,45 @@ def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     t, window = c.tile("src"), window_of(c, view, "src")
     src = src._replace(words=quantise.stored(c, inputs, view.dtype))
     if c.attrs.get("atomicType") != AtomicType.ATOMIC_ADD:
-        return put(t, src, window, buffer, view.dtype, memory.offsets)
+        return put(t, src, window, memory)
     if window.meets(t.shape) is False:
         old = fetch(buffer, window, t.shape, memory.offsets)
         sums = atomics.add(c, view.dtype, old, src.words)
-        return put(t, src._replace(words=sums), window, buffer, view.dtype, memory.offsets)
-    where = targets(t, src, window, buffer).reshape(-1)
-    total: Array = atomics.accumulate(c, view.dtype, buffer, where, src.words.reshape(-1))
+        return put(t, src._replace(words=sums), window, memory)
+    where, words = targets(t, src, window, buffer).reshape(-1), src.words.reshape(-1)
+    total: Array = atomics.accumulate(c, view.dtype, buffer, *slicing.computed_before(where, words))
     return total
 
 
-def put(
-    t: TileType, src: Lanes, window: Placed, buffer: Flat, dtype: DType, offsets: Range | None = None
-) -> Flat:
-    """The buffer, whose elements have a type, with words of them written from the tile's valid region."""
-    kind = moved_as(dtype)
-    inner = inner_block(window, t.shape, buffer, offsets) if region.mask(t, src) is None else None
+def put(t: TileType, src: Lanes, window: Placed, memory: GlobalMemory) -> Flat:
+    """The buffer with words written from the tile's valid region through a window."""
+    buffer, kind, independent = memory.buffer, moved_as(memory.view.dtype), memory.independent
+    unmasked = region.mask(t, src) is None
+    inner = inner_block(window, t.shape, buffer, memory.offsets) if unmasked else None
     if inner is not None and (inner.block.rows, inner.block.cols) == t.shape:
-        stored = inner.put(from_words(buffer, kind), from_words(src.words, kind), window.offset)
+        words = from_words(src.words, kind)
+        stored = inner.put(from_words(buffer, kind), words, window.offset, independent)
         if stored is not None:
             return raw(stored)
     lines = _lines(window, t.shape, buffer, through_gaps=True)
     if lines is None:
         elements = src._replace(words=from_words(src.words, kind))
-        stored = _put_block(t, elements, window, from_words(buffer, kind))
+        stored = _put_block(t, elements, window, from_words(buffer, kind), independent)
         if stored is not None:
             return raw(stored)
     else:
-        write = partial(lines.limited(*region.sizes(t, src)).write, kind=kind)
-        scattered = partial(_scatter, t, src, window)
+        write = partial(lines.limited(*region.sizes(t, src)).write, kind=kind, independent=independent)
+        scattered = partial(_scatter, t, src, window, independent=independent)
         written: Array = lax.platform_dependent(buffer, src.words, cpu=write, default=scattered)
         return written
-    return _scatter(t, src, window, buffer, src.words)
+    return _scatter(t, src, window, buffer, src.words, independent)
 
 
-def _scatter(t: TileType, src: Lanes, window: Placed, buffer: Flat, words: Words) -> Flat:
+def _scatter(t: TileType, src: Lanes, window: Placed, buffer: Flat, words: Words, independent: bool) -> Flat:
     """A store element by element."""
     where, words = targets(t, src, window, buffer).reshape(-1), words.reshape(-1)
+    if not independent:
+        where, words = slicing.computed_before(where, words)
     # Sorting pays only where lanes meet for certain; with strides of run time the scatter's order stands.
     if window.meets(t.shape):
         return atomics.overwrite(buffer, where, words)
@@ -254,7 +256,9 @@ def targets(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Int32[Arra
     return where if inside is None else jnp.where(inside, where, np.int32(buffer.shape[0]))
 
 
-def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Elements) -> Elements | None:
+def _put_block(
+    t: TileType, src: Lanes, window: Placed, buffer: Elements, independent: bool
+) -> Elements | None:
     """A store through a block as slice updates; None when it is not one."""
     block, own = block_of(window, t.shape)
     if block is None or not block.fits(t.shape) or block.span > buffer.shape[0]:
@@ -268,15 +272,15 @@ def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Elements) -> Ele
         inside = own if inside is None else inside & own
     if isinstance(start, int) and block.within(buffer):
         if inside is None:
-            return block.put(buffer, words)
+            return block.put(buffer, words, independent)
         limits = [
             lax.min(size, addresses.limited(limit, extent))
             for size, limit, extent in zip(region.sizes(t, src), window.lanes(), shape, strict=True)
         ]
-        return block.put_before(limits, buffer, words)
+        return block.put_before(limits, buffer, words, independent)
     if inside is None and block.is_dense:
-        return slices.write(buffer, block.written(words), start)
+        return slices.write(buffer, block.written(words), start, independent)
     old = slices.read(buffer, start, block.span)
     if inside is not None:
         words = jnp.where(inside, words, block.read(old))
-    return slices.write(buffer, block.written(words, old), start)
+    return slices.write(buffer, block.written(words, old), start, independent)

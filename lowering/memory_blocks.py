@@ -90,27 +90,32 @@ class Block:
         part = slice_at(buffer.reshape(-1, pitch), first, extents)
         return part.transpose(self.back).reshape(self.rows, self.cols)
 
-    def put(self, buffer: Elements, words: Lanes) -> Elements:
-        """A buffer that the block is inside of, with [rows, cols] written."""
+    def put(self, buffer: Elements, words: Lanes, independent: bool) -> Elements:
+        """A buffer that the block is inside of, with [rows, cols] written.
+
+        ``independent`` as in :func:`slicing.with_slice`.
+        """
         found = self.rectangle(buffer.shape[0])
         if found is not None and not self.is_dense:
             first, extents, pitch = found
             lines = buffer.reshape(-1, pitch)
-            return with_slice(lines, self._ordered(words).reshape(extents), first).reshape(-1)
+            return with_slice(lines, self._ordered(words).reshape(extents), first, independent).reshape(-1)
         old = None if self.is_dense else buffer[self.begin : self.end]
         flat = self.written(words, old)
         if flat.shape == buffer.shape:
             return flat
-        return with_slice(buffer, flat, (self.begin,))
+        return with_slice(buffer, flat, (self.begin,), independent)
 
-    def put_before(self, limits: Sequence[Size], buffer: Elements, words: Lanes) -> Elements:
+    def put_before(
+        self, limits: Sequence[Size], buffer: Elements, words: Lanes, independent: bool
+    ) -> Elements:
         """:meth:`put` of the rows and columns before ``limits``, which are at most those of the block."""
         found = self.rectangle(buffer.shape[0])
         by_axis = tuple(self.runs[i][0] for i in self.back) == (self.rows, self.cols)
         if found is None or not by_axis or buffer.shape[0] > MOST_AROUND * self.span:
             row, col = (lax.broadcasted_iota(np.int32, words.shape, axis) for axis in (0, 1))
             inside = (row < limits[0]) & (col < limits[1])
-            return self.put(buffer, jnp.where(inside, words, self.taken(buffer)))
+            return self.put(buffer, jnp.where(inside, words, self.taken(buffer)), independent)
         # A choice over all of the buffer is a vector loop, one that reads and writes the same buffer is none.
         first, extents, pitch = found
         lines = buffer.reshape(-1, pitch)

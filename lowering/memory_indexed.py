@@ -13,7 +13,7 @@ from pto_jax.interpreter import Scalar, View
 from pto_jax.ir import Coalesce, DType, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
 from pto_jax.isa.rules.memory_indexed import coalescing
 
-from . import atomics, bits, convert, irregular_storage, masks, memory_layouts, region
+from . import atomics, bits, convert, irregular_storage, masks, memory_layouts, region, slicing
 from .machine.addresses import NEAR, begin, distance, product, reach, wide
 from .rules import Context, GlobalMemory, Inputs, memory_rule
 
@@ -155,7 +155,7 @@ def mscatter(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     buffer, pick = memory.buffer, _picked(c, "src")
     at = places(c, inputs, memory, "src", pick)
     dtype, words = c.dtype("src"), masks.lanes(inputs, "src").words.reshape(-1)
-    where = at.targets(buffer).reshape(-1)
+    where, words = slicing.computed_before(at.targets(buffer).reshape(-1), words)
     op = c.attrs["scatterAtomicOp"]
     if op == ScatterAtomicOp.NONE:
         return atomics.overwrite(buffer, where, words)

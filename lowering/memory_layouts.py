@@ -331,16 +331,22 @@ class Inner:
         part = slicing.slice_at(buffer.reshape(-1, pitch), self._place(offset, pitch), extents)
         return part.transpose(block.back).reshape(block.rows, block.cols)
 
-    def put(self, buffer: Elements, words: Lanes, offset: Scalar) -> Elements | None:
-        """The buffer with [rows, cols] written; None where what is in gaps would be written as well."""
+    def put(self, buffer: Elements, words: Lanes, offset: Scalar, independent: bool) -> Elements | None:
+        """The buffer with [rows, cols] written; None where what is in gaps would be written as well.
+
+        ``independent`` as in :func:`slicing.with_slice`.
+        """
         block, found = self.block, self._lines(buffer.shape[0])
         if found is None:
             at = lax.convert_element_type(offset, np.int32)
-            return slicing.with_slice(buffer, block.written(words), (at,)) if block.is_dense else None
+            if not block.is_dense:
+                return None
+            return slicing.with_slice(buffer, block.written(words), (at,), independent)
         pitch, extents = found
         part = words.reshape([block.runs[i][0] for i in block.back]).transpose(np.argsort(block.back))
         lines = buffer.reshape(-1, pitch)
-        return slicing.with_slice(lines, part.reshape(extents), self._place(offset, pitch)).reshape(-1)
+        place = self._place(offset, pitch)
+        return slicing.with_slice(lines, part.reshape(extents), place, independent).reshape(-1)
 
 
 def inner_block(

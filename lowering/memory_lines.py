@@ -62,17 +62,20 @@ class Lines:
         count, length = (rows, cols) if self.by_row else (cols, rows)
         return replace(self, count=_least(self.count, count), length=_least(self.length, length))
 
-    def write(self, buffer: Flat, words: Words, kind: np.dtype[Any]) -> Flat:
+    def write(self, buffer: Flat, words: Words, kind: np.dtype[Any], independent: bool) -> Flat:
         """The buffer with a tile's elements written; nothing beyond the window and the buffer.
 
-        Elements are moved as arrays of type ``kind``.
+        Elements are moved as arrays of type ``kind``; ``independent`` as in :func:`slicing.with_slice`.
         """
         words = words if self.by_row else words.T
         lines, width = words.shape
         limits = (limited(n, m) for n, m in ((self.count, lines), (self.length, width)))
         places = self._places(buffer.shape[0], width)
-        elements = (from_words(x.reshape(1, -1), kind) for x in (buffer, words))
-        return raw(_writer(width)(*elements, *places, *limits)[0])
+        old, new = (from_words(x.reshape(1, -1), kind) for x in (buffer, words))
+        first, moved = places
+        if not independent:
+            new, first, moved = slicing.computed_before(new, first, moved)
+        return raw(_writer(width)(old, new, first, moved, *limits)[0])
 
     def _places(self, size: int, width: int) -> tuple[Int32[Array, " lines"], Int32[Array, " lines"]]:
         """Where lines begin, as far outside as counts, and where slices begin that are moved inside.

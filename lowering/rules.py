@@ -169,6 +169,7 @@ class GlobalMemory:
 
     ``require`` is None where run-time rules are not followed; ``constant`` are the numbers of a buffer that
     nothing writes, where they are at hand; ``offsets`` is where the view begins, in any execution.
+    ``independent`` tells that the program reads nothing of the buffer that the instruction writes.
     """
 
     view: View
@@ -176,6 +177,7 @@ class GlobalMemory:
     require: Require | None = None
     constant: Elements | None = None
     offsets: Range | None = None
+    independent: bool = False
 
     def require_elements(self, allowed: str, first: Int64[Array, ""], last: Int64[Array, ""]) -> None:
         """The run-time rule that the elements from ``first`` to ``last`` (int64) are in the buffer."""

@@ -1,15 +1,19 @@
-"""Slices at places that a batch has in common.
+"""Slices at places that a batch has in common, and updates that read nothing they have overwritten.
 
 ``jax.vmap`` makes gathers and scatters of ``lax.dynamic_slice`` and ``lax.dynamic_update_slice``, also where
 every element of the batch has its slice at the same place. Here these stay slices, of one more dimension.
 As those of ``lax``, slices that begin outside an array are moved inside it.
+
+XLA:CPU may compute the new part of an array while it writes it in place, although the part is computed from
+other elements of the same array (https://github.com/openxla/xla/issues/49176). :func:`computed_before` makes
+that impossible; every update of an array passes through it unless facts prove that its part is independent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +21,7 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
+from .platforms import by_platform
 from .words import x64
 
 if TYPE_CHECKING:
@@ -76,10 +81,66 @@ def slice_at(
 
 
 def with_slice(
-    whole: Shaped[Array, "..."], part: Shaped[Array, "..."], starts: Sequence[Start | int]
+    whole: Shaped[Array, "..."],
+    part: Shaped[Array, "..."],
+    starts: Sequence[Start | int],
+    independent: bool = False,
 ) -> Shaped[Array, "..."]:
-    """The array with a part of it replaced: ``lax.dynamic_update_slice``, without negative indices."""
+    """The array with a part of it replaced: ``lax.dynamic_update_slice``, without negative indices.
+
+    ``independent`` says that no element of the part, and no start, depends on elements of the array other
+    than the one it replaces.
+    """
+    if part.shape == whole.shape:
+        return part
+    if not independent:
+        part, *starts = computed_before(part, *starts)
     return _replace(whole[None], part[None], *map(_index, starts))[0]
+
+
+def computed_before(*arrays: Any) -> tuple[Any, ...]:
+    """The arrays, which XLA has to store before it computes anything that uses them; numbers as they are.
+
+    On CPUs they pass through a loop of no turn, of which only execution knows the number of turns: XLA fuses
+    nothing across a loop, whereas it drops ``lax.optimization_barrier`` before it fuses.
+    """
+    some = [x for x in arrays if isinstance(x, Array) and x.size]
+    results = iter(_stored(*some) if some else ())
+    return tuple(next(results) if isinstance(x, Array) and x.size else x for x in arrays)
+
+
+def _through_loop(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
+    first = jnp.ravel(arrays[0])[0]
+    word = lax.bitcast_convert_type(first, np.dtype(f"u{first.dtype.itemsize}"))
+    # No square leaves the remainder 2 or 3 when it is divided by 4.
+    turns = lax.convert_element_type(lax.bitwise_and(lax.mul(word, word), word.dtype.type(2)), np.int32)
+    carried = tuple(varied(x, first) for x in arrays)
+    looped: tuple[Array, ...] = lax.fori_loop(
+        np.int32(0), turns, lambda _, xs: tuple(x + x.dtype.type(1) for x in xs), carried
+    )
+    return looped
+
+
+def _through_barrier(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
+    barred: tuple[Array, ...] = lax.optimization_barrier(arrays)  # type: ignore[no-untyped-call]
+    return barred
+
+
+_by_platform = by_platform(_through_loop, cuda=_through_barrier)
+
+
+@custom_vmap
+def _stored(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
+    # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
+    with x64():
+        return tuple(_by_platform(*arrays))
+
+
+@_stored.def_vmap
+def _(
+    axis_size: int, batched: Sequence[bool], *arrays: Shaped[Array, "..."]
+) -> tuple[tuple[Shaped[Array, "..."], ...], tuple[bool, ...]]:
+    return _stored(*arrays), tuple(batched)
 
 
 def _index(n: Start | int) -> Start:

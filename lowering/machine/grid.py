@@ -22,7 +22,7 @@ from pto_jax.errors import PtoError
 from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
 from pto_jax.ir import DType, Op, Program
 
-from ..slicing import with_slice
+from ..slicing import computed_before, with_slice
 from ..words import numbers_of, raw
 from . import block_numbers, ranges
 from .planning import Key, Surveyor, key_of
@@ -187,9 +187,10 @@ class Part:
         if self.step == self.size:
             flat = parts.reshape(-1)[: size - first]
             return flat if flat.shape == words.shape else with_slice(words, flat, (first,))
+        (parts,) = computed_before(parts)
         if self.step is not None and len(self.starts) <= MAX_SLICES:
             for start, part in zip(map(int, self.starts), parts, strict=True):
-                words = with_slice(words, part[: size - start], (start,))
+                words = with_slice(words, part[: size - start], (start,), independent=True)
             return words
         own = np.maximum(self.owners, 0)
         places = own * self.size + np.arange(size) - self.starts[own]

@@ -57,12 +57,14 @@ class InstructionMachine(tile_memory.TileMemory):
         if self.checks:
             self._check(e)
         require = partial(self.require, e.op) if self.checks else None
+        place = planning.key_of(e.op), view.buffer
         memory = GlobalMemory(
             view,
             self.buffers[view.buffer],
             require,
             self.constants.get(view.buffer),
-            self.offsets.get((planning.key_of(e.op), view.buffer)),
+            self.offsets.get(place),
+            place in self.independent,
         )
         words = rule(context, self.inputs(e, context), memory)
         target = e.operands[e.instruction.destinations[0].name]

@@ -6,16 +6,27 @@ that execution will know is known here too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pto_jax import errors, profiles
-from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, abstract, launch
-from pto_jax.ir import INDEX, DType, GlobalLayout, Op, Program, TileType
+from pto_jax.interpreter import (
+    Execution,
+    Frame,
+    Operand,
+    Pointer,
+    Scalar,
+    Scope,
+    TileRef,
+    View,
+    abstract,
+    launch,
+)
+from pto_jax.ir import INDEX, AtomicType, DType, GlobalLayout, Op, Program, TileType
 
 from ..memory_layouts import AXES, Window
 from . import ranges, storage
@@ -52,6 +63,35 @@ class Accesses:
         return Accesses(low.first, high.last, low.before, high.behind)
 
 
+class Span(NamedTuple):
+    """The elements of a buffer from ``first`` to ``last``, among which all are that some accesses address."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, view: View, tiles: Iterable[TileType]) -> Span:
+        """What a transfer between a view and tiles may address, whatever its scalars are.
+
+        Some instructions take the elements of a tile one after the other from where the view begins.
+        """
+        begin = Range.of(view.offset)
+        first, last = begin.low, begin.high + max((t.elements - 1 for t in tiles), default=0)
+        low = high = 0
+        for size, stride in zip(view.shape, view.strides, strict=True):
+            most, by = max(0, Range.of(size).high - 1), Range.of(stride)
+            low, high = low + min(0, most * by.low), high + max(0, most * by.high)
+        return cls(first + low, max(last, begin.high + high))
+
+    def meets(self, other: Span) -> bool:
+        """Whether both may have an element in common."""
+        return self.first <= other.last and other.first <= self.last
+
+
+#: Every element of a buffer.
+EVERYWHERE = Span(-(1 << 63), 1 << 63)
+
+
 @dataclass
 class Surveyor(abstract.AbstractMachine):
     """Computes ranges only, and notes where a program puts and addresses things.
@@ -59,12 +99,16 @@ class Surveyor(abstract.AbstractMachine):
     ``found`` are the addresses of tiles, ``accesses`` the constant accesses to global memory outside control
     flow that only execution knows; ``near`` tells of operations that compute addresses whether these are
     always near the beginning of global memory, ``offsets`` of transfers where their windows begin.
+    ``spans_read`` are the elements of buffers that are read, None standing for any buffer; ``spans_written``
+    those that each instruction writes.
     """
 
     found: list[storage.Placement] = field(default_factory=list)
     accesses: dict[str, Accesses] = field(default_factory=dict)
     near: dict[Key, bool] = field(default_factory=dict)
     offsets: dict[tuple[Key, str], Range] = field(default_factory=dict)
+    spans_read: dict[str | None, set[Span]] = field(default_factory=dict)
+    spans_written: dict[tuple[Key, str], set[Span]] = field(default_factory=dict)
     current: Key = ("", ())
 
     def unknown(self, dtype: DType | None = None) -> Scalar:
@@ -77,6 +121,9 @@ class Surveyor(abstract.AbstractMachine):
 
     def execute(self, execution: Execution) -> dict[str, None]:
         """Note the elements that a transfer addresses, where they are known; every vector result is None."""
+        for name, operand in execution.operands.items():
+            if isinstance(operand, View | Pointer):
+                self._note_uses(execution, name, operand)
         transfer = execution.instruction.traits.transfer
         if transfer is not None:
             view = execution.operands[transfer[1]]
@@ -86,6 +133,20 @@ class Surveyor(abstract.AbstractMachine):
             if self.depth == 0:
                 self._note(execution, *transfer)
         return dict.fromkeys(execution.vectors)
+
+    def _note_uses(self, execution: Execution, name: str, operand: View | Pointer) -> None:
+        """Note the elements that an instruction reads and writes through an operand."""
+        uses = [e for e in execution.instruction.traits.effects if e.operand == name]
+        buffer = operand.buffer if isinstance(operand.buffer, str) else None
+        tiles = [o.type for o in execution.operands.values() if isinstance(o, TileRef)]
+        layout = execution.attrs.get("layout", getattr(operand, "layout", None))
+        moved = any(t.conv for t in tiles) or any(e.indexed for e in uses)
+        plain = layout in (None, *AXES) and not moved
+        span = Span.of(operand, tiles) if plain and isinstance(operand, View) else EVERYWHERE
+        if any(e.access == "read" for e in uses) or _adds(execution):
+            self.spans_read.setdefault(buffer, set()).add(span)
+        if buffer is not None:
+            self.spans_written.setdefault((key_of(execution.op), buffer), set()).add(span)
 
     def _note(self, execution: Execution, tile: str, view: str) -> None:
         ref, given = execution.tile(tile), execution.operands[view]
@@ -113,6 +174,10 @@ class Surveyor(abstract.AbstractMachine):
     def counter(self, value: int) -> Scalar:
         """The range of one number."""
         return Range.of(value)
+
+    def one_of(self, count: int) -> Scalar:
+        """The range of the numbers."""
+        return Range(0, count - 1)
 
     def trip(self, frame: Frame, trips: Scalar) -> Scalar:
         """The range of a loop's trip numbers, by the ranges of its bounds and its step."""
@@ -154,6 +219,9 @@ class Surveyor(abstract.AbstractMachine):
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
         """Note the access; any number may be there."""
+        at = Range.of(pointer.offset)
+        buffer = pointer.buffer if isinstance(pointer.buffer, str) else None
+        self.spans_read.setdefault(buffer, set()).add(EVERYWHERE if pointer.cast else Span(at.low, at.high))
         self.store(op, pointer, None)
         return self.unknown()
 
@@ -167,6 +235,11 @@ class Surveyor(abstract.AbstractMachine):
         if address is not None:
             self.found.append(storage.Placement(type, address if isinstance(address, int) else None))
         return None
+
+
+def _adds(execution: Execution) -> bool:
+    """Whether an instruction combines what it writes with what was there."""
+    return execution.attrs.get("atomicType") not in (None, AtomicType.ATOMIC_NONE)
 
 
 @lru_cache(maxsize=1024)
@@ -191,6 +264,17 @@ def near(program: Program, entry: str, grid: int = 1) -> frozenset[Key]:
 def offsets(program: Program, entry: str, grid: int = 1) -> Mapping[tuple[Key, str], Range]:
     """Where the windows of transfers begin in their buffers, by operation and buffer."""
     return _survey(program, entry, grid).offsets
+
+
+def independent(program: Program, entry: str, grid: int = 1) -> frozenset[tuple[Key, str]]:
+    """Instructions and buffers of which they write nothing that the program reads, in any execution."""
+    survey = _survey(program, entry, grid)
+    anywhere = survey.spans_read.get(None, set())
+    return frozenset(
+        (key, buffer)
+        for (key, buffer), spans in survey.spans_written.items()
+        if not anywhere and not any(a.meets(b) for a in spans for b in survey.spans_read.get(buffer, ()))
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -44,11 +44,14 @@ def read(flat: Elements, start: Scalar, count: int) -> Shaped[Array, " {count}"]
     return found
 
 
-def write(flat: Elements, part: Shaped[Array, " part"], start: Scalar) -> Elements:
-    """The array with the elements of a part, no longer than it, from ``start`` on."""
+def write(flat: Elements, part: Shaped[Array, " part"], start: Scalar, independent: bool = False) -> Elements:
+    """The array with the elements of a part, no longer than it, from ``start`` on.
+
+    ``independent`` as in :func:`..slicing.with_slice`.
+    """
     size, count = flat.shape[0], part.shape[0]
     if isinstance(start, int) and 0 <= start <= size - count:
-        return with_slice(flat, part, (start,))
+        return with_slice(flat, part, (start,), independent)
     inside, by = _places(wide(start), size, count)
     old = slice_at(flat, (inside,), (count,))
     number = lax.iota(np.int32, count) - by
@@ -61,7 +64,7 @@ def write(flat: Elements, part: Shaped[Array, " part"], start: Scalar) -> Elemen
         return found
 
     place = lax.platform_dependent(part, cpu=looping, default=partial(_moved, by))
-    return with_slice(flat, lax.select(chosen, place, old), (inside,))
+    return with_slice(flat, lax.select(chosen, place, old), (inside,), independent)
 
 
 def _places(start: Int64[Array, ""], size: int, count: int) -> tuple[Int32[Array, ""], Int32[Array, ""]]:

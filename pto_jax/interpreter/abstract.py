@@ -27,6 +27,10 @@ class AbstractMachine:
         """A scalar, of some type where that is given, of which nothing more is known."""
         return Unknown()
 
+    def one_of(self, count: int) -> Scalar:
+        """A number from 0 to ``count`` - 1, whichever it is."""
+        return self.unknown(ir.INDEX)
+
     def trip(self, frame: Frame, trips: Scalar) -> Scalar:
         """The number of a trip of a loop, whichever it is."""
         return self.unknown()

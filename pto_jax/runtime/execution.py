@@ -13,9 +13,11 @@ from jax import Array
 
 from .. import ir, profiles
 from ..analysis.entries import Argument
+from ..analysis.provenance import GlobalTypes
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
-from ..lowering import JaxMachine, Semantics, disjoint_parts, near, offsets, plan, varying_axes
+from ..lowering import JaxMachine, Semantics, disjoint_parts, independent, near, offsets, plan, varying_axes
 from ..lowering.machine.observed import ObservedMachine, Observer
+from ..lowering.slicing import computed_before
 from ..lowering.words import from_words
 from . import conversion, tiles
 from .arguments import extents
@@ -64,11 +66,15 @@ class Executable(Protocol):
 
 @dataclass(frozen=True)
 class Mode:
-    """How a program is executed: with run-time rules, keeping the final state, traced as a whole."""
+    """How a program is executed: with run-time rules, keeping the final state, traced as a whole.
+
+    ``nested``: traced inside another function, where an argument may be computed from another one.
+    """
 
     check: bool
     keep_state: bool
     whole: bool
+    nested: bool = False
 
 
 def execute(
@@ -86,12 +92,14 @@ def execute(
         axes=_axes(prepared),
         near=near(kernel.program, kernel.entry, kernel.grid),
         offsets=offsets(kernel.program, kernel.entry, kernel.grid),
+        independent=independent(kernel.program, kernel.entry, kernel.grid),
         disjoint=lambda sizes: disjoint_parts(
             kernel.program, kernel.entry, kernel.grid, tuple(sorted(sizes.items()))
         ),
     )
     operands = [
-        _operand(machine, a, prepared.get(a.name), a.name not in kernel.outputs) for a in kernel.arguments
+        _operand(machine, a, _apart(mode, kernel, a, prepared.get(a.name)), a.name not in kernel.outputs)
+        for a in kernel.arguments
     ]
     scope = Scope()
     returned = launch(kernel.program, machine, kernel.function, operands, scope, kernel.grid)
@@ -121,6 +129,12 @@ def _flat(value: Any, dtype: ir.DType) -> Array:
     """The raw words of an array, flat; XLA sees through conversions that no reshape stands between."""
     words: Array = conversion.to_words(jnp.reshape(value, -1), dtype)
     return words
+
+
+def _apart(mode: Mode, kernel: Executable, argument: Argument, value: Any) -> Any:
+    """An argument's value; of a buffer that is written, one that no other argument is computed from."""
+    written = argument.name in kernel.outputs and isinstance(argument.type, GlobalTypes)
+    return computed_before(value)[0] if written and mode.nested and value is not None else value
 
 
 def _operand(machine: JaxMachine, argument: Argument, value: Any, constant: bool) -> Operand:

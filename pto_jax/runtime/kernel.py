@@ -148,7 +148,7 @@ class Kernel(ahead.Portable):
 
     @cached_property
     def _whole(self) -> Any:
-        run = lambda *args: self._run(args, {}, jit=True, check=False)[:2]  # noqa: E731
+        run = lambda *args: self._run(args, {}, jit=True, check=False, outermost=True)[:2]  # noqa: E731
         return persistent.jit(run, self, "called")
 
     def eager(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -226,16 +226,18 @@ class Kernel(ahead.Portable):
         check: bool = True,
         keep_state: bool = False,
         observer: Observer | None = None,
+        outermost: bool = False,
     ) -> tuple[dict[str, Any], Report, State]:
         given = binding.bound(self.entry, self._names, self._optional, args, kwargs)
         kernel = self._typed(given)
         prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
         if check or jit:
             kernel._check_accesses(prepared)
-        mode = execution.Mode(check, keep_state, whole=jit)
+        traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(prepared))
+        mode = execution.Mode(check, keep_state, whole=jit, nested=traced and not outermost)
         if not jit:
             run = partial(execution.execute, kernel, mode, observer=observer)  # pyright: ignore[reportArgumentType]
-        elif keep_state or any(isinstance(x, Tracer) for x in jax.tree.leaves(prepared)):
+        elif keep_state or traced:
             run = _jitted(kernel, mode)
         else:
             run = _kept(kernel, check)

@@ -95,7 +95,9 @@ def test_elements_are_where_the_indices_of_the_layout_say(
 
     def both(x: Any, tile: Any, at: Any, shape: Any, strides: Any) -> tuple[Any, Any]:
         window = Window.of(view(shape, strides, layout, at))
-        return fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x, ir.F32)
+        return fetch(x, window, t.shape), memory.put(
+            t, Lanes(tile), window, GlobalMemory(view((), (), layout), x)
+        )
 
     wanted = x.copy()
     wanted[:, where] = tiles
@@ -118,7 +120,9 @@ def test_static_windows_are_read_and_written_without_computed_addresses() -> Non
     window = Window.of(view((1, 2, 2, 16, 8), (0, 300, 128, 8, 1), ir.GlobalLayout.NZ, 9))
 
     def both(x: Any, tile: Any) -> Any:
-        return fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x, ir.F32)
+        return fetch(x, window, t.shape), memory.put(
+            t, Lanes(tile), window, GlobalMemory(view((), (), ir.GlobalLayout.NZ), x)
+        )
 
     x, tile = np.zeros(600, np.uint32), np.zeros(t.shape, np.uint32)
     with x64():
@@ -200,7 +204,7 @@ def test_what_a_store_in_nz_leaves_a_load_brings_back_for_every_valid_region() -
 
     def there_and_back(tile: Any, v_row: Any, v_col: Any, buffer: Any) -> tuple[Any, Any]:
         lanes = Lanes(tile, v_row, v_col)
-        stored = memory.put(full, lanes, Window.of(nz), buffer, full.dtype)
+        stored = memory.put(full, lanes, Window.of(nz), GlobalMemory(nz, buffer))
         return stored, _load(c, lanes._replace(words=tile ^ tile), nz, stored)
 
     buffer = RNG.integers(0, 2**16, 1040, dtype=np.uint16)

@@ -29,7 +29,7 @@ def _lines(offset: Any, stride: Any, count: Any, length: Any, by_row: bool) -> L
 @jax.jit
 def _both(buffer: Any, words: Any, offset: Any, stride: Any, count: Any, length: Any) -> Any:
     found = [_lines(offset, stride, count, length, by_row) for by_row in (True, False)]
-    return [(lines.read(buffer, SHAPE), lines.write(buffer, words, words.dtype)) for lines in found]
+    return [(lines.read(buffer, SHAPE), lines.write(buffer, words, words.dtype, True)) for lines in found]
 
 
 @pytest.mark.variants(4)
@@ -93,7 +93,7 @@ def test_lines_vary_over_a_mesh_as_what_they_are_made_of() -> None:
 
         def part(buffer: Any, words: Any, count: Any) -> Any:
             lines = _lines(np.int64(30), np.int64(3), count[0], np.int64(6), True)
-            return lines.read(buffer, SHAPE)[None], lines.write(buffer, words, words.dtype)[None]
+            return lines.read(buffer, SHAPE)[None], lines.write(buffer, words, words.dtype, True)[None]
 
         whole, split = PartitionSpec(), PartitionSpec("i")  # type: ignore[no-untyped-call]
         mapped = jax.shard_map(part, mesh=mesh, in_specs=(whole, whole, split), out_specs=split)
