@@ -20,7 +20,7 @@ from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
 from . import control_flow, functions, handles, instructions, pipes, scalars
-from .hazards import hazards, is_hand_synchronised
+from .hazards import hazards
 from .overlaps import Place, Reserved, in_reserved, overlaps, shared_bytes
 
 __all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
@@ -40,13 +40,20 @@ class Limits:
 
 @dataclass(frozen=True)
 class Build:
-    """How a program is meant to be built.
+    """How a program is meant to be built, and how strictly it is judged.
 
-    The level (None: what its text looks like), and whether a tool inserts synchronisation.
+    The level (None: what its text looks like), whether a tool inserts synchronisation, and whether every
+    finding is an error.
     """
 
     level: int | None = None
     auto_sync: bool = False
+    strict: bool = False
+
+    @property
+    def as_written(self) -> bool:
+        """Whether nothing is inserted, so that the text orders its pipes itself."""
+        return self.level == EXPLICIT and not self.auto_sync
 
 
 def verify_program(
@@ -100,14 +107,13 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         sink.extend(functions.function_findings(program, build.level, build.auto_sync))
         sink.extend(handles.handle_findings(resolved))
         sink.extend(pipes.pipe_findings(program, profile))
-        sink.extend(_hazards(resolved, build))
+        sink.extend(hazards(resolved, as_written=build.as_written, vector=_orders_vectors(profile, build)))
     return _in_source_order(list(sink.found))
 
 
-def _hazards(resolved: ResolvedProgram, build: Build) -> list[Diagnostic]:
-    """Unordered uses of the same bytes, where the program orders its pipes itself."""
-    explicit = build.level == EXPLICIT or (build.level is None and is_hand_synchronised(resolved.program))
-    return hazards(resolved) if explicit and not build.auto_sync else []
+def _orders_vectors(profile: Profile, build: Build) -> bool:
+    """Whether dependent vector instructions need a barrier between them: on A2/A3, not on A5."""
+    return build.strict and profile.name == "a2a3"
 
 
 class _Sink:
