@@ -17,7 +17,7 @@ from typing import TypeAlias
 from .. import errors, isa
 from ..analysis import addresses, dataflow, provenance, resolve, windows
 from ..analysis.facts import FunctionFacts, executes
-from ..ir import Function, Op, Pipe, PipeEventType, Region, TileType, Value
+from ..ir import Function, Op, Pipe, Region, TileType, Value
 from ..isa import effects, issue
 from .ordering import Order, Pending, Use
 from .roots import cores_of, roots
@@ -243,7 +243,7 @@ class _Walk(dataflow.Forward[Order]):
         match (order.role, order.through) if order is not None else None:
             case "barrier", "pipe":
                 # A fence names no pipe and drains all.
-                pipe = _class_pipe(op.attrs.get("pipe", op.attrs.get("op_type", Pipe.ALL)))
+                pipe = issue.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type", Pipe.ALL)))
                 if pipe == Pipe.ALL:
                     state.done(frozenset(state.pending), Pipe.ALL)
                 elif pipe is not None:
@@ -339,17 +339,9 @@ class _Walk(dataflow.Forward[Order]):
         )
 
 
-def _ends(op: Op) -> tuple[Pipe | None, Pipe | None]:
-    """The pipes that a flag or event connects."""
-    if "src_op" in op.attrs:
-        return _class_pipe(op.attrs.get("src_op")), _class_pipe(op.attrs.get("dst_op"))
-    source, target = op.attrs.get("src"), op.attrs.get("dst")
-    return (source if isinstance(source, Pipe) else None), (target if isinstance(target, Pipe) else None)
-
-
 def _flag(op: Op, role: str, state: Order, number: int | None) -> None:
     """A flag from one pipe to another; a number known only at run time may be any."""
-    source, target = _ends(op)
+    source, target = issue.ends_of(op)
     if role == "signal":
         if source is not None:
             state.signals["flag", source, target, number] = state.before(source)
@@ -373,7 +365,7 @@ def _core_flag(op: Op, role: str, state: Order, number: int | None) -> None:
 
 def _token(op: Op, role: str, state: Order) -> None:
     """A token of a buffer, which the operations of a class take and give back."""
-    pipe, key = _class_pipe(op.attrs.get("op_type")), ("buffer", op.attrs.get("buf"))
+    pipe, key = issue.pipe_named(op.attrs.get("op_type")), ("buffer", op.attrs.get("buf"))
     if pipe is None:
         return
     uses = state.signals.get(key, frozenset())
@@ -381,12 +373,6 @@ def _token(op: Op, role: str, state: Order) -> None:
         state.signals[key] = uses | state.before(pipe)
     else:
         state.done(uses, pipe)
-
-
-def _class_pipe(kind: object) -> Pipe | None:
-    if isinstance(kind, Pipe):
-        return kind
-    return issue.EVENT_PIPES[kind] if isinstance(kind, PipeEventType) else None
 
 
 def _uses(resolved: resolve.ResolvedOp) -> Iterator[tuple[Value, bool]]:

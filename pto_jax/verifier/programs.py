@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from .. import isa
 from ..analysis.lattices import OperandFacts
-from ..analysis.resolve import ResolvedProgram, resolve
+from ..analysis.resolve import resolve
 from ..errors import Diagnostic, Span
 from ..ir import Function, Op, Program, Region, TileType, Type, Value
 from ..isa.check import EXPLICIT, check_op, run_time_rules, unsupported
@@ -19,7 +19,7 @@ from ..isa.effects import aliased, placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
-from . import control_flow, functions, handles, instructions, pipes, scalars
+from . import control_flow, functions, handles, instructions, pipes, scalars, tokens
 from .hazards import hazards
 from .overlaps import Place, Reserved, in_reserved, overlaps, shared_bytes
 
@@ -107,6 +107,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         sink.extend(functions.function_findings(program, build.level, build.auto_sync))
         sink.extend(handles.handle_findings(resolved))
         sink.extend(pipes.pipe_findings(program, profile))
+        sink.extend(tokens.token_findings(resolved))
         sink.extend(hazards(resolved, as_written=build.as_written, vector=_orders_vectors(profile, build)))
     return _in_source_order(list(sink.found))
 
