@@ -251,7 +251,7 @@ def _entered(program: Program, followed: Callable[[Op], bool]) -> frozenset[int 
     while changed:
         before = len(entered)
         for function in program.functions:
-            if any([holds(op) for op in function.body.ops]):
+            if any(list(map(holds, function.body.ops))):
                 entered.add(function.name)
         changed = len(entered) > before
     return frozenset(entered)

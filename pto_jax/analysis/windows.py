@@ -27,7 +27,7 @@ _ZERO = Sum(0)
 
 @dataclass(frozen=True)
 class Window:
-    """A box of elements of a buffer: in every dimension ``sizes`` of them, ``strides`` apart, from ``starts``.
+    """A box of elements of a buffer: in every dimension ``sizes`` of them from ``starts``, ``strides`` apart.
 
     ``root`` names the buffer, ``base`` is its element at which the dimensions begin.
     """

@@ -304,7 +304,7 @@ class _Walk(dataflow.Forward[Order]):
                 state.began(use, Pending(order, op, value, frozenset((pipe,)), pipe != Pipe.V))
 
     def memory(self, op: Op, value: Value) -> Memory | None:
-        """The bytes of a tile or the window of a view, of one kind of core, as the other has its own pipes."""
+        """The bytes of a tile, or the window of a view for one kind of core: each has pipes of its own."""
         if issue.loc_of(value.type) is not None:
             return self.facts.bytes_of(op, value)
         window = self.windows.get(value.name)

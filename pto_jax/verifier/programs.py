@@ -69,9 +69,12 @@ def verify_program(
     ``portable`` accepts only what every profile guarantees: errors of any profile count, and so do reads
     outside a source's valid region.
     """
-    if not portable:
-        return _verify(program, profile, limits, build)
-    return _merge({p.name: _verify(program, p, limits, build) for p in PROFILES.values()}, profile)
+    if portable:
+        by_profile = {p.name: _verify(program, p, limits, build) for p in PROFILES.values()}
+        findings = _merge(by_profile, profile)
+    else:
+        findings = _verify(program, profile, limits, build)
+    return [replace(d, severity="error") for d in findings] if build.strict else findings
 
 
 def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[Diagnostic]:
