@@ -19,7 +19,7 @@ from ..isa.effects import aliased, placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
-from . import control_flow, functions, handles, instructions, pipes, scalars, tokens, unwritten
+from . import control_flow, functions, handles, instructions, pipes, scalars, targets, tokens, unwritten
 from .hazards import hazards
 from .overlaps import Place, Reserved, in_reserved, overlaps, shared_bytes
 
@@ -110,6 +110,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         sink.extend(functions.function_findings(program, build.level, build.auto_sync))
         sink.extend(handles.handle_findings(resolved))
         sink.extend(pipes.pipe_findings(program, profile))
+        sink.extend(targets.target_findings(program, profile))
         sink.extend(tokens.token_findings(resolved))
         sink.extend(unwritten.unwritten_findings(resolved))
         sink.extend(hazards(resolved, as_written=build.as_written, vector=_orders_vectors(profile, build)))

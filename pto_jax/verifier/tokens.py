@@ -138,12 +138,24 @@ class _Verdict:
         for key, assumptions in starved.items():
             op = ops[key]
             allowed = "allowed: a signal of the same pipes and number before every wait for it"
-            if len(assumptions) == waited[key]:
-                yield error_of(op, "token", f"waits for a token that nothing sets before; {allowed}")
+            always = len(assumptions) == waited[key]
+            message = f"waits for a token that nothing sets before{'' if always else _where(assumptions)}"
+            if always and not self.may_be_set(op):
+                yield error_of(op, "token", f"{message}; {allowed}")
             else:
-                yield self.warning(
-                    op, f"waits for a token that nothing sets before{_where(assumptions)}; {allowed}"
-                )
+                yield self.warning(op, f"{message}; {allowed}")
+
+    def may_be_set(self, op: Op) -> bool:
+        """Whether a signal that no course brings here might be meant: by a run-time number, or elsewhere."""
+        pair, event = self.pair(op), op.attrs.get("event")
+        for other in self.resolved.program.walk():
+            order, its = effects.traits_of(other).order, self.pair(other)
+            if order is None or order.role != "signal" or pair is None or its is None:
+                continue
+            fits = event is None or other.attrs.get("event", event) == event
+            if pair[1:] == its[1:] and fits and (event is None or pair.core != its.core):
+                return True
+        return False
 
     def doubled(self) -> Iterator[Diagnostic]:
         """Tokens that are set while they are there."""
