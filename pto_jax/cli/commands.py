@@ -209,8 +209,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--model",
         choices=("doc_formula", "analytic_legacy", "cce_stub", "fit", "a5_fit"),
-        default="doc_formula",
-        help="cycle model (default: doc_formula)",
+        help="cycle model (default: the first of these that describes the profile)",
     )
     profile(sub)
     sub.add_argument("--entry", metavar="FUNCTION", help="function the program starts with")
@@ -226,7 +225,7 @@ def parser() -> argparse.ArgumentParser:
 
     options.add_examples(
         sub,
-        ("cost k.pto --profile a5 --model a5_fit", "cycles per instruction and pipe"),
+        ("cost k.pto --profile a5", "cycles per instruction and pipe"),
         ("cost k.pto --arg rows=40", "with a value that loop bounds depend on"),
     )
 

@@ -11,7 +11,7 @@ from .fitted import A5_FIT_MODEL, FIT_MODEL
 from .sizes import Size
 from .work import Figure, Model, Work, no_data
 
-#: The models by name; the first one is the default.
+#: The models by name; of those that describe a profile the first one is the default.
 MODELS: Mapping[str, Model] = MappingProxyType(
     {m.name: m for m in (doc_formula.MODEL, analytic_legacy.MODEL, cce_stub.MODEL, FIT_MODEL, A5_FIT_MODEL)}
 )
@@ -25,8 +25,11 @@ _LAYOUTS: Mapping[str, LayoutName] = {
 _COVERED = frozenset(name for m in MODELS.values() for name in m.instructions)
 
 
-def model_called(name: str) -> Model:
-    """The model called ``name``."""
+def model_called(name: str | None, profile: profiles.Profile | None = None) -> Model:
+    """The model called ``name``; without one the first that describes the profile, if any does."""
+    if name is None:
+        fitting = (m for m in MODELS.values() if profile is not None and profile.name in m.profiles)
+        return next(fitting, doc_formula.MODEL)
     model = MODELS.get(name)
     if model is None:
         raise errors.ArgumentError(f"unknown cost model {name!r}; known: {', '.join(MODELS)}")
@@ -40,7 +43,7 @@ def estimate(  # noqa: PLR0913 - keywords
     valid_col: Size,
     *,
     layout: str = "ND",
-    model: str = "doc_formula",
+    model: str | None = None,
     profile: str | profiles.Profile | None = None,
     rows: Size | None = None,
     cols: Size | None = None,
@@ -56,7 +59,8 @@ def estimate(  # noqa: PLR0913 - keywords
     ``rows`` and ``cols`` are the physical sizes (the valid ones when not given), ``k`` the reduced size of
     a product of ``valid_row`` x ``k`` by ``k`` x ``valid_col``, ``route`` the ends of a transfer as in
     ``GM->Vec``; all sizes are in elements and may be arrays. ``profile`` asks for a hardware profile; a model
-    of another one answers that it has no data. ArgumentError for an unknown instruction, type, layout, model
+    of another one answers that it has no data. Without ``model`` it is the first one that describes the
+    profile, ``doc_formula`` without one. ArgumentError for an unknown instruction, type, layout, model
     or profile.
 
     >>> figure = estimate("tadd", "f32", 16, 64)
@@ -65,7 +69,8 @@ def estimate(  # noqa: PLR0913 - keywords
     >>> str(estimate("tcvt", "f32", 16, 64, model="fit"))
     'no data (fit): fit has no figure for tcvt'
     """
-    chosen = model_called(model)
+    selected = None if profile is None else profiles.profile(profile)
+    chosen = model_called(model, selected)
     if layout not in _LAYOUTS:
         raise errors.ArgumentError(f"unknown layout {layout!r}; allowed: {', '.join(_LAYOUTS)}")
     work = Work(
@@ -83,7 +88,7 @@ def estimate(  # noqa: PLR0913 - keywords
         block,
         lists,
     )
-    return figure_of(chosen, work, None if profile is None else profiles.profile(profile))
+    return figure_of(chosen, work, selected)
 
 
 def cycles(  # noqa: PLR0913 - keywords

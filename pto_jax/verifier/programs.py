@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from .. import isa
+from ..analysis.calls import too_many_calls
 from ..analysis.lattices import OperandFacts
 from ..analysis.resolve import resolve
 from ..errors import Diagnostic, Span
@@ -168,7 +169,9 @@ def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:
     if elements > limits.elements:
         sink.add(_limit(f"its tiles have {elements} elements in total; allowed: {limits.elements}", place))
         return False
-    return True
+    calls = too_many_calls(program)
+    sink.add(calls)
+    return calls is None
 
 
 def _limit(message: str, span: Span | None) -> Diagnostic:
