@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from .. import isa
-from ..analysis.calls import too_many_calls
+from ..analysis.calls import too_many_calls, too_many_trips
 from ..analysis.lattices import OperandFacts
 from ..analysis.resolve import resolve
 from ..errors import Diagnostic, Span
@@ -100,6 +100,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
     sink, resolved = _Sink(), resolve(program, profile)
     program = resolved.program
     if _within_limits(program, limits, sink):
+        sink.add(too_many_trips(resolved))
         listed = sorted(program.functions, key=lambda f: not f.external)
         rules = instructions.InstructionRules(resolved, profile, build.level)
         checkers = {f.name: _Checker(rules, f, sink) for f in listed}
