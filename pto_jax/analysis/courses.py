@@ -17,7 +17,7 @@ from .provenance import called
 #: Numbers that are assumed, one for each course: no trip, a few, and some that tile sizes divide.
 ASSUMED = (0, 1, 2, 3, 64, 192)
 #: Operations after which a course is given up, and functions that call each other.
-LIMIT, DEPTH = 40_000, 64
+LIMIT, DEPTH = 20_000, 64
 
 
 class Doubt(IntEnum):
@@ -115,7 +115,9 @@ class Course:
         if array is not None and op.results:
             frame[op.results[0].name] = array
             return
+        constant = op.attrs.get("value") if not op.ins else None
         folded = fold_op(op, {name: number.value for name, number in numbers.items()})
+        folded = constant if isinstance(constant, bool) else folded
         if folded is not None:
             doubt = max((number.doubt for number in numbers.values()), default=Doubt.NONE)
             frame[op.results[0].name] = Number(folded, doubt)

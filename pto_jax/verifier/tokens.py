@@ -76,25 +76,25 @@ class _Verdict:
     def findings(self) -> Iterator[Diagnostic]:
         """One finding for each operation that hands a token in a wrong way in some course."""
         for number, assumed in enumerate(ASSUMED):
-            self.follow(number, assumed)
-            if not self.assumes:
+            # Of courses that are too long to follow the others are, too.
+            if not self.follow(number, assumed) or not self.assumes:
                 break
         yield from self.starved()
         yield from self.doubled()
         yield from self.leftover()
 
-    def follow(self, number: int, assumed: int) -> None:
-        """Add a course."""
+    def follow(self, number: int, assumed: int) -> bool:
+        """Add a course; whether it has an end."""
         course = Course(self.resolved.program, self.resolved.values, _hands_tokens, number)
         run = _Run()
         try:
             for step in course.steps(self.function):
                 self.step(run, step)
         except TooLongError:
-            pass
-        else:
-            self.runs.append((assumed, run))
+            return False
+        self.runs.append((assumed, run))
         self.assumes |= course.assumes
+        return True
 
     def step(self, run: _Run, step: Step) -> None:
         """What a step does to the tokens."""
