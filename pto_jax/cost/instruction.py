@@ -43,7 +43,7 @@ def estimate(  # noqa: PLR0913 - keywords
     valid_col: Size,
     *,
     layout: str = "ND",
-    model: str | None = None,
+    model: str = "doc_formula",
     profile: str | profiles.Profile | None = None,
     rows: Size | None = None,
     cols: Size | None = None,
@@ -59,8 +59,7 @@ def estimate(  # noqa: PLR0913 - keywords
     ``rows`` and ``cols`` are the physical sizes (the valid ones when not given), ``k`` the reduced size of
     a product of ``valid_row`` x ``k`` by ``k`` x ``valid_col``, ``route`` the ends of a transfer as in
     ``GM->Vec``; all sizes are in elements and may be arrays. ``profile`` asks for a hardware profile; a model
-    of another one answers that it has no data. Without ``model`` it is the first one that describes the
-    profile, ``doc_formula`` without one. ArgumentError for an unknown instruction, type, layout, model
+    of another one answers that it has no data. ArgumentError for an unknown instruction, type, layout, model
     or profile.
 
     >>> figure = estimate("tadd", "f32", 16, 64)
@@ -69,8 +68,7 @@ def estimate(  # noqa: PLR0913 - keywords
     >>> str(estimate("tcvt", "f32", 16, 64, model="fit"))
     'no data (fit): fit has no figure for tcvt'
     """
-    selected = None if profile is None else profiles.profile(profile)
-    chosen = model_called(model, selected)
+    chosen = model_called(model)
     if layout not in _LAYOUTS:
         raise errors.ArgumentError(f"unknown layout {layout!r}; allowed: {', '.join(_LAYOUTS)}")
     work = Work(
@@ -88,7 +86,7 @@ def estimate(  # noqa: PLR0913 - keywords
         block,
         lists,
     )
-    return figure_of(chosen, work, selected)
+    return figure_of(chosen, work, None if profile is None else profiles.profile(profile))
 
 
 def cycles(  # noqa: PLR0913 - keywords

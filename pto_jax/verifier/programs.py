@@ -71,7 +71,9 @@ def verify_program(
     outside a source's valid region.
     """
     if portable:
-        by_profile = {p.name: _verify(program, p, limits, build) for p in PROFILES.values()}
+        by_profile: dict[str, list[Diagnostic]] = {
+            p.name: _verify(program, p, limits, build) for p in PROFILES.values()
+        }
         findings = _merge(by_profile, profile)
     else:
         findings = _verify(program, profile, limits, build)

@@ -12,7 +12,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.cli.main import main
-from pto_jax.cost import CostReport, cycles, estimate
+from pto_jax.cost import CostReport, cycles
 from pto_jax.examples import EXAMPLES
 from pto_jax.ir import Pipe
 from pto_jax.profiles import PROFILE_NAMES
@@ -186,7 +186,6 @@ def test_the_model_that_describes_the_profile_is_the_default() -> None:
         "a5_fit",
     ]
     assert pto.cost(text, profile="a5").serial == 75
-    assert estimate("tadd", "f32", 16, 64, profile="a5").model == "a5_fit"
 
 
 def test_a5_has_data_in_its_own_model_only() -> None:
