@@ -111,7 +111,7 @@ def hazards(
 def is_as_written(function: Function) -> bool:
     """Whether a function orders its pipes by flags or events, so that nothing is inserted into it."""
     orders = (effects.traits_of(op).order for op in function.walk())
-    return any(order is not None and order.through in ("flag", "event", "operation") for order in orders)
+    return any(order is not None and order.through in ("flag", "event") for order in orders)
 
 
 def _orders_pipes(op: Op) -> bool:
