@@ -45,17 +45,19 @@ def verify(
     portable: bool = False,
     level: int | None = None,
     auto_sync: bool = False,
+    strict: bool = False,
     raise_on_error: bool = False,
 ) -> list[Diagnostic]:
     """Check a program against a hardware profile; the diagnostics, in the order of the text.
 
     Without ``profile``, ``arch`` ("a2", "a3" or "a5") selects it as the assembler's option does: a device of
     A5 that the program names decides alone. ``portable`` accepts only what every profile guarantees.
-    ``level`` is the level the program is built at: at 3 it places every tile and orders its pipes itself, and
-    operations on different pipes that use the same bytes unordered give warnings; without it these are looked
-    for in programs that place every tile and synchronise by hand. ``auto_sync`` says that a tool inserts the
-    synchronisation. With ``raise_on_error`` findings of severity "error" raise VerifyError; warnings never
-    do. ArgumentError for an unknown profile, architecture or level.
+    ``level`` is the level the program is built at: at 3 it places every tile and orders its pipes itself.
+    Operations on different pipes that use the same memory unordered give warnings at level 3, and otherwise
+    in functions that hold a flag or an event: a tool inserts the synchronisation of all others, and with
+    ``auto_sync`` at level 3, too. ``strict`` makes errors of all warnings, and on A2/A3 demands barriers
+    between dependent vector instructions. With ``raise_on_error`` findings of severity "error" raise
+    VerifyError. ArgumentError for an unknown profile, architecture or level.
 
     >>> text = "tadd %dst, %a, %b : !pto.tile<16x16xf32>, !pto.tile<16x16xf32>, !pto.tile<16x16xf16>"
     >>> [d.severity for d in verify(parse(text), profile="a5")][:1]
@@ -66,7 +68,7 @@ def verify(
 
     if level is not None and level not in LEVELS:
         raise ArgumentError(f"level {level}; allowed: {', '.join(map(str, LEVELS))}")
-    selected, build = resolve_profile(program, profile, arch=arch), Build(level, auto_sync)
+    selected, build = resolve_profile(program, profile, arch=arch), Build(level, auto_sync, strict)
     findings = list(verify_program(program, selected, portable=portable, build=build))
     errors = [d for d in findings if d.severity == "error"]
     if raise_on_error and errors:

@@ -10,6 +10,22 @@ from typing import Literal
 
 Severity = Literal["error", "warning"]
 
+#: Characters of one message, of one line of a text that is shown with it, and findings of one error.
+MOST_CHARACTERS, MOST_SHOWN, MOST_FINDINGS = 2_000, 400, 50
+
+
+def bounded(text: str, most: int = MOST_CHARACTERS) -> str:
+    """A text whose middle is left out where it is too long to be read.
+
+    >>> bounded("k" * 60 + "; allowed: m", 24)
+    'kkkkkkkkkkkkkkkkkk ... 48 characters ... owed: m'
+    """
+    if len(text) <= most:
+        return text
+    head = most * 3 // 4
+    tail = most - head
+    return f"{text[:head]} ... {len(text) - most} characters ... {text[-tail:]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -28,9 +44,12 @@ class Span:
         """The source line with a caret line under the place, or "" when it is unknown."""
         if not self.text:
             return ""
-        lead = "".join("\t" if c == "\t" else " " for c in self.text[: self.col - 1])
-        width = max(1, min(self.length, len(self.text) - self.col + 1))
-        return f"{self.text}\n{lead}{'^' * width}"
+        # Of a long line what stands around the place.
+        first = max(0, self.col - 1 - MOST_SHOWN // 2) if len(self.text) > MOST_SHOWN else 0
+        text, col = self.text[first : first + MOST_SHOWN], self.col - first
+        lead = "".join("\t" if c == "\t" else " " for c in text[: col - 1])
+        width = max(1, min(self.length, len(text) - col + 1))
+        return f"{text}\n{lead}{'^' * width}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +67,11 @@ class Diagnostic:
     operand: str | None = None
     rule: str | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", bounded(self.message))
+        if self.instruction is not None:
+            object.__setattr__(self, "instruction", bounded(self.instruction, MOST_SHOWN))
+
     def __str__(self) -> str:
         place = f"{self.span}: " if self.span else ""
         subject = f"{self.instruction}: " if self.instruction else ""
@@ -64,14 +88,19 @@ class PtoError(Exception):
     """Base of all errors of the package; ``diagnostics`` holds every finding."""
 
     def __init__(self, message: str, diagnostics: Iterable[Diagnostic] = ()) -> None:
-        super().__init__(message)
-        self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+        listed = tuple(diagnostics)
+        # Several findings stand on lines of their own.
+        super().__init__(bounded(message, 2 * MOST_CHARACTERS if not listed else 10 * MOST_CHARACTERS))
+        self.diagnostics: tuple[Diagnostic, ...] = listed
 
 
 class _Located(PtoError):
     def __init__(self, findings: Diagnostic | Iterable[Diagnostic]) -> None:
         listed = (findings,) if isinstance(findings, Diagnostic) else tuple(findings)
-        super().__init__("\n".join(d.render() for d in listed), listed)
+        rendered = [d.render() for d in listed[:MOST_FINDINGS]]
+        if len(listed) > MOST_FINDINGS:
+            rendered.append(f"and {len(listed) - MOST_FINDINGS} more findings")
+        super().__init__("\n".join(rendered), listed)
 
 
 class ParseError(_Located):

@@ -124,8 +124,9 @@ def profile(name: str | Profile) -> Profile:
 
 #: What the assembler's option for the architecture may be.
 ARCHITECTURES = ("a2", "a3", "a5")
-#: Devices of A5, by the beginning of their names.
+#: Devices of A5, by the beginning of their names, and all devices.
 _A5_DEVICES = ("Ascend950", "Ascend910_95")
+DEVICES = ("Ascend910B", "Ascend910_93", *_A5_DEVICES)
 
 
 def profile_of_program(program: Program, arch: object = None) -> Profile:
@@ -143,5 +144,26 @@ def profile_of_program(program: Program, arch: object = None) -> Profile:
 
 
 def profile_of_arch(arch: object) -> Profile:
-    """The profile a program's ``pto.target_arch`` selects; anything but "a5" counts as a2a3."""
-    return A5 if arch in A5.arch else CPU_SIM if arch in CPU_SIM.arch else A2A3
+    """The profile a program's ``pto.target_arch`` selects; an unknown one counts as a2a3.
+
+    The case of letters does not matter (``isA5ModuleTarget`` in PTO.cpp).
+    """
+    return next((p for p in PROFILES.values() if _lower(arch) in p.arch), A2A3)
+
+
+def is_arch(arch: object) -> bool:
+    """Whether an architecture selects a profile.
+
+    >>> is_arch("A5"), is_arch("a6")
+    (True, False)
+    """
+    return any(_lower(arch) in p.arch for p in PROFILES.values())
+
+
+def is_device(device: object) -> bool:
+    """Whether a ``pto.device-spec`` names a device of some profile."""
+    return isinstance(device, str) and device.startswith(DEVICES)
+
+
+def _lower(arch: object) -> object:
+    return arch.lower() if isinstance(arch, str) else arch

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: trip is a pass over memory (on GPUs a kernel launch), and what is written out can be one. Exact arithmetic
 #: outside GPUs takes longer so, for it keeps the decoded operands of all trips.
 MAX_UNROLLED, MAX_UNROLLED_DECODED = 64, 16
+#: Operations up to which loops are written out in one program: loops in each other multiply.
+MAX_WRITTEN_OUT = 1 << 12
 #: The operation that is executed before the first one.
 BEFORE = Op("")
 
@@ -50,6 +52,7 @@ class JaxMachine(instructions.InstructionMachine):
     abstract: bool = False
     near: frozenset[Key] = frozenset()
     _op: Op = BEFORE
+    _written_out: int = 0
 
     def begin(self, op: Op, scope: Scope) -> None:
         """Remember the operation whose addresses are computed next."""
@@ -65,7 +68,13 @@ class JaxMachine(instructions.InstructionMachine):
         """Whether the loop is executed trip by trip: eagerly always, else up to MAX_UNROLLED operations."""
         body = max(1, sum(1 for _ in op.walk()) - 1)
         decoded = self.semantics.numerics == "exact" and platforms.expected() != "gpu"
-        return not self.whole or trips * body <= (MAX_UNROLLED_DECODED if decoded else MAX_UNROLLED)
+        if not self.whole:
+            return True
+        written = self._written_out + trips * body
+        if trips * body > (MAX_UNROLLED_DECODED if decoded else MAX_UNROLLED) or written > MAX_WRITTEN_OUT:
+            return False
+        self._written_out = written
+        return True
 
     def counter(self, value: int) -> Scalar:
         """A Python number in a program traced as a whole, else an int64 array, so that rules see one type."""

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .. import isa
-from ..errors import ArgumentError
+from ..errors import ArgumentError, VerifyError
 from ..ir import Function, MemRefType, Op, Program, Type
 from ..isa import effects, views
+from .calls import too_many_calls
 from .lattices import OperandFacts
 from .provenance import GlobalTypes as GlobalTypes, called, of_number
 from .resolve import resolve
@@ -34,8 +35,12 @@ class Argument:
 def select_entry(program: Program, entry: str | None) -> Function:
     """The function to execute: the named one, else the entry, else the only function.
 
-    ArgumentError where there is no such function, or more than one could be meant.
+    ArgumentError where there is no such function, or more than one could be meant; VerifyError where an
+    execution would make too many calls.
     """
+    calls = too_many_calls(program)
+    if calls is not None:
+        raise VerifyError(calls)
     if entry is not None:
         found = program.function(entry)
         if found is None:

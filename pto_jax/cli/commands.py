@@ -133,6 +133,7 @@ def parser() -> argparse.ArgumentParser:
         "--level", type=options.build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
     )
     options.flag(sub, "--auto-sync", "a tool inserts the synchronisation")
+    options.flag(sub, "--strict", "warnings reject; on a2a3 dependent vector instructions need a barrier")
     sub.add_argument(
         "--format",
         choices=findings.FORMATS,
@@ -145,6 +146,7 @@ def parser() -> argparse.ArgumentParser:
         sub,
         ("verify k.pto --profile a5", "exit status 0: accepted, 1: rejected"),
         ("verify --portable kernels/*.pto", "what every profile guarantees"),
+        ("verify k.pto --strict", "warnings reject, too"),
         ("verify k.pto --format sarif", "for tools"),
     )
 
@@ -207,8 +209,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--model",
         choices=("doc_formula", "analytic_legacy", "cce_stub", "fit", "a5_fit"),
-        default="doc_formula",
-        help="cycle model (default: doc_formula)",
+        help="cycle model (default: the first of these that describes the profile)",
     )
     profile(sub)
     sub.add_argument("--entry", metavar="FUNCTION", help="function the program starts with")
@@ -224,7 +225,7 @@ def parser() -> argparse.ArgumentParser:
 
     options.add_examples(
         sub,
-        ("cost k.pto --profile a5 --model a5_fit", "cycles per instruction and pipe"),
+        ("cost k.pto --profile a5", "cycles per instruction and pipe"),
         ("cost k.pto --arg rows=40", "with a value that loop bounds depend on"),
     )
 

@@ -43,10 +43,11 @@ def _findings(args: argparse.Namespace, file: str) -> tuple[list[Diagnostic], st
         program = load(file, language=args.language)
     except ParseError as error:
         return list(error.diagnostics), ""
-    build = {"arch": args.arch, "level": args.level, "auto_sync": args.auto_sync}
+    build = {"arch": args.arch, "level": args.level, "auto_sync": args.auto_sync, "strict": args.strict}
     found = verify(program, args.profile, portable=args.portable, **build)
     count = Counter(d.severity for d in found)
     target = resolve_profile(program, args.profile, arch=args.arch).name
-    said = f"{target}, portable" if args.portable else target
+    modes = [name for name in ("portable", "strict") if getattr(args, name)]
+    said = ", ".join([target, *modes])
     verdict = "rejected" if count["error"] else "accepted"
     return list(found), f"{file}: {verdict} ({said}): {count['error']} errors, {count['warning']} warnings"

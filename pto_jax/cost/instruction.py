@@ -11,7 +11,7 @@ from .fitted import A5_FIT_MODEL, FIT_MODEL
 from .sizes import Size
 from .work import Figure, Model, Work, no_data
 
-#: The models by name; the first one is the default.
+#: The models by name; of those that describe a profile the first one is the default.
 MODELS: Mapping[str, Model] = MappingProxyType(
     {m.name: m for m in (doc_formula.MODEL, analytic_legacy.MODEL, cce_stub.MODEL, FIT_MODEL, A5_FIT_MODEL)}
 )
@@ -25,8 +25,11 @@ _LAYOUTS: Mapping[str, LayoutName] = {
 _COVERED = frozenset(name for m in MODELS.values() for name in m.instructions)
 
 
-def model_called(name: str) -> Model:
-    """The model called ``name``."""
+def model_called(name: str | None, profile: profiles.Profile | None = None) -> Model:
+    """The model called ``name``; without one the first that describes the profile, if any does."""
+    if name is None:
+        fitting = (m for m in MODELS.values() if profile is not None and profile.name in m.profiles)
+        return next(fitting, doc_formula.MODEL)
     model = MODELS.get(name)
     if model is None:
         raise errors.ArgumentError(f"unknown cost model {name!r}; known: {', '.join(MODELS)}")

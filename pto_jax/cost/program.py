@@ -22,7 +22,7 @@ _PLACES = {loc: loc.name.capitalize() for loc in Loc}
 def cost(
     program: Program,
     profile: str | profiles.Profile | None = None,
-    model: str = "doc_formula",
+    model: str | None = None,
     *,
     entry: str | None = None,
     arguments: Mapping[str, Size] | None = None,
@@ -32,15 +32,16 @@ def cost(
     Loops with constant bounds count their body as often as it runs. ``arguments`` gives scalar arguments
     of the entry by name, which sizes and loop bounds may depend on; they may be arrays, for a whole
     search space at once. Synchronisation, addresses and scalar operations cost nothing in models without
-    a figure for them and are not listed. ArgumentError for an unknown profile, model, entry or argument.
+    a figure for them and are not listed. Without ``model`` it is the first one that describes the profile.
+    ArgumentError for an unknown profile, model, entry or argument.
 
     >>> import pto_jax as pto
     >>> report = cost(pto.parse("%d = tadd %a, %b : !pto.tile<16x64xf32>"))
     >>> report.serial, report.model
     (2575, 'doc_formula')
     """
-    chosen = model_called(model)
     selected = api.resolve_profile(program, profile)
+    chosen = model_called(model, selected)
     program = parts.with_entry(program)
     function = entries.select_entry(program, entry)
     unknown = sorted(set(arguments or ()) - {value.name for value in function.args})

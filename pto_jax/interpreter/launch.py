@@ -5,7 +5,8 @@ How cores take turns stands in :mod:`.together`.
 
 from collections.abc import Sequence
 
-from ..errors import Diagnostic, NotExecutableError
+from ..analysis.calls import too_many_calls
+from ..errors import Diagnostic, NotExecutableError, VerifyError
 from ..ir import Function, Program, TileType
 from .cores import Block, cores_of, kind_of
 from .interpreter import Interpreter
@@ -23,7 +24,13 @@ def launch(
     scope: Scope | None = None,
     grid: int = 1,
 ) -> tuple[Operand, ...]:
-    """Execute a function once for every block; returns what it returns where there is one block."""
+    """Execute a function once for every block; returns what it returns where there is one block.
+
+    VerifyError where an execution would make too many calls.
+    """
+    calls = too_many_calls(program) if len(program.functions) > 1 else None
+    if calls is not None:
+        raise VerifyError(calls)
     if grid == 1:
         return run_block(program, machine, function, operands, 0, 1, scope)
     _check_launch(program, function, grid)

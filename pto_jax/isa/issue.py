@@ -43,3 +43,22 @@ def pipe_of(op: Op) -> Pipe:
     target = next((loc for v in op.destinations if (loc := loc_of(v.type)) is not None), None)
     pipe = instruction.pipe_rule(source, target)
     return instruction.pipe if pipe is None else pipe
+
+
+def pipe_named(kind: object) -> Pipe | None:
+    """The pipe that an attribute names itself or by a class of operations."""
+    if isinstance(kind, Pipe):
+        return kind
+    return EVENT_PIPES[kind] if isinstance(kind, PipeEventType) else None
+
+
+def ends_of(op: Op) -> tuple[Pipe | None, Pipe | None]:
+    """The pipes that a flag or an event connects: the one that sets it, and the one that waits.
+
+    >>> from pto_jax.ir import attrs
+    >>> ends_of(Op("wait_flag", attributes=attrs(src=Pipe.MTE2, dst=Pipe.V)))[1].name
+    'V'
+    """
+    if "src_op" in op.attrs:
+        return pipe_named(op.attrs.get("src_op")), pipe_named(op.attrs.get("dst_op"))
+    return pipe_named(op.attrs.get("src")), pipe_named(op.attrs.get("dst"))

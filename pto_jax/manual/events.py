@@ -73,8 +73,11 @@ def topic() -> Topic:
                     "barrier. Programs that leave this to a tool (`pto-jax verify --auto-sync`, levels 1 "
                     "and 2) have none.",
                     "Results do not depend on them here: operations take effect in the order of the program. "
-                    "`pto-jax verify` warns of uses of the same bytes on two pipes that nothing orders, in "
-                    "programs that place every tile and synchronise themselves, and at level 3.",
+                    "`pto-jax verify` warns of uses of the same memory on two pipes that nothing orders, in "
+                    "functions that hold a flag or an event (into others a tool inserts them), and "
+                    "at level 3 without --auto-sync. A wait for a token that nothing sets is an error; "
+                    "a token that is set twice or left over is a warning. With --strict warnings reject, "
+                    "and on a2a3 dependent vector instructions need a barrier of PIPE_V.",
                 ],
                 "prose",
             ),

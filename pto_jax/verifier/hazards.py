@@ -1,41 +1,54 @@
-"""Operations on different pipes that use the same bytes in no defined order.
+"""Operations on different pipes that use the same memory in no defined order.
 
-Pipes run side by side; each executes its own operations in program order. What a hand-synchronised program
-orders between pipes are flags, events, buffer tokens and barriers. The walk keeps, for every use of on-chip
-bytes, the pipes whose later operations are known to come after it; a flag carries that knowledge from the
-pipe that sets it to the pipe that waits for it.
+Pipes run side by side; each executes its own operations in program order. Flags, events, buffer tokens and
+barriers order them. The walk keeps, for every use of on-chip bytes and of windows of global memory, the pipes
+whose later operations are known to come after it; a flag carries that knowledge from the pipe that sets it to
+the pipe that waits for it.
+
+A function is judged *as written* where it holds a flag or an event, or where the build says so. In all others
+the assembler inserts what orders the pipes (``PTOInsertSync.cpp``), so that every use there comes after the
+ones that it depends on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TypeAlias
 
 from .. import errors, isa
-from ..analysis import addresses, dataflow, provenance, resolve
+from ..analysis import addresses, dataflow, provenance, resolve, windows
 from ..analysis.facts import FunctionFacts, executes
-from ..ir import Function, Op, Pipe, PipeEventType, Program, TileType, Value
+from ..ir import Function, Op, Pipe, Region, TileType, Value
 from ..isa import effects, issue
 from .ordering import Order, Pending, Use
+from .roots import cores_of, roots
 
+#: The means by which operations order more than the pipes of one core.
+_BETWEEN_CORES = ("core", "cores", "signal", "transfer")
 #: Addresses are looked up in so many blocks of so many bytes; all beyond are one block more.
 _BLOCK, _BLOCKS = 4096, 256
 
 
+#: What a use is of: on-chip bytes, or a window of global memory.
+Memory: TypeAlias = addresses.Bytes | windows.Window
+
+
 class Numbers:
-    """Numbers of the bytes a program uses, and which of them have bytes in common."""
+    """Numbers of the memory a program uses, and which of them have bytes in common."""
 
     def __init__(self) -> None:
-        self.known: list[addresses.Bytes] = []
-        self._numbers: dict[addresses.Bytes, int] = {}
+        self.known: list[Memory] = []
+        self._numbers: dict[Memory, int] = {}
         self._near: list[list[int]] = []
         #: The numbers in every allocation and every block of addresses, so that only those are compared.
         self._at: dict[tuple[object, ...], list[int]] = {}
 
-    def of(self, found: addresses.Bytes) -> int:
-        """The number of some bytes, a new one where they have none yet."""
+    def of(self, found: Memory) -> int:
+        """The number of some memory, a new one where it has none yet."""
         number = self._numbers.setdefault(found, len(self.known))
         if number == len(self.known):
             places = [self._at.setdefault(place, []) for place in _places(found)]
             around = sorted({i for place in places for i in place})
-            near = [i for i in around if self.known[i].overlaps(found)]
+            near = [i for i in around if _overlap(self.known[i], found)]
             self.known.append(found)
             for place in places:
                 place.append(number)
@@ -52,42 +65,53 @@ class Numbers:
         """The numbers of all bytes in an allocation."""
         return frozenset(self._at.get((root,), ()))
 
+    def named(self, name: str) -> frozenset[int]:
+        """The numbers of all windows that depend on the value of a name."""
+        return frozenset(self._at.get(("name", name), ()))
 
-def _places(found: addresses.Bytes) -> Iterator[tuple[object, ...]]:
-    """The allocation and the blocks of addresses that hold any of these bytes."""
+    @property
+    def windows(self) -> frozenset[int]:
+        """The numbers of all windows of global memory."""
+        return frozenset(self._at.get(("windows",), ()))
+
+
+def _overlap(a: Memory, b: Memory) -> bool:
+    if isinstance(a, windows.Window):
+        return isinstance(b, windows.Window) and a.overlaps(b)
+    return isinstance(b, addresses.Bytes) and a.overlaps(b)
+
+
+def _places(found: Memory) -> Iterator[tuple[object, ...]]:
+    """Where other memory is looked up that may meet this one: allocations, blocks of addresses, buffers."""
+    if isinstance(found, windows.Window):
+        yield from (("windows",), ("buffer", found.root))
+        yield from (("name", name) for name in dict.fromkeys(found.names()))
+        return
     yield (found.root,)
     if found.range is not None:
         first, last = (min(max(n // _BLOCK, 0), _BLOCKS) for n in (found.range[0], found.range[1] - 1))
         yield from ((found.loc, block) for block in range(first, last + 1))
 
 
-def hazards(resolved: resolve.ResolvedProgram) -> list[errors.Diagnostic]:
-    """A warning for every two operations on different pipes that nothing orders and that share bytes."""
-    program = resolved.program
-    inner = {f.name for op in program.walk() if (f := provenance.called(program, op)) is not None}
-    search = _Search(resolved)
-    for function in program.functions:
-        if function.name not in inner:
-            _Walk(search, function, resolved.facts(function), ()).block(function.body, Order())
+def hazards(
+    resolved: resolve.ResolvedProgram, *, as_written: bool = False, vector: bool = False
+) -> list[errors.Diagnostic]:
+    """A warning for every two operations on different pipes that nothing orders and that share memory.
+
+    ``as_written``: nothing is inserted, whatever functions hold. ``vector``: dependent operations of the
+    vector pipe need a barrier between them, too.
+    """
+    search = _Search(resolved, as_written, vector)
+    for function in roots(resolved.program) if search.judged else ():
+        walk = _Walk(search, function, resolved.facts(function), ())
+        walk.enter({a.name: w for a in function.args if (w := windows.of_argument(a)) is not None}, Order())
     return list(search.found.values())
 
 
-def is_hand_synchronised(program: Program) -> bool:
-    """Whether a program places every tile and orders its pipes itself.
-
-    Without any synchronisation a program is meant for a tool that inserts it.
-    """
-    addressed = [
-        place[1] is not None
-        for op in program.walk()
-        if (place := effects.placed(op)) is not None and _allocates_tile(op, place[0])
-    ]
-    return bool(addressed) and all(addressed) and any(map(_orders_pipes, program.walk()))
-
-
-def _allocates_tile(op: Op, handle: Value) -> bool:
-    placement = effects.traits_of(op).placement
-    return placement is not None and placement.allocates and isinstance(handle.type, TileType)
+def is_as_written(function: Function) -> bool:
+    """Whether a function orders its pipes by flags or events, so that nothing is inserted into it."""
+    orders = (effects.traits_of(op).order for op in function.walk())
+    return any(order is not None and order.through in ("flag", "event") for order in orders)
 
 
 def _orders_pipes(op: Op) -> bool:
@@ -98,12 +122,21 @@ def _orders_pipes(op: Op) -> bool:
 class _Search:
     """What the walks over the functions of a program share, in the order in which they execute."""
 
-    def __init__(self, resolved: resolve.ResolvedProgram) -> None:
+    def __init__(self, resolved: resolve.ResolvedProgram, as_written: bool, vector: bool) -> None:
         self.resolved = resolved
+        self.vector = vector
         self.found: dict[tuple[int, int], errors.Diagnostic] = {}
         self.numbers = Numbers()
         self.kinds: dict[tuple[Pipe, bool], None] = {}
         self.orders: dict[int, int] = {id(op): i for i, op in enumerate(resolved.program.walk())}
+        self.cores = cores_of(resolved.program)
+        #: The numbers of the operations that nothing is inserted between.
+        self.judged: frozenset[int] = frozenset(
+            self.orders[id(op)]
+            for function in resolved.program.functions
+            if as_written or is_as_written(function)
+            for op in function.walk()
+        )
 
 
 class _Walk(dataflow.Forward[Order]):
@@ -124,17 +157,59 @@ class _Walk(dataflow.Forward[Order]):
         self.loops = loops
         #: The pipe of the operation that made an event.
         self.produced: dict[str, Pipe] = {}
+        #: The windows that pointers and views denote.
+        self.windows: dict[str, windows.Window] = {}
+
+    def enter(self, denoted: Mapping[str, windows.Window], state: Order) -> None:
+        """Go through the function, whose arguments denote windows."""
+        self.windows |= denoted
+        self.redefine(self.facts.function.args, state)
+        self.block(self.facts.function.body, state)
+
+    def block(self, region: Region, state: Order) -> None:
+        """Take a state through a region, whose arguments have other values each time."""
+        self.redefine(region.args, state)
+        super().block(region, state)
+
+    def redefine(self, values: Iterable[Value], state: Order) -> None:
+        """Names have other values from here on, and windows that depend on them are others."""
+        for value in values:
+            state.forget(self.search.numbers.named(self.facts.entered.prefix + value.name))
 
     def transfer(self, op: Op, state: Order) -> None:
         """What an operation waits for, lets go on, reads and writes."""
-        if effects.traits_of(op).calls:
+        self.redefine(op.results, state)
+        traits = effects.traits_of(op)
+        if traits.calls:
             self.call(op, state)
         elif _orders_pipes(op):
             self.synchronise(op, state)
         elif not op.regions:
             self.uses(op, state)
+        if traits.fifo == "pop" or (traits.order is not None and traits.order.through in _BETWEEN_CORES):
+            # What the other core has done meanwhile may have waited for anything in global memory.
+            waits = traits.order is None or traits.order.role != "signal"
+            state.forget(self.search.numbers.windows if waits else frozenset())
+        if traits.alias is not None and traits.alias.memory == "global":
+            self.derive(op)
         for handle in self.renewed(op):
             state.forget(self.search.numbers.rooted(self.facts.entered.prefix + handle.name))
+
+    def derive(self, op: Op) -> None:
+        """What a pointer or view denotes that an operation makes."""
+        made, source = effects.aliased(op) or (None, None)
+        base = self.windows.get(source.name) if source is not None else None
+        window = windows.of_alias(op, base, lambda v: self.number(op, v)) if base is not None else None
+        if made is not None and window is not None:
+            self.windows[made.name] = window
+        elif made is not None:
+            self.windows.pop(made.name, None)
+
+    def number(self, op: Op, value: Value) -> windows.Sum:
+        """The number of an operand, or its name."""
+        number = self.facts.of(op).number(value)
+        name = self.facts.entered.prefix + value.name
+        return windows.Sum(number) if isinstance(number, int) else windows.Sum(0, (name,))
 
     def at_least_once(self, op: Op, state: Order) -> bool:
         """Whether the bounds of a loop are known and apart."""
@@ -146,7 +221,9 @@ class _Walk(dataflow.Forward[Order]):
         function = provenance.called(resolved.program, op)
         if function is not None and function.name not in self.active and len(function.args) == len(op.ins):
             inner = resolved.facts(function, self.facts.entering(op, function))
-            _Walk(self.search, function, inner, self.active, self.loops).block(function.body, state)
+            pairs = zip(function.args, op.ins, strict=True)
+            denoted = {a.name: self.windows[v.name] for a, v in pairs if v.name in self.windows}
+            _Walk(self.search, function, inner, self.active, self.loops).enter(denoted, state)
 
     def renewed(self, op: Op) -> Iterator[Value]:
         """The handles that denote other bytes each time when an operation executes."""
@@ -165,9 +242,12 @@ class _Walk(dataflow.Forward[Order]):
         order = effects.traits_of(op).order
         match (order.role, order.through) if order is not None else None:
             case "barrier", "pipe":
-                # A barrier on one pipe orders the operations of that pipe, which execute in order anyway.
-                if op.attrs.get("pipe") == Pipe.ALL:
+                # A fence names no pipe and drains all.
+                pipe = issue.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type", Pipe.ALL)))
+                if pipe == Pipe.ALL:
                     state.done(frozenset(state.pending), Pipe.ALL)
+                elif pipe is not None:
+                    state.done(state.before(pipe), pipe)
             case role, "flag" | "event":
                 _flag(op, role, state, self.event(op))
             case role, "core":
@@ -202,28 +282,41 @@ class _Walk(dataflow.Forward[Order]):
         """The bytes that an operation reads and writes, and what nothing orders it after."""
         pipe = issue.pipe_of(op)
         self.produced.update((v.name, pipe) for v in op.results if issue.loc_of(v.type) is None)
+        order = self.search.orders[id(op)]
         uses = [
             (value, Use(pipe, self.search.numbers.of(where), write))
             for value, write in _uses(self.search.resolved.of(op))
-            if (where := self.facts.bytes_of(op, value)) is not None
+            if (where := self.memory(op, value)) is not None
         ]
         for value, use in uses:
             for other in self.clashing(use):
                 known = state.pending.get(other)
-                if known is not None and pipe not in known.seen:
+                if known is None or (known.settled if other.pipe == pipe else pipe in known.seen):
+                    continue
+                if self.search.judged.isdisjoint((order, known.order)):
+                    state.done(state.before(other.pipe), pipe)
+                else:
                     self.report(op, value, use, other, known)
         for value, use in uses:
             # The scalar unit has read a tile before it issues anything else.
             if use.write or pipe != Pipe.S:
                 self.search.kinds[pipe, use.write] = None
-                order = self.search.orders[id(op)]
-                state.began(use, Pending(order, op, value, frozenset((pipe,))))
+                state.began(use, Pending(order, op, value, frozenset((pipe,)), pipe != Pipe.V))
+
+    def memory(self, op: Op, value: Value) -> Memory | None:
+        """The bytes of a tile, or the window of a view for one kind of core: each has pipes of its own."""
+        if issue.loc_of(value.type) is not None:
+            return self.facts.bytes_of(op, value)
+        window = self.windows.get(value.name)
+        core = self.search.cores.get(id(op))
+        return replace(window, root=f"{core.name if core else ''}:{window.root}") if window else None
 
     def clashing(self, use: Use) -> Iterator[Use]:
-        """Uses by other pipes that share bytes with a use, one of both writing."""
+        """Uses by other pipes that share memory with a use, one of both writing."""
         for number in self.search.numbers.near(use.number):
             for pipe, write in self.search.kinds:
-                if pipe != use.pipe and (write or use.write):
+                same = pipe == use.pipe and not (self.search.vector and pipe == Pipe.V)
+                if not same and (write or use.write):
                     yield Use(pipe, number, write)
 
     def report(self, op: Op, value: Value, use: Use, other: Use, known: Pending) -> None:
@@ -234,28 +327,21 @@ class _Walk(dataflow.Forward[Order]):
         place = self.search.numbers.known[use.number]
         where = f" ({known.op.span})" if known.op.span else ""
         earlier = " in an earlier pass of the loop" if self.loops and known.order >= key[0] else ""
+        allowed = "a barrier of PIPE_V" if other.pipe == use.pipe else "a flag, an event or a barrier"
         self.search.found[key] = errors.Diagnostic(
             "warning",
             f"{what} {value} ({place}) on PIPE_{use.pipe.name} and nothing orders it "
             f"after {known.op.name}{where}, which {before} {known.value} on PIPE_{other.pipe.name}{earlier}; "
-            "allowed: a flag, an event or a barrier between them",
+            f"allowed: {allowed} between them",
             value.span or op.span,
             op.name,
             rule="hazard",
         )
 
 
-def _ends(op: Op) -> tuple[Pipe | None, Pipe | None]:
-    """The pipes that a flag or event connects."""
-    if "src_op" in op.attrs:
-        return _class_pipe(op.attrs.get("src_op")), _class_pipe(op.attrs.get("dst_op"))
-    source, target = op.attrs.get("src"), op.attrs.get("dst")
-    return (source if isinstance(source, Pipe) else None), (target if isinstance(target, Pipe) else None)
-
-
 def _flag(op: Op, role: str, state: Order, number: int | None) -> None:
     """A flag from one pipe to another; a number known only at run time may be any."""
-    source, target = _ends(op)
+    source, target = issue.ends_of(op)
     if role == "signal":
         if source is not None:
             state.signals["flag", source, target, number] = state.before(source)
@@ -279,7 +365,7 @@ def _core_flag(op: Op, role: str, state: Order, number: int | None) -> None:
 
 def _token(op: Op, role: str, state: Order) -> None:
     """A token of a buffer, which the operations of a class take and give back."""
-    pipe, key = _class_pipe(op.attrs.get("op_type")), ("buffer", op.attrs.get("buf"))
+    pipe, key = issue.pipe_named(op.attrs.get("op_type")), ("buffer", op.attrs.get("buf"))
     if pipe is None:
         return
     uses = state.signals.get(key, frozenset())
@@ -289,18 +375,13 @@ def _token(op: Op, role: str, state: Order) -> None:
         state.done(uses, pipe)
 
 
-def _class_pipe(kind: object) -> Pipe | None:
-    if isinstance(kind, Pipe):
-        return kind
-    return issue.EVENT_PIPES[kind] if isinstance(kind, PipeEventType) else None
-
-
 def _uses(resolved: resolve.ResolvedOp) -> Iterator[tuple[Value, bool]]:
-    """The tiles an operation reads and writes; scratch is written."""
+    """The tiles and views an operation reads and writes; scratch is written."""
     instruction = resolved.instruction
     if instruction is None or (instruction.syntax == "custom" and not instruction.executable):
         # Communication orders its own transfers.
         return
     for effect, value in resolved.accesses():
-        if effect.resource == "tile" and issue.loc_of(value.type) is not None:
+        tile = issue.loc_of(value.type) is not None
+        if effect.resource == "tile" if tile else effect.resource == "global" and not effect.indexed:
             yield value, effect.access != "read"

@@ -11,7 +11,7 @@ from ..ir import Op, Pipe, Value
 
 
 class Use(NamedTuple):
-    """A read or write by a pipe of the bytes with a number."""
+    """A read or write by a pipe of the memory with a number."""
 
     pipe: Pipe
     number: int
@@ -20,12 +20,16 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True)
 class Pending:
-    """The last operation of a use, and the pipes whose later operations come after it."""
+    """The last operation of a use, and the pipes whose later operations come after it.
+
+    ``settled``: later operations of the pipe that executes it do not only begin, but read and write after it.
+    """
 
     order: int
     op: Op
     value: Value
     seen: frozenset[Pipe]
+    settled: bool = True
 
 
 #: What tells a flag, an event or a token from others.
@@ -65,7 +69,11 @@ class Order:
         for use, found in other.pending.items():
             mine = pending.get(use)
             first = found if mine is None or found.order < mine.order else mine
-            pending[use] = found if mine is None else replace(first, seen=found.seen & mine.seen)
+            if mine is None:
+                pending[use] = found
+            else:
+                seen, settled = found.seen & mine.seen, found.settled and mine.settled
+                pending[use] = replace(first, seen=seen, settled=settled)
         signals: dict[Signal, frozenset[Use]] = {}
         for signal in {**self.signals, **other.signals}:
             here, there = self.signals.get(signal, frozenset()), other.signals.get(signal, frozenset())
@@ -80,9 +88,13 @@ class Order:
         """Later operations of ``pipe`` come after these uses; of all pipes where it is the scalar one."""
         for use in uses:
             known = self.pending.get(use)
-            if known is None or pipe in known.seen:
+            if known is None:
                 continue
-            if pipe in (Pipe.S, Pipe.ALL):
+            if pipe == use.pipe and not known.settled:
+                self.pending[use] = replace(known, settled=True)
+            elif pipe in known.seen:
+                continue
+            elif pipe in (Pipe.S, Pipe.ALL):
                 del self.pending[use]
             else:
                 self.pending[use] = replace(known, seen=known.seen | {pipe})

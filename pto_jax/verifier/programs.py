@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from .. import isa
+from ..analysis.calls import too_many_calls, too_many_trips
 from ..analysis.lattices import OperandFacts
-from ..analysis.resolve import ResolvedProgram, resolve
+from ..analysis.resolve import resolve
 from ..errors import Diagnostic, Span
 from ..ir import Function, Op, Program, Region, TileType, Type, Value
 from ..isa.check import EXPLICIT, check_op, run_time_rules, unsupported
@@ -19,8 +20,8 @@ from ..isa.effects import aliased, placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
-from . import control_flow, functions, handles, instructions, pipes, scalars
-from .hazards import hazards, is_hand_synchronised
+from . import control_flow, functions, handles, instructions, pipes, scalars, targets, tokens, unwritten
+from .hazards import hazards
 from .overlaps import Place, Reserved, in_reserved, overlaps, shared_bytes
 
 __all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
@@ -40,13 +41,20 @@ class Limits:
 
 @dataclass(frozen=True)
 class Build:
-    """How a program is meant to be built.
+    """How a program is meant to be built, and how strictly it is judged.
 
-    The level (None: what its text looks like), and whether a tool inserts synchronisation.
+    The level (None: what its text looks like), whether a tool inserts synchronisation, and whether every
+    finding is an error.
     """
 
     level: int | None = None
     auto_sync: bool = False
+    strict: bool = False
+
+    @property
+    def as_written(self) -> bool:
+        """Whether nothing is inserted, so that the text orders its pipes itself."""
+        return self.level == EXPLICIT and not self.auto_sync
 
 
 def verify_program(
@@ -62,9 +70,14 @@ def verify_program(
     ``portable`` accepts only what every profile guarantees: errors of any profile count, and so do reads
     outside a source's valid region.
     """
-    if not portable:
-        return _verify(program, profile, limits, build)
-    return _merge({p.name: _verify(program, p, limits, build) for p in PROFILES.values()}, profile)
+    if portable:
+        by_profile: dict[str, list[Diagnostic]] = {
+            p.name: _verify(program, p, limits, build) for p in PROFILES.values()
+        }
+        findings = _merge(by_profile, profile)
+    else:
+        findings = _verify(program, profile, limits, build)
+    return [replace(d, severity="error") for d in findings] if build.strict else findings
 
 
 def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[Diagnostic]:
@@ -89,6 +102,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
     sink, resolved = _Sink(), resolve(program, profile)
     program = resolved.program
     if _within_limits(program, limits, sink):
+        sink.add(too_many_trips(resolved))
         listed = sorted(program.functions, key=lambda f: not f.external)
         rules = instructions.InstructionRules(resolved, profile, build.level)
         checkers = {f.name: _Checker(rules, f, sink) for f in listed}
@@ -100,14 +114,16 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         sink.extend(functions.function_findings(program, build.level, build.auto_sync))
         sink.extend(handles.handle_findings(resolved))
         sink.extend(pipes.pipe_findings(program, profile))
-        sink.extend(_hazards(resolved, build))
+        sink.extend(targets.target_findings(program, profile))
+        sink.extend(tokens.token_findings(resolved))
+        sink.extend(unwritten.unwritten_findings(resolved))
+        sink.extend(hazards(resolved, as_written=build.as_written, vector=_orders_vectors(profile, build)))
     return _in_source_order(list(sink.found))
 
 
-def _hazards(resolved: ResolvedProgram, build: Build) -> list[Diagnostic]:
-    """Unordered uses of the same bytes, where the program orders its pipes itself."""
-    explicit = build.level == EXPLICIT or (build.level is None and is_hand_synchronised(resolved.program))
-    return hazards(resolved) if explicit and not build.auto_sync else []
+def _orders_vectors(profile: Profile, build: Build) -> bool:
+    """Whether dependent vector instructions need a barrier between them: on A2/A3, not on A5."""
+    return build.strict and profile.name == "a2a3"
 
 
 class _Sink:
@@ -156,7 +172,9 @@ def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:
     if elements > limits.elements:
         sink.add(_limit(f"its tiles have {elements} elements in total; allowed: {limits.elements}", place))
         return False
-    return True
+    calls = too_many_calls(program)
+    sink.add(calls)
+    return calls is None
 
 
 def _limit(message: str, span: Span | None) -> Diagnostic:

@@ -12,6 +12,8 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.campaign.translation import pair, validate
+from pto_jax.examples import EXAMPLES
+from pto_jax.files import read_text
 from pto_jax.generate.inputs import STYLES, draw, shape_of
 from pto_jax.ir import ALL_DTYPES, BF16, F16, F32, I8, DType, MemRefType, PtrType, TensorViewType
 
@@ -36,6 +38,16 @@ def files(commands: Any, doubled: str) -> tuple[Path, Path]:
 def test_a_correct_pass_is_equal_on_every_input(commands: Any, files: tuple[Path, Path]) -> None:
     assert commands("diff", *files, "--count", 6, "--seed", 1) == 0, commands.err
     assert commands.out == "equal: y on 6 generated inputs, seed 1 (profile a2a3, numerics exact)\n"
+
+
+def test_a_wait_that_a_pass_has_lost_is_a_new_warning(commands: Any) -> None:
+    text = read_text(EXAMPLES["add_relu_convert"].path)
+    (lost, *_) = [line for line in text.splitlines(keepends=True) if "pto.wait_flag" in line]
+    files = commands.file("before.pto", text), commands.file("after.pto", text.replace(lost, ""))
+    assert commands("diff", *files, "--count", 1) == 0, commands.err
+    assert "after.pto:" in commands.out and "nothing orders it after" in commands.out
+    assert commands.out.splitlines()[-1].startswith("equal: ")
+    assert commands("diff", files[1], files[1], "--count", 1) == 0 and "warning" not in commands.out
 
 
 def test_a_difference_leaves_a_folder_that_reproduces_it(

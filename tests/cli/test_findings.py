@@ -44,3 +44,14 @@ def test_files_that_are_missing_are_told_in_every_form(commands: Any) -> None:
     for form in ("text", "github", "sarif"):
         assert commands("verify", "nowhere.pto", "--format", form) == 2
         assert commands.err == "pto-jax verify: error: nowhere.pto: no such file\n"
+
+
+def test_strict_rejects_warnings(commands: Any) -> None:
+    text = 'module attributes {pto.target_arch = "a6"} {\nfunc.func @f(%x: !pto.ptr<f32>) {\nreturn\n}\n}'
+    file = commands.file("k.pto", text)
+    assert commands("verify", file) == 0 and "accepted (a2a3): 0 errors, 1 warnings" in commands.out
+    assert commands("verify", file, "--strict") == 1
+    assert ": error: unknown pto.target_arch" in commands.out
+    assert "rejected (a2a3, strict): 1 errors, 0 warnings" in commands.out
+    assert commands("verify", file, "--strict", "--portable", "--format", "github") == 1
+    assert commands.out.startswith("::error ")

@@ -15,6 +15,7 @@ from pto_jax.cli.main import main
 from pto_jax.cost import CostReport, cycles
 from pto_jax.examples import EXAMPLES
 from pto_jax.ir import Pipe
+from pto_jax.profiles import PROFILE_NAMES
 
 TILE = "!pto.tile_buf<vec, 16x64xf32>"
 DYNAMIC = "!pto.tile_buf<vec, 16x64xf32, valid=?x?>"
@@ -177,9 +178,19 @@ def test_control_calls_count_where_the_model_has_a_figure() -> None:
     assert [line.figure.cycles for line in stub.lines] == [1, 56]
 
 
+def test_the_model_that_describes_the_profile_is_the_default() -> None:
+    text = program(ADD)
+    assert [pto.cost(text, profile=p).model for p in PROFILE_NAMES] == [
+        "doc_formula",
+        "doc_formula",
+        "a5_fit",
+    ]
+    assert pto.cost(text, profile="a5").serial == 75
+
+
 def test_a5_has_data_in_its_own_model_only() -> None:
     text = program(ADD)
-    report = pto.cost(text, profile="a5")
+    report = pto.cost(text, profile="a5", model="doc_formula")
     assert report.lines[0].figure.cycles is None and "no data for a5" in str(report)
     assert report.serial == 0 and not report.totals
     assert pto.cost(text, profile="a5", model="a5_fit").serial == 75

@@ -22,6 +22,7 @@ from pto_jax.isa.rules.constraints import element_type
 from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.verifier.hazards import hazards
 from pto_jax.verifier.programs import verify_program
+from pto_jax.verifier.tokens import token_findings
 
 ALL = {**PRESETS, "output": OUTPUT}
 
@@ -117,7 +118,8 @@ def test_some_preset_reaches_every_executable_instruction() -> None:
 
 def test_what_orders_pipes_leaves_no_hazard() -> None:
     for case in cases(3, 30, PRESETS["sync"]):
-        assert not hazards(resolve(case.program)), case.index
+        assert not hazards(resolve(case.program), as_written=True), case.index
+        assert not list(token_findings(resolve(case.program))), case.index
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

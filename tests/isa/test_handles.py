@@ -297,7 +297,7 @@ def refused_by_every_way_to_run(
     """The program is verified, and each way to run it ends with the place and the reason."""
     path.write_text(text, encoding="utf-8")
     program = pto.load(path)
-    assert pto.verify(program) == []
+    assert [d for d in pto.verify(program) if d.rule != "unwritten"] == []
     refused, out = re.escape(f"{path}:{message}"), np.zeros(4, np.float32)
     with pytest.raises(pto.NotExecutableError, match=refused):
         oracle.run(program, {"n": 0, "out": out})

@@ -263,4 +263,6 @@ def test_what_is_written_out_breaks_one_rule(name: str, rule: str) -> None:
     for profile_name in PROFILE_NAMES:
         found = verify_program(parse(text), profile(profile_name))
         expected = {(name, rule, constraint.severity)} if profile_name in constraint.profiles else set()
-        assert {(d.instruction, d.rule, d.severity) for d in found} == expected
+        # The texts are no whole kernels.
+        broken = [d for d in found if d.rule not in ("unwritten", "stores-nothing")]
+        assert {(d.instruction, d.rule, d.severity) for d in broken} == expected

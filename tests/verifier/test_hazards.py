@@ -72,6 +72,7 @@ def hazards(body: str, level: int | None = 3, auto_sync: bool = False) -> list[D
 
 TO_V, TO_STORE, BACK = sync("MTE2", "V"), sync("V", "MTE3"), sync("MTE3", "MTE2")
 PART = T.replace(">", ", valid=16x16>")
+HALF_TILE = T.replace(">", ", valid=8x64>")
 
 
 def indexed(name: str, col: str) -> str:
@@ -204,11 +205,119 @@ def test_calls_are_followed() -> None:
         assert len(found) == count
 
 
-def test_only_programs_that_synchronise_by_hand_are_checked() -> None:
+def test_the_assembler_orders_functions_without_flags_and_events() -> None:
     body = load("a") + add("d", "a")
     assert len(hazards(body)) == 1
-    assert hazards(body, level=None) == [] and hazards(body, auto_sync=True) == []
-    assert len(hazards(body + TO_STORE, level=None)) == 1
+    for more in ("", "pto.barrier <PIPE_ALL>\n", "pto.sync.set <PIPE_V>, 0\n"):
+        assert hazards(body + more + store("d"), level=None) == []
+        assert hazards(body + more + store("d"), auto_sync=True) == []
+    for pair in (TO_STORE, event("record", "TVEC", "TSTORE_VEC") + event("wait", "TVEC", "TSTORE_VEC")):
+        assert len(hazards(body + pair, level=None)) == 1 and len(hazards(body + pair, auto_sync=True)) == 1
+
+
+def test_tiles_without_addresses_are_memory_of_their_own() -> None:
+    bare = HEAD.replace(" addr = %a0", "").replace(" addr = %a1", "").replace(" addr = %a2", "")
+    # Without the first flag the store is not ordered after the load of the same window either.
+    for between, names in ((TO_STORE, ["tadd", "tstore"]), (TO_V + TO_STORE, [])):
+        text = (
+            bare
+            + load("a")
+            + between.removesuffix(TO_STORE)
+            + add("d", "a")
+            + TO_STORE
+            + store("d")
+            + "return\n}"
+        )
+        listed = [d for d in verify(parse(text), "a5") if d.rule == "hazard"]
+        assert [d.instruction for d in listed] == names
+        handle = text.replace(store("d"), f"%h = pto.bitcast %d : {T} -> {T}\n" + store("h"))
+        assert [d.instruction for d in verify(parse(handle), "a5") if d.rule == "hazard"] == names
+
+
+def test_a_call_between_functions_of_both_kinds_is_ordered_by_neither() -> None:
+    helper = f"func.func private @use(%t: {T}, %o: {T}) {{\n{add('o', 't')}return\n}}"
+    call = f"func.call @use(%a, %d) : ({T}, {T}) -> ()\n"
+    for body, count in (
+        (load("a") + call, 0),
+        (load("a") + call + TO_STORE, 1),
+        (load("a") + TO_V + call, 0),
+    ):
+        text = f"module {{\n{HEAD}{body}return\n}}\n{helper}\n}}"
+        assert len([d for d in verify(parse(text), "a5") if d.rule == "hazard"]) == count
+
+
+VIEW = "pto.partition_view %v, offsets = [{}, %c0], sizes = [{}, %c64] : !pto.tensor_view<?x?xf32> -> " + W
+HALF = W.replace("16x64", "8x64")
+
+
+def window(name: str, row: str, rows: str = "%c8", t: str = HALF) -> str:
+    return f"%{name} = {VIEW.format(row, rows).replace(W, t)}\n"
+
+
+def transfers(first: str, second: str, between: str = "", pair: str = TO_V) -> str:
+    """A store of a tile, then a load of another one, and flags that order neither after the other."""
+    half = T.replace(">", ", valid=8x64>")
+    made = "%c8 = arith.constant 8 : index\n" + first + second + pair
+    stored = f"pto.tstore ins(%a : {half}) outs(%p1 : {HALF})\n"
+    loaded = f"pto.tload ins(%p2 : {HALF}) outs(%b : {half})\n"
+    return made.replace("%a = ", "%a_ = ") + stored + between + loaded
+
+
+GLOBAL = {
+    "one window": (window("p1", "%c0"), window("p2", "%c0"), 1),
+    "windows that meet": (window("p1", "%c0"), window("p2", "%c2"), 1),
+    "windows apart": (window("p1", "%c0"), window("p2", "%c8"), 0),
+    "one run-time row": (window("p1", "%n"), window("p2", "%n"), 1),
+    "rows that only execution knows": (window("p1", "%n"), window("p2", "%c0"), 0),
+}
+
+
+@pytest.mark.parametrize("name", GLOBAL)
+def test_a_load_of_what_a_store_wrote_needs_an_order(name: str) -> None:
+    first, second, count = GLOBAL[name]
+    head = HEAD.replace(
+        f"%a = pto.alloc_tile addr = %a0 : {T}", f"%a = pto.alloc_tile addr = %a0 : {HALF_TILE}"
+    )
+    head = head.replace(
+        f"%b = pto.alloc_tile addr = %a1 : {T}", f"%b = pto.alloc_tile addr = %a1 : {HALF_TILE}"
+    )
+    for between, reports in (("", count), (BACK, 0), ("pto.barrier <PIPE_ALL>\n", 0), (TO_STORE, count)):
+        text = head + transfers(first, second, between) + "return\n}"
+        listed = [d for d in verify(parse(text), "a5") if d.rule == "hazard"]
+        assert [d.instruction for d in listed] == ["tload"] * reports
+        assert all("global memory of %p" in d.message and "PIPE_MTE3" in d.message for d in listed)
+
+
+def test_windows_of_a_loop_are_others_in_every_trip() -> None:
+    row = "%p1 = " + VIEW.format("%i", "%c16") + "\n"
+    moves = load("a").replace("%w", "%p1") + sync("MTE2", "MTE3") + store("a").replace("%w", "%p1")
+    flags = flag("set", "MTE3", "MTE2", 2) + flag("wait", "MTE3", "MTE2", 2)
+    same = row.replace("%i", "%c0")
+    tiles = sync("V", "MTE2", 5)
+    for body, at_least in ((row, 0), (same, 1)):
+        listed = hazards(loop(body + moves + tiles).replace("%a :", "%a :"), level=None)
+        listed = [d for d in listed if "global" in d.message]
+        assert len(listed) >= at_least and (at_least or not listed)
+    assert [d for d in hazards(loop(same + moves + flags), level=None) if "global" in d.message] == []
+
+
+def test_dependent_vector_instructions_need_a_barrier_on_a2a3_when_strict() -> None:
+    def strict(body: str, profile: str = "a2a3", **options: bool) -> list[Diagnostic]:
+        program = parse(HEAD + TO_V + body + "return\n}")
+        return [d for d in verify(program, profile, **options) if "PIPE_V and" in d.message]  # type: ignore[arg-type]
+
+    chain = add("d", "a") + add("b", "d")
+    assert [(d.severity, d.instruction) for d in strict(chain, strict=True)] == [("error", "tadd")]
+    assert "a barrier of PIPE_V" in strict(chain, strict=True)[0].message
+    assert strict(chain) == [] and strict(chain, "a5", strict=True) == []
+    for between in (
+        "pto.barrier <PIPE_V>\n",
+        "pto.barrier <PIPE_ALL>\n",
+        sync("V", "MTE3") + sync("MTE3", "V"),
+    ):
+        assert strict(add("d", "a") + between + add("b", "d"), strict=True) == []
+    assert strict(add("d", "a") + add("b", "a"), strict=True) == []
+    assert len(strict(add("d", "a") + "pto.barrier <PIPE_MTE2>\n" + add("b", "d"), strict=True)) == 1
 
 
 def test_moves_run_on_the_pipe_of_their_places() -> None:

@@ -199,11 +199,12 @@ def test_known_valid_regions_are_used_and_forgotten(check: Check) -> None:
         f"%t = pto.alloc_tile valid_row = %c2 valid_col = %c64 : {DYNAMIC}\n%d = pto.alloc_tile : {T}\n"
     )
     use = f"pto.tneg ins(%t : {DYNAMIC}) outs(%d : {T})\n"
-    assert rules(check(module(function(alloc_small + use))), "warning") == ["region-covers"]
+    assert "region-covers" in rules(check(module(function(alloc_small + use))), "warning")
     full = alloc_small + f"pto.set_validshape %t, %c16, %c64 : {DYNAMIC}\n" + use
-    assert check(module(function(full))) == []
+    assert "region-covers" not in rules(check(module(function(full))), "warning")
     change = f"scf.if %q {{\npto.set_validshape %t, %c16, %c64 : {DYNAMIC}\n}}\n"
-    assert check(module(function(alloc_small + change + use, "%q: i1"))) == []
+    changed = check(module(function(alloc_small + change + use, "%q: i1")))
+    assert "region-covers" not in rules(changed, "warning")
 
 
 @pytest.mark.parametrize(

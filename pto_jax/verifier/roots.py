@@ -1,0 +1,35 @@
+"""Where the walks over a program begin, and which core executes its operations."""
+
+from collections.abc import Iterator, Mapping
+
+from ..analysis import provenance
+from ..ir import Function, KernelKind, Op, Program, Region
+from ..isa import effects
+
+
+def roots(program: Program) -> list[Function]:
+    """The functions that no other one calls."""
+    inner = {f.name for op in program.walk() if (f := provenance.called(program, op)) is not None}
+    return [function for function in program.functions if function.name not in inner]
+
+
+def cores_of(program: Program) -> Mapping[int, KernelKind]:
+    """By the identities of operations: the kind of core that executes them, where the text says it."""
+    found: dict[int, KernelKind] = {}
+    for function in program.functions:
+        kind = function.attrs.get("pto.kernel_kind")
+        found.update(_inside(function.body, kind if isinstance(kind, KernelKind) else None))
+    return found
+
+
+def _inside(region: Region, kind: KernelKind | None) -> Iterator[tuple[int, KernelKind]]:
+    for op in region.ops:
+        if kind is not None:
+            yield id(op), kind
+        for inner in op.regions:
+            yield from _inside(inner, _section(op) or kind)
+
+
+def _section(op: Op) -> KernelKind | None:
+    traits = effects.traits_of(op)
+    return traits.core if traits.regions is not None else None

@@ -1,0 +1,236 @@
+"""Kernels that store nothing, and tiles that are read although nothing has written them on any path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..analysis import addresses, dataflow, provenance
+from ..analysis.aliases import AliasClasses
+from ..analysis.facts import FunctionFacts, executes
+from ..analysis.resolve import ResolvedProgram
+from ..errors import Diagnostic
+from ..ir import Function, Loc, Op, TileType, Value
+from ..isa import effects, issue
+from .hazards import Numbers
+from .roots import cores_of, roots
+
+#: What writes that nobody outside a kernel sees are of.
+_INSIDE = ("tile", "vector", "mode", "events")
+
+
+def unwritten_findings(resolved: ResolvedProgram) -> Iterator[Diagnostic]:
+    """Warnings about the functions of a program that no other one calls; fragments show what they define."""
+    if resolved.program.fragment:
+        return
+    aliases = AliasClasses(resolved.program)
+    judge = _Judge(resolved)
+    for function in roots(resolved.program):
+        if function.private or function.external:
+            continue
+        yield from _stores_nothing(resolved, function, aliases)
+        yield from judge.reads(function)
+
+
+# -- kernels that store nothing --------------------------------------------------------------------------
+
+
+def _stores_nothing(
+    resolved: ResolvedProgram, function: Function, aliases: AliasClasses
+) -> Iterator[Diagnostic]:
+    if not any(isinstance(a.type, provenance.GlobalTypes) for a in function.args):
+        return
+    arguments = {aliases.of(function.name, a.name) for a in function.args}
+    first: Op | None = None
+    for owner in _executed(resolved, function):
+        for op in owner.walk():
+            traits = effects.traits_of(op)
+            sent = traits.fifo in ("push", "free") or (
+                traits.order is not None and traits.order.role == "signal"
+            )
+            if sent or any(e.access == "write" and e.resource not in _INSIDE for e in traits.effects):
+                return
+            for value in resolved.of(op).written("tile"):
+                first = first or op
+                if aliases.of(owner.name, value.name) in arguments:
+                    return
+    if first is not None and not function.results:
+        message = (
+            f"@{function.name} writes tiles and stores none of them; allowed: a store into one of its buffers"
+        )
+        yield Diagnostic("warning", message, function.span or first.span, rule="stores-nothing")
+
+
+def _executed(resolved: ResolvedProgram, function: Function) -> list[Function]:
+    """A function and all that it calls, directly or not."""
+    listed = {function.name: function}
+    pending = [function]
+    while pending:
+        for op in pending.pop().walk():
+            callee = provenance.called(resolved.program, op)
+            if callee is not None and callee.name not in listed:
+                listed[callee.name] = callee
+                pending.append(callee)
+    return list(listed.values())
+
+
+# -- tiles that are read and were not written ------------------------------------------------------------
+
+
+@dataclass
+class _Written:
+    """The numbers of the bytes that some path to a place has written: an element of the lattice."""
+
+    numbers: set[int] = field(default_factory=set)
+
+    def fork(self, defined: Sequence[Value] = ()) -> _Written:
+        """A state for one path from here."""
+        return _Written(set(self.numbers))
+
+    def kept(self) -> _Written:
+        """What is remembered in front of a loop: everything."""
+        return self.fork()
+
+    def adopt(self, path: _Written) -> None:
+        """Become what a path is at its end."""
+        self.numbers = path.numbers
+
+    def weaken(self, other: _Written) -> bool:
+        """Become what some of two paths has written; whether that is more."""
+        before = len(self.numbers)
+        self.numbers |= other.numbers
+        return len(self.numbers) > before
+
+
+class _Judge:
+    """What the walks over the functions of a program share."""
+
+    def __init__(self, resolved: ResolvedProgram) -> None:
+        self.resolved = resolved
+        self.numbers = Numbers()
+        #: By the calls that led to an operation, the operation and the name of the tile.
+        self.found: dict[tuple[tuple[int, ...], int, str], Diagnostic] = {}
+        #: Buffers in which tiles lie at addresses that only execution knows, or that other cores fill.
+        self.open: set[Loc] = set()
+        cores = cores_of(resolved.program)
+        #: Both kinds of cores run at once, so that the text's order says nothing of writes.
+        self.ordered = len(set(cores.values())) < 2
+        for function in resolved.program.functions:
+            facts = resolved.facts(function)
+            for op in function.walk():
+                place = effects.placed(op)
+                if place is not None and place[1] is not None and facts.of(op).number(place[1]) is None:
+                    self.open |= {loc} if (loc := issue.loc_of(place[0].type)) is not None else set(Loc)
+                if effects.traits_of(op).fifo is not None:
+                    self.open |= {Loc.VEC, Loc.MAT}
+
+    def reads(self, function: Function) -> list[Diagnostic]:
+        """The reads in a function, and in those it calls, of tiles that nothing has written."""
+        state, facts = _Written(), self.resolved.facts(function)
+        if not self.ordered:
+            _Walk(self, facts).block(function.body, state)
+        _Walk(self, facts).block(function.body, state)
+        # One warning for each tile: at its first read.
+        listed = {key[::2]: finding for key, finding in reversed(self.found.items())}
+        self.found.clear()
+        return list(dict.fromkeys(listed.values()))
+
+
+class _Walk(dataflow.Forward[_Written]):
+    """The dataflow problem of one function, entered by ``calls`` from the functions that are ``active``."""
+
+    def __init__(
+        self,
+        judge: _Judge,
+        facts: FunctionFacts,
+        active: tuple[str, ...] = (),
+        calls: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__()
+        self.judge = judge
+        self.facts = facts
+        self.active = (*active, facts.function.name)
+        self.calls = calls
+        #: The handles of tiles that the function allocates.
+        self.own: set[str] = set()
+
+    def at_least_once(self, op: Op, state: _Written) -> bool:
+        """Whether the bounds of a loop are known and apart."""
+        return executes(op, self.facts.of(op))
+
+    def transfer(self, op: Op, state: _Written) -> None:
+        """Judge what an operation reads, and note what it writes."""
+        traits, place = effects.traits_of(op), effects.placed(op)
+        if traits.calls and self.call(op, state):
+            return
+        if place is not None:
+            self.allocate(op, *place)
+            return
+        if (traits.alias is not None and traits.alias.memory == "tile") or traits.resizes is not None:
+            return
+        resolved = self.judge.resolved.of(op)
+        uses = list(resolved.accesses())
+        executed = resolved.instruction is not None and (
+            resolved.instruction.syntax != "custom" or resolved.instruction.executable
+        )
+        for effect, value in uses if executed else ():
+            if effect.access == "read" and effect.resource == "tile":
+                self.read(op, value, state)
+        named = {value.name for effect, value in uses if effect.access == "read"} if executed else set()
+        # Whoever gets a tile in a way that is not declared may write it.
+        self.write(op, (v for v in (*op.ins, *op.outs, *op.results) if v.name not in named), state)
+        self.write(op, (v for effect, v in uses if effect.access != "read"), state)
+
+    def allocate(self, op: Op, handle: Value, address: Value | None) -> None:
+        """Note a new tile, unless only execution knows where it is."""
+        placement = effects.traits_of(op).placement
+        placed = address is None or self.facts.of(op).number(address) is not None
+        if placement is not None and placement.allocates and placed and isinstance(handle.type, TileType):
+            self.own.add(self.facts.entered.prefix + handle.name)
+
+    def call(self, op: Op, state: _Written) -> bool:
+        """Go through the function that is called; whether there is one."""
+        resolved = self.judge.resolved
+        function = provenance.called(resolved.program, op)
+        if function is None or function.external or function.name in self.active:
+            return False
+        if len(function.args) != len(op.ins):
+            return False
+        facts = resolved.facts(function, self.facts.entering(op, function))
+        inner = _Walk(self.judge, facts, self.active, (*self.calls, id(op)))
+        inner.own |= self.own
+        inner.block(function.body, state)
+        return True
+
+    def memory(self, op: Op, value: Value) -> addresses.Bytes | None:
+        """The bytes of a whole tile: where a window of it lies may be known to execution only."""
+        where = self.facts.bytes_of(op, value) if issue.loc_of(value.type) is not None else None
+        return replace(where, window="", rows=None, cols=None) if where is not None else None
+
+    def write(self, op: Op, values: Iterable[Value], state: _Written) -> None:
+        """Note tiles that are written."""
+        for value in values:
+            where = self.memory(op, value)
+            if where is not None:
+                state.numbers.add(self.judge.numbers.of(where))
+
+    def read(self, op: Op, value: Value, state: _Written) -> None:
+        """Judge one tile that is read."""
+        where = self.memory(op, value)
+        if where is None or where.root not in self.own:
+            return
+        if where.range is not None and where.loc in self.judge.open:
+            return
+        key = (self.calls, id(op), value.name)
+        if not state.numbers.isdisjoint(self.judge.numbers.near(self.judge.numbers.of(where))):
+            # A pass over a loop knows less of the trips before than the next pass.
+            self.judge.found.pop(key, None)
+            return
+        self.judge.found[key] = Diagnostic(
+            "warning",
+            f"reads {value}, which nothing has written before; allowed: a load, or another instruction that "
+            "writes it first",
+            value.span or op.span,
+            op.name,
+            rule="unwritten",
+        )
