@@ -13,7 +13,7 @@ from ..ir import (
     UnknownType,
     Value,
 )
-from . import dictionaries, format_items, scope
+from . import branches, dictionaries, format_items, scope
 from .attributes import enumeration, event
 from .formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
 from .lexer import Cursor
@@ -51,7 +51,7 @@ def read_custom(reader: Reader, fmt: Format, results: list[scope.Mention], start
         groups += [] if name in fmt.outs else [(name, len(mentions))]
     outcome = _results(reader, fmt, results, draft, ins, start)
     attributes, implied = reader.completed(fmt.name, draft.attributes)
-    return ir.Op(
+    op = ir.Op(
         fmt.name,
         ins=tuple(ins),
         outs=tuple(outs),
@@ -61,6 +61,7 @@ def read_custom(reader: Reader, fmt: Format, results: list[scope.Mention], start
         span=reader.cursor.span(start, end),
         implied=implied,
     )
+    return branches.selection(op)
 
 
 def _results(

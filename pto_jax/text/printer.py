@@ -86,6 +86,9 @@ class Printer:
                 yield f"{indent}{binding}{_constant(op)}"
             case "scf.for":
                 yield from self._body(f"{indent}{binding}{_for_head(op)}", op.regions[0], indent)
+            case "scf.if" if (handles := branches.selected(op)) is not None:
+                t = print_type(op.results[0].type)
+                yield f"{indent}{binding}arith.select {op.ins[0]}, {handles[0]}, {handles[1]} : {t}"
             case "scf.if":
                 arrow = f" -> ({_types_of(op.results)})" if op.results else ""
                 yield f"{indent}{binding}scf.if {op.ins[0]}{arrow} {{"
