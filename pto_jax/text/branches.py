@@ -105,11 +105,11 @@ def read_blocks(reader: Reader, first: list[Op]) -> Op:
 
 
 def selection(op: Op) -> Op:
-    """An operation; the selection of one of two tiles, pointers or views as the branch that hands it on.
+    r"""An operation; the selection of one of two tiles, pointers or views as the branch that hands it on.
 
     >>> from pto_jax.text import parse
     >>> body = "%r = arith.select %c, %a, %b : !pto.ptr<f32>"
-    >>> parse(body).functions[0].body.ops[0].name, str(parse(body)) == body + "\\n"
+    >>> parse(body).functions[0].body.ops[0].name, str(parse(body)) == body + "\n"
     ('scf.if', True)
     """
     if op.name != "arith.select" or not isinstance(op.ins[1].type, _HANDLES):

@@ -158,8 +158,8 @@ def test_a_constant_condition_chooses_when_it_is_compiled(condition: str) -> Non
 
 def test_blocks_choose_the_window_that_they_write() -> None:
     text = (
-        f"%b64 = pto.get_block_idx\n%blk = arith.index_cast %b64 : i64 to index\n"
-        f"%row = arith.muli %blk, %c8 : index\n%even = arith.cmpi ult, %blk, %c4 : index\n"
+        "%b64 = pto.get_block_idx\n%blk = arith.index_cast %b64 : i64 to index\n"
+        "%row = arith.muli %blk, %c8 : index\n%even = arith.cmpi ult, %blk, %c4 : index\n"
         + window("p", "%x", "%row")
         + window("q", "%y", "%row")
         + f"%w = arith.select %even, %p, %q : {PART}\n%t = pto.alloc_tile : {TILE}\n"
