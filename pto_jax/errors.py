@@ -4,7 +4,8 @@ All errors derive from :class:`PtoError`, so ``except pto.PtoError`` catches eve
 complaint about a program, an argument or an execution, and nothing else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,6 +95,10 @@ class ArgumentError(PtoError):
     """A call of the Python interface with arguments it does not accept."""
 
 
+class UnknownNameError(PtoError, AttributeError):
+    """A name that a module of the package does not have."""
+
+
 class BuildError(_Located, ArgumentError):
     """A call of the Python front end that builds no operation; names the line of the Python file."""
 
@@ -110,6 +115,19 @@ class DeviceError(PtoError):
 
 class DifferentiationError(PtoError):
     """Gradient of an exact instruction: integer bit handling has no useful derivative."""
+
+
+def unknown_name(module: str, name: str, known: Callable[[], Iterable[str]]) -> AttributeError:
+    """The error for a name that a module does not have, with the closest ones of those it has.
+
+    >>> print(unknown_name("m", "tgelu", lambda: ["trelu", "tadd"]))
+    module 'm' has no 'tgelu'; did you mean trelu?
+    """
+    if name.startswith("__"):
+        return AttributeError(f"module {module!r} has no attribute {name!r}")
+    close = get_close_matches(name, list(known()), n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"dir({module}) lists what it has"
+    return UnknownNameError(f"module {module!r} has no {name!r}; {hint}")
 
 
 class PtoWarning(UserWarning):

@@ -150,10 +150,20 @@ def dequantise(
 
 
 def floats(what: str, x: Any) -> Any:
-    """An array of float elements; ArgumentError for others."""
+    """An array of float elements whose shape is known; ArgumentError for others."""
+    if isinstance(x, Quantised):
+        raise ArgumentError(
+            f"{what}: found a Quantised; allowed: the array itself, which the layer quantises; usual fix: "
+            "linear(x, w, format=..., w_scale=calibrate(w, axis=0)), or dequantise(...)"
+        )
     x = received(x, what)
     if not hasattr(x, "dtype"):
         x = np.asarray(x, np.float32)
+    if any(not isinstance(n, int) for n in x.shape):
+        raise ArgumentError(
+            f"{what}: found the shape ({', '.join(map(str, x.shape))}); allowed: sizes that are numbers, as the "
+            "tiles follow from them; usual fix: export once for every batch size, or a largest batch and a mask"
+        )
     if str(x.dtype) not in _FLOATS:
         raise ArgumentError(
             f"{what}: found an array of {x.dtype}, allowed: {', '.join(_FLOATS)}; usual fix: "
