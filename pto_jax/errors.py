@@ -5,8 +5,8 @@ complaint about a program, an argument or an execution, and nothing else.
 """
 
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 Severity = Literal["error", "warning"]
@@ -96,7 +96,21 @@ class ArgumentError(PtoError):
 
 
 class UnknownNameError(PtoError, AttributeError):
-    """A name that a module of the package does not have."""
+    """A name that a module of the package does not have; its message names the closest of those it has.
+
+    >>> print(UnknownNameError("m", "tgelu", lambda: ["trelu", "tadd"]))
+    module 'm' has no 'tgelu'; did you mean trelu?
+    """
+
+    def __init__(self, module: str, name: str, known: Callable[[], Iterable[str]]) -> None:
+        super().__init__(f"module {module!r} has no {name!r}")
+        self._module, self._name, self._known = module, name, known
+
+    def __str__(self) -> str:
+        # Importing a module of a package asks the package for its name first: most of these are never read.
+        close = get_close_matches(self._name, list(self._known()), n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"dir({self._module}) lists what it has"
+        return f"{super().__str__()}; {hint}"
 
 
 class BuildError(_Located, ArgumentError):
@@ -115,19 +129,6 @@ class DeviceError(PtoError):
 
 class DifferentiationError(PtoError):
     """Gradient of an exact instruction: integer bit handling has no useful derivative."""
-
-
-def unknown_name(module: str, name: str, known: Callable[[], Iterable[str]]) -> AttributeError:
-    """The error for a name that a module does not have, with the closest ones of those it has.
-
-    >>> print(unknown_name("m", "tgelu", lambda: ["trelu", "tadd"]))
-    module 'm' has no 'tgelu'; did you mean trelu?
-    """
-    if name.startswith("__"):
-        return AttributeError(f"module {module!r} has no attribute {name!r}")
-    close = get_close_matches(name, list(known()), n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"dir({module}) lists what it has"
-    return UnknownNameError(f"module {module!r} has no {name!r}; {hint}")
 
 
 class PtoWarning(UserWarning):

@@ -134,7 +134,9 @@ class Body:
         if not handle.block.open:
             fail(
                 f"{handle} is defined in {handle.block} and ends with it; allowed: values defined outside, "
-                "or handed out as a result",
+                "or handed out as a result; a variable that a loop changes is carried: "
+                "loop = pto.range(n, carried=[start]), then for i, v in loop: ... loop.give(next), and "
+                "loop.result behind it",
                 instruction=instruction,
             )
         return handle

@@ -190,7 +190,7 @@ class Kernel:
         return compile(self.program, entry=self.symbol, **options)
 
     def __getattr__(self, name: str) -> Any:
-        """What :class:`pto_jax.Kernel` has besides: ``map``, ``trace``, ``lower``, ``export``, ``outputs`` ..."""
+        """What :class:`pto_jax.Kernel` has besides: ``map``, ``lower``, ``export``, ``outputs`` ..."""
         from ..runtime.kernel import Kernel as Compiled
 
         if name.startswith("_") or name not in dir(Compiled):

@@ -62,7 +62,7 @@ def alloc_tile(
 
 
 def _target_order(layout: dict[str, Any]) -> dict[str, Any]:
-    """The layouts of a tile; a left one has the block order of the program's target unless it says its own."""
+    """The layouts of a tile; a left one has the block order of the program's target unless it has one."""
     told = layout.get("blayout") is not None or layout.get("slayout") is not None
     if told or member(Loc, layout.get("loc", Loc.VEC), "loc") != Loc.LEFT:
         return layout

@@ -269,7 +269,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
             Decision(
                 "Where does a result of another rank take its extents from?",
-                "From the sizes, counted from the last dimension; those of its type count at equal ranks only. "
+                "From the sizes, counted from the last dimension; its type's count at equal ranks only. "
                 "Leading sizes of the view that are no constant 1 stay dimensions of the window.",
                 "PTOAS (PartitionViewOp::verify; views are aligned to the right in five dimensions)",
             ),

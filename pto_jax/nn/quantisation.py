@@ -160,9 +160,10 @@ def floats(what: str, x: Any) -> Any:
     if not hasattr(x, "dtype"):
         x = np.asarray(x, np.float32)
     if any(not isinstance(n, int) for n in x.shape):
+        shape = ", ".join(map(str, x.shape))
         raise ArgumentError(
-            f"{what}: found the shape ({', '.join(map(str, x.shape))}); allowed: sizes that are numbers, as the "
-            "tiles follow from them; usual fix: export once for every batch size, or a largest batch and a mask"
+            f"{what}: found the shape ({shape}); allowed: sizes that are numbers, as tiles follow from them; "
+            "usual fix: export once for every batch size, or a largest batch with a mask"
         )
     if str(x.dtype) not in _FLOATS:
         raise ArgumentError(

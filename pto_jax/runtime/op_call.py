@@ -80,7 +80,8 @@ def _kind(instruction: isa.Instruction, index: int, source: Any) -> str:
         return "scalar"
     raise ArgumentError(
         f"{instruction.name}: source {index} must be a tile, an array or a number, found "
-        f"{type(source).__name__}; inside @pto.kernel the instruction is pto.{op_messages.python_name(instruction)}"
+        f"{type(source).__name__}; inside @pto.kernel the instruction is "
+        f"pto.{op_messages.python_name(instruction)}"
     )
 
 

@@ -112,7 +112,7 @@ class Tile:
         return tile_page.page(f"{batch}{full}, valid {rows}x{cols}", numbers[0], (rows, cols))
 
     def __jax_array__(self) -> Array:
-        """What functions of JAX compute with: the logical array, all its lanes, as ``np.asarray`` has them."""
+        """What functions of JAX compute with: the logical array, all lanes, as ``np.asarray`` has it."""
         return self.array
 
     def __getitem__(self, index: Any) -> Array:
