@@ -138,3 +138,16 @@ def test_python_habits_in_kernels_name_what_does_it() -> None:
         types = {"n": "index", "x": pto.ptr("f32")}
         with pytest.raises(pto.BuildError, match=message):
             _ = pto.kernel(types=types)(function).program
+
+
+def test_a_warning_about_a_kernel_in_python_names_its_line_once() -> None:
+    @pto.kernel(types={})
+    def product() -> None:
+        left = pto.alloc_tile("f16", 32, 32, loc="left", blayout="col_major", slayout="row_major")
+        pto.tmatmul(pto.alloc_tile("f32", 32, 32, loc="acc"), left, pto.alloc_tile("f16", 32, 32, loc="right"))
+
+    with pytest.warns(pto.PtoWarning) as caught:
+        product.compile()
+    (warning,) = caught
+    assert warning.filename == __file__ and __file__ not in str(warning.message)
+    assert str(warning.message).startswith("tmatmul: operand a: ")
