@@ -144,7 +144,9 @@ def test_a_warning_about_a_kernel_in_python_names_its_line_once() -> None:
     @pto.kernel(types={})
     def product() -> None:
         left = pto.alloc_tile("f16", 32, 32, loc="left", blayout="col_major", slayout="row_major")
-        pto.tmatmul(pto.alloc_tile("f32", 32, 32, loc="acc"), left, pto.alloc_tile("f16", 32, 32, loc="right"))
+        pto.tmatmul(
+            pto.alloc_tile("f32", 32, 32, loc="acc"), left, pto.alloc_tile("f16", 32, 32, loc="right")
+        )
 
     with pytest.warns(pto.PtoWarning) as caught:
         product.compile()
