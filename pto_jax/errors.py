@@ -99,11 +99,11 @@ class UnknownNameError(PtoError, AttributeError):
     """A name that a module of the package does not have; its message names the closest of those it has.
 
     >>> print(UnknownNameError("m", "tgelu", lambda: ["trelu", "tadd"]))
-    module 'm' has no 'tgelu'; did you mean trelu?
+    module 'm' has no attribute 'tgelu'; did you mean trelu?
     """
 
     def __init__(self, module: str, name: str, known: Callable[[], Iterable[str]]) -> None:
-        super().__init__(f"module {module!r} has no {name!r}")
+        super().__init__(f"module {module!r} has no attribute {name!r}")
         self._module, self._name, self._known = module, name, known
 
     def __str__(self) -> str:
