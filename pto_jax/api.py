@@ -2,6 +2,7 @@
 
 from importlib.resources.abc import Traversable
 from os import PathLike
+from pathlib import Path
 
 from .errors import ArgumentError, Diagnostic, VerifyError
 from .files import read_text
@@ -19,7 +20,7 @@ def load(path: str | PathLike[str] | Traversable, *, language: Language | None =
     >>> load(EXAMPLES["vector_add"].path).functions[0].name
     'vector_add'
     """
-    text = read_text(path) if isinstance(path, str | PathLike) else path.read_text(encoding="utf-8")
+    text = read_text(Path(path)) if isinstance(path, str | PathLike) else path.read_text(encoding="utf-8")
     return parse(text, file=str(path), language=language)
 
 

@@ -102,8 +102,10 @@ class UnknownNameError(PtoError, AttributeError):
     module 'm' has no attribute 'tgelu'; did you mean trelu?
     """
 
-    def __init__(self, module: str, name: str, known: Callable[[], Iterable[str]]) -> None:
-        super().__init__(f"module {module!r} has no attribute {name!r}")
+    def __init__(
+        self, module: str, name: str, known: Callable[[], Iterable[str]], what: str = "attribute"
+    ) -> None:
+        super().__init__(f"module {module!r} has no {what} {name!r}")
         self._module, self._name, self._known = module, name, known
 
     def __str__(self) -> str:

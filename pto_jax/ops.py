@@ -74,7 +74,7 @@ def function(name: str) -> Callable[..., Any]:
 def __getattr__(name: str) -> Callable[..., Any]:
     made = _find(name)
     if made is None:
-        raise UnknownNameError(__name__, name, names)
+        raise UnknownNameError(__name__, name, names, "instruction")
     return made
 
 

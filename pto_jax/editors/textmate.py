@@ -15,7 +15,7 @@ from ..text.attributes import EVENT_PREFIX
 from ..text.tokens import PATTERNS, Kind
 from .highlighting import SIZES, Category, constants, instructions, keywords, operations
 
-GRAMMAR = files(__package__) / "pto.tmLanguage.json"
+GRAMMAR = files("pto_jax.editors") / "pto.tmLanguage.json"
 #: The scope of each category; what has none is shown as other text.
 SCOPES = {
     Category.COMMENT: "comment.line.pto",

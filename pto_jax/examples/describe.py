@@ -35,7 +35,7 @@ class Example:
     @property
     def path(self) -> Traversable:
         """The file of the program: a path, or a member of the archive that the package is imported from."""
-        return files(__package__) / f"{self.name}.pto"
+        return files("pto_jax.examples") / f"{self.name}.pto"
 
     def arguments(self, seed: int = 0) -> Arrays:
         """Seeded values for every argument."""

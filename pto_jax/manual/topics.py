@@ -47,7 +47,7 @@ class Topic:
 
 def program(name: str) -> str:
     """A program of the manual, kept beside it in a file."""
-    return (files(__package__) / f"{name}.pto").read_text(encoding="utf-8").rstrip("\n")
+    return (files("pto_jax.manual") / f"{name}.pto").read_text(encoding="utf-8").rstrip("\n")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

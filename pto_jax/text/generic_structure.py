@@ -293,14 +293,13 @@ def read_function(reader: Reader) -> ir.Function:
         c.fail_since(
             start, 'found a func.func without sym_name = "f", function_type = (T) -> () and a region'
         )
-    takes, gives = kind
-    assert isinstance(takes, tuple) and isinstance(gives, tuple)
+    takes, gives = (tuple(t for t in part if isinstance(t, Type)) for part in kind if isinstance(part, tuple))
     (body,) = parts.regions
     external = private and not body.ops
     args = body.args
     if external:
-        args = tuple(Value(f"arg{i}", t) for i, t in enumerate(takes) if not isinstance(t, str))
-    if [a.type for a in args] != list(takes):
+        args = tuple(Value(f"arg{i}", t) for i, t in enumerate(takes))
+    if tuple(a.type for a in args) != takes:
         c.fail_since(start, f"found the type of @{name} and block arguments of other types")
     attributes = ir.attrs(found)
     return ir.Function(name, args, replace(body, args=()), gives, attributes, private, span, external)

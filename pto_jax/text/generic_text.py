@@ -132,9 +132,10 @@ def _properties(op: ir.Op, sizes: str) -> str:
     if predicate in numbers:
         found["predicate"] = numbers.index(str(predicate))
     text = dictionaries.print_attributes(found.items(), op.name).strip()
-    if op.name == "scf.index_switch":
-        numbers = ", ".join(map(str, found["cases"]))
-        text = f"{{cases = array<i64{': ' if numbers else ''}{numbers}>}}"
+    cases = found.get("cases")
+    if op.name == "scf.index_switch" and isinstance(cases, tuple):
+        listed = ", ".join(map(str, cases))
+        text = f"{{cases = array<i64{': ' if listed else ''}{listed}>}}"
     parts = [p for p in (text[1:-1], f"{SEGMENTS} = array<i32: {sizes}>" if sizes else "") if p]
     return f" <{{{', '.join(parts)}}}>" if parts else ""
 
