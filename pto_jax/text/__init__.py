@@ -3,7 +3,8 @@
 from typing import Literal
 
 from ..ir import Language, Program, printing
-from .printer import Printer
+from .generic_text import generic_lines
+from .printer import Printer, named_language
 from .programs import ProgramReader
 
 __all__ = ["parse", "print_program"]
@@ -35,6 +36,9 @@ def print_program(program: Program, form: Literal["as", "ssa", "dps", "generic"]
     %d = tadd %a, %b : !pto.tile<f32, 8, 8>
     <BLANKLINE>
     """
+    if form == "generic":
+        attributes = (*program.attributes, *named_language(program))
+        return "".join(line + "\n" for line in generic_lines(program, attributes))
     return Printer(program, form).text()
 
 

@@ -134,11 +134,11 @@ def _sizes(reader: Reader, fmt: formats.Format, parts: Parts) -> list[int]:
         sizes = [n for n in given if isinstance(n, int)]
         if len(sizes) >= len(kinds) and not any(sizes[len(kinds) :]) and sum(sizes) == count:
             return sizes[: len(kinds)]
-    more = count - kinds.count("one")
-    free = "many" if "many" in kinds else "optional"
-    chosen = {"one": 1, "many": 0, "optional": 0}
-    if more and kinds.count(free) in ((1,) if free == "many" else (more,)):
-        chosen[free], more = (more, 0) if free == "many" else (1, 0)
+    more, chosen = count - kinds.count("one"), {"one": 1, "many": 0, "optional": 0}
+    if more and kinds.count("many") == 1:
+        chosen["many"], more = more, 0
+    elif more and "many" not in kinds and kinds.count("optional") == more:
+        chosen["optional"], more = 1, 0
     if given is not None or more:
         wanted = ", ".join(name for name, _ in fmt.operands)
         reader.cursor.fail_since(

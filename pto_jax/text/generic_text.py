@@ -145,7 +145,7 @@ def _segments(op: ir.Op) -> tuple[_Segments, str] | None:
 
     None for a documented overload that the generic form does not have.
     """
-    fmt = formats.find_format(op.name)
+    fmt, instruction = formats.find_format(op.name), isa.find(op.name)
     if (
         fmt is not None
         and op.form != "select"
@@ -156,27 +156,31 @@ def _segments(op: ir.Op) -> tuple[_Segments, str] | None:
         kinds = [kind for _, kind in fmt.operands]
         found = [by_name.get(name, ()) for name, _ in fmt.operands]
         plain = kinds == ["many"] or all(kind == "one" for kind in kinds)
-        return found, "" if plain else ", ".join(str(len(s)) for s in found)
-    instruction = isa.find(op.name)
-    if fmt is not None and instruction is not None:
-        return None
+        return found, "" if plain else _sizes(found)
     if instruction is None:
         sizes = [len(op.group(n)) for n, _ in op.groups] if op.name == BRANCH_IF else []
         return [(v,) for v in op.ins], ", ".join(map(str, sizes))
-    plain = [(v,) for v in (*_sources(op), *op.outs)]
+    return None if fmt is not None else _declared(op, instruction)
+
+
+def _sizes(segments: _Segments) -> str:
+    return ", ".join(str(len(s)) for s in segments)
+
+
+def _declared(op: ir.Op, instruction: isa.Instruction) -> tuple[_Segments, str] | None:
+    """As above for a tile instruction, whose segments its declaration has."""
+    plain: _Segments = [(v,) for v in (*_sources(op), *op.outs)]
     if op.results or not (instruction.assembly.generic or any(o.optional for o in instruction.operands)):
         return plain, ""
     try:
-        bound = isa.bind(instruction, op).values
+        left = dict(isa.bind(instruction, op).values)
     except VerifyError:
         return plain, ""
-    found, left = [], dict(bound)
-    for part in segments_of(instruction):
-        found.append(tuple(left.pop(n) for n in part.operands if n in left))
+    parts = segments_of(instruction)
+    found: _Segments = [tuple(left.pop(n) for n in part.operands if n in left) for part in parts]
     if left:
         return None
-    whole = sum(map(len, found)) == len(plain)
-    return (found, ", ".join(str(len(s)) for s in found)) if whole else (plain, "")
+    return (found, _sizes(found)) if sum(map(len, found)) == len(plain) else (plain, "")
 
 
 def _indices(op: ir.Op) -> dict[int, str]:

@@ -5,13 +5,21 @@ from typing import Literal
 
 from .. import ir
 from ..isa.history import said, unwritten
-from . import branches, dictionaries, formats, generic_text, literals, names
+from . import branches, dictionaries, formats, literals, names
 from .custom_text import custom_text, has_parts
 from .tile_text import Spelling, print_binding, spelling, tile_lines
 from .type_text import Style, print_results, print_type, print_types
 
-PrintForm = Literal["as", "ssa", "dps", "generic"]
+PrintForm = Literal["as", "ssa", "dps"]
 _INDENT = "  "
+
+
+def named_language(program: ir.Program) -> ir.Attrs:
+    """The version of a text, where a reader of the present one would understand something else."""
+    changed = unwritten(ir.PRESENT)
+    if any(op.name in changed and said(op.name, op.attrs, changed) for op in program.walk()):
+        return ((ir.LANGUAGE_KEY, program.language or ir.LANGUAGES[0]),)
+    return ()
 
 
 class Printer:
@@ -25,10 +33,7 @@ class Printer:
     def text(self) -> str:
         """The program's text, every line ended by a newline."""
         lines: list[str] = []
-        language = self._language()
-        if self.form == "generic":
-            attributes = (*self.program.attributes, *language)
-            return "".join(line + "\n" for line in generic_text.generic_lines(self.program, attributes))
+        language = named_language(self.program)
         attributes = dictionaries.print_attributes((*self.program.attributes, *language))
         module = bool(attributes) if self.program.fragment else self.program.has_module or bool(language)
         if module:
@@ -43,13 +48,6 @@ class Printer:
         if module:
             lines.append("}")
         return "".join(line + "\n" for line in lines)
-
-    def _language(self) -> ir.Attrs:
-        """The version of the text, where a reader of the present one would understand something else."""
-        changed = unwritten(ir.PRESENT)
-        if any(op.name in changed and said(op.name, op.attrs, changed) for op in self.program.walk()):
-            return ((ir.LANGUAGE_KEY, self.program.language or ir.LANGUAGES[0]),)
-        return ()
 
     def _functions(self, indent: str, child: int | None) -> Iterator[str]:
         for function in self.program.functions:

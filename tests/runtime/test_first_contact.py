@@ -66,8 +66,9 @@ def test_layers_say_which_arrays_they_take() -> None:
         with pytest.raises(pto.ArgumentError, match="found a Quantised; allowed: the array itself"):
             nn.linear(x, w)
     (rows,) = jax.export.symbolic_shape("b")
+    shape: Any = jax.ShapeDtypeStruct((rows, 8), jnp.float32)  # type: ignore[no-untyped-call]
     with pytest.raises(pto.ArgumentError, match=r"found the shape \(b, 8\); allowed: sizes that are numbers"):
-        jax.export.export(jax.jit(lambda x: nn.linear(x, W)))(jax.ShapeDtypeStruct((rows, 8), jnp.float32))
+        jax.export.export(jax.jit(lambda x: nn.linear(x, W)))(shape)
 
 
 @pto.kernel(types=(pto.ptr("f32"), pto.ptr("f32")))
