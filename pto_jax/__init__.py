@@ -12,6 +12,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from .errors import UnknownNameError
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -129,7 +131,7 @@ if not TYPE_CHECKING:  # A module with this function has every name for type che
         module = _PUBLIC.get(name)
         value: object = _built(name) if module is None else None
         if module is None and value is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise UnknownNameError(__name__, name, __dir__)
         if module is not None:
             target = import_module(f".{module or name}", __name__)
             value = getattr(target, name) if module else target

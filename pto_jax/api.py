@@ -1,5 +1,7 @@
 """Reading and checking programs: the part of the public interface that needs no JAX."""
 
+from importlib.resources.abc import Traversable
+from os import PathLike
 from pathlib import Path
 
 from .errors import ArgumentError, Diagnostic, VerifyError
@@ -8,16 +10,18 @@ from .ir import LANGUAGES, Language, Program, language as _language
 from .profiles import ARCHITECTURES, Profile, ProfileName, profile as _profile, profile_of_program
 
 
-def load(path: str | Path, *, language: Language | None = None) -> Program:
+def load(path: str | PathLike[str] | Traversable, *, language: Language | None = None) -> Program:
     """Read a program from a file of PTO text, in a version of the language as :func:`parse` does.
 
+    The file may be a member of an archive, as :mod:`importlib.resources` gives it.
     Raises FileError when the file cannot be read and ParseError when its text is no program.
 
     >>> from pto_jax.examples import EXAMPLES
     >>> load(EXAMPLES["vector_add"].path).functions[0].name
     'vector_add'
     """
-    return parse(read_text(path), file=str(path), language=language)
+    text = read_text(Path(path)) if isinstance(path, str | PathLike) else path.read_text(encoding="utf-8")
+    return parse(text, file=str(path), language=language)
 
 
 def parse(text: str, file: str = "<text>", *, language: Language | None = None) -> Program:

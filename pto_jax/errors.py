@@ -4,8 +4,9 @@ All errors derive from :class:`PtoError`, so ``except pto.PtoError`` catches eve
 complaint about a program, an argument or an execution, and nothing else.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 Severity = Literal["error", "warning"]
@@ -121,6 +122,26 @@ class UndefinedDataError(_Located):
 
 class ArgumentError(PtoError):
     """A call of the Python interface with arguments it does not accept."""
+
+
+class UnknownNameError(PtoError, AttributeError):
+    """A name that a module of the package does not have; its message names the closest of those it has.
+
+    >>> print(UnknownNameError("m", "tgelu", lambda: ["trelu", "tadd"]))
+    module 'm' has no attribute 'tgelu'; did you mean trelu?
+    """
+
+    def __init__(
+        self, module: str, name: str, known: Callable[[], Iterable[str]], what: str = "attribute"
+    ) -> None:
+        super().__init__(f"module {module!r} has no {what} {name!r}")
+        self._module, self._name, self._known = module, name, known
+
+    def __str__(self) -> str:
+        # Importing a module of a package asks the package for its name first: most of these are never read.
+        close = get_close_matches(self._name, list(self._known()), n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"dir({self._module}) lists what it has"
+        return f"{super().__str__()}; {hint}"
 
 
 class BuildError(_Located, ArgumentError):

@@ -42,7 +42,7 @@ from functools import cache
 from typing import Any
 
 from . import isa
-from .errors import ArgumentError
+from .errors import ArgumentError, UnknownNameError
 from .runtime import op_functions
 from .runtime.op_messages import python_name
 
@@ -74,7 +74,7 @@ def function(name: str) -> Callable[..., Any]:
 def __getattr__(name: str) -> Callable[..., Any]:
     made = _find(name)
     if made is None:
-        raise AttributeError(f"module {__name__!r} has no instruction {name!r}; ops.names() lists them")
+        raise UnknownNameError(__name__, name, names, "instruction")
     return made
 
 

@@ -13,7 +13,7 @@ from jax import Array
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Execution, Pointer, Scalar, TileRef, View
 from pto_jax.ir import DType, ScalarType, TileType
-from pto_jax.isa.declare import Operand
+from pto_jax.isa.declare import Constraint, Operand
 from pto_jax.profiles import ProfileName
 
 from .. import scalars
@@ -98,8 +98,13 @@ class InstructionMachine(tile_memory.TileMemory):
         return inputs
 
     def _check(self, e: Execution) -> None:
-        for rule, allowed, broken in region_rules(e, self.semantics.profile.name):
-            self.violations.append(tile_memory.Violation(e.op, rule, allowed, jnp.asarray(broken, bool)))
+        for c, broken in region_rules(e, self.semantics.profile.name):
+            assert c.region is not None
+            tiles = [(n, ref) for n in c.region.operands if isinstance(ref := e.operands.get(n), TileRef)]
+            found = "valid regions " + ", ".join(f"{n} {{}}x{{}}" for n, _ in tiles)
+            sizes = tuple(tile_memory.as_number(n) for _, ref in tiles for n in (ref.v_row, ref.v_col))
+            flag = jnp.asarray(broken, bool)
+            self.violations.append(tile_memory.Violation(e.op, c.rule, c.allowed, flag, found, sizes))
 
     def context(self, e: Execution) -> Context:
         """The static part of an execution: types with known valid sizes, attributes, form, sources covered.
@@ -139,13 +144,13 @@ def scalar_dtype(e: Execution, operand: Operand) -> DType:
     return e.tile(reference).type.dtype
 
 
-def region_rules(e: Execution, profile: ProfileName) -> list[tuple[str, str, Bool[Array, ""] | bool]]:
-    """Run-time rules on valid regions: (rule, what is allowed, broken?)."""
+def region_rules(e: Execution, profile: ProfileName) -> list[tuple[Constraint, Bool[Array, ""] | bool]]:
+    """Run-time rules on valid regions, and whether they are broken."""
     tiles = {n: ref for n, ref in e.operands.items() if isinstance(ref, TileRef)}
     sizes = {n: (ref.v_row, ref.v_col) for n, ref in tiles.items()}
     types = {n: ref.type for n, ref in tiles.items()}
     return [
-        (c.rule, c.allowed, c.region.broken(sizes, types))
+        (c, c.region.broken(sizes, types))
         for c in e.instruction.constraints
         if c.severity == "error" and profile in c.profiles and c.region is not None
         if c.region.applies(sizes)

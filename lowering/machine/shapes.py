@@ -65,6 +65,7 @@ def join(a: Shape, b: Shape, dtype: DType = INDEX) -> Shape:
             v_col=join(a.v_col, b.v_col),
         )
     if isinstance(a, View):
+        a, b = _of_rank(a, len(b.shape)), _of_rank(b, len(a.shape))
         return replace(
             a,
             buffer=_join_places(a.buffer, b.buffer),
@@ -77,6 +78,12 @@ def join(a: Shape, b: Shape, dtype: DType = INDEX) -> Shape:
     if isinstance(a, tuple):
         return _join_all(a, b)
     return a if _same_number(a, b) else Hole(dtype)
+
+
+def _of_rank(view: View, rank: int) -> View:
+    """A view in at least ``rank`` dimensions, of which the first ones have one element."""
+    missing = (1,) * (rank - len(view.shape))
+    return replace(view, shape=missing + view.shape, strides=missing + view.strides)
 
 
 def _join_all(a: Sequence[Shape], b: Sequence[Shape]) -> tuple[Shape, ...]:
@@ -147,6 +154,7 @@ def fits(operand: Any, shape: Shape) -> bool:
         scalar = fits(operand.offset, shape.offset) and _place_fits(operand.buffer, shape.buffer)
         if isinstance(shape, Pointer):
             return scalar
+        operand = _of_rank(operand, len(shape.shape))
         return scalar and fits(operand.shape, shape.shape) and fits(operand.strides, shape.strides)
     if isinstance(shape, tuple):
         return all(fits(o, s) for o, s in zip(operand, shape, strict=True))
@@ -180,6 +188,7 @@ def leaves(operand: Operand, shape: Shape) -> list[Leaf]:
         found = _place_leaves(operand.buffer, shape.buffer)
         found += leaves(operand.offset, shape.offset)
         if isinstance(shape, View):
+            operand = _of_rank(operand, len(shape.shape))
             found += leaves(operand.shape, shape.shape)
             found += leaves(operand.strides, shape.strides)
         return found

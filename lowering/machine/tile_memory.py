@@ -55,6 +55,11 @@ class Site:
         return self.filled(iter([jnp.zeros((), bool), *[jnp.zeros((), np.int64)] * self.count]))
 
 
+def as_number(n: Scalar) -> Int64[Array, ""]:
+    """A number that a message shows."""
+    return lax.convert_element_type(jnp.asarray(n), np.int64)
+
+
 @dataclass(frozen=True)
 class Violation:
     """A run-time rule of one instruction, and whether this execution broke it (a traced flag).
@@ -171,7 +176,7 @@ class TileMemory:
             return
         if broken is True and not self.whole:
             raise _broken(op, rule, allowed, found.format(*values) if found else "another")
-        numbers = tuple(lax.convert_element_type(jnp.asarray(n), np.int64) for n in values)
+        numbers = tuple(map(as_number, values))
         self.violations.append(Violation(op, rule, allowed, jnp.asarray(broken, bool), found, numbers))
 
     def stop(self, op: Op, rule: str, allowed: str, stopped: Bool[Array, ""]) -> None:

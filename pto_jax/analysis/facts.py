@@ -211,4 +211,7 @@ def executes(loop: Op, known: lattices.OperandFacts) -> bool:
 def _extents(op: Op, made: Value, group: str, known: lattices.OperandFacts) -> tuple[int | None, ...]:
     numbers = [known.numbers.get(v.name) for v in op.group(group)]
     static = views.extents(made.type, len(numbers)) or ()
-    return tuple(d if d is not None else k for d, k in zip(static, numbers, strict=False))
+    missing = len(static) - len(numbers)
+    if missing:
+        return (1,) * missing + tuple(numbers[max(0, -missing) :])
+    return tuple(d if d is not None else k for d, k in zip(static, numbers, strict=True))

@@ -102,7 +102,8 @@ class Scalar(Handle):
     def __bool__(self) -> NoReturn:
         fail(
             f"{self} has no truth value in Python, it is known when the program runs; allowed: "
-            "pto.if_(condition), pto.select(condition, a, b), and & | ~ instead of and, or, not"
+            "pto.if_(condition), pto.select(condition, a, b), & | ~ instead of and, or, not, and "
+            "pto.minimum(a, b), pto.maximum(a, b) instead of min, max"
         )
 
     def __index__(self) -> NoReturn:
@@ -124,9 +125,13 @@ def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> 
     elif isinstance(value, Real) and d.is_float:
         return canonical_float(float(value))
     if result is None:
-        allowed = "True or False" if d == I1 else f"a {d} value or a number that fits {d}"
+        allowed = "True or False" if d == I1 else f"{_article(d)} {d} value or a number that fits {d}"
         fail(f"{what}: found {value!r}; allowed: {allowed}", instruction=instruction)
     return result
+
+
+def _article(d: DType) -> str:
+    return "an" if d.name[0] in "aefio" else "a"
 
 
 def is_number(value: object) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ..errors import Span
 from ..ir import Attrs, AttrValue, Form, Function, Op, Region, ScalarType, Type, attrs
+from ..profiles import Profile
 from .places import fail, here
 from .values import Handle, Owner, Scope
 
@@ -71,7 +72,11 @@ class Block:
 
 
 class Functions(Protocol):
-    """The program that a function is built in: the functions it may call."""
+    """The program that a function is built in: its target, and the functions it may call."""
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of the target."""
 
     def function_named(self, name: str) -> Function | None:
         """A function that has been built, None where there is none of the name."""
@@ -134,7 +139,9 @@ class Body:
         if not handle.block.open:
             fail(
                 f"{handle} is defined in {handle.block} and ends with it; allowed: values defined outside, "
-                "or handed out as a result",
+                "or handed out as a result; a variable that a loop changes is carried: "
+                "loop = pto.range(n, carried=[start]), then for i, v in loop: ... loop.give(next), and "
+                "loop.result behind it",
                 instruction=instruction,
             )
         return handle

@@ -189,6 +189,14 @@ class Kernel:
 
         return compile(self.program, entry=self.symbol, **options)
 
+    def __getattr__(self, name: str) -> Any:
+        """What :class:`pto_jax.Kernel` has besides: ``map``, ``lower``, ``export``, ``outputs`` ..."""
+        from ..runtime.kernel import Kernel as Compiled
+
+        if name.startswith("_") or name not in dir(Compiled):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.compile(), name)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Inside another kernel a call of this one, its results; elsewhere compile it and execute it.
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from ..errors import Span
 from ..ir import Attrs, AttrValue, Function, KernelKind, Program, ScalarType, Symbol, Type, attrs
+from ..profiles import Profile, profile_of_arch
 from .argument_types import as_type, member
 from .arith import as_scalar, dtype_of
 from .body import Body, Node, activate, current, flattened
@@ -53,6 +54,11 @@ class ProgramBuilder:
         """What has been built so far."""
         source = next((f.span.file for f in self._functions.values() if f.span), "<builder>")
         return Program(tuple(self._functions.values()), attrs(self._attributes), source=source)
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of the target, by default a2a3's."""
+        return profile_of_arch(self._attributes.get("pto.target_arch"))
 
     def __str__(self) -> str:
         return str(self.program)

@@ -5,8 +5,9 @@ from typing import Any
 
 from ..ir import BLayout, DType, GlobalLayout, Loc, Pad, SLayout, TileType
 from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW
-from .argument_types import as_type, tile_type
+from .argument_types import as_type, member, tile_type
 from .arith import Scalar
+from .body import current
 from .instructions import find
 from .places import fail
 from .values import Handle, TileHandle, View
@@ -31,7 +32,8 @@ def alloc_tile(
 
     ``addr`` is its byte address. ``valid`` gives the valid region; sizes that are scalars of the program
     are dynamic. ``loc``, ``blayout``, ``slayout``, ``fractal``, ``pad`` and ``compact`` are as for
-    :func:`tile_type`: without layouts the tile has the element order that its place asks for.
+    :func:`tile_type`: without layouts the tile has the element order that its place asks for on the target
+    of the program (a2a3 and a5 differ in left tiles).
 
     >>> from pto_jax import builder as b
     >>> with b.Builder().function("f") as f:
@@ -43,7 +45,8 @@ def alloc_tile(
     if isinstance(dtype, DType) or (rows is not None and cols is not None):
         if isinstance(dtype, TileType) or rows is None or cols is None:
             fail("found a type and its parts; allowed: alloc_tile(dtype, rows, cols, ...) or a tile type")
-        t = tile_type(dtype, rows, cols, valid=(_static(sizes[0], rows), _static(sizes[1], cols)), **layout)
+        order = _target_order(layout)
+        t = tile_type(dtype, rows, cols, valid=(_static(sizes[0], rows), _static(sizes[1], cols)), **order)
     else:
         type_ = as_type(dtype)
         if not isinstance(type_, TileType) or layout:
@@ -56,6 +59,14 @@ def alloc_tile(
     }
     tile: TileHandle = find(ALLOC_TILE)(addr=addr, **dynamic, type=t, named=named)
     return tile
+
+
+def _target_order(layout: dict[str, Any]) -> dict[str, Any]:
+    """The layouts of a tile; a left one has the block order of the program's target unless it has one."""
+    told = layout.get("blayout") is not None or layout.get("slayout") is not None
+    if told or member(Loc, layout.get("loc", Loc.VEC), "loc") != Loc.LEFT:
+        return layout
+    return {**layout, "blayout": current().program.profile.left_blayout, "slayout": SLayout.ROW_MAJOR}
 
 
 def _static(size: Size, full: int) -> int | None:

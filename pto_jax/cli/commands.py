@@ -152,7 +152,7 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("fmt", _fmt, "Print a program, optionally in another spelling.")
     sub.add_argument("file", metavar="FILE")
-    sub.add_argument("--form", choices=("as", "ssa", "dps"), help="spelling of the instructions")
+    sub.add_argument("--form", choices=("as", "ssa", "dps", "generic"), help="spelling of the instructions")
     options.add_language(sub)
 
     options.add_examples(sub, ("fmt k.pto --form ssa", "as | ssa | dps"))

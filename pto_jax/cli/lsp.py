@@ -1,6 +1,7 @@
 """The command ``lsp``: a language server for editors."""
 
 import argparse
+import os
 
 from .. import __version__, errors
 from ..profiles import PROFILE_NAMES
@@ -32,5 +33,8 @@ def _lsp(args: argparse.Namespace) -> int:
             f"the language server needs {error.name}, which is not installed; "
             "usual fix: pip install 'pto_jax[lsp]'"
         ) from None
-    make_server(of_command(Settings, args), __version__).start_io()
+    server = make_server(of_command(Settings, args), __version__)
+    # The server closes the streams that it is given; those of the process stay open.
+    with os.fdopen(os.dup(0), "rb") as read, os.fdopen(os.dup(1), "wb") as written:
+        server.start_io(read, written)
     return ACCEPTED

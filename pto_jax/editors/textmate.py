@@ -7,7 +7,7 @@ tokens and tables; a test holds the committed file against it.
 import json
 import re
 from collections.abc import Iterable
-from pathlib import Path
+from importlib.resources import files
 
 from ..files import write_text
 from ..ir import DTYPE_NAMES
@@ -15,7 +15,7 @@ from ..text.attributes import EVENT_PREFIX
 from ..text.tokens import PATTERNS, Kind
 from .highlighting import SIZES, Category, constants, instructions, keywords, operations
 
-GRAMMAR = Path(__file__).with_name("pto.tmLanguage.json")
+GRAMMAR = files("pto_jax.editors") / "pto.tmLanguage.json"
 #: The scope of each category; what has none is shown as other text.
 SCOPES = {
     Category.COMMENT: "comment.line.pto",
@@ -88,4 +88,4 @@ def grammar() -> str:
 
 
 if __name__ == "__main__":
-    write_text(GRAMMAR, grammar())
+    write_text(str(GRAMMAR), grammar())

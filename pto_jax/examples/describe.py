@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,9 @@ class Example:
     bound: float = 0.0
 
     @property
-    def path(self) -> Path:
-        """The file of the program."""
-        return Path(__file__).parent / f"{self.name}.pto"
+    def path(self) -> Traversable:
+        """The file of the program: a path, or a member of the archive that the package is imported from."""
+        return files("pto_jax.examples") / f"{self.name}.pto"
 
     def arguments(self, seed: int = 0) -> Arrays:
         """Seeded values for every argument."""

@@ -5,6 +5,7 @@ from functools import partial
 
 from .. import ir
 from ..isa.rules.tile_legality import tile_of_memref
+from ..isa.views import MAX_RANK
 from . import tiles
 from .legal import judged
 from .memory import tensor_argument
@@ -38,10 +39,19 @@ def _window_of(state: State, d: ir.DType, whole: ir.Value, shape: Shape) -> ir.V
             ir.Op("global_subview", (whole, *offsets), results=(value,), attributes=sizes, groups=groups)
         )
         return value
-    value = ir.Value(state.name("g"), ir.PartitionViewType(opened(state, shape.dims), d))
+    dims = opened(state, shape.dims)
+    if shape.layout == ir.GlobalLayout.ND and state.chance(0.2):
+        dims = _of_another_rank(state, dims)
+    value = ir.Value(state.name("g"), ir.PartitionViewType(dims, d))
     operands = (whole, *offsets, *numbers(state, shape.dims))
     state.emit(ir.Op("partition_view", operands, results=(value,), groups=(*groups, ("sizes", rank))))
     return value
+
+
+def _of_another_rank(state: State, dims: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    """Extents with more leading ones, or without those they have."""
+    least = next((i for i, n in enumerate(dims[:-2]) if n != 1), max(0, len(dims) - 2))
+    return (1,) * state.rng.randint(0, MAX_RANK - len(dims)) + dims[state.rng.randint(0, least) :]
 
 
 def _recast(state: State, d: ir.DType, shape: Shape) -> ir.Value:

@@ -30,7 +30,7 @@ def _yield(state: State, values: Sequence[Value]) -> None:
 
 def control(state: State, statements: Statements) -> None:
     """A loop or branch around other statements."""
-    make = state.rng.choice((_for, _for, _for, _if, _if, _while, _switch, _block))
+    make = state.rng.choice((_for, _for, _for, _if, _if, _select, _while, _switch, _block))
     make(state, statements)
 
 
@@ -128,6 +128,19 @@ def _if(state: State, statements: Statements) -> None:
     arms = _arms(state, statements, 2 if both else 1, tiles, scalars)
     results = _results(state, tiles, scalars)
     state.emit(Op("scf.if", (condition,), results=results, regions=tuple(arms)))
+
+
+def _select(state: State, statements: Statements) -> None:
+    """The selection of one of two tiles, a branch in another spelling."""
+    candidates = [h for h in state.tiles() if h.sizes is not None and not _may_shrink(state, h)]
+    if not candidates:
+        return _if(state, statements)
+    held, condition = state.rng.choice(candidates), state.condition()
+    ends = [Op("scf.yield", (h.value,)) for h in (held, _like(state, held))]
+    regions = tuple(Region((end,)) for end in ends)
+    return state.emit(
+        Op("scf.if", (condition,), results=_results(state, [held], []), regions=regions, form="select")
+    )
 
 
 def _may_shrink(state: State, held: Held) -> bool:

@@ -12,6 +12,7 @@ from . import reinterpret, windows
 from .interpreter import Interpreter, executes
 from .operands import NOWHERE, Choice, Operand, Pointer, Scalar, TileRef, chosen, region_of
 from .scope import Scope
+from .views import named_dimensions
 
 #: Bytes from the beginning of one buffer to that of the next, as a power of two.
 SPAN = 40
@@ -20,7 +21,7 @@ SPAN = 40
 @executes("get_tensor_view_stride")
 def _get_tensor_view_stride(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     view, index = (scope[v] for v in op.ins)
-    scope.bind(op.results[0], interpreter.select(index, view.strides))
+    scope.bind(op.results[0], interpreter.select(index, named_dimensions(op, view.strides)))
 
 
 @executes("tensor_view_addr")

@@ -20,8 +20,9 @@ from .types import Type
 
 #: Spelling an instruction was written in. ``as``: ``%d = tadd %a, %b : T``; ``as_dst``:
 #: ``tadd %d, %a, %b : T``; ``ssa``: ``%d = pto.tadd %a, %b : (T, T) -> T``; ``dps``:
-#: ``pto.tadd ins(..) outs(..)``; ``generic``: ``"pto.tadd"(..)``; ``custom``: own syntax.
-Form = Literal["as", "as_dst", "ssa", "dps", "generic", "custom"]
+#: ``pto.tadd ins(..) outs(..)``; ``generic``: ``"pto.tadd"(..)``; ``custom``: own syntax; ``select``: a
+#: branch that hands on one of two handles, ``arith.select %c, %a, %b : T``.
+Form = Literal["as", "as_dst", "ssa", "dps", "generic", "custom", "select"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,6 @@ def since(instruction: Instruction) -> Language:
     return next((c.language for c in instruction.changes if c.kind == "new"), LANGUAGES[0])
 
 
-def removal(instruction: Instruction) -> Change | None:
-    """The change that removed an instruction, None where texts may have it."""
-    return next((c for c in instruction.changes if c.kind == "removed"), None)
-
-
 @cache
 def unwritten(language: Language) -> Unwritten:
     """What texts of a version say without writing it, by instruction.

@@ -55,7 +55,7 @@ def _inside(site: Site) -> Iterator[Finding]:
     for limit, (start, n, unit) in zip(t.shape if t is not None else (), _window(site), strict=False):
         if n > limit or (start is not None and start > limit - n):
             where = f" from {start} on" if start is not None else ""
-            yield "tile", f"{n} {unit}s{where} of {limit}; execution allows: a window inside the tile"
+            yield "tile", f"{n} {unit}s{where} of {limit}, which is an error when executed"
 
 
 def _break_boxes(types: Types, attrs: AttrMap, profile: Profile) -> bool:

@@ -64,20 +64,18 @@ def _valid_range(tile: str) -> Constraint:
     return rule
 
 
-def _ranks(view: str, result: str, groups: tuple[str, ...]) -> Constraint:
-    statement = f"one of {', '.join(groups)} per dimension, rank 1 to {MAX_RANK}"
+def _ranks(counted: str, result: str, groups: tuple[str, ...]) -> Constraint:
+    """Groups of numbers have one for each dimension of the view ``counted``."""
+    statement = f"one of {', '.join(groups)} per dimension of {counted}, rank 1 to {MAX_RANK}"
 
     @_forbid("ranks", statement)
     def rule(site: Site) -> Iterator[Finding]:
-        dims = extents(site.types.get(result), len(site.op.group(groups[0])))
-        if dims is None:
-            return
-        rank = len(dims)
-        if not 1 <= rank <= MAX_RANK:
-            yield result, f"rank {rank}; allowed: 1 to {MAX_RANK}"
-        source = extents(site.types.get(view), rank)
-        if source is not None and len(source) != rank:
-            yield result, f"{result} has rank {rank}, {view} has rank {len(source)}; allowed: equal ranks"
+        given = len(site.op.group(groups[0]))
+        ranks = {n: len(d) for n in (result, counted) if (d := extents(site.types.get(n), given)) is not None}
+        for view, rank in ranks.items():
+            if not 1 <= rank <= MAX_RANK:
+                yield view, f"rank {rank}; allowed: 1 to {MAX_RANK}"
+        rank = ranks.get(counted, given)
         for group in groups:
             count = len(site.op.group(group))
             if count != rank:
@@ -87,13 +85,15 @@ def _ranks(view: str, result: str, groups: tuple[str, ...]) -> Constraint:
 
 
 def _extents(result: str, group: str) -> Constraint:
-    """Static extents of the type agree with constant operands; no extent is negative."""
+    """Static extents of a type of their rank agree with constant operands; no extent is negative."""
 
-    @_forbid("extents", f"{group} agree with the static extents of the type")
+    @_forbid("extents", f"{group} agree with the static extents of a type of the same rank")
     def rule(site: Site) -> Iterator[Finding]:
         numbers = site.numbers(group)
         dims = extents(site.types.get(result), len(numbers)) or ()
-        for i, (dim, value) in enumerate(zip(dims, numbers, strict=False)):
+        if len(dims) != len(numbers):
+            dims = (None,) * len(numbers)
+        for i, (dim, value) in enumerate(zip(dims, numbers, strict=True)):
             if value is not None and dim is not None and dim != value:
                 yield group, f"{group}[{i}] = {value}, the type says {dim}; allowed: equal sizes"
             elif value is not None and value < 0:
@@ -108,9 +108,10 @@ def _window(site: Site) -> Iterator[Finding]:
     t = site.types.get("result")
     if view is None or not isinstance(t, PartitionViewType):
         return
-    extents = site.shapes.get(view.name, ())
-    sizes = [s if s is not None else d for s, d in zip(site.numbers("sizes"), t.dims, strict=False)]
-    for i, (extent, offset, length) in enumerate(zip(extents, site.numbers("offsets"), sizes, strict=False)):
+    whole, sizes = site.shapes.get(view.name, ()), site.numbers("sizes")
+    if len(t.dims) == len(sizes):
+        sizes = tuple(s if s is not None else d for s, d in zip(sizes, t.dims, strict=True))
+    for i, (extent, offset, length) in enumerate(zip(whole, site.numbers("offsets"), sizes, strict=False)):
         if offset is not None and offset < 0:
             yield "offsets", f"offsets[{i}] = {offset}; allowed: 0 or more"
         elif extent is not None and offset is not None and length is not None and offset + length > extent:
@@ -223,7 +224,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
         (
             one_element("ptr", "result", _SOURCES[1]),
-            _ranks("ptr", "result", ("shape", "strides")),
+            _ranks("result", "result", ("shape", "strides")),
             _extents("result", "shape"),
             _layout_agrees,
         ),
@@ -232,11 +233,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     _view(
         PARTITION_VIEW,
         "Window of a global view.",
-        "Base = view base + sum offset * stride; strides are inherited, extents are the sizes.",
+        "Base = view base + sum offset * stride; strides are inherited, extents are the sizes. A result of "
+        "another rank has the same last dimensions: leading ones of extent 1 are added or left out.",
         (
             Operand("view", "in", "gm"),
-            _index("offsets", note="one per dimension"),
-            _index("sizes", note="one per dimension"),
+            _index("offsets", note="one per dimension of the view"),
+            _index("sizes", note="one per dimension of the view"),
             Operand("result", "out", "gm"),
         ),
         (
@@ -264,6 +266,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "In the slowest dimension, where the buffer goes on: there it shares no element with another "
                 "row of the view.",
                 "PTOAS sample launches (Qwen3 decode: row 1 of 16 onwards, in buffers of 17 rows)",
+            ),
+            Decision(
+                "Where does a result of another rank take its extents from?",
+                "From the sizes, counted from the last dimension; its type's count at equal ranks only. "
+                "Leading sizes of the view that are no constant 1 stay dimensions of the window.",
+                "PTOAS (PartitionViewOp::verify; views are aligned to the right in five dimensions)",
             ),
         ),
         traits=Traits(alias=Alias("result", "view", "global", "window")),

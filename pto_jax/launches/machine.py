@@ -19,7 +19,7 @@ from ..ir import I1, INDEX, AtomicType, DType, Op
 from ..isa.effects import traits_of
 from .numbers import Flags, Integers, Lanes, address, aligned, compute, is_integer, settled, spread, wrap
 from .operands import merged, unsettled
-from .windows import Whole, Windows, differs, moved, whole_view
+from .windows import Whole, Windows, differs, moved, ranked, whole_view
 
 T = TypeVar("T")
 
@@ -264,8 +264,10 @@ class Blocks(abstract.AbstractMachine):
         if not isinstance(view.buffer, str):
             raise Unseen
         tile = next((o for o in execution.operands.values() if isinstance(o, TileRef)), None)
-        sizes = moved(view, tile, execution) if tile is not None else None
         whole = whole_view(view.root or view)
+        sizes = moved(view, tile, execution) if tile is not None else None
+        if sizes is not None and whole is not None:
+            sizes = ranked(sizes, len(whole.shape))
         if sizes is None or whole is None or not is_integer(view.offset) or not self.certain:
             if writes:
                 self.lacking |= whole is not None or not differs(view.root or view)

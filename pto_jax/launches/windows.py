@@ -78,6 +78,18 @@ def moved(view: View, tile: TileRef, execution: Execution) -> tuple[Scalar, ...]
     return tuple(choose(empty, 0, n) for n in shape)
 
 
+def ranked(sizes: tuple[Scalar, ...], rank: int) -> tuple[Scalar, ...] | None:
+    """Sizes in the dimensions of a view of another rank, counted from the last; None if some have no place.
+
+    >>> ranked((1, 64), 1), ranked((16, 64), 3), ranked((2, 64), 1)
+    ((64,), (1, 16, 64), None)
+    """
+    extra = len(sizes) - rank
+    if not all(isinstance(n, int) and n == 1 for n in sizes[: max(0, extra)]):
+        return None
+    return (1,) * -extra + sizes[max(0, extra) :]
+
+
 def _smaller(a: Scalar, b: Scalar) -> Scalar:
     return compute("arith.minsi", (a, b), INDEX, INDEX)
 

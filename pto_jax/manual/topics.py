@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.resources import files
 from typing import Literal
 
 from ..isa.reference import Section, Style, rendered
@@ -47,7 +47,7 @@ class Topic:
 
 def program(name: str) -> str:
     """A program of the manual, kept beside it in a file."""
-    return (Path(__file__).parent / f"{name}.pto").read_text(encoding="utf-8").rstrip("\n")
+    return (files("pto_jax.manual") / f"{name}.pto").read_text(encoding="utf-8").rstrip("\n")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

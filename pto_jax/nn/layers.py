@@ -40,12 +40,15 @@ def linear(
         "int8": codes with a scale, int32 sums. "fp8": e4m3 codes with a scale, float32 sums. "mx": MXFP8,
         e4m3 codes whose groups of 32 along K share a power of two, float32 sums. "f16", "bf16", "f32":
         converted, float32 sums. Float sums of several tiles along K are added in float32, in order.
+        What is beyond the largest number of f16, bf16 or the codes, an infinity included, becomes that
+        number; under a given scale NaN is 0 in "int8".
     ``profile``
         The first of "a2a3", "a5", "cpu_sim" that has the format; "fp8" is one of a5.
     ``scale``, ``w_scale``
         Scales of x and w for "int8" and "fp8", as :func:`calibrate` gives them: of x one number, or
         [..., 1] for one per row (the default, from the magnitudes); of w one number, or [1, N] for one per
-        column (the default). They count as constants.
+        column (the default, at least 2^-100 over the largest code: 6.2e-33 for "int8"; NaN and infinity
+        where the values have one). They count as constants.
     ``numerics``
         "exact" or "fast", as for :func:`pto_jax.compile`.
 

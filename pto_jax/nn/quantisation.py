@@ -50,8 +50,9 @@ def calibrate(
 
     ``x`` is a float array of any shape; values along ``axis`` share a scale (None: all of them; -1 for
     rows of activations, 0 for columns of weights [K, N]). The result is a float32 array that broadcasts to
-    x: extents of 1 along ``axis``, shape () for None. With ``percentile`` (0 to 100) the magnitude that so
-    many per cent are below, interpolated, counts instead of the largest; larger values saturate.
+    x: extents of 1 along ``axis``, shape () for None; magnitudes below 2^-100 count as 2^-100.
+    With ``percentile`` (0 to 100) the magnitude that so many per cent are below, interpolated, counts
+    instead of the largest; larger values saturate.
 
     The largest magnitude and the division are PTO instructions; there is none for percentiles. For several
     batches take the maximum of their scales. Raises ArgumentError for formats without scales ("mx", "f16",
@@ -86,8 +87,9 @@ def quantise(
     ``x`` is a float array of any shape. ``scale`` broadcasts to it (float32; from :func:`calibrate`);
     without one it follows from the magnitudes along ``axis``. Codes are x / scale, computed as the product
     with the inverse in float32, rounded to nearest even and saturated: int8 for "int8", float8_e4m3fn for
-    "fp8". NaN is 0 in "int8". For "mx", groups of 32 along ``axis`` (one axis) share a power of two (OCP
-    MXFP8, e4m3); the scale has a 32nd of the axis, rounded up, and ``scale`` cannot be given.
+    "fp8". NaN is 0 in "int8" under a given scale. For "mx", groups of 32 along ``axis`` (one axis) share a
+    power of two (OCP MXFP8, e4m3); the scale has a 32nd of the axis, rounded up, and ``scale`` cannot be
+    given.
 
     Quantising is a PTO instruction per tile; its gradient is :func:`pto_jax.straight_through`'s business.
     Raises ArgumentError for formats that are no codes ("f16", "bf16", "f32": tcvt), elements that are no
@@ -150,10 +152,21 @@ def dequantise(
 
 
 def floats(what: str, x: Any) -> Any:
-    """An array of float elements; ArgumentError for others."""
+    """An array of float elements whose shape is known; ArgumentError for others."""
+    if isinstance(x, Quantised):
+        raise ArgumentError(
+            f"{what}: found a Quantised; allowed: the array itself, which the layer quantises; usual fix: "
+            "linear(x, w, format=..., w_scale=calibrate(w, axis=0)), or dequantise(...)"
+        )
     x = received(x, what)
     if not hasattr(x, "dtype"):
         x = np.asarray(x, np.float32)
+    if any(not isinstance(n, int) for n in x.shape):
+        shape = ", ".join(map(str, x.shape))
+        raise ArgumentError(
+            f"{what}: found the shape ({shape}); allowed: sizes that are numbers, as tiles follow from them; "
+            "usual fix: export once for every batch size, or a largest batch with a mask"
+        )
     if str(x.dtype) not in _FLOATS:
         raise ArgumentError(
             f"{what}: found an array of {x.dtype}, allowed: {', '.join(_FLOATS)}; usual fix: "

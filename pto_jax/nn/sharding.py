@@ -63,5 +63,5 @@ def on_each_part(
         return f(*(named.get(i) for i in range(len(arguments))))
 
     reshard: Any = jax.sharding.reshard
-    shared = (reshard(arguments[i], p) for i, p in zip(given, inputs, strict=True))
+    shared = (reshard(arguments[i], jax.NamedSharding(mesh, p)) for i, p in zip(given, inputs, strict=True))
     return jax.shard_map(part, mesh=mesh, in_specs=inputs, out_specs=results, axis_names=used)(*shared)

@@ -7,7 +7,17 @@ import numpy as np
 
 from ..analysis.entries import Argument, GlobalTypes
 from ..errors import ArgumentError, Diagnostic, ExecutionError
-from ..ir import DType, PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType, from_numpy
+from ..ir import (
+    FRAGMENT,
+    DType,
+    PartitionViewType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+    VectorType,
+    from_numpy,
+)
 from ..isa.effects import traits_of
 from ..lowering import Accesses
 from . import conversion, interchange, tiles
@@ -35,9 +45,9 @@ def type_of(name: str, value: Any) -> Type | None:
     return TileType(from_numpy(array.dtype), *array.shape)
 
 
-def prepare(argument: Argument, value: Any) -> Any:
-    """An argument checked against its declared type, as the traced function takes it."""
-    what = f"argument {argument.name!r}"
+def prepare(kernel: str, argument: Argument, value: Any) -> Any:
+    """An argument of a kernel checked against its declared type, as the traced function takes it."""
+    what = f"{'' if kernel == FRAGMENT else f'{kernel}: '}argument {argument.name!r}"
     t = argument.type
     if isinstance(t, GlobalTypes):
         return _prepare_buffer(what, argument, t.dtype, value)

@@ -230,7 +230,9 @@ class Kernel(ahead.Portable):
     ) -> tuple[dict[str, Any], Report, State]:
         given = binding.bound(self.entry, self._names, self._optional, args, kwargs)
         kernel = self._typed(given)
-        prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
+        prepared = {
+            a.name: prepare(kernel.entry, a, given[a.name]) for a in kernel.arguments if a.name in given
+        }
         if check or jit:
             kernel._check_accesses(prepared)
         traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(prepared))
@@ -250,7 +252,9 @@ class Kernel(ahead.Portable):
 
     def check_accesses(self, values: Mapping[str, Any]) -> None:
         """Raise an error where an access that every execution makes is outside its buffer."""
-        self._check_accesses({a.name: prepare(a, values[a.name]) for a in self.arguments if a.name in values})
+        self._check_accesses(
+            {a.name: prepare(self.entry, a, values[a.name]) for a in self.arguments if a.name in values}
+        )
 
     def _check_accesses(self, prepared: Mapping[str, Any]) -> None:
         for name, (dtype, access) in self._accesses.items():

@@ -4,7 +4,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ..errors import ArgumentError, Diagnostic, PtoWarning
@@ -16,20 +16,28 @@ _shown: set[tuple[object, ...]] = set()
 _FAST_MATH, _HONOUR_NANS = "xla_cpu_enable_fast_math", "xla_cpu_fast_math_honor_nans"
 
 
-def warn_once(key: tuple[object, ...], messages: Sequence[str]) -> None:
-    """Issue PtoWarnings at the line of the user's that led here, once per key and process."""
+def warn_once(key: tuple[object, ...], messages: Sequence[str | Diagnostic]) -> None:
+    """Issue PtoWarnings at the line of the user's that led here, once per key and process.
+
+    A finding in a Python file has its own line.
+    """
     if key in _shown:
         return
     level = _users_level()
     for message in messages:
-        warnings.warn(message, PtoWarning, stacklevel=level)
+        span = message.span if isinstance(message, Diagnostic) else None
+        if isinstance(message, Diagnostic) and span is not None and span.file.endswith(".py"):
+            text = str(replace(message, span=None)).removeprefix("warning: ")
+            warnings.warn_explicit(text, PtoWarning, span.file, span.line)
+        else:
+            warnings.warn(str(message), PtoWarning, stacklevel=level)
     # Where a filter makes an error of it, the next time is an error too.
     _shown.add(key)
 
 
 def warn_of(findings: Sequence[Diagnostic], key: tuple[object, ...]) -> None:
     """The verifier's warnings about a program that is compiled, the first few of many."""
-    listed = [str(d) for d in findings[:_LISTED]]
+    listed: list[str | Diagnostic] = [*findings[:_LISTED]]
     if len(findings) > _LISTED:
         listed.append(f"{len(findings) - _LISTED} more warnings; pto.verify lists all")
     warn_once(key, listed)

@@ -74,13 +74,14 @@ def _form(instruction: isa.Instruction, sources: Sequence[Any]) -> tuple[str, ..
 
 
 def _kind(instruction: isa.Instruction, index: int, source: Any) -> str:
-    if isinstance(source, Tile) or len(getattr(source, "shape", ())) > 0:
+    if isinstance(source, Tile) or (hasattr(source, "dtype") and len(getattr(source, "shape", ())) > 0):
         return "tile"
     if isinstance(source, int | float) or is_array(source):
         return "scalar"
     raise ArgumentError(
         f"{instruction.name}: source {index} must be a tile, an array or a number, found "
-        f"{type(source).__name__}"
+        f"{type(source).__name__}; inside @pto.kernel the instruction is "
+        f"pto.{op_messages.python_name(instruction)}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
@@ -20,6 +20,24 @@ from ..ir import F32, TILE_DTYPES, DType, TileType, dtype as find_dtype, from_nu
 from ..lowering.words import from_words, x64
 from ..text import lexer, type_text, types
 from . import conversion, interchange, tile_page
+
+
+def _refusing(symbol: str) -> Callable[..., Any]:
+    """The method of an operator, which a tile has none of: what it computes depends on the instruction."""
+
+    def refuse(self: Tile, *others: Any) -> Any:
+        shown = f"tile {symbol} {_words(others[0])}" if others else f"{symbol} of a tile"
+        instead = f"t.array {symbol} ..." if others else f"{symbol}(t.array)"
+        raise ArgumentError(
+            f"found {shown} ({self.type}); allowed: an instruction (pto.ops.names() lists them), or the "
+            f"arithmetic of JAX on the array of all lanes: {instead}"
+        )
+
+    return refuse
+
+
+def _words(x: Any) -> str:
+    return f"a {type(x).__name__}" if not isinstance(x, int | float) else repr(x)
 
 
 @jax.tree_util.register_dataclass
@@ -93,6 +111,10 @@ class Tile:
         full = self.type.with_valid(*self.type.shape)
         return tile_page.page(f"{batch}{full}, valid {rows}x{cols}", numbers[0], (rows, cols))
 
+    def __jax_array__(self) -> Array:
+        """What functions of JAX compute with: the logical array, all lanes, as ``np.asarray`` has it."""
+        return self.array
+
     def __getitem__(self, index: Any) -> Array:
         """Elements of the logical array, as its indices say."""
         return self.array[index]
@@ -145,6 +167,22 @@ class Tile:
         # Converting a signalling NaN to a wider float raises the invalid flag, and is no news to anybody.
         with np.errstate(invalid="ignore" if np.dtype(dtype).kind == "f" else "warn"):
             return logical.astype(dtype)
+
+    __add__ = __radd__ = _refusing("+")
+    __sub__ = __rsub__ = _refusing("-")
+    __mul__ = __rmul__ = _refusing("*")
+    __truediv__ = __rtruediv__ = _refusing("/")
+    __floordiv__ = __rfloordiv__ = _refusing("//")
+    __mod__ = __rmod__ = _refusing("%")
+    __pow__ = __rpow__ = _refusing("**")
+    __matmul__ = __rmatmul__ = _refusing("@")
+    __and__ = __rand__ = _refusing("&")
+    __or__ = __ror__ = _refusing("|")
+    __xor__ = __rxor__ = _refusing("^")
+    __lshift__ = __rlshift__ = _refusing("<<")
+    __rshift__ = __rrshift__ = _refusing(">>")
+    __lt__, __le__, __gt__, __ge__ = map(_refusing, ("<", "<=", ">", ">="))
+    __neg__, __invert__, __abs__, __float__, __int__ = map(_refusing, ("-", "~", "abs", "float", "int"))
 
     def single(self, what: str) -> Tile:
         """The tile itself; ArgumentError when it is a batch, which instructions take under vmap."""

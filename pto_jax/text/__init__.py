@@ -3,7 +3,8 @@
 from typing import Literal
 
 from ..ir import Language, Program, printing
-from .printer import Printer
+from .generic_text import generic_lines
+from .printer import Printer, named_language
 from .programs import ProgramReader
 
 __all__ = ["parse", "print_program"]
@@ -23,11 +24,11 @@ def parse(text: str, file: str = "<text>", language: Language | None = None) -> 
     return ProgramReader(text, file, language).program()
 
 
-def print_program(program: Program, form: Literal["as", "ssa", "dps"] | None = None) -> str:
+def print_program(program: Program, form: Literal["as", "ssa", "dps", "generic"] | None = None) -> str:
     """A program as text that reads back as the same program.
 
     ``form`` chooses the spelling of tile instructions: assembly, SSA or destination-passing; None keeps
-    the one each was read in.
+    the one each was read in. ``generic`` is MLIR's generic form of the whole program.
 
     >>> p = parse("pto.tadd ins(%a, %b : !pto.tile_buf<f32, 8, 8>, !pto.tile_buf<f32, 8, 8>)"
     ...           " outs(%d : !pto.tile_buf<f32, 8, 8>)")
@@ -35,6 +36,9 @@ def print_program(program: Program, form: Literal["as", "ssa", "dps"] | None = N
     %d = tadd %a, %b : !pto.tile<f32, 8, 8>
     <BLANKLINE>
     """
+    if form == "generic":
+        attributes = (*program.attributes, *named_language(program))
+        return "".join(line + "\n" for line in generic_lines(program, attributes))
     return Printer(program, form).text()
 
 

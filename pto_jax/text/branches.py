@@ -1,17 +1,30 @@
-"""Blocks of a function that branches lead to, read and printed.
+"""Blocks of a function that branches lead to, and selections of handles, read and printed.
 
 A body of several blocks is one operation, whose regions are the blocks; ``labels`` are their names, and each
 branch holds the labels that it leads to.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from ..ir import I1, Op, Region, ScalarType, Value
+from ..ir import (
+    I1,
+    MemRefType,
+    Op,
+    PartitionViewType,
+    PtrType,
+    Region,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Value,
+)
 from ..isa.structure import BRANCH, BRANCH_IF, GRAPH
 from . import scope, tokens, type_text
 from .reader import Reader
 
 _Target = tuple[str, list[Value]]
+_HANDLES = TileType | PtrType | TensorViewType | PartitionViewType | MemRefType
 
 
 def read_branch(reader: Reader, results: list[scope.Mention], start: int) -> Op:
@@ -89,6 +102,30 @@ def read_blocks(reader: Reader, first: list[Op]) -> Op:
     return Op(
         GRAPH, regions=tuple(regions), attributes=(("labels", tuple(labels)),), span=c.span(start, c.last_end)
     )
+
+
+def selection(op: Op) -> Op:
+    r"""An operation; the selection of one of two tiles, pointers or views as the branch that hands it on.
+
+    >>> from pto_jax.text import parse
+    >>> body = "%r = arith.select %c, %a, %b : !pto.ptr<f32>"
+    >>> parse(body).functions[0].body.ops[0].name, str(parse(body)) == body + "\n"
+    ('scf.if', True)
+    """
+    if op.name != "arith.select" or not isinstance(op.ins[1].type, _HANDLES):
+        return op
+    ends = [Op("scf.yield", ins=(v,), span=op.span) for v in op.ins[1:]]
+    regions = tuple(Region((end,)) for end in ends)
+    return replace(op, name="scf.if", ins=op.ins[:1], regions=regions, groups=(), form="select")
+
+
+def selected(op: Op) -> tuple[Value, Value] | None:
+    """The two handles of a branch that was written as a selection, None where it is none (any more)."""
+    if op.form != "select" or len(op.results) != 1:
+        return None
+    ends = [r.ops[0] if len(r.ops) == 1 else None for r in op.regions]
+    handed = [e.ins for e in ends if e is not None and e.name == "scf.yield" and len(e.ins) == 1]
+    return (handed[0][0], handed[1][0]) if len(handed) == 2 else None
 
 
 def branch_text(op: Op) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..ir import I1, INDEX, AttrValue, DType, Op, Region, ScalarType, Type, Value, VectorType
@@ -18,6 +18,20 @@ MAX_ELEMENTS = 1 << 16
 
 def read_constant(reader: Reader, results: Results, start: int) -> Op:
     """``arith.constant 8 : index``, ``true``, ``1.0 : f32``, ``dense<[1, 2]> : vector<2xi16>``."""
+    value, written = constant_value(reader)
+    need(reader, results, 1, "arith.constant", start)
+    bound = define(reader, results, [written])
+    reader.scopes.set_constant(bound[0], value)
+    return Op(
+        "arith.constant",
+        results=bound,
+        attributes=(("value", value),),
+        span=reader.cursor.span(start, reader.cursor.last_end),
+    )
+
+
+def constant_value(reader: Reader) -> tuple[AttrValue, Type]:
+    """The value of a constant, in the Python type of its PTO type, and that type."""
     c = reader.cursor
     value: AttrValue
     value_start = c.start
@@ -31,17 +45,7 @@ def read_constant(reader: Reader, results: Results, start: int) -> Op:
         value = _dense(reader) if c.accept_word("dense") else c.number("a number, true, false or dense<...>")
         c.expect(Kind.COLON, "before the type of the constant")
         written = reader.types.read()
-    value = _constant(reader, value, written, (value_start, raw))
-    _need(reader, results, 1, "arith.constant", start)
-    results = results or [reader.unused()]
-    bound = tuple(reader.scopes.define(m, written) for m in results)
-    reader.scopes.set_constant(bound[0], value)
-    return Op(
-        "arith.constant",
-        results=bound,
-        attributes=(("value", value),),
-        span=c.span(start, c.last_end),
-    )
+    return _constant(reader, value, written, (value_start, raw)), written
 
 
 def _dense(reader: Reader) -> tuple[AttrValue, ...]:
@@ -136,11 +140,11 @@ def read_for(reader: Reader, results: Results, start: int) -> Op:
         counter = reader.types.read()
     ins = [reader.scopes.use(b, counter) for b in bounds]
     ins += [reader.scopes.use(m, t) for (_, m), t in zip(carried, types, strict=True)]
-    _need(reader, results, len(types), "scf.for", start)
+    need(reader, results, len(types), "scf.for", start)
     args = [(variable, counter), *((m, t) for (m, _), t in zip(carried, types, strict=True))]
     groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(carried)))
     loop = Op("scf.for", ins=tuple(ins), regions=(reader.region(args),), groups=groups)
-    return _complete(reader, loop, results, types, start)
+    return complete(reader, loop, results, types, start)
 
 
 def _assignments(reader: Reader) -> list[tuple[Mention, Mention]]:
@@ -159,14 +163,14 @@ def read_if(reader: Reader, results: Results, start: int) -> Op:
     c = reader.cursor
     condition = reader.scopes.use(reader.mention(), ScalarType(I1))
     types = reader.type_list() if c.accept(Kind.ARROW) else []
-    _need(reader, results, len(types), "scf.if", start)
+    need(reader, results, len(types), "scf.if", start)
     regions = [reader.region([])]
     if c.accept_word("else"):
         regions.append(reader.region([]))
     elif types:
         c.unexpected("'else' (an scf.if with results has both branches)")
     branch = Op("scf.if", ins=(condition,), regions=tuple(regions))
-    return _complete(reader, branch, results, types, start)
+    return complete(reader, branch, results, types, start)
 
 
 def read_while(reader: Reader, results: Results, start: int) -> Op:
@@ -178,17 +182,17 @@ def read_while(reader: Reader, results: Results, start: int) -> Op:
     _count(reader, before_types, len(carried), "carried value", start)
     c.expect(Kind.ARROW)
     after_types = reader.type_list()
-    _need(reader, results, len(after_types), "scf.while", start)
+    need(reader, results, len(after_types), "scf.while", start)
     ins = [reader.scopes.use(m, t) for (_, m), t in zip(carried, before_types, strict=True)]
     before = reader.region([(m, t) for (m, _), t in zip(carried, before_types, strict=True)])
-    _check_yield(reader, before, after_types, "scf.while", "scf.condition")
+    check_yield(reader, before, after_types, "scf.while", "scf.condition")
     c.expect_word("do")
     after = reader.region([], label=True)
-    _check_yield(reader, after, before_types, "scf.while")
+    check_yield(reader, after, before_types, "scf.while")
     return Op(
         "scf.while",
         ins=tuple(ins),
-        results=_define(reader, results, after_types),
+        results=define(reader, results, after_types),
         regions=(before, after),
         span=c.span(start, c.last_end),
     )
@@ -198,9 +202,9 @@ def read_execute_region(reader: Reader, results: Results, start: int) -> Op:
     """``[%r =] scf.execute_region [-> (T)] { ... scf.yield }``."""
     c = reader.cursor
     types = reader.type_list() if c.accept(Kind.ARROW) else []
-    _need(reader, results, len(types), "scf.execute_region", start)
+    need(reader, results, len(types), "scf.execute_region", start)
     op = Op("scf.execute_region", regions=(reader.region([]),))
-    return _complete(reader, op, results, types, start)
+    return complete(reader, op, results, types, start)
 
 
 def read_index_switch(reader: Reader, results: Results, start: int) -> Op:
@@ -211,7 +215,7 @@ def read_index_switch(reader: Reader, results: Results, start: int) -> Op:
     c = reader.cursor
     index = reader.scopes.use(reader.mention(), ScalarType(INDEX))
     types = reader.type_list() if c.accept(Kind.ARROW) else []
-    _need(reader, results, len(types), "scf.index_switch", start)
+    need(reader, results, len(types), "scf.index_switch", start)
     cases: list[int] = []
     regions: list[Region] = []
     while c.at_word("case"):
@@ -226,7 +230,7 @@ def read_index_switch(reader: Reader, results: Results, start: int) -> Op:
     regions.append(reader.region([]))
     attributes = (("cases", tuple(cases)),)
     op = Op("scf.index_switch", ins=(index,), attributes=attributes, regions=tuple(regions))
-    return _complete(reader, op, results, types, start)
+    return complete(reader, op, results, types, start)
 
 
 def read_fusion(reader: Reader, results: Results, start: int) -> Op:
@@ -236,11 +240,11 @@ def read_fusion(reader: Reader, results: Results, start: int) -> Op:
     types = [reader.types.read()] if c.accept(Kind.COLON) else []
     while types and c.accept(Kind.COMMA):
         types.append(reader.types.read())
-    _need(reader, results, len(types), FUSION, start)
-    _check_yield(reader, region, types, FUSION, FUSION_END)
+    need(reader, results, len(types), FUSION, start)
+    check_yield(reader, region, types, FUSION, FUSION_END)
     return Op(
         FUSION,
-        results=_define(reader, results, types),
+        results=define(reader, results, types),
         regions=(region,),
         span=c.span(start, c.last_end),
     )
@@ -261,16 +265,23 @@ def read_fusion_end(reader: Reader, results: Results, start: int) -> Op:
     return Op(FUSION_END, ins=ins, span=c.span(start, c.last_end))
 
 
-def _complete(reader: Reader, op: Op, results: Results, types: list[Type], start: int) -> Op:
+def complete(reader: Reader, op: Op, results: Results, types: list[Type], start: int) -> Op:
     """The operation with its results, which each of its regions hands over, and its place."""
     for region in op.regions:
-        _check_yield(reader, region, types, op.name)
+        check_yield(reader, region, types, op.name)
     span = reader.cursor.span(start, reader.cursor.last_end)
-    return replace(op, results=_define(reader, results, types), span=span)
+    regions = tuple(map(_without_end, op.regions))
+    return replace(op, regions=regions, results=define(reader, results, types), span=span)
 
 
-def _check_yield(
-    reader: Reader, region: Region, types: list[Type], parent: str, terminator: str = "scf.yield"
+def _without_end(region: Region) -> Region:
+    """A region without the ``scf.yield`` of nothing that may stand at its end."""
+    ends = region.ops and region.ops[-1].name == "scf.yield" and not region.ops[-1].ins
+    return replace(region, ops=region.ops[:-1]) if ends else region
+
+
+def check_yield(
+    reader: Reader, region: Region, types: Sequence[Type], parent: str, terminator: str = "scf.yield"
 ) -> None:
     """The last operation of a branch or body hands over what the results need."""
     c = reader.cursor
@@ -296,7 +307,7 @@ def read_section(name: str) -> Callable[[Reader, Results, int], Op]:
     """The reader of ``pto.section.cube { ... }`` or ``pto.section.vector { ... }``."""
 
     def read(reader: Reader, results: Results, start: int) -> Op:
-        _need(reader, results, 0, name, start)
+        need(reader, results, 0, name, start)
         region = reader.region([])
         return Op(name, regions=(region,), span=reader.cursor.span(start, reader.cursor.last_end))
 
@@ -315,11 +326,11 @@ def read_call(reader: Reader, results: Results, start: int) -> Op:
     c.expect(Kind.ARROW)
     result_types = reader.type_list()
     _count(reader, types, len(arguments), "argument", start)
-    _need(reader, results, len(result_types), "call", start)
+    need(reader, results, len(result_types), "call", start)
     return Op(
         "call",
         ins=tuple(reader.scopes.use(m, t) for m, t in zip(arguments, types, strict=True)),
-        results=_define(reader, results, result_types),
+        results=define(reader, results, result_types),
         attributes=(("callee", callee),),
         span=c.span(start, c.last_end),
     )
@@ -330,7 +341,7 @@ def _count(reader: Reader, types: list[Type], wanted: int, what: str, start: int
         reader.cursor.fail_since(start, f"found {len(types)} type(s) for {wanted} {what}(s)")
 
 
-def _need(reader: Reader, results: Results, available: int, name: str, start: int) -> None:
+def need(reader: Reader, results: Results, available: int, name: str, start: int) -> None:
     """As many names are bound as the operation has results (or none)."""
     if results and len(results) != available:
         reader.cursor.fail(
@@ -340,7 +351,8 @@ def _need(reader: Reader, results: Results, available: int, name: str, start: in
         )
 
 
-def _define(reader: Reader, results: Results, types: list[Type]) -> tuple[Value, ...]:
+def define(reader: Reader, results: Results, types: list[Type]) -> tuple[Value, ...]:
+    """The results of an operation under the names that the text binds, if it does."""
     results = results or [reader.unused() for _ in types]
     return tuple(reader.scopes.define(m, t) for m, t in zip(results, types, strict=True))
 

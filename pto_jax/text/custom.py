@@ -13,7 +13,7 @@ from ..ir import (
     UnknownType,
     Value,
 )
-from . import dictionaries, format_items, scope
+from . import branches, dictionaries, format_items, scope
 from .attributes import enumeration, event
 from .formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
 from .lexer import Cursor
@@ -23,8 +23,8 @@ from .tokens import PUNCTUATION, Kind
 
 
 @dataclass
-class _Draft:
-    """What has been read of an operation."""
+class Draft:
+    """What has been read of an operation: the mentions and types of its operands (``^``: of the result)."""
 
     groups: dict[str, list[scope.Mention]] = field(default_factory=dict)
     types: dict[str, list[ir.Type]] = field(default_factory=dict)
@@ -35,9 +35,14 @@ class _Draft:
 
 def read_custom(reader: Reader, fmt: Format, results: list[scope.Mention], start: int) -> ir.Op:
     """Read the operation whose name has just been passed."""
-    draft = _Draft()
+    draft = Draft()
     for item in fmt.items:
         _read_item(reader, fmt, item, draft)
+    return finish(reader, fmt, results, draft, start)
+
+
+def finish(reader: Reader, fmt: Format, results: list[scope.Mention], draft: Draft, start: int) -> ir.Op:
+    """The operation that was read; looks up its uses, defines its results."""
     end = reader.cursor.last_end
     ins: list[ir.Value] = []
     outs: list[ir.Value] = []
@@ -51,7 +56,7 @@ def read_custom(reader: Reader, fmt: Format, results: list[scope.Mention], start
         groups += [] if name in fmt.outs else [(name, len(mentions))]
     outcome = _results(reader, fmt, results, draft, ins, start)
     attributes, implied = reader.completed(fmt.name, draft.attributes)
-    return ir.Op(
+    op = ir.Op(
         fmt.name,
         ins=tuple(ins),
         outs=tuple(outs),
@@ -61,10 +66,11 @@ def read_custom(reader: Reader, fmt: Format, results: list[scope.Mention], start
         span=reader.cursor.span(start, end),
         implied=implied,
     )
+    return branches.selection(op)
 
 
 def _results(
-    reader: Reader, fmt: Format, results: list[scope.Mention], draft: _Draft, ins: list[ir.Value], start: int
+    reader: Reader, fmt: Format, results: list[scope.Mention], draft: Draft, ins: list[ir.Value], start: int
 ) -> tuple[ir.Value, ...]:
     c = reader.cursor
     if len(results) > fmt.results or (fmt.results > 1 and len(results) == 1):
@@ -89,7 +95,7 @@ def _results(
     return (reader.scopes.define(results[0], result_type),)
 
 
-def _implied(reader: Reader, draft: _Draft, ins: list[Value], start: int) -> Type:
+def _implied(reader: Reader, draft: Draft, ins: list[Value], start: int) -> Type:
     if draft.implied in IMPLIED_TYPES:
         return IMPLIED_TYPES[draft.implied]
     source = ins[0].type if ins else UnknownType()
@@ -112,7 +118,7 @@ def _implied(reader: Reader, draft: _Draft, ins: list[Value], start: int) -> Typ
     return replace(source, rows=rows, cols=cols, v_row=valid[0], v_col=valid[1])
 
 
-def _read_item(reader: Reader, fmt: Format, item: format_items.Item, draft: _Draft) -> None:
+def _read_item(reader: Reader, fmt: Format, item: format_items.Item, draft: Draft) -> None:
     c = reader.cursor
     match item:
         case format_items.Literal(text):
@@ -138,7 +144,7 @@ def _read_item(reader: Reader, fmt: Format, item: format_items.Item, draft: _Dra
 
 
 def _read_any_order(
-    reader: Reader, fmt: Format, parts: tuple[tuple[format_items.Item, ...], ...], draft: _Draft
+    reader: Reader, fmt: Format, parts: tuple[tuple[format_items.Item, ...], ...], draft: Draft
 ) -> None:
     """Parts that begin with a word each; their operands are kept in the order of the syntax."""
     c = reader.cursor
@@ -176,7 +182,7 @@ def _read_literal(c: Cursor, text: str) -> None:
         c.advance()
 
 
-def _read_types(reader: Reader, targets: tuple[str, ...], many: bool, draft: _Draft) -> None:
+def _read_types(reader: Reader, targets: tuple[str, ...], many: bool, draft: Draft) -> None:
     c = reader.cursor
     if not many:
         found = reader.types.read()
@@ -241,7 +247,7 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Reader], ir.AttrValue]] = {
 }
 
 
-def _read_attribute(reader: Reader, fmt: Format, item: format_items.AttrItem, draft: _Draft) -> None:
+def _read_attribute(reader: Reader, fmt: Format, item: format_items.AttrItem, draft: Draft) -> None:
     c = reader.cursor
     if item.operand and c.kind is Kind.PERCENT_IDENT:
         draft.groups[item.operand] = [reader.mention()]

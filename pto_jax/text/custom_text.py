@@ -32,6 +32,23 @@ class _Operands:
         return bool(self._op.group(item.name) if self._grouped else self._left)
 
 
+def has_parts(op: Op, fmt: formats.Format) -> bool:
+    """Whether an operation has the parts of its syntax; those with two spellings may have none."""
+    if fmt.name not in formats.TWO_SPELLINGS:
+        return True
+    return bool(op.outs) == bool(fmt.outs) and (bool(op.groups) or not fmt.grouped)
+
+
+def operands_by_name(op: Op, fmt: formats.Format) -> dict[str, tuple[Value, ...]]:
+    """The operands of an operation by the names that its syntax has for them."""
+    operands, counts = _Operands(op, fmt), dict(fmt.operands)
+    for name in fmt.order:
+        item = format_items.OperandItem(name, counts[name] == "many", name in fmt.outs)
+        if counts[name] == "one" or operands.has(item):
+            operands.take(item)
+    return operands.taken
+
+
 def custom_text(op: Op, fmt: formats.Format, style: type_text.Style) -> str:
     """The operation without the names it binds."""
     inline = {i.name for i in fmt.flat if isinstance(i, format_items.AttrItem)}

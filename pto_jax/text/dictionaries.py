@@ -68,6 +68,8 @@ class DictionaryReader:
             return self.symbol()
         if c.kind is Kind.HASH_IDENT:
             return self._hash()
+        if c.kind is Kind.L_PAREN:
+            return self._function_type()
         if c.kind is Kind.LESS and key in _SPACES:
             return enumeration(c, AddressSpace, "address_space")
         if c.kind in (Kind.L_BRACE, Kind.LESS):
@@ -90,6 +92,15 @@ class DictionaryReader:
         if c.text not in ("_", "dtype") and self.types.starts():
             return self.types.read()
         return c.take()
+
+    def _function_type(self) -> tuple[AttrValue, ...]:
+        """``(T, T) -> T``: the types of arguments and those of results."""
+        c = self.cursor
+        takes = c.enclosed(Kind.L_PAREN, self.types.read)
+        c.expect(Kind.ARROW)
+        several = c.kind is Kind.L_PAREN
+        gives = c.enclosed(Kind.L_PAREN, self.types.read) if several else [self.types.read()]
+        return tuple(takes), tuple(gives)
 
     def _list(self) -> tuple[AttrValue, ...]:
         c = self.cursor

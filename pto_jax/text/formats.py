@@ -3,11 +3,22 @@
 The notation is that of :mod:`.format_items`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Literal
 
 from ..ir import I1, I64, INDEX, ScalarType
-from .format_items import AnyOrderItem, ImpliedItem, Item, OperandItem, OptionalItem, TypeItem, items_of
+from .format_items import (
+    AnyOrderItem,
+    AttrItem,
+    ImpliedItem,
+    Item,
+    OperandItem,
+    OptionalItem,
+    TypeItem,
+    items_of,
+)
 
 _VIEW = "$view {} : !view -> ^"
 _PIPE_INIT = (
@@ -191,6 +202,8 @@ UNGROUPED = frozenset(
     set_cross_block wait_cross_block set_intra_block wait_intra_block
     """.split()
 )
+#: Operands in the order of the generic form, where the syntax has another one.
+GENERIC_ORDER = {"store_scalar": ("ptr", "offset", "value")}
 #: Operations that are also written as tile instructions.
 TWO_SPELLINGS = frozenset(
     """
@@ -200,6 +213,8 @@ TWO_SPELLINGS = frozenset(
 )
 #: A name of three operations; brackets behind the first operand, ``offsets``, or neither tell which is meant.
 OVERLOADED = {"subview": ("subview", "global_subview", "tsubview")}
+#: In the generic form: what such a name means where the first operand is no tile.
+OF_VIEWS = {"subview": "global_subview"}
 #: Operations that share their name in the text with others.
 SPELLED = {
     "global_subview": "subview",
@@ -255,6 +270,17 @@ class Format:
         )
 
     @cached_property
+    def operands(self) -> tuple[tuple[str, Literal["one", "optional", "many"]], ...]:
+        """The operands by name in the order of the generic form, and how many values each may be."""
+        found = dict(found for i in self.items for found in _operands(i, "one"))
+        return tuple((n, found[n]) for n in GENERIC_ORDER.get(self.name, self.order))
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The operands by name as the syntax has them."""
+        return tuple(dict(found for i in self.items for found in _operands(i, "one")))
+
+    @cached_property
     def outs(self) -> frozenset[str]:
         """The operands that operations of this syntax write."""
         return frozenset(i.name for i in self.items if isinstance(i, OperandItem) and i.out)
@@ -270,6 +296,20 @@ class Format:
                 for i in self.flat
             )
         )
+
+
+def _operands(
+    item: Item, count: Literal["one", "optional"]
+) -> Iterator[tuple[str, Literal["one", "optional", "many"]]]:
+    match item:
+        case OperandItem(name, many, _):
+            yield name, "many" if many else count
+        case AttrItem(_, _, operand) if operand:
+            yield operand, "optional"
+        case OptionalItem(items, _):
+            yield from (found for inner in items for found in _operands(inner, "optional"))
+        case AnyOrderItem(parts):
+            yield from (found for part in parts for inner in part for found in _operands(inner, "optional"))
 
 
 @cache

@@ -1,6 +1,5 @@
 """Reading the generic form of tile instructions, ``"pto.tadd"(%a, %b, %d) : (T, T, T) -> ()``."""
 
-from dataclasses import replace
 from typing import NoReturn
 
 from .. import isa
@@ -8,7 +7,7 @@ from ..ir import Op, UnknownType
 from ..isa.assembly import Segment
 from ..isa.bind import accepts
 from ..isa.declare import Instruction
-from . import clauses, formats, tokens
+from . import clauses, tokens
 from .reader import Reader
 from .tile_syntax import TileOp, TileOperand, finish, give_types, read_operand, read_types
 
@@ -33,15 +32,8 @@ def read_generic(reader: Reader, head: TileOp) -> Op:
     c.expect(tokens.Kind.ARROW)
     result_types = read_types(reader)
     give_types(reader, head.name, operands, types, start)
-    sizes = head.attributes.get(SEGMENTS)
     ins, outs = _segments(reader, head, operands)
-    op = finish(reader, head, ins, outs, result_types, "generic")
-    if formats.find_format(head.name) is None or head.name in formats.TWO_SPELLINGS:
-        return op
-    parts = segments_of(isa.instructions()[head.name])
-    listed = sizes if isinstance(sizes, tuple) and head.name not in formats.UNGROUPED else ()
-    groups = [(p.name, n) for p, n in zip(parts, listed, strict=False) if isinstance(n, int) and n]
-    return replace(op, form=Op(op.name).form, groups=tuple(groups))
+    return finish(reader, head, ins, outs, result_types, "generic")
 
 
 def _segments(reader: Reader, head: TileOp, operands: list[TileOperand]) -> _Split:

@@ -101,6 +101,15 @@ class Cursor:
         kind, start, end = self._token(self.end)
         return kind, self.source[start:end]
 
+    def skip_brackets(self) -> None:
+        """Pass the group that the bracket here opens, without a look at what is in it."""
+        depth = 0
+        while self.kind is not Kind.EOF:
+            depth += (self.kind in CLOSING) - (self.kind in CLOSING.values())
+            self.advance()
+            if depth <= 0:
+                return
+
     def at(self, kind: Kind, text: str | None = None) -> bool:
         """Whether the current token is of a kind and, where one is given, has a text."""
         return self.kind is kind and (text is None or self.text == text)

@@ -1,20 +1,25 @@
 """Program to text."""
 
-import math
-import struct
 from collections.abc import Iterator
 from typing import Literal
 
 from .. import ir
 from ..isa.history import said, unwritten
-from . import branches, dictionaries, formats, names
-from .custom_text import custom_text
+from . import branches, dictionaries, formats, literals, names
+from .custom_text import custom_text, has_parts
 from .tile_text import Spelling, print_binding, spelling, tile_lines
 from .type_text import Style, print_results, print_type, print_types
 
 PrintForm = Literal["as", "ssa", "dps"]
 _INDENT = "  "
-_FLOAT_BITS = {"f16": ("<e", "<H", 0), "f32": ("<f", "<I", 0), "bf16": ("<f", "<I", 16)}
+
+
+def named_language(program: ir.Program) -> ir.Attrs:
+    """The version of a text, where a reader of the present one would understand something else."""
+    changed = unwritten(ir.PRESENT)
+    if any(op.name in changed and said(op.name, op.attrs, changed) for op in program.walk()):
+        return ((ir.LANGUAGE_KEY, program.language or ir.LANGUAGES[0]),)
+    return ()
 
 
 class Printer:
@@ -28,7 +33,7 @@ class Printer:
     def text(self) -> str:
         """The program's text, every line ended by a newline."""
         lines: list[str] = []
-        language = self._language()
+        language = named_language(self.program)
         attributes = dictionaries.print_attributes((*self.program.attributes, *language))
         module = bool(attributes) if self.program.fragment else self.program.has_module or bool(language)
         if module:
@@ -43,13 +48,6 @@ class Printer:
         if module:
             lines.append("}")
         return "".join(line + "\n" for line in lines)
-
-    def _language(self) -> ir.Attrs:
-        """The version of the text, where a reader of the present one would understand something else."""
-        changed = unwritten(ir.PRESENT)
-        if any(op.name in changed and said(op.name, op.attrs, changed) for op in self.program.walk()):
-            return ((ir.LANGUAGE_KEY, self.program.language or ir.LANGUAGES[0]),)
-        return ()
 
     def _functions(self, indent: str, child: int | None) -> Iterator[str]:
         for function in self.program.functions:
@@ -83,9 +81,12 @@ class Printer:
         binding = print_binding(op.results)
         match op.name:
             case "arith.constant":
-                yield f"{indent}{binding}{_constant(op)}"
+                yield f"{indent}{binding}arith.constant {literals.constant_text(op)}"
             case "scf.for":
                 yield from self._body(f"{indent}{binding}{_for_head(op)}", op.regions[0], indent)
+            case "scf.if" if (handles := branches.selected(op)) is not None:
+                t = print_type(op.results[0].type)
+                yield f"{indent}{binding}arith.select {op.ins[0]}, {handles[0]}, {handles[1]} : {t}"
             case "scf.if":
                 arrow = f" -> ({_types_of(op.results)})" if op.results else ""
                 yield f"{indent}{binding}scf.if {op.ins[0]}{arrow} {{"
@@ -117,7 +118,7 @@ class Printer:
         if self.form in ("as", "ssa") or (self.form is None and op.form in ("as", "as_dst", "ssa")):
             style = "short"
         fmt = formats.find_format(op.name)
-        if fmt is not None and op.form == "custom" and _has_parts(op, fmt):
+        if fmt is not None and op.form == "custom" and has_parts(op, fmt):
             yield binding + custom_text(op, fmt, style)
             return
         yield from tile_lines(op, self._spelling(op, top=top), style, fragment=self.program.fragment)
@@ -192,13 +193,6 @@ class Printer:
             yield indent + "}"
 
 
-def _has_parts(op: ir.Op, fmt: formats.Format) -> bool:
-    """Whether an operation has the parts of its syntax; those with two spellings may have none."""
-    if fmt.name not in formats.TWO_SPELLINGS:
-        return True
-    return bool(op.outs) == bool(fmt.outs) and (bool(op.groups) or not fmt.grouped)
-
-
 def _types_of(values: tuple[ir.Value, ...]) -> str:
     return print_types([v.type for v in values])
 
@@ -213,30 +207,3 @@ def _for_head(op: ir.Op) -> str:
     if not isinstance(variable.type, ir.ScalarType) or variable.type.dtype.name != "index":
         head += f" : {print_type(variable.type)}"
     return head
-
-
-def _constant(op: ir.Op) -> str:
-    value = op.attrs["value"]
-    t: ir.Type = op.results[0].type if op.results else ir.UnknownType()
-    if isinstance(value, bool):
-        return f"arith.constant {'true' if value else 'false'}"
-    if isinstance(value, tuple):
-        items = ", ".join(_number(v, t) for v in value)
-        return f"arith.constant dense<[{items}]> : {print_type(t)}"
-    return f"arith.constant {_number(value, t)} : {print_type(t)}"
-
-
-def _number(value: object, t: ir.Type) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return _bits(value, t)
-    if isinstance(value, float):
-        return dictionaries.print_float(value)
-    return str(int(value)) if isinstance(value, int) else str(value)
-
-
-def _bits(value: float, t: ir.Type) -> str:
-    """An infinity or NaN, which MLIR writes as the bits of its type."""
-    name = t.dtype.name if isinstance(t, ir.ScalarType | ir.VectorType) else "f32"
-    number, word, shift = _FLOAT_BITS.get(name, _FLOAT_BITS["f32"])
-    (raw,) = struct.unpack(word, struct.pack(number, value))
-    return f"0x{raw >> shift:X}"

@@ -1,10 +1,22 @@
 """Program text to program: modules, functions and statements."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from .. import ir, isa
 from ..isa import changes, constructs, history, structure
-from . import branches, custom, format_items, generic, micro, reader, scope, statements, tile_syntax
+from . import (
+    branches,
+    custom,
+    format_items,
+    generic,
+    generic_structure,
+    micro,
+    reader,
+    scope,
+    statements,
+    tile_syntax,
+)
 from .control import CONTROL as STRUCTURED
 from .formats import OVERLOADED, TWO_SPELLINGS, Format, find_format, format_names
 from .names import canonical, instruction_names, suggestion
@@ -13,6 +25,8 @@ from .tokens import Kind
 #: How programs spell operations whose canonical name is another.
 SPELLED = {"func.call": "call", "func.return": "return"}
 CONTROL = {**STRUCTURED, structure.BRANCH: branches.read_branch, structure.BRANCH_IF: branches.read_branch_if}
+#: What the generic form calls a module and a function.
+_QUOTED = {"module": '"builtin.module"', "func.func": '"func.func"'}
 _DIALECTS = ("arith.", "scf.", "memref.", "func.", "math.", "cf.", "builtin.")
 #: More results of one operation (``%r:N``) than any program has.
 _MAX_RESULTS = 1024
@@ -30,52 +44,109 @@ class ProgramReader(reader.Reader):
         c = self.cursor
         if c.kind is Kind.EOF:
             c.unexpected("a module, a function or instructions")
-        if c.at_word("module"):
+        self._locations()
+        if self._at("module"):
             return self._module()
-        if c.at_word("func.func"):
+        if self._at("func.func"):
             functions = self._functions(Kind.EOF)
             return ir.Program(functions, has_module=False, source=c.file, language=self.language)
         return self._fragment(Kind.EOF)
 
+    def _at(self, word: str) -> bool:
+        """Whether a module or function begins here, in the generic form or not."""
+        c = self.cursor
+        return c.at_word(word) or (c.kind is Kind.STRING_LIT and c.text == _QUOTED[word])
+
+    def _locations(self) -> None:
+        """``#loc = loc(...)``: names of places, which say nothing here."""
+        c = self.cursor
+        while c.kind is Kind.HASH_IDENT and c.peek()[0] is Kind.EQUAL:
+            c.advance()
+            c.advance()
+            self.location()
+
     def _module(self) -> ir.Program:
         c = self.cursor
-        c.advance()
-        found: dict[str, ir.AttrValue] = {}
-        if c.accept_word("attributes"):
-            start = c.start
-            self.attributes.dictionary(found, {}, None)
-            named = bool(found)
-            self.named_language(found, start)
-        else:
-            named = False
-        opened = c.open(Kind.L_BRACE, "to open the module")
-        if c.at_word("module"):
+        start = c.start
+        found, close = self._module_head()
+        attributes = dict(found)
+        self.named_language(attributes, start)
+        if self._at("module"):
             program = self._children()
         # A fragment stands in a module where it needs attributes; without, what is here must be functions.
-        elif named and c.kind not in (Kind.R_BRACE, Kind.EOF) and not c.at_word("func.func"):
+        elif found and c.kind not in (Kind.R_BRACE, Kind.EOF) and not self._at("func.func"):
             program = self._fragment(Kind.R_BRACE)
         else:
             program = ir.Program(self._functions(Kind.R_BRACE), source=c.file, language=self.language)
-        c.close(Kind.R_BRACE, opened)
-        self.location()
+        close()
+        self._locations()
         if c.kind is not Kind.EOF:
             c.unexpected("end of text after the module")
-        return replace(program, attributes=_sorted(found), has_module=True)
+        return replace(program, attributes=_sorted(attributes), has_module=True)
+
+    def _module_head(self) -> tuple[dict[str, ir.AttrValue], Callable[[], None]]:
+        """The attributes of a module whose body is entered, and what reads on behind the body."""
+        c = self.cursor
+        if c.kind is Kind.STRING_LIT:
+            return self._generic_module_head()
+        found: dict[str, ir.AttrValue] = {}
+        c.advance()
+        if c.accept_word("attributes"):
+            self.attributes.dictionary(found, {}, None)
+        opened = c.open(Kind.L_BRACE, "to open the module")
+
+        def close() -> None:
+            c.close(Kind.R_BRACE, opened)
+            self.location()
+
+        return found, close
+
+    def _generic_module_head(self) -> tuple[dict[str, ir.AttrValue], Callable[[], None]]:
+        """As above for ``"builtin.module"() ({ ... }) {key = value} : () -> ()``.
+
+        What stands behind the body is read first: it may say which language the body is in.
+        """
+        c = self.cursor
+        found: dict[str, ir.AttrValue] = {}
+        c.advance()
+        c.enclosed(Kind.L_PAREN, self.mention)
+        if c.kind is Kind.LESS:
+            opened = c.open(Kind.LESS)
+            self.attributes.dictionary(found, {}, None)
+            c.close(Kind.GREATER, opened)
+        body = c.start
+        c.open(Kind.L_PAREN, "to open the module")
+        c.seek(body)
+        c.skip_brackets()
+        if c.kind is Kind.L_BRACE:
+            self.attributes.dictionary(found, {}, None)
+        found.pop("sym_name", None)
+        c.seek(body)
+        outer = c.open(Kind.L_PAREN)
+        inner = c.open(Kind.L_BRACE, "to open the module")
+
+        def close() -> None:
+            c.close(Kind.R_BRACE, inner)
+            c.close(Kind.R_PAREN, outer)
+            if c.kind is Kind.L_BRACE:
+                self.attributes.dictionary({}, {}, None)
+            c.expect(Kind.COLON, "before the type of the module")
+            self.type_list()
+            c.expect(Kind.ARROW)
+            self.type_list()
+            self.location()
+
+        return found, close
 
     def _children(self) -> ir.Program:
         """The modules of a module, which has nothing else."""
         c = self.cursor
         functions: list[ir.Function] = []
         children: list[ir.Attrs] = []
-        while c.at_word("module"):
-            c.advance()
-            found: dict[str, ir.AttrValue] = {}
-            if c.accept_word("attributes"):
-                self.attributes.dictionary(found, {}, None)
-            opened = c.open(Kind.L_BRACE, "to open the module")
+        while self._at("module"):
+            found, close = self._module_head()
             functions += [replace(f, child=len(children)) for f in self._functions(Kind.R_BRACE)]
-            c.close(Kind.R_BRACE, opened)
-            self.location()
+            close()
             children.append(_sorted(found))
         if c.kind is not Kind.R_BRACE:
             c.unexpected("'module' or '}' (a module of modules has no functions of its own)")
@@ -84,9 +155,11 @@ class ProgramReader(reader.Reader):
     def _functions(self, end: Kind) -> tuple[ir.Function, ...]:
         c = self.cursor
         functions: dict[str, ir.Function] = {}
-        while c.kind is not end and c.at_word("func.func"):
+        while c.kind is not end and self._at("func.func"):
             start = c.start
-            function = self._function()
+            quoted = c.kind is Kind.STRING_LIT
+            function = generic_structure.read_function(self) if quoted else self._function()
+            self.location()
             first = functions.setdefault(function.name, function)
             if first is not function:
                 line = first.span.line if first.span else 0
@@ -123,7 +196,6 @@ class ProgramReader(reader.Reader):
         # A declaration ends here; the body of a function whose arguments have no names is missing.
         external = private and c.kind is not Kind.L_BRACE
         body = ir.Region(()) if external else self.region([])
-        self.location()
         return ir.Function(name, args, body, results, _sorted(found), private, span, external)
 
     def _unnamed(self) -> ir.Value:
@@ -227,15 +299,10 @@ class ProgramReader(reader.Reader):
         c = self.cursor
         name_start = c.start
         spelled = c.string("")
-        name = canonical(spelled)
-        instruction = isa.find(name)
-        dropped = history.removal(instruction) if instruction is not None and find_format(name) else None
-        if dropped is not None:
-            self._gone(spelled, name_start, dropped)
-        if name in CONTROL or (instruction is None and find_format(name)):
-            c.fail_since(
-                name_start, f"found '{spelled}' in the generic form, which only instructions may use"
-            )
+        name = SPELLED.get(spelled) or canonical(spelled)
+        if name in CONTROL or find_format(name):
+            parts = generic_structure.read_parts(self, name, results, start)
+            return generic_structure.read_structure(self, parts)
         if name not in instruction_names():
             self._unknown(spelled, name_start)
         return generic.read_generic(self, tile_syntax.TileOp(name, results, start))

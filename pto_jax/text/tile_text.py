@@ -20,6 +20,7 @@ _AS_READ: dict[Form, Literal["as", "ssa", "dps", "as_dst"] | None] = {
     "as_dst": "as_dst",
     "generic": "dps",
     "custom": None,
+    "select": None,
 }
 
 

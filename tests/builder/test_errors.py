@@ -202,7 +202,7 @@ def test_calls_between_kernels_are_checked() -> None:
     helper = pto.kernel(types=["index"], name="helper")(lambda n: None)
     for arguments, message in (
         ((1, 2), r"found 2 argument\(s\) of @helper; allowed: 1"),
-        ((1.5,), "argument 0 of @helper: found 1.5; allowed: a index value"),
+        ((1.5,), "argument 0 of @helper: found 1.5; allowed: an index value"),
     ):
         with pytest.raises(pto.BuildError, match=message), pto.Builder().function("f"):
             helper(*arguments)

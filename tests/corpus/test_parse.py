@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pto_jax.text import parse, print_program
+from tests.text.test_generic_modules import operations
 
 _ROOT = os.environ.get("PTO_CORPUS", "")
 _FILES = sorted(Path(_ROOT).glob("**/*.pto")) if _ROOT else []
@@ -25,3 +26,5 @@ def test_program_reads_back_in_every_form(path: Path) -> None:
         printed = print_program(program, form)
         assert parse(printed) == program
         assert print_program(parse(printed), form) == printed
+    generic = print_program(program, "generic")
+    assert list(operations(parse(generic, language="2026-04"))) == list(operations(program))

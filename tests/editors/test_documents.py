@@ -18,7 +18,7 @@ from pto_jax.ir import Op, Value
 
 PROGRAMS = sorted(
     [
-        *(e.path for e in EXAMPLES.values()),
+        *(Path(str(e.path)) for e in EXAMPLES.values()),
         *(p for p in (Path(__file__).parents[1] / "programs").glob("*.pto") if p.name != "rejected.pto"),
     ]
 )

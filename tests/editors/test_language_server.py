@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import pytest
 from lsprotocol import types as lsp
@@ -156,3 +158,25 @@ def test_without_pygls_it_is_one_clear_line(commands: Commands, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "pygls.lsp.server", None)
     assert commands("lsp") == 2
     assert "is not installed; usual fix: pip install 'pto_jax[lsp]'" in commands.err
+
+
+def test_it_ends_without_an_error_while_the_client_keeps_its_input_open() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-m", "pto_jax", "lsp"]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as server:
+        assert server.stdin is not None and server.stdout is not None and server.stderr is not None
+
+        def send(stream: IO[bytes], method: str, number: int | None = None) -> None:
+            said: dict[str, object] = {"jsonrpc": "2.0", "method": method, "params": {"capabilities": {}}}
+            said |= {} if number is None else {"id": number}
+            body = json.dumps(said).encode()
+            stream.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+            stream.flush()
+
+        send(server.stdin, "initialize", 1)
+        assert server.stdout.readline().startswith(b"Content-Length")
+        send(server.stdin, "shutdown", 2)
+        send(server.stdin, "exit")
+        assert server.wait(timeout=60) == 0
+        assert b"Traceback" not in server.stderr.read()

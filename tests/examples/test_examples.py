@@ -44,7 +44,7 @@ def words(array: Any) -> bytes:
 
 
 def test_every_program_in_the_folder_is_an_example() -> None:
-    assert {path.stem for path in example("vector_add").path.parent.glob("*.pto")} == set(EXAMPLES)
+    assert {path.stem for path in Path(str(example("vector_add").path)).parent.glob("*.pto")} == set(EXAMPLES)
 
 
 #: Examples that take seconds to compile.

@@ -181,3 +181,13 @@ def test_every_public_name_is_documented() -> None:
     for name in nn.__all__:
         text = inspect.getdoc(getattr(nn, name)) or ""
         assert len(text) > 100 and (inspect.isclass(getattr(nn, name)) or ">>> " in text), name
+
+
+def test_arrays_sharded_over_explicit_axes_need_no_mesh_around_the_call() -> None:
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,))
+    x, w = np.ones((4, 8), np.float32), np.ones((8, 4), np.float32)
+    rows = jax.device_put(x, jax.NamedSharding(mesh, jax.P("d", None)))  # type: ignore[no-untyped-call]
+    for found in (nn.linear(rows, w), jax.jit(nn.linear)(rows, w)):
+        assert str(jax.typeof(found)) == "float32[4@d,4]"
+        np.testing.assert_array_equal(found, nn.linear(x, w))
+    np.testing.assert_array_equal(nn.quantise(rows).codes, nn.quantise(x).codes)

@@ -175,11 +175,15 @@ def scalar_types(operands: tuple[Operand, ...]) -> Constraint:
             if not (operand.converts and d.is_float == expected[1].is_float):
                 yield (
                     operand.name,
-                    f"scalar {operand.name} has type {d}, {expected[0]} has element type {expected[1]}; "
+                    f"{_scalar_name(operand)} has type {d}, {expected[0]} has element type {expected[1]}; "
                     f"allowed: a scalar of type {expected[1]} (no implicit conversion)",
                 )
 
     return rule
+
+
+def _scalar_name(operand: Operand) -> str:
+    return operand.name if operand.name == "scalar" else f"scalar {operand.name}"
 
 
 def fixed_type(

@@ -91,10 +91,18 @@ def _boxes(t: ir.TileType, profile: Profile) -> Iterator[str]:
         return
     box_rows, box_cols = t.box
     if t.cols % box_cols:
-        yield f"{t.cols} columns with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_cols}"
+        cols = -(-t.cols // box_cols) * box_cols
+        yield (
+            f"{t.cols} columns with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_cols}; "
+            f"usual fix: cols={cols} with v_col={t.cols}"
+        )
     free = t.loc == ir.Loc.VEC or t.fractal == 32 or t.rows == 1 or t.compact != ir.Compact.NULL
     if t.rows % box_rows and not free:
-        yield f"{t.rows} rows with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_rows}, or 1"
+        rows = -(-t.rows // box_rows) * box_rows
+        yield (
+            f"{t.rows} rows with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_rows}, or 1; "
+            f"usual fix: rows={rows} with v_row={t.rows}"
+        )
 
 
 def _convolution(t: ir.TileType, profile: Profile) -> Iterator[str]:
@@ -166,7 +174,7 @@ def check_element_type(d: ir.DType, profile: Profile) -> Iterator[TypeFinding]:
     if profile.fp8 == "no":
         yield TypeFinding(
             "type-exists", f"element type {d} does not exist on {profile.name}; allowed: types other than "
-            f"{', '.join(sorted(A5_ONLY))}"
+            f"{', '.join(sorted(A5_ONLY))}; usual fix: profile=\"a5\" (--profile a5), which has it"
         )  # fmt: skip
     elif profile.fp8 == "warn":
         yield TypeFinding(

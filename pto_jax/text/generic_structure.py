@@ -1,0 +1,305 @@
+"""Reading MLIR's generic form of functions, control flow, calls, and operations with a syntax of their own.
+
+``%r = "scf.if"(%c)[^next] <{key = value}> ({ ... }, { ... }) {key = value} : (T) -> (T)``. The parts stand in
+this order for every operation; what they mean is told by the readers below.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from .. import ir
+from ..ir import I1, AttrValue, Op, Region, ScalarType, Symbol, TileType, Type, Value
+from ..isa.structure import BRANCH, BRANCH_IF, FUSION, FUSION_END
+from . import control, custom, formats, scope
+from .dictionaries import Places
+from .generic import SEGMENTS
+from .reader import Reader
+from .tokens import Kind
+
+#: Attributes that say nothing here.
+_SILENT = ("fastmath", "overflowFlags", "arg_attrs", "res_attrs")
+#: Sizes and offsets as MLIR writes them beside operands; this number stands for an operand.
+_STATIC, _DYNAMIC = ("static_offsets", "static_sizes", "static_strides"), -(1 << 63)
+#: Comparisons of floats in the order of their numbers; those of integers are numbered as they are listed.
+NUMBERED = {n: p if n != "arith.cmpf" else (p[-2], *p[:-2], p[-1]) for n, p in formats.PREDICATES.items()}
+
+
+@dataclass
+class Parts:
+    """The parts of an operation; ``value`` is that of a constant, in the Python type of its PTO type."""
+
+    name: str
+    results: list[scope.Mention]
+    start: int
+    operands: list[scope.Mention] = field(default_factory=list)
+    successors: list[str] = field(default_factory=list)
+    attributes: dict[str, AttrValue] = field(default_factory=dict)
+    places: Places = field(default_factory=dict)
+    regions: list[Region] = field(default_factory=list)
+    types: list[Type] = field(default_factory=list)
+    result_types: list[Type] = field(default_factory=list)
+    value: AttrValue = None
+
+
+def read_parts(reader: Reader, name: str, results: list[scope.Mention], start: int) -> Parts:
+    """The parts of the operation whose quoted name has been passed."""
+    c, parts = reader.cursor, Parts(name, results, start)
+    parts.operands = c.enclosed(Kind.L_PAREN, reader.mention, f"after the quoted name of {name}")
+    if c.kind is Kind.L_SQUARE:
+        parts.successors = c.enclosed(Kind.L_SQUARE, lambda: c.expect(Kind.CARET_IDENT, "a block")[1:])
+    if c.kind is Kind.LESS:
+        opened = c.open(Kind.LESS)
+        _dictionary(reader, parts)
+        c.close(Kind.GREATER, opened)
+    if c.kind is Kind.L_PAREN:
+        parts.regions = c.enclosed(Kind.L_PAREN, lambda: reader.region([], label=True))
+    if c.kind is Kind.L_BRACE:
+        _dictionary(reader, parts)
+    c.expect(Kind.COLON, "before the types of the generic form")
+    parts.types = reader.type_list()
+    c.expect(Kind.ARROW)
+    parts.result_types = reader.type_list()
+    _count(reader, parts, "operand", len(parts.operands), parts.types)
+    return parts
+
+
+def _dictionary(reader: Reader, parts: Parts) -> None:
+    """An attribute dictionary; the value of a constant keeps its type."""
+    c = reader.cursor
+    if parts.name == "arith.constant":
+        opened = c.open(Kind.L_BRACE)
+        c.expect_word("value")
+        c.expect(Kind.EQUAL)
+        parts.value, _ = control.constant_value(reader)
+        c.close(Kind.R_BRACE, opened)
+        return
+    reader.attributes.dictionary(parts.attributes, parts.places, parts.name)
+    for name in _SILENT:
+        parts.attributes.pop(name, None)
+
+
+def _count(reader: Reader, parts: Parts, what: str, wanted: int, found: list[Type]) -> None:
+    if len(found) != wanted:
+        reader.cursor.fail_since(
+            parts.start, f"found {len(found)} type(s) for {wanted} {what}(s) of {parts.name}"
+        )
+
+
+def read_structure(reader: Reader, parts: Parts) -> Op:
+    """The operation that parts are those of."""
+    make = _READERS.get(parts.name)
+    if make is None:
+        return _by_syntax(reader, parts)
+    ins = tuple(reader.scopes.use(m, t) for m, t in zip(parts.operands, parts.types, strict=True))
+    span = reader.cursor.span(parts.start, reader.cursor.last_end)
+    return make(reader, parts, Op(parts.name, ins=ins, regions=tuple(parts.regions), span=span))
+
+
+def _by_syntax(reader: Reader, parts: Parts) -> Op:
+    """An operation that has a syntax of its own, from the operands that its syntax names."""
+    if parts.types and not isinstance(parts.types[0], TileType):
+        parts.name = formats.OF_VIEWS.get(parts.name, parts.name)
+    fmt = formats.find_format(parts.name)
+    assert fmt is not None, parts.name
+    draft, left = (
+        custom.Draft(attributes=parts.attributes),
+        list(zip(parts.operands, parts.types, strict=True)),
+    )
+    for (name, count), n in zip(fmt.operands, _sizes(reader, fmt, parts), strict=True):
+        if n or count == "many":
+            taken, left = left[:n], left[n:]
+            draft.groups[name] = [m for m, _ in taken]
+            draft.types[name] = [t for _, t in taken]
+    # The operation has its operands in the order of its syntax.
+    draft.groups = {n: draft.groups[n] for n in fmt.order if n in draft.groups}
+    if parts.result_types:
+        draft.types["^"] = parts.result_types
+    numbers, number = NUMBERED.get(parts.name, ()), draft.attributes.get("predicate")
+    if isinstance(number, int) and 0 <= number < len(numbers):
+        draft.attributes["predicate"] = numbers[number]
+    for name in _STATIC:
+        listed = draft.attributes.pop(name, ())
+        if isinstance(listed, tuple) and any(n != _DYNAMIC for n in listed):
+            reader.cursor.fail_since(parts.start, f"found numbers in {name}; allowed: operands")
+    return custom.finish(reader, fmt, parts.results, draft, parts.start)
+
+
+def _sizes(reader: Reader, fmt: formats.Format, parts: Parts) -> list[int]:
+    """How many values each operand has: as the operation says, else as its syntax leaves no choice."""
+    count, given = len(parts.operands), parts.attributes.pop(SEGMENTS, None)
+    kinds = [kind for _, kind in fmt.operands]
+    if kinds == ["many"]:
+        return [count]
+    if isinstance(given, tuple):
+        sizes = [n for n in given if isinstance(n, int)]
+        if len(sizes) >= len(kinds) and not any(sizes[len(kinds) :]) and sum(sizes) == count:
+            return sizes[: len(kinds)]
+    more, chosen = count - kinds.count("one"), {"one": 1, "many": 0, "optional": 0}
+    if more and kinds.count("many") == 1:
+        chosen["many"], more = more, 0
+    elif more and "many" not in kinds and kinds.count("optional") == more:
+        chosen["optional"], more = 1, 0
+    if given is not None or more:
+        wanted = ", ".join(name for name, _ in fmt.operands)
+        reader.cursor.fail_since(
+            parts.start,
+            f"found {count} operand(s) of {parts.name}; allowed: {SEGMENTS} = array<i32: ...> with one size "
+            f"for each of ({wanted})",
+        )
+    return [chosen[kind] for kind in kinds]
+
+
+def _constant(reader: Reader, parts: Parts, op: Op) -> Op:
+    results = _results(reader, parts)
+    if len(results) == 1:
+        reader.scopes.set_constant(results[0], parts.value)
+    return replace(op, results=results, attributes=(("value", parts.value),))
+
+
+def _results(reader: Reader, parts: Parts) -> tuple[Value, ...]:
+    control.need(reader, parts.results, len(parts.result_types), parts.name, parts.start)
+    return control.define(reader, parts.results, parts.result_types)
+
+
+def _for(reader: Reader, parts: Parts, op: Op) -> Op:
+    _regions(reader, parts, 1)
+    if len(op.ins) < 3 or len(parts.regions[0].args) != len(op.ins) - 2:
+        reader.cursor.fail_since(
+            parts.start,
+            f"found {len(op.ins)} operand(s) and {len(parts.regions[0].args)} block argument(s) of scf.for; "
+            "allowed: lower bound, upper bound, step and initial values, and the counter and carried values",
+        )
+    groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(op.ins) - 3))
+    return _structured(reader, parts, replace(op, groups=groups))
+
+
+def _if(reader: Reader, parts: Parts, op: Op) -> Op:
+    if len(parts.regions) == 2 and not parts.regions[1].ops:
+        parts.regions.pop()
+    if len(op.ins) != 1 or op.ins[0].type != ScalarType(I1):
+        reader.cursor.fail_since(parts.start, "found scf.if without one condition of type i1")
+    return _structured(reader, parts, op)
+
+
+def _switch(reader: Reader, parts: Parts, op: Op) -> Op:
+    cases = parts.attributes.get("cases")
+    cases = cases if isinstance(cases, tuple) else ()
+    _regions(reader, parts, len(cases) + 1)
+    parts.regions = [*parts.regions[1:], parts.regions[0]]
+    return _structured(reader, parts, replace(op, attributes=(("cases", cases),)))
+
+
+def _structured(reader: Reader, parts: Parts, op: Op) -> Op:
+    """An operation each of whose regions hands over its results."""
+    control.need(reader, parts.results, len(parts.result_types), parts.name, parts.start)
+    op = replace(op, regions=tuple(parts.regions))
+    return control.complete(reader, op, parts.results, parts.result_types, parts.start)
+
+
+def _once(reader: Reader, parts: Parts, op: Op) -> Op:
+    _regions(reader, parts, 1)
+    return _structured(reader, parts, op)
+
+
+def _while(reader: Reader, parts: Parts, op: Op) -> Op:
+    _regions(reader, parts, 2)
+    before, after = op.regions
+    control.check_yield(reader, before, parts.result_types, "scf.while", "scf.condition")
+    control.check_yield(reader, after, parts.types, "scf.while")
+    results = _results(reader, parts)
+    return replace(op, results=results)
+
+
+def _fusion(reader: Reader, parts: Parts, op: Op) -> Op:
+    _regions(reader, parts, 1)
+    control.check_yield(reader, op.regions[0], parts.result_types, FUSION, FUSION_END)
+    results = _results(reader, parts)
+    return replace(op, results=results)
+
+
+def _end(reader: Reader, parts: Parts, op: Op) -> Op:
+    return op
+
+
+def _section(reader: Reader, parts: Parts, op: Op) -> Op:
+    _regions(reader, parts, 1)
+    return op
+
+
+def _regions(reader: Reader, parts: Parts, wanted: int) -> None:
+    if len(parts.regions) != wanted:
+        reader.cursor.fail_since(
+            parts.start, f"found {len(parts.regions)} region(s) of {parts.name}; allowed: {wanted}"
+        )
+
+
+def _call(reader: Reader, parts: Parts, op: Op) -> Op:
+    callee = parts.attributes.get("callee")
+    if not isinstance(callee, Symbol):
+        reader.cursor.fail_since(parts.start, "found a call without callee = @name")
+    results = _results(reader, parts)
+    return replace(op, results=results, attributes=(("callee", callee),))
+
+
+def _branch(reader: Reader, parts: Parts, op: Op) -> Op:
+    conditions = int(op.name == BRANCH_IF)
+    sizes = parts.attributes.get(SEGMENTS)
+    counts = (
+        list(sizes)[conditions:] if isinstance(sizes, tuple) and conditions else [len(op.ins) - conditions]
+    )
+    if len(counts) != len(parts.successors) or len(counts) != 1 + conditions:
+        reader.cursor.fail_since(
+            parts.start,
+            f"found {len(parts.successors)} block(s) of {op.name}; allowed: {1 + conditions}"
+            + f", and {SEGMENTS} = array<i32: 1, ...> with the values of each" * conditions,
+        )
+    groups = [("condition", 1)] * conditions
+    groups += [(f"to{i}", n) for i, n in enumerate(counts) if isinstance(n, int)]
+    return replace(op, attributes=(("targets", tuple(parts.successors)),), groups=tuple(groups))
+
+
+_READERS: dict[str, Callable[[Reader, Parts, Op], Op]] = {
+    "arith.constant": _constant,
+    "scf.for": _for,
+    "scf.if": _if,
+    "scf.while": _while,
+    "scf.execute_region": _once,
+    "scf.index_switch": _switch,
+    "call": _call,
+    FUSION: _fusion,
+    FUSION_END: _end,
+    "section.cube": _section,
+    "section.vector": _section,
+    BRANCH: _branch,
+    BRANCH_IF: _branch,
+}
+
+
+# -- functions -----------------------------------------------------------------------------------------
+
+
+def read_function(reader: Reader) -> ir.Function:
+    """``"func.func"() <{sym_name = "f", function_type = (T) -> ()}> ({ ... }) : () -> ()``."""
+    c = reader.cursor
+    start = c.start
+    c.advance()
+    span = c.span(start, c.last_end)
+    reader.scopes = scope.Scopes(c, open_names=False)
+    parts = read_parts(reader, "func.func", [], start)
+    found = parts.attributes
+    name, kind = found.pop("sym_name", None), found.pop("function_type", None)
+    private = found.pop("sym_visibility", None) == "private"
+    if not isinstance(name, str) or not isinstance(kind, tuple) or len(parts.regions) != 1:
+        c.fail_since(
+            start, 'found a func.func without sym_name = "f", function_type = (T) -> () and a region'
+        )
+    takes, gives = (tuple(t for t in part if isinstance(t, Type)) for part in kind if isinstance(part, tuple))
+    (body,) = parts.regions
+    external = private and not body.ops
+    args = body.args
+    if external:
+        args = tuple(Value(f"arg{i}", t) for i, t in enumerate(takes))
+    if tuple(a.type for a in args) != takes:
+        c.fail_since(start, f"found the type of @{name} and block arguments of other types")
+    attributes = ir.attrs(found)
+    return ir.Function(name, args, replace(body, args=()), gives, attributes, private, span, external)

@@ -1,0 +1,53 @@
+"""The package imported from its wheel as it is, a zip archive: data of the package are read from there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: Files of the package that are data, by their ending.
+_DATA = (".py", ".pto", ".json", ".css", ".html", ".typed")
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("zipped") / "pto_jax.whl"
+    with zipfile.ZipFile(found, "w") as made:
+        for folder, name in ((ROOT / "pto_jax", "pto_jax"), (ROOT / "lowering", "pto_jax/lowering")):
+            for path in sorted(folder.rglob("*")):
+                inside = path.relative_to(folder)
+                link = folder.name == "pto_jax" and inside.parts[0] == "lowering"
+                if path.is_file() and path.suffix in _DATA and not link:
+                    made.write(path, f"{name}/{inside}")
+    return found
+
+
+_USE = """
+import json
+import pto_jax as pto
+from pto_jax.cli.bench_table import Table, default_table
+from pto_jax.cli.main import main
+from pto_jax.editors.textmate import GRAMMAR
+from pto_jax.examples import EXAMPLES
+
+assert ".whl" in pto.__file__, pto.__file__
+assert all(pto.load(e.path).functions for e in EXAMPLES.values())
+assert json.loads(GRAMMAR.read_text())["scopeName"]
+assert Table.read(default_table()).rows
+for command in (["run", "--example", "vector_add"], ["isa", "tile"], ["isa", "tadd"]):
+    assert main(command) == 0, command
+"""
+
+
+def test_data_of_the_package_are_read_from_an_archive(archive: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(archive)}
+    done = subprocess.run(
+        [sys.executable, "-c", _USE], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "equal to NumPy" in done.stdout, done.stderr
