@@ -173,6 +173,13 @@ def add(command: Adder) -> None:
         metavar="FILE",
         help="causes that are known, a line each: their failures do not count (report --known writes it)",
     )
+    checks.add_argument(
+        "--min-compared",
+        type=int,
+        default=1,
+        metavar="N",
+        help="fewer cases that both machines execute are no success (default: 1)",
+    )
     flag(checks, "--first-new", "stop at the first cause that is not known")
     checks.add_argument("--junit", metavar="OUT.xml", help="write the causes as JUnit, known ones as skipped")
     flag(where, "--quiet", "no progress on stderr")
@@ -182,7 +189,7 @@ def _fuzz(args: argparse.Namespace) -> int:
     from ..campaign.fuzz import campaign
     from ..campaign.fuzz.plan import Plan
     from ..campaign.fuzz.progress import ENDLESS
-    from ..campaign.fuzz.summary import junit_cases, summary
+    from ..campaign.fuzz.summary import junit_cases, summary, too_few
     from ..campaign.junit import write_junit
     from ..campaign.known import read_known
     from . import fuzz_plan
@@ -229,10 +236,13 @@ def _fuzz(args: argparse.Namespace) -> int:
         if result.rate:
             print(f"rate: {result.rate:.1f} cases/s")
         if args.junit:
-            write_junit(args.junit, "pto-jax fuzz", junit_cases(result.store, known))
+            write_junit(args.junit, "pto-jax fuzz", junit_cases(result.store, known, args.min_compared))
+        few = too_few(result.store, args.min_compared)
+        if few:
+            print(f"pto-jax fuzz: error: {few}", file=sys.stderr)
     if result.ended == campaign.INTERRUPTED:
         return _INTERRUPTED
-    return int(result.failures > 0 or result.rejected)
+    return int(result.failures > 0 or result.rejected or bool(few))
 
 
 def _workers(memory: float) -> int:
@@ -254,7 +264,7 @@ def _workers(memory: float) -> int:
 
 def _check_numbers(args: argparse.Namespace) -> None:
     least: dict[str, float] = {"seed": 0, "start": 0, "shrink_seconds": 0, "max_failures": 0, "process": 0}
-    least["worker_memory"] = least["shrink_calls"] = 0
+    least["worker_memory"] = least["shrink_calls"] = least["min_compared"] = 0
     for name in ("count", "workers", "batch", "grid", "processes"):
         least[name] = 1
     for name, smallest in least.items():

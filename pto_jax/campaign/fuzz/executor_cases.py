@@ -94,8 +94,9 @@ class CaseExecutor(executor.Executor):
         if found.is_failure:
             record = self._recorder(found, self._reference, self._tested)
             failures = (executor.failure(found, record),)
-        coverage = of_program(found.case.program)
-        return batch.Batch(index, 1, Counter({found.kind: 1}), coverage, ulp[index].to_json(), failures)
+        coverage = of_program(found.case.program) if found.kind in comparison.COMPARED else Counter[str]()
+        kinds, refusals = Counter({found.kind: 1}), Counter(set(found.refusals))
+        return batch.Batch(index, 1, kinds, coverage, ulp[index].to_json(), failures, refusals)
 
     def _outcomes(
         self, indices: Sequence[int], ulp: Mapping[int, Histograms]

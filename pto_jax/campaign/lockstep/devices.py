@@ -12,7 +12,7 @@ from time import monotonic
 from ...lockstep.stream import Runner
 from ...lockstep.table import Table
 from .. import results, targets
-from ..comparison import Outcome, attempts, compare_case
+from ..comparison import COMPARED, Outcome, attempts, compare_case
 from ..devices.server import Server
 from ..devices.wire import Request, request
 from ..fuzz.batch import Batch
@@ -21,7 +21,7 @@ from ..fuzz.plan import Plan
 from ..machines import machine
 from ..recorder import Record, Recorder
 from .cases import decoder
-from .executor import covered_cells
+from .executor import cells_of
 from .oracle import Finished, Given, finished
 
 #: Programs that are executed in lockstep at once, and those that a device is given at once.
@@ -49,19 +49,24 @@ class DeviceExecutor(Executor):
 
     def _on_table(self, table: Table, start: int, count: int) -> Iterator[Batch]:
         kinds, begin, told = Counter[str](), start, monotonic()
+        compared, refusals = list[int](), Counter[str]()
         for program, answer in self._answered(table, range(start, start + count)):
             at, device = program.case.index, Given(self._tested.name, answer)
-            outcome = compare_case(program.case, program.machine, device)
-            wrong = self._judged(program, device) if outcome.is_failure else None
-            if wrong is None:
+            outcome, record = self._judged(program, device)
+            if record is None:
                 kinds[outcome.kind] += 1
-            due = wrong is not None or monotonic() - told > _MOMENT or at + 1 == start + count
+                refusals.update(set(outcome.refusals))
+                compared += [at] if outcome.kind in COMPARED else []
+            due = record is not None or monotonic() - told > _MOMENT or at + 1 == start + count
             if kinds and due:
-                end = begin + kinds.total()
-                yield Batch(begin, end - begin, kinds, covered_cells(table, self._seed, begin, end))
-                kinds, begin, told = Counter(), end, monotonic()
-            if wrong is not None:
-                yield wrong
+                covered = cells_of(table, self._seed, compared)
+                yield Batch(begin, kinds.total(), kinds, covered, refusals=refusals)
+                begin, told = begin + kinds.total(), monotonic()
+                kinds, compared, refusals = Counter(), [], Counter()
+            if record is not None:
+                covered = cells_of(table, self._seed, [at] if outcome.kind in COMPARED else [])
+                failures = (failure(outcome, record),)
+                yield Batch(at, 1, Counter({outcome.kind: 1}), covered, failures=failures)
                 begin = at + 1
 
     def _answered(self, table: Table, index: range) -> Iterator[tuple[Finished, results.Run | Exception]]:
@@ -86,18 +91,18 @@ class DeviceExecutor(Executor):
                 self._beat(program.case.index)
                 yield program, next(answers)
 
-    def _judged(self, program: Finished, device: Given) -> Batch | None:
-        """A program on which device and lockstep differ; None where the reference sees no failure."""
-        case, recorder = program.case, self._recorder
+    def _judged(self, program: Finished, device: Given) -> tuple[Outcome, Record | None]:
+        """What became of a program, with a record of a failure, which the reference decides on."""
+        case = program.case
+        outcome = compare_case(case, program.machine, device)
+        if not outcome.is_failure:
+            return outcome, None
         outcome = compare_case(case, self._reference, device)
-        if not outcome.is_failure:
-            outcome, recorder = compare_case(case, self._reference, program.machine), _not_the_device
-        if not outcome.is_failure:
-            return None
-        found = failure(outcome, recorder(outcome, self._reference, self._tested))
-        covered = covered_cells(self._tables.of(case.index), self._seed, case.index, case.index + 1)
-        return Batch(case.index, 1, Counter({outcome.kind: 1}), covered, failures=(found,))
+        if outcome.is_failure:
+            return outcome, self._recorder(outcome, self._reference, self._tested)
+        engine = compare_case(case, self._reference, program.machine)
+        return (engine, _not_the_device(engine, self._tested)) if engine.is_failure else (outcome, None)
 
 
-def _not_the_device(outcome: Outcome, reference: targets.Target, tested: targets.Target) -> Record:
+def _not_the_device(outcome: Outcome, tested: targets.Target) -> Record:
     return Record(cause=f"{outcome.tested} differs from {outcome.reference}, which agrees with {tested.name}")

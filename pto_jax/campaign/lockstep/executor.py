@@ -16,7 +16,7 @@ from ...generate.options import layout_name
 from ...lockstep import opcodes, programs, values
 from ...lockstep.stream import CHUNK, FILLED, Mode, Runner, coverage
 from ...lockstep.table import Table
-from ..comparison import compare_case
+from ..comparison import COMPARED, compare_case
 from ..fuzz.batch import Batch, Failure
 from ..fuzz.coverage import attributes_part, named, operands_part
 from ..fuzz.executor import Executor, failure
@@ -97,12 +97,14 @@ class LockstepExecutor(Executor):
     def _piece(self, table: Table, program: Finished, reference: Target, tested: Target) -> Batch:
         ulp = Histograms()
         outcome = compare_case(program.case, reference, tested, ulp.add_case)
-        covered = _named(table, coverage(table, program.drawn))
+        compared = outcome.kind in COMPARED
+        covered = _named(table, coverage(table, program.drawn)) if compared else Counter[str]()
         failures: tuple[Failure, ...] = ()
         if outcome.is_failure:
             record = self._recorder(outcome, self._reference, self._tested)
             failures = (failure(outcome, record),)
-        return Batch(program.case.index, 1, Counter({outcome.kind: 1}), covered, ulp.to_json(), failures)
+        kinds, refusals = Counter({outcome.kind: 1}), Counter(set(outcome.refusals))
+        return Batch(program.case.index, 1, kinds, covered, ulp.to_json(), failures, refusals)
 
 
 def _power(n: int) -> int:
@@ -110,8 +112,13 @@ def _power(n: int) -> int:
 
 
 def covered_cells(table: Table, seed: int, start: int, end: int) -> Counter[str]:
+    """The coverage cells of the programs from one index to before another."""
+    return cells_of(table, seed, range(start, end))
+
+
+def cells_of(table: Table, seed: int, indices: Sequence[int]) -> Counter[str]:
     """The coverage cells of the programs of some indices."""
-    drawn = programs.draw(np, table, values.origin(seed), np.arange(start, end, dtype=np.uint64))
+    drawn = programs.draw(np, table, values.origin(seed), np.array(indices, np.uint64))
     return _named(table, coverage(table, drawn.programs))
 
 
