@@ -71,7 +71,7 @@ Watch = Callable[[Case, Run, Run], None]
 
 def compare_case(case: Case, reference: Target, tested: Target, watch: Watch | None = None) -> Outcome:
     """One case on both machines."""
-    return _compared(case, reference, tested, _attempt(reference, case), _attempt(tested, case), watch)
+    return _compared(case, reference, tested, attempt(reference, case), attempt(tested, case), watch)
 
 
 def compare_cases(
@@ -168,10 +168,11 @@ def attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception
     """What a machine gives for some cases, in order; one by one as they are asked for, where it can."""
     if isinstance(machine, BatchTarget):
         return machine.run_all(cases)
-    return (_attempt(machine, case) for case in cases)
+    return (attempt(machine, case) for case in cases)
 
 
-def _attempt(machine: Target, case: Case) -> Run | Exception:
+def attempt(machine: Target, case: Case) -> Run | Exception:
+    """What a machine gives for a case."""
     try:
         return machine.run(case)
     except Exception as error:

@@ -175,7 +175,7 @@ class LeastNans(OtherNans):
 
     def other(self, d: DType) -> int:
         """Infinity and one bit more."""
-        return ((((1 << d.exponent) - 1) << d.mantissa)) + 1
+        return (((1 << d.exponent) - 1) << d.mantissa) + 1
 
 
 #: Choices of NaNs that are as far from each other as NaNs can be.

@@ -86,6 +86,10 @@ class Decoder:
         identity = case_id(self.table, seed, index)
         return Case(identity, seed, index, self._profile, program, inputs, {})
 
+    def operation(self, opcode: Opcode) -> Op:
+        """An instruction of an opcode, on registers of its own."""
+        return self._made(opcode, 0, list(range(len(opcode.kinds)))).op
+
     def text(self, program: Program) -> str:
         """The text of a program that was made here, as :func:`..devices.exchange.program_text` gives it."""
         made = [self._of[id(op)] for op in program.functions[0].body.ops]

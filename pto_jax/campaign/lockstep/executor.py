@@ -103,7 +103,7 @@ class LockstepExecutor(Executor):
         if outcome.is_failure:
             record = self._recorder(outcome, self._reference, self._tested)
             failures = (failure(outcome, record),)
-        kinds, refusals = Counter({outcome.kind: 1}), Counter(set(outcome.refusals))
+        kinds, refusals = Counter[str]({outcome.kind: 1}), Counter(set(outcome.refusals))
         return Batch(program.case.index, 1, kinds, covered, ulp.to_json(), failures, refusals)
 
 

@@ -48,4 +48,8 @@ def finished(runner: stream.Runner, seed: int, index: Sequence[int]) -> Iterator
             one = slice(n, n + 1)
             single = programs.Drawn(Programs(*(a[one] for a in drawn.programs)), *(a[one] for a in drawn[1:]))
             case = decoder(table).case(seed, number, single, filled[n])
-            yield Finished(case, single.programs, Given(runner.name, Run(outputs(case, table, registers[n])), follows=True))
+            yield Finished(
+                case,
+                single.programs,
+                Given(runner.name, Run(outputs(case, table, registers[n])), follows=True),
+            )

@@ -124,6 +124,8 @@ def _as_bits(op: ir.Op) -> list[ir.Op]:
 def types_of(op: ir.Op) -> str:
     """The element types of an instruction: that of its result, after that of its source where it differs."""
     elements = list(_elements(op))
+    if not elements:
+        return ""
     source, result = elements[0], elements[-1]
     return result.name if source == result else f"{source.name}->{result.name}"
 
