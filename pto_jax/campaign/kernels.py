@@ -61,7 +61,7 @@ def as_kernel(case: Case) -> Case | None:
     except _Unfit:
         return None
     functions = tuple(made if f is function else f for f in program.functions)
-    kernel = ir.Program(functions, program.attributes, has_module=True, children=program.children)
+    kernel = replace(program, functions=functions, fragment=False, fragment_results=(), has_module=True)
     changed = replace(case, program=kernel, inputs=maker.inputs, entry=made.name, ulp=maker.bounds())
     return changed if is_legal(changed) else None
 

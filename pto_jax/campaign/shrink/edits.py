@@ -162,7 +162,8 @@ def as_fragment(case: Case) -> Case | None:
     ops = tuple(op for op in function.body.ops if not traits_of(op).terminator)
     body = ir.Region(ops)
     fragment = ir.Function(ir.FRAGMENT, function.args, body)
-    program = ir.Program((fragment,), case.program.attributes, fragment=True, has_module=False)
+    old = case.program
+    program = ir.Program((fragment,), old.attributes, fragment=True, has_module=False, tiles=old.tiles)
     return replace(case, program=program, entry=None)
 
 

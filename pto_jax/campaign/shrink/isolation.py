@@ -67,6 +67,7 @@ def isolated(recording: Recording, event: Event, bits: bool = False) -> programs
         fragment=True,
         fragment_results=ir.fragment_results(ops, set(inputs)),
         has_module=False,
+        tiles=case.program.tiles,
     )
     ulp = _bounds(op, case)
     return replace(case, program=renumbered(program), inputs=inputs, ulp=ulp, grid=1, entry=None)
