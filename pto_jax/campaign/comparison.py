@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from ..errors import ExecutionError, NotExecutableError, UndefinedDataError
+from ..errors import ExecutionError, NotExecutableError, UndefinedDataError, UnusableDeviceError
 from ..generate.programs import Case
 from ..vectors.compare import Difference
 from .devices.expectation import Open, open_bits
@@ -175,6 +175,8 @@ def attempt(machine: Target, case: Case) -> Run | Exception:
     """What a machine gives for a case."""
     try:
         return machine.run(case)
+    except UnusableDeviceError:
+        raise
     except Exception as error:
         # Any exception is a finding about the machine that raised it.
         return error

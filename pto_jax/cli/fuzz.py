@@ -155,7 +155,8 @@ def add(command: Adder) -> None:
         type=int,
         default=400,
         metavar="N",
-        help="cases that both machines execute to make a failure small; 0: none (default: 400)",
+        help="cases that both machines execute to make a failure small; 0: none, its folder has it as it is "
+        "(default: 400)",
     )
     where.add_argument(
         "--shrink-seconds",

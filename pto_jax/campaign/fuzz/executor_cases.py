@@ -12,6 +12,7 @@ from ...generate.options import PRESETS, Options
 from ...generate.programs import Case, generate
 from .. import comparison, machines, results, targets
 from ..devices.refusals import Refusals, finished
+from ..devices.server import Server
 from ..kernels import kernel, kernels_only
 from ..recorder import Recorder
 from ..report.ulp import Histograms
@@ -73,6 +74,9 @@ class CaseExecutor(executor.Executor):
         self._seed, self._recorder, self._beat = plan.seed, recorder, beat
         self._reference = machines.machine(plan.reference, plan.dut_timeout)
         self._tested = machines.machine(plan.tested, plan.dut_timeout)
+        for machine in (self._reference, self._tested):
+            if isinstance(machine, Server):
+                machine.must_start = True
         devices = (m for m in (self._reference, self._tested) if not targets.follows_profile(m))
         self._refusals = [Refusals(device) for device in devices]
         self._source = source_of(plan)

@@ -20,12 +20,12 @@ from ..devices.server import Server
 from ..devices.wire import Request, request
 from ..fuzz.batch import Batch
 from ..fuzz.coverage import of_program
-from ..fuzz.executor import Beat, Executor, failure
+from ..fuzz.executor import Beat, Executor, Say, failure
 from ..fuzz.plan import Plan
 from ..machines import machine
 from ..recorder import Record, Recorder
 from .cases import decoder
-from .executor import cells_of
+from .executor import Compiling, cells_of
 from .oracle import Finished, Given, finished
 
 #: Programs that are executed in lockstep at once, and those that a device is given at once.
@@ -40,16 +40,20 @@ class DeviceExecutor(Executor):
     ``beat`` is told of each program whose answer is waited for.
     """
 
-    def __init__(self, plan: Plan, recorder: Recorder, beat: Beat) -> None:
+    def __init__(self, plan: Plan, recorder: Recorder, beat: Beat, say: Say = bool) -> None:
         self._seed, self._recorder, self._beat = plan.seed, recorder, beat
         self._reference = machine(plan.reference, plan.dut_timeout)
         self._tested = machine(plan.tested, plan.dut_timeout)
+        if isinstance(self._tested, Server):
+            self._tested.must_start = True
         self._tables = plan.tables
         self._refusals = Refusals(self._tested)
+        self._compiling = Compiling(plan, say)
 
     def pieces(self, start: int, count: int) -> Iterator[Batch]:
         """What became of the programs: a failure alone, others together every moment."""
         for first, here in self._tables.spans(start, count):
+            self._compiling.begins(first)
             table, refused = self._accepted(self._tables.of(first))
             if table is None:
                 refusals = Counter(dict.fromkeys(refused, here))

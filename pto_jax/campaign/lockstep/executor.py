@@ -19,8 +19,9 @@ from ...lockstep.table import Table
 from ..comparison import COMPARED, compare_case
 from ..fuzz.batch import Batch, Failure
 from ..fuzz.coverage import attributes_part, named, operands_part
-from ..fuzz.executor import Executor, failure
+from ..fuzz.executor import Executor, Say, failure
 from ..fuzz.plan import Plan
+from ..fuzz.progress import ENDLESS
 from ..machines import machine
 from ..recorder import Recorder
 from ..report.ulp import Histograms
@@ -39,7 +40,7 @@ class LockstepExecutor(Executor):
     are executed again alone; against any other machine every program is.
     """
 
-    def __init__(self, plan: Plan, recorder: Recorder) -> None:
+    def __init__(self, plan: Plan, recorder: Recorder, say: Say = bool) -> None:
         if plan.tested not in _MODES:
             allowed = ", ".join(_MODES)
             raise ArgumentError(f"--lockstep with the tested machine {plan.tested}; allowed: {allowed}")
@@ -50,11 +51,13 @@ class LockstepExecutor(Executor):
         self._reference = machine(plan.reference, plan.dut_timeout)
         self._tested = machine(plan.tested, plan.dut_timeout)
         self._tables = plan.tables
+        self._compiling = Compiling(plan, say)
 
     def pieces(self, start: int, count: int) -> Iterator[Batch]:
         """What became of the programs, each batch as soon as it is known."""
         for first, here in self._tables.spans(start, count):
             table = self._tables.of(first)
+            self._compiling.begins(first)
             if self._other is None:
                 yield from self._one_by_one(table, range(first, first + here))
             else:
@@ -105,6 +108,22 @@ class LockstepExecutor(Executor):
             failures = (failure(outcome, record),)
         kinds, refusals = Counter[str]({outcome.kind: 1}), Counter(set(outcome.refusals))
         return Batch(program.case.index, 1, kinds, covered, ulp.to_json(), failures, refusals)
+
+
+class Compiling:
+    """Says which table of a campaign is about to be compiled, which takes a while."""
+
+    def __init__(self, plan: Plan, say: Say) -> None:
+        self._plan, self._tables, self._say = plan, plan.tables, say
+        self._begun: set[int] = set()
+
+    def begins(self, index: int) -> None:
+        """Programs from an index on are executed."""
+        number, count = self._tables.place(index, self._plan.start, self._plan.end)
+        if number not in self._begun:
+            self._begun.add(number)
+            of = f" of {count}" if self._plan.count < ENDLESS else ""
+            self._say(f"compiling table {number}{of}: {len(self._tables.of(index).opcodes)} opcodes")
 
 
 def _power(n: int) -> int:

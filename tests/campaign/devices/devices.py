@@ -71,3 +71,13 @@ class Zeroed:
 
     def run(self, case: Case) -> Run:
         return Oracle(machine=_Zeroed).run(case)
+
+
+class Wrong:
+    """The interpreter with a wrong bit in every result that is defined."""
+
+    name = "wrong"
+
+    def run(self, case: Case) -> Run:
+        outputs = Oracle().run(case).outputs
+        return Run({n: replace(o, words=o.words ^ o.words.dtype.type(1)) for n, o in outputs.items()})
