@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import errors, ir, isa
 from ..analysis.entries import fragment_outputs, select_entry
+from ..generate.instructions import MANY_FORMS
 from ..generate.options import Options
 from ..generate.programs import Case, case_id, generate
 from ..generate.state import Input
@@ -28,6 +29,8 @@ NAME = "kernel"
 TOOLS = Build(level=2)
 #: Programs that are drawn for an index, and the bit at which the indices of further ones begin.
 _DRAWS, _FAR = 8, 56
+#: How much more often than in other programs instructions of many forms are in kernels, which are short.
+_FREQUENT = tuple((name, 3.0) for name in MANY_FORMS)
 _Views = ir.TensorViewType | ir.PartitionViewType
 #: Arguments that stay what they are: memory and numbers.
 _Kept = ir.PtrType | ir.MemRefType | ir.ScalarType
@@ -94,7 +97,8 @@ def kernels_only(options: Options) -> Options:
     Tools place the tiles of these and order their pipes: a program with addresses would have to do all of
     that itself.
     """
-    return replace(options, functions=1.0, tile_arguments=0.0, addresses=0.0)
+    factors = (*options.factors, *_FREQUENT)
+    return replace(options, functions=1.0, tile_arguments=0.0, addresses=0.0, factors=factors)
 
 
 def kernel(seed: int, index: int, options: Options) -> Case:

@@ -81,7 +81,7 @@ def test_what_a_device_refuses_is_left_out_and_the_rest_compared(monkeypatch: py
     device = devices.Partial()
     made = executor(monkeypatch, device)
     batch = joined(made.pieces(0, 10))
-    assert batch.kinds["equal"] >= 9 and batch.kinds.total() == 10
+    assert batch.kinds["equal"] >= 8 and batch.kinds.total() == 10
     reason = "the device declines: an instruction that is none of mine"
     assert batch.refusals.keys() <= {f"{name}: {reason}" for name in device.lacking}
     assert f"tcvt: {reason}" in batch.refusals

@@ -67,12 +67,12 @@ def _pairwise(step: Step, before: Words, now: Words) -> Words:
     return now
 
 
-def _first_of_a_nan(step: Step, before: Words, now: Words) -> Words:
-    """A minimum with a NaN is its first source."""
+def _second_of_a_nan(step: Step, before: Words, now: Words) -> Words:
+    """A minimum with a NaN is its second source."""
     d, (rows, cols) = step.dtype("dst"), step.region
     if d.is_float:
         a, b = (np.broadcast_to(step.words(n), (rows, cols)) for n in ("src0", "src1"))
-        now[:rows, :cols] = np.where(is_nan(d, a) | is_nan(d, b), a, now[:rows, :cols])
+        now[:rows, :cols] = np.where(is_nan(d, a) | is_nan(d, b), b, now[:rows, :cols])
     return now
 
 
@@ -138,7 +138,7 @@ def kinds() -> Iterator[WrongInstruction | WrongReading]:
     yield _of("tcmp", "bits behind the last column are set", _bits_behind_the_last_column)
     yield _of("trowsum", "sums of f32 are pairwise", _pairwise)
     yield _of("tadds", "the last column of odd widths is left out", last_odd_column)
-    yield _of("tmin", "with a NaN the first source", _first_of_a_nan)
+    yield _of("tmin", "with a NaN the second source", _second_of_a_nan)
     yield _of("tshl", "counts of 16-bit types have three bits", _short_counts)
     yield WrongInstruction(
         "trowmax", "into its source, the rows below have the first result", _into_its_source
