@@ -43,8 +43,8 @@ examples, with what they take on two cores:
   pto-jax fuzz --dut ./sim --programs k.pto --mutate     own programs, changed a little and legal again
   pto-jax fuzz --dut ./sim --weight matrix=0 --explain   what programs are made of, without executing one
   pto-jax fuzz --tested oracle                           the interpreter alone: rate, coverage, determinism
-  pto-jax fuzz --tested jit --count 100                  every kind of program, each compiled: 1 to 2
-                                                         programs/s, 2 minutes
+  pto-jax fuzz --tested jit --count 100                  every kind of program, each compiled for one
+                                                         to five seconds, 3 minutes
   pto-jax fuzz --lockstep --against lockstep:grouped --count 10000000
                                                          2 minutes to compile, then 50,000 programs/s
 machines: oracle eager trace jit fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
