@@ -188,7 +188,8 @@ pto_jax.campaign.devices.binary writes and reads the raw files of pto-jax emit.
 --tested python:MODULE:NAME takes a class or object with a string `name` and a method `run(case)` that gives a
 pto_jax.campaign.results.Run, which outputs_of makes. case has program, inputs, profile, grid and entry.
 NotExecutableError (pto_jax.errors) declines; any other exception is a failure. A method
-`run_all(cases)`, which gives a list of Run and exceptions, is called with many cases at once.
+`run_all(cases)`, which gives a list of Run and exceptions, is called with many cases at once. With `follows`
+True it holds in undefined memory what the profile says, and is compared there too.
 
 EXAMPLE: a device that adds 32-bit integers, device.py
 
