@@ -158,6 +158,10 @@ class DeviceError(PtoError):
     output: str = ""
 
 
+class UnusableDeviceError(PtoError):
+    """A device under test that does not start: no case can be executed."""
+
+
 class DifferentiationError(PtoError):
     """Gradient of an exact instruction: integer bit handling has no useful derivative."""
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, ClassVar
 
 from ..errors import Diagnostic, PtoError
 from ..extension import load_from_environment
@@ -30,6 +30,8 @@ class Again:
     >>> Again("a5").name
     'interpreter:again:a5'
     """
+
+    follows: ClassVar[bool] = True
 
     def __init__(self, profile: ProfileName | None = None) -> None:
         self._oracle = targets.Oracle(profile)

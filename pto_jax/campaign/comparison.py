@@ -7,19 +7,24 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
-from ..errors import ExecutionError, NotExecutableError, UndefinedDataError
+from ..errors import ExecutionError, NotExecutableError, UndefinedDataError, UnusableDeviceError
 from ..generate.programs import Case
 from ..vectors.compare import Difference
-from .results import Mismatch, Run, mismatch
-from .targets import BatchTarget, Target
+from .devices.expectation import Open, open_bits
+from .failures import normalised
+from .results import UNBOUNDED, Mismatch, Run, mismatch
+from .targets import BatchTarget, Target, follows_profile
 
 #: ``refused``: the program needs what a machine does not execute; ``stopped``: a run-time rule was found
-#: broken, and results that there are agree; ``different``: the machines do not agree; ``crashed``: one of
-#: them raised something else.
-Kind = Literal["equal", "refused", "stopped", "different", "crashed"]
+#: broken, and results that there are agree; ``undefined``: nothing that a device gives has a defined value;
+#: ``different``: the machines do not agree; ``crashed``: one of them raised something else.
+Kind = Literal["equal", "refused", "stopped", "undefined", "different", "crashed"]
+#: Kinds of cases that both machines executed, and whose results were compared.
+COMPARED: tuple[Kind, ...] = ("equal", "different")
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Outcome:
     mismatch: Mismatch | None = None
     #: What the tested device said.
     output: str = ""
+    #: What a machine does not execute, and why: of the whole program, or of operations that were left out.
+    refusals: tuple[str, ...] = ()
 
     @property
     def is_failure(self) -> bool:
@@ -64,7 +71,7 @@ Watch = Callable[[Case, Run, Run], None]
 
 def compare_case(case: Case, reference: Target, tested: Target, watch: Watch | None = None) -> Outcome:
     """One case on both machines."""
-    return _compared(case, reference, tested, _attempt(reference, case), _attempt(tested, case), watch)
+    return _compared(case, reference, tested, attempt(reference, case), attempt(tested, case), watch)
 
 
 def compare_cases(
@@ -89,21 +96,28 @@ def _compared(
     def outcome(kind: Kind, message: str = "", differs: Mismatch | None = None) -> Outcome:
         return Outcome(kind, case, reference.name, tested.name, message, differs, said)
 
-    both = ((reference.name, wanted), (tested.name, found))
+    both = ((reference, wanted), (tested, found))
     refused = next((e for _, e in both if isinstance(e, NotExecutableError)), None)
     if refused is not None:
-        return outcome("refused", str(refused))
-    for who, error in both:
+        return replace(outcome("refused", str(refused)), refusals=(reason_of(refused),))
+    devices = [machine for machine, _ in both if not follows_profile(machine)]
+    opened = _Lazily(case, reference) if devices else None
+    for machine, error in both:
         if isinstance(error, UndefinedDataError):
-            return outcome("different", f"{who}: {error}")
+            return outcome("different", f"{machine.name}: {error}")
         if isinstance(error, Exception) and not isinstance(error, ExecutionError):
-            return outcome("crashed", f"{who}: {type(error).__name__}: {error}")
+            if opened is not None and machine in devices and opened.bits.wild:
+                return outcome("undefined", f"{Open.WILD}; {machine.name}: {error}")
+            return outcome("crashed", f"{machine.name}: {type(error).__name__}: {error}")
     if isinstance(wanted, Exception) or isinstance(found, Exception):
-        rules = [_rule_broken(r) for _, r in both]
-        message = "; ".join(
-            f"{who}: {r or 'no rule broken'}" for (who, _), r in zip(both, rules, strict=True)
-        )
-        return outcome("stopped" if all(rules) else "different", message)
+        # Devices need not notice what breaks a run-time rule.
+        rules = {m.name: _rule_broken(r) for m, r in both if m not in devices or isinstance(r, Exception)}
+        message = "; ".join(f"{name}: {r or 'no rule broken'}" for name, r in rules.items())
+        return outcome("stopped" if all(rules.values()) else "different", message)
+    if opened is not None:
+        found = opened.settled(wanted, found)
+        if opened.leaves_nothing(wanted):
+            return outcome("undefined", opened.reason)
     if watch is not None:
         watch(case, wanted, found)
     broken = [*wanted.problems, *found.problems]
@@ -114,6 +128,38 @@ def _compared(
     return outcome("stopped" if broken else "equal", "; ".join(broken))
 
 
+class _Lazily:
+    """What a case leaves open to a device, computed where a device gives something else."""
+
+    reason = "every result follows from undefined data or has no exact value"
+
+    def __init__(self, case: Case, reference: Target) -> None:
+        self._case, self._profile = case, getattr(reference, "profile", None)
+
+    @cached_property
+    def bits(self) -> Open:
+        return open_bits(self._case, self._profile)
+
+    def settled(self, wanted: Run, found: Run) -> Run:
+        """What a device gave, with the wanted bits where any are right."""
+        outputs = dict(found.outputs)
+        for name, value in wanted.outputs.items():
+            given = outputs.get(name)
+            if given is not None and mismatch(self._case, name, given, value, "") is not None:
+                outputs[name] = self.bits.settled(name, value, given)
+        return replace(found, outputs=outputs)
+
+    def leaves_nothing(self, wanted: Run) -> bool:
+        """Whether no result has an element that a device has to reproduce; an equal one is reproduced."""
+        exact = [n for n in wanted.outputs if self._case.ulp.get(n) != UNBOUNDED]
+        return not exact or ("bits" in vars(self) and all(map(self.bits.is_open, exact)))
+
+
+def reason_of(error: NotExecutableError) -> str:
+    """Why a machine does not execute a program, in words that programs share."""
+    return normalised(error.diagnostics[0].message if error.diagnostics else str(error))
+
+
 def _rule_broken(result: Run | Exception) -> str:
     return str(result) if isinstance(result, Exception) else "; ".join(result.problems)
 
@@ -122,12 +168,15 @@ def attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception
     """What a machine gives for some cases, in order; one by one as they are asked for, where it can."""
     if isinstance(machine, BatchTarget):
         return machine.run_all(cases)
-    return (_attempt(machine, case) for case in cases)
+    return (attempt(machine, case) for case in cases)
 
 
-def _attempt(machine: Target, case: Case) -> Run | Exception:
+def attempt(machine: Target, case: Case) -> Run | Exception:
+    """What a machine gives for a case."""
     try:
         return machine.run(case)
+    except UnusableDeviceError:
+        raise
     except Exception as error:
         # Any exception is a finding about the machine that raised it.
         return error

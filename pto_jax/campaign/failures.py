@@ -1,7 +1,8 @@
-"""What folders that show a failure have in common."""
+"""What folders that show a failure have in common, and words that messages of one cause share."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,16 @@ from ..errors import FileError
 
 if TYPE_CHECKING:
     from ..vectors.compare import Comparison
+
+
+#: What differs between messages of one cause, and the length of what is left.
+_INCIDENTAL = (
+    (re.compile(r"(?<![\w.])(?:~?/[\w.+@-]+)+/?|\b[A-Za-z]:\\\\\S+"), "PATH"),
+    (re.compile(r"\b0x[0-9a-fA-F]+"), "0xN"),
+    (re.compile(r"%\w+"), "%"),
+    (re.compile(r"\b[rs]?\d+(?:\.\d+)?\b"), "N"),
+)
+_LONGEST = 120
 
 
 def first_difference(comparison: Comparison | None, output: str, wanted: str, found: str) -> dict[str, Any]:
@@ -40,3 +51,16 @@ def new_folder(parent: Path, name: str) -> Path:
             raise FileError(f"{folder}: cannot be made: {error.strerror or error}") from None
         return folder
     raise FileError(f"{parent / name}: exists, as do 998 more of that name")
+
+
+def normalised(message: str) -> str:
+    """The last words of an error, without paths, addresses, names of values and numbers.
+
+    >>> normalised(": loading | sim.cc:81: no tile %t3 at 0x7f00 in /tmp/x1/case.pto")
+    'sim.cc:N: no tile % at 0xN in PATH'
+    """
+    lines = [part for part in re.split(r"\n| \| ", message.lstrip(": ")) if part.strip()]
+    text = lines[-1].strip() if lines else ""
+    for pattern, plain in _INCIDENTAL:
+        text = pattern.sub(plain, text)
+    return text[:_LONGEST].rstrip()

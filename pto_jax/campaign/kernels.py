@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .. import errors, ir
+from .. import errors, ir, isa
 from ..analysis.entries import fragment_outputs, select_entry
+from ..generate.instructions import MANY_FORMS
 from ..generate.options import Options
 from ..generate.programs import Case, case_id, generate
 from ..generate.state import Input
 from ..isa import effects, memory, views
+from ..isa.rules import constraints
 from ..verifier.programs import Build
 from .machine_names import is_device
 from .shrink.edits import renamed, rewritten
@@ -27,6 +29,8 @@ NAME = "kernel"
 TOOLS = Build(level=2)
 #: Programs that are drawn for an index, and the bit at which the indices of further ones begin.
 _DRAWS, _FAR = 8, 56
+#: How much more often than in other programs instructions of many forms are in kernels, which are short.
+_FREQUENT = tuple((name, 3.0) for name in MANY_FORMS)
 _Views = ir.TensorViewType | ir.PartitionViewType
 #: Arguments that stay what they are: memory and numbers.
 _Kept = ir.PtrType | ir.MemRefType | ir.ScalarType
@@ -61,7 +65,7 @@ def as_kernel(case: Case) -> Case | None:
     except _Unfit:
         return None
     functions = tuple(made if f is function else f for f in program.functions)
-    kernel = ir.Program(functions, program.attributes, has_module=True, children=program.children)
+    kernel = replace(program, functions=functions, fragment=False, fragment_results=(), has_module=True)
     changed = replace(case, program=kernel, inputs=maker.inputs, entry=made.name, ulp=maker.bounds())
     return changed if is_legal(changed) else None
 
@@ -93,7 +97,8 @@ def kernels_only(options: Options) -> Options:
     Tools place the tiles of these and order their pipes: a program with addresses would have to do all of
     that itself.
     """
-    return replace(options, functions=1.0, tile_arguments=0.0, addresses=0.0)
+    factors = (*options.factors, *_FREQUENT)
+    return replace(options, functions=1.0, tile_arguments=0.0, addresses=0.0, factors=factors)
 
 
 def kernel(seed: int, index: int, options: Options) -> Case:
@@ -110,6 +115,49 @@ def kernel(seed: int, index: int, options: Options) -> Case:
     raise errors.PtoError(f"index {index}: no program of these options is a function over pointers")
 
 
+def watched(case: Case) -> tuple[Case, dict[str, ir.Op]] | None:
+    """A function over pointers that stores every intermediate once, and by buffer what computed it, in order.
+
+    In a loop the last one is stored. None where nothing can be stored.
+    """
+    if not is_kernel(case) or case.grid > 1:
+        return None
+    function, maker = select_entry(case.program, case.entry), _Maker(case, dict(case.inputs), "watch")
+    seen: dict[str, ir.Op] = {}
+
+    def change(op: ir.Op) -> tuple[ir.Op, ...]:
+        stores: list[ir.Op] = []
+        traits = effects.traits_of(op)
+        if traits.placement is None and traits.alias is None and not op.regions:
+            for value in op.destinations:
+                if isinstance(value.type, ir.TileType) and _is_plain(value.type, value.type.valid):
+                    name = f"watch_{len(seen)}"
+                    seen[name] = op
+                    stores.append(maker.stored(name, value))
+        return (op, *stores)
+
+    body = rewritten(function.body, change)
+    args = tuple(ir.Value(n, i.type) for n, i in maker.inputs.items())
+    made = replace(function, args=args, body=ir.Region((*maker.before, *body.ops)))
+    functions = tuple(made if f is function else f for f in case.program.functions)
+    bounds = {name: _bound(op) for name, op in seen.items()}
+    program = replace(case.program, functions=functions)
+    watching = replace(case, program=program, inputs=maker.inputs, ulp={**case.ulp, **bounds})
+    return (watching, seen) if seen and is_legal(watching) else None
+
+
+def _is_plain(t: ir.TileType, valid: tuple[int | None, int | None]) -> bool:
+    """Whether a tile is one of vector memory, row by row, with elements that are stored as they are."""
+    plain = t.loc == ir.Loc.VEC and t.layout == "ND" and t.conv is None and not t.dtype.packed
+    return plain and None not in valid and 0 not in valid
+
+
+def _bound(op: ir.Op) -> int:
+    """How far the result of an operation may be from another machine's."""
+    instruction, d = isa.find(op.name), constraints.element_type(op.destinations[0].type)
+    return instruction.ulp.get(d.name, 0) if instruction is not None and d is not None else 0
+
+
 class _Unfit(Exception):
     """A case that no function over pointers does the same as."""
 
@@ -120,14 +168,15 @@ class _Maker:
 
     case: Case
     inputs: dict[str, Input] = field(default_factory=dict)
-    _before: list[ir.Op] = field(default_factory=list)
+    prefix: str = "form"
+    before: list[ir.Op] = field(default_factory=list)
     _after: list[ir.Op] = field(default_factory=list)
     _numbers: dict[int, ir.Value] = field(default_factory=dict)
 
     def function(self, function: ir.Function, results: tuple[str, ...]) -> ir.Function:
         """The function over pointers; ``results`` are the tiles that a fragment gives."""
         used = {v.name for op in function.walk() for v in (*op.ins, *op.outs, *op.results)}
-        if any(n.startswith("form_") for n in used):
+        if any(n.startswith(f"{self.prefix}_") for n in used):
             raise _Unfit
         names: dict[str, ir.Value] = {}
         for a in function.args:
@@ -146,7 +195,7 @@ class _Maker:
         ops = [op for op in body.ops if not effects.traits_of(op).terminator]
         ends = [op for op in body.ops if effects.traits_of(op).terminator] or [ir.Op("return")]
         args = tuple(ir.Value(n, i.type) for n, i in self.inputs.items())
-        region = ir.Region((*self._before, *ops, *self._after, *ends))
+        region = ir.Region((*self.before, *ops, *self._after, *ends))
         name = NAME if self.case.program.fragment else function.name
         return replace(function, name=name, args=args, body=region)
 
@@ -159,13 +208,13 @@ class _Maker:
         assert isinstance(i.type, _Views)
         shape = i.words.shape
         self.inputs[name] = Input(ir.PtrType(i.type.dtype), i.words.reshape(-1))
-        wanted = ir.Value(f"form_{name}", i.type)
+        wanted = ir.Value(f"{self.prefix}_{name}", i.type)
         if isinstance(i.type, ir.TensorViewType):
-            self._before += self._views(name, wanted, shape)
+            self.before += self._views(name, wanted, shape)
             return wanted
-        whole = ir.Value(f"form_{name}_all", ir.TensorViewType(shape, i.type.dtype))
-        self._before += self._views(name, whole, shape)
-        self._before += self._part(whole, wanted, shape)
+        whole = ir.Value(f"{self.prefix}_{name}_all", ir.TensorViewType(shape, i.type.dtype))
+        self.before += self._views(name, whole, shape)
+        self.before += self._part(whole, wanted, shape)
         return wanted
 
     def _tile(self, name: str, i: Input, *, stored: bool) -> ir.Value:
@@ -173,24 +222,36 @@ class _Maker:
         t = i.type
         assert isinstance(t, ir.TileType)
         rows, cols = i.valid or (t.v_row or 0, t.v_col or 0)
-        if t.loc != ir.Loc.VEC or t.layout != "ND" or t.conv is not None or t.dtype.packed or not rows * cols:
+        if not _is_plain(t, (rows, cols)):
             raise _Unfit
         words = np.ascontiguousarray(i.words[:rows, :cols]).reshape(-1)
         self.inputs[name] = Input(ir.PtrType(t.dtype), words)
-        whole = ir.Value(f"form_{name}_all", ir.TensorViewType((rows, cols), t.dtype))
-        window = ir.Value(f"form_{name}_part", ir.PartitionViewType((rows, cols), t.dtype))
-        tile = ir.Value(f"form_{name}", t)
-        self._before += self._views(name, whole, (rows, cols))
-        self._before += self._part(whole, window, (rows, cols))
+        whole = ir.Value(f"{self.prefix}_{name}_all", ir.TensorViewType((rows, cols), t.dtype))
+        window = ir.Value(f"{self.prefix}_{name}_part", ir.PartitionViewType((rows, cols), t.dtype))
+        tile = ir.Value(f"{self.prefix}_{name}", t)
+        self.before += self._views(name, whole, (rows, cols))
+        self.before += self._part(whole, window, (rows, cols))
         sizes = [("valid_row", rows, t.v_row), ("valid_col", cols, t.v_col)]
         given = [(group, n) for group, n, static in sizes if static is None]
         numbers = tuple(self._number(n) for _, n in given)
         groups = tuple((group, 1) for group, _ in given)
-        self._before.append(ir.Op(views.ALLOC_TILE, numbers, results=(tile,), groups=groups))
-        self._before.append(ir.Op(memory.TLOAD, (window,), (tile,)))
+        self.before.append(ir.Op(views.ALLOC_TILE, numbers, results=(tile,), groups=groups))
+        self.before.append(ir.Op(memory.TLOAD, (window,), (tile,)))
         if stored:
             self._after.append(ir.Op(memory.TSTORE, (tile,), (window,)))
         return tile
+
+    def stored(self, name: str, tile: ir.Value) -> ir.Op:
+        """A store of a tile to a buffer of its own."""
+        t = tile.type
+        assert isinstance(t, ir.TileType)
+        shape = (t.v_row or 0, t.v_col or 0)
+        self.inputs[name] = Input(ir.PtrType(t.dtype), np.zeros(shape[0] * shape[1], t.dtype.word))
+        whole = ir.Value(f"{self.prefix}_{name}_all", ir.TensorViewType(shape, t.dtype))
+        window = ir.Value(f"{self.prefix}_{name}_part", ir.PartitionViewType(shape, t.dtype))
+        self.before += self._views(name, whole, shape)
+        self.before += self._part(whole, window, shape)
+        return ir.Op(memory.TSTORE, (tile,), (window,))
 
     def _views(self, name: str, made: ir.Value, shape: tuple[int, ...]) -> Iterator[ir.Op]:
         t = made.type
@@ -208,7 +269,7 @@ class _Maker:
     def _number(self, n: int) -> ir.Value:
         """A constant index, made once before everything that uses it."""
         if n not in self._numbers:
-            value = ir.Value(f"form_c{n}", ir.ScalarType(ir.INDEX))
+            value = ir.Value(f"{self.prefix}_c{n}", ir.ScalarType(ir.INDEX))
             self._numbers[n] = value
-            self._before.append(ir.Op("arith.constant", results=(value,), attributes=ir.attrs(value=int(n))))
+            self.before.append(ir.Op("arith.constant", results=(value,), attributes=ir.attrs(value=int(n))))
         return self._numbers[n]

@@ -1,14 +1,21 @@
 """What becomes of a failure: it is shrunk, its folder is written, its cause is named."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .comparison import Outcome
+from .failures import normalised
 from .targets import Target
+
+if TYPE_CHECKING:
+    from .shrink.search import Machines
 
 #: Folders that are written for the failures of one cause.
 FOLDERS = 3
@@ -76,6 +83,8 @@ class Keeper:
         deadline = time.monotonic() + self._seconds
         form = form_for(outcome.case, *self._names, kernels=self._kernels)
         machines = Machines(reference, tested, deadline, self._calls, self._beat, form)
+        if not self._calls or not self._seconds:
+            return self._as_it_is(machines, outcome)
         blame = blamed(machines, outcome.case)
         cause, types = cause_of(blame), types_at_fault(blame)
         if self._folder is None or self._kept[cause] >= self._each:
@@ -85,3 +94,15 @@ class Keeper:
         folder = save(self._folder, outcome.case, in_form(machines, result.finding), about)
         self._kept[cause] += 1
         return Record(blame.instruction, cause, str(folder), types)
+
+    def _as_it_is(self, machines: Machines, outcome: Outcome) -> Record:
+        """A failure that is not made small: its cause is what is said of it."""
+        from .shrink.folder import About, save
+
+        cause = f"{outcome.kind}: {normalised(next(iter(outcome.message.splitlines()), ''))}"
+        if self._folder is None or self._kept[cause] >= self._each:
+            return Record(cause=cause)
+        machines.form = None
+        folder = save(self._folder, outcome.case, machines.run(outcome.case), About("", cause, *self._names))
+        self._kept[cause] += 1
+        return Record(cause=cause, folder=str(folder))

@@ -88,11 +88,17 @@ def _campaign(database: sqlite3.Connection) -> dict[str, Any]:
     return {key: parse_json(value, f"campaign.{key}") for key, value in rows}
 
 
+def selected(database: sqlite3.Connection, table: str, *columns: str) -> str:
+    """Columns of a table for a query, nothing in place of those that older stores lack."""
+    held = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
+    return ", ".join(c if c in held else f"NULL AS {c}" for c in columns)
+
+
 def _check_columns(database: sqlite3.Connection, table: str) -> None:
     held = {row[1]: row[6] for row in database.execute(f"PRAGMA table_xinfo({table})")}
     if not held:
         raise ValueError(f"it has no table {table}")
-    if missing := [c for c in _CHECKS[table] if c not in held]:
+    if missing := [c for c in _CHECKS[table] if c not in held and c not in _LATER]:
         raise ValueError(f"its table {table} has no column {missing[0]}")
     if computed := [c for c, hidden in held.items() if hidden]:
         raise ValueError(f"the column {computed[0]} of its table {table} is computed")
@@ -100,7 +106,7 @@ def _check_columns(database: sqlite3.Connection, table: str) -> None:
 
 def _check_rows(database: sqlite3.Connection, table: str) -> None:
     columns = _CHECKS[table]
-    for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}"):
+    for row in database.execute(f"SELECT {selected(database, table, *columns)} FROM {table}"):
         for (name, check_value), value in zip(columns.items(), row, strict=True):
             check_value(value, f"{table}.{name}")
 
@@ -179,6 +185,7 @@ _CHECKS: Mapping[str, Mapping[str, Check]] = {
         "kinds": _json(_counts),
         "coverage": _json(_parted("cell", OLDER, len(PARTS))),
         "ulp": _optional(_json(_object)),
+        "refusals": _optional(_json(_counts)),
     },
     "failure": {
         "case_index": _integer,
@@ -188,6 +195,8 @@ _CHECKS: Mapping[str, Mapping[str, Check]] = {
         "detail": _optional(_json(_object)),
     },
 }
+#: Columns that older stores lack.
+_LATER = frozenset({"refusals"})
 _NEEDED = frozenset({"start", "count"})
 #: What is said of a campaign, where it is said.
 _CAMPAIGN: Mapping[str, Check] = {

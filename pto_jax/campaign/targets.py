@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -40,6 +40,14 @@ class Target(Protocol):
         """The results of a case, or an exception as the class says."""
 
 
+def follows_profile(machine: Target) -> bool:
+    """Whether undefined memory and NaNs hold what the profile says, as on all machines of this package.
+
+    Devices choose by themselves.
+    """
+    return getattr(machine, "follows", False)
+
+
 @runtime_checkable
 class BatchTarget(Target, Protocol):
     """A machine that is faster with many cases at once; what ``run`` would raise stands in the list."""
@@ -61,6 +69,7 @@ class Oracle:
 
     profile: profiles.ProfileName | None = None
     machine: Callable[..., ReferenceMachine] = ReferenceMachine
+    follows: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -89,6 +98,7 @@ class Engine:
     mode: Mode = "eager"
     profile: profiles.ProfileName | None = None
     numerics: Numerics = "exact"
+    follows: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -128,6 +138,7 @@ class Sanitizer:
 
     strict: bool = False
     profile: profiles.ProfileName | None = None
+    follows: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

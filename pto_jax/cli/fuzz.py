@@ -43,8 +43,8 @@ examples, with what they take on two cores:
   pto-jax fuzz --dut ./sim --programs k.pto --mutate     own programs, changed a little and legal again
   pto-jax fuzz --dut ./sim --weight matrix=0 --explain   what programs are made of, without executing one
   pto-jax fuzz --tested oracle                           the interpreter alone: rate, coverage, determinism
-  pto-jax fuzz --tested jit --count 100                  every kind of program, each compiled: 1 to 2
-                                                         programs/s, 2 minutes
+  pto-jax fuzz --tested jit --count 100                  every kind of program, each compiled for one
+                                                         to five seconds, 3 minutes
   pto-jax fuzz --lockstep --against lockstep:grouped --count 10000000
                                                          2 minutes to compile, then 50,000 programs/s
 machines: oracle eager trace jit fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
@@ -155,7 +155,8 @@ def add(command: Adder) -> None:
         type=int,
         default=400,
         metavar="N",
-        help="cases that both machines execute to make a failure small; 0: none (default: 400)",
+        help="cases that both machines execute to make a failure small; 0: none, its folder has it as it is "
+        "(default: 400)",
     )
     where.add_argument(
         "--shrink-seconds",
@@ -173,6 +174,13 @@ def add(command: Adder) -> None:
         metavar="FILE",
         help="causes that are known, a line each: their failures do not count (report --known writes it)",
     )
+    checks.add_argument(
+        "--min-compared",
+        type=int,
+        default=1,
+        metavar="N",
+        help="fewer cases that both machines execute are no success (default: 1)",
+    )
     flag(checks, "--first-new", "stop at the first cause that is not known")
     checks.add_argument("--junit", metavar="OUT.xml", help="write the causes as JUnit, known ones as skipped")
     flag(where, "--quiet", "no progress on stderr")
@@ -182,7 +190,7 @@ def _fuzz(args: argparse.Namespace) -> int:
     from ..campaign.fuzz import campaign
     from ..campaign.fuzz.plan import Plan
     from ..campaign.fuzz.progress import ENDLESS
-    from ..campaign.fuzz.summary import junit_cases, summary
+    from ..campaign.fuzz.summary import junit_cases, summary, too_few
     from ..campaign.junit import write_junit
     from ..campaign.known import read_known
     from . import fuzz_plan
@@ -229,10 +237,13 @@ def _fuzz(args: argparse.Namespace) -> int:
         if result.rate:
             print(f"rate: {result.rate:.1f} cases/s")
         if args.junit:
-            write_junit(args.junit, "pto-jax fuzz", junit_cases(result.store, known))
+            write_junit(args.junit, "pto-jax fuzz", junit_cases(result.store, known, args.min_compared))
+        few = too_few(result.store, args.min_compared)
+        if few:
+            print(f"pto-jax fuzz: error: {few}", file=sys.stderr)
     if result.ended == campaign.INTERRUPTED:
         return _INTERRUPTED
-    return int(result.failures > 0 or result.rejected)
+    return int(result.failures > 0 or result.rejected or bool(few))
 
 
 def _workers(memory: float) -> int:
@@ -254,7 +265,7 @@ def _workers(memory: float) -> int:
 
 def _check_numbers(args: argparse.Namespace) -> None:
     least: dict[str, float] = {"seed": 0, "start": 0, "shrink_seconds": 0, "max_failures": 0, "process": 0}
-    least["worker_memory"] = least["shrink_calls"] = 0
+    least["worker_memory"] = least["shrink_calls"] = least["min_compared"] = 0
     for name in ("count", "workers", "batch", "grid", "processes"):
         least[name] = 1
     for name, smallest in least.items():

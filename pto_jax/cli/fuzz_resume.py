@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Options that say how a campaign is executed and reported, and change no result.
 _INCIDENTAL = frozenset(
-    "store resume trust workers worker_memory quiet max_failures minutes known first_new junit "
+    "store resume trust workers worker_memory quiet max_failures minutes known first_new junit min_compared "
     "scheduler processes process coordinator extension explain".split()
 )
 #: Options that name machines: those of the store have to be the same.

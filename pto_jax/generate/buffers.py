@@ -67,9 +67,15 @@ def _recast(state: State, d: ir.DType, shape: Shape) -> ir.Value:
     return value
 
 
+def _is_moved(t: ir.TileType) -> bool:
+    """Whether a tile is loaded and stored as it is: matrices by columns need windows by columns."""
+    by_columns = t.layout == "DN" and 1 not in t.shape
+    return t.conv is None and not t.dtype.packed and not by_columns
+
+
 def transfer(state: State) -> None:
     """A load or store of a tile through a view of its own."""
-    candidates = [h for h in state.tiles() if h.type.conv is None and not h.type.dtype.packed]
+    candidates = [h for h in state.tiles() if _is_moved(h.type)]
     if not candidates:
         raise Unfit
     held, reads = state.rng.choice(candidates), state.chance(0.5)

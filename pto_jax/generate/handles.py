@@ -9,6 +9,8 @@ from .state import Held, Sizes, State, below
 from .storage import local, query, slots
 from .tiles import address, instruction
 
+#: How often a tile is seen with its columns one after another.
+_BY_COLUMNS = 0.3
 # Instructions by name: a generator writes the operations it makes.
 _CASTS = {8: ("i8", "u8"), 16: ("f16", "bf16", "i16", "u16"), 32: ("f32", "i32", "u32")}
 
@@ -57,7 +59,9 @@ def _reshape(state: State, held: Held) -> None:
         d = dtype(state.rng.choice(_CASTS[width]))
     elements = t.bytes * 8 // d.storage_bits
     cols = state.rng.choice([c for c in (8, 16, 32, 64, 128, t.cols) if elements % c == 0] or [elements])
-    _handle(state, "treshape", held, TileType(d, elements // cols, cols), (elements // cols, cols))
+    order = BLayout.COL_MAJOR if state.chance(_BY_COLUMNS) else BLayout.ROW_MAJOR
+    made = TileType(d, elements // cols, cols, blayout=order)
+    _handle(state, "treshape", held, made, (elements // cols, cols))
 
 
 def _bitcast(state: State, held: Held) -> None:

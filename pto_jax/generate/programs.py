@@ -26,7 +26,7 @@ from .options import STRAIGHT, Options
 from .state import Input, State
 
 #: Part of every case id: another version makes other programs of the same seeds.
-VERSION = "5"
+VERSION = "6"
 
 
 @dataclass(frozen=True)

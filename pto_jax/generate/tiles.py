@@ -14,7 +14,7 @@ from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample
 from ..isa.views import ALLOC_TILE
 from . import defined, values
-from .legal import legal
+from .legal import judged, legal
 from .memory import view
 from .operations import Wanted, wanted
 from .selection import select
@@ -284,9 +284,11 @@ def _fill(state: State, held: Held, sizes: Sizes) -> bool:
 def _load(state: State, held: Held, t: ir.PartitionViewType) -> bool:
     """Contents from global memory, where that is legal; whether it was."""
     has_view = any(v.type == t for level in state.levels for v in level.views)
-    possible = (state.entry or has_view) and legal(
-        state.profile, ir.Op(TLOAD, (ir.Value("g", t),), (held.value,))
-    )
-    if possible:
+    op = ir.Op(TLOAD, (ir.Value("g", t),), (held.value,))
+    # A window of a pointer's rows has their layout.
+    shapes, rows = {"g": tuple(n or 1 for n in t.dims)}, {"g": ir.GlobalLayout.ND}
+    possible = (state.entry or has_view) and legal(state.profile, op)
+    if possible and judged(state.profile, op, shapes=shapes, layouts=rows) != "illegal":
         state.emit(ir.Op(TLOAD, (view(state, t),), (held.value,)))
-    return possible
+        return True
+    return False

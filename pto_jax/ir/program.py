@@ -32,6 +32,8 @@ class Symbol:
     name: str
 
 
+#: Names of a tile type: that of the assembler, and that of the documentation pages.
+TileSpelling: TypeAlias = Literal["tile_buf", "tile"]
 #: Attribute values. Enumerations of :mod:`pto_jax.ir.types` are stored as members; an enumeration the
 #: reader does not know stays text.
 AttrValue: TypeAlias = bool | int | float | str | IntEnum | Symbol | Type | tuple["AttrValue", ...] | None
@@ -198,6 +200,8 @@ class Program:
     has_module: bool = field(default=True, compare=False, repr=False)
     language: Language | None = field(default=None, compare=False, repr=False)
     source: str = field(default="<text>", compare=False, repr=False)
+    #: How the program's text spells its tile types, where it has any and spells all of them alike.
+    tiles: TileSpelling | None = field(default=None, compare=False, repr=False)
     children: tuple[Attrs, ...] = ()
 
     @cached_property

@@ -1,9 +1,11 @@
 """How a declaration says what became of an instruction from one version of the language to the next."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
-from ..ir import AttrValue, Language
+from ..ir import AttrValue, Language, Type
+from ..profiles import Profile
 
 #: ``default``: a text that leaves an attribute out says something else; ``new`` and ``removed``: the name;
 #: ``form``: operands, attributes or their spelling; ``rule``: what is legal.
@@ -30,12 +32,21 @@ class Change:
         return self.kind + (f": {said}" if said else "")
 
 
+#: The value that an attribute which is not there has; None where the types do not say it.
+Meaning: TypeAlias = Callable[[Mapping[str, Type], Mapping[str, AttrValue], Profile], AttrValue]
+
+
+def _unknown(types: Mapping[str, Type], attrs: Mapping[str, AttrValue], profile: Profile) -> AttrValue:
+    return None
+
+
 @dataclass(frozen=True)
 class Default:
     """What a text of a version, and of later ones, says that leaves an attribute out.
 
     Programs that are no text, and texts of earlier versions, say what ``before`` describes; so do texts that
-    have one of the attributes ``unless``.
+    have one of the attributes ``unless``. ``meant`` gives the value that says the same, from the types of the
+    operands, the attributes and the profile.
     """
 
     language: Language
@@ -43,6 +54,7 @@ class Default:
     before: str
     source: str = DIALECT
     unless: tuple[str, ...] = ()
+    meant: Meaning = field(default=_unknown, repr=False, compare=False)
 
 
 def new(after: str = "", source: str = DIALECT) -> Change:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ..ir import I32, CmpMode, RoundMode, SaturationMode, Type
+from ..ir import I32, AttrValue, CmpMode, RoundMode, SaturationMode, Type
 from ..profiles import Profile
 from . import assembly, operands, semantics
 from .changes import DIALECT, Default
@@ -175,6 +175,14 @@ def _saturation_effect(site: Site) -> Iterator[Finding]:
         yield "dst", f"sat_mode {given.name} has no effect for {_where(site)}, which acts as {acts.name}"
 
 
+def _saturation_meant(
+    types: Mapping[str, Type], attrs: Mapping[str, AttrValue], profile: Profile
+) -> AttrValue:
+    """The mode in effect where none is given; of pairs without any, the one that texts leave out."""
+    row = _pair(types, profile)
+    return None if row is None else row.saturation(None) or SaturationMode.OFF
+
+
 def _break_rounding(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     row = _pair(types, profile)
     attrs["rmode"] = RoundMode.ODD
@@ -257,7 +265,13 @@ TCVT = tile_instruction(
             "saturation mode; absent: the default of the pair on the profile, in texts since 2026-08 OFF",
             ("sat_mode", "saturationMode", "saturation_mode", "satmode"),
             unwritten=(
-                Default("2026-08", SaturationMode.OFF, "the default of the pair on the profile", DIALECT),
+                Default(
+                    "2026-08",
+                    SaturationMode.OFF,
+                    "the default of the pair on the profile",
+                    DIALECT,
+                    meant=_saturation_meant,
+                ),
             ),
         ),
     ),

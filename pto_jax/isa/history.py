@@ -1,15 +1,17 @@
 """What the versions of the language have, and the one table of what changed between them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
 
-from ..ir import LANGUAGES, PRESENT, AttrValue, Language, Op, Program
+from ..ir import LANGUAGES, PRESENT, AttrValue, Language, Op, Program, attrs
+from ..profiles import Profile
 from . import instructions
 from .changes import Change
 from .constructs import CONSTRUCTS
 from .declare import Instruction
+from .effects import operands_of
 
 #: What texts leave out and say all the same: attributes by the name of the instruction, each with its value
 #: and the attributes beside which it is not said.
@@ -61,6 +63,31 @@ def written_out(program: Program, language: Language = PRESENT) -> Program:
     bodies = (replace(f.body, ops=tuple(map(written, f.body.ops))) for f in program.functions)
     functions = (replace(f, body=body) for f, body in zip(program.functions, bodies, strict=True))
     return replace(program, functions=tuple(functions))
+
+
+def spelled_out(program: Program, profile: Profile) -> Program:
+    """A program of which a text of the present version says the same, with attributes for what that takes."""
+    changed = unwritten(PRESENT)
+    if not any(op.name in changed for op in program.walk()):
+        return program
+
+    def spelled(op: Op) -> Op:
+        missing = said(op.name, op.attrs, changed) if op.name in changed else {}
+        regions = tuple(replace(r, ops=tuple(map(spelled, r.ops))) for r in op.regions)
+        more = _meant(op, missing, profile) if missing else {}
+        return replace(op, attributes=attrs({**op.attrs, **more}), regions=regions) if more or regions else op
+
+    bodies = (replace(f.body, ops=tuple(map(spelled, f.body.ops))) for f in program.functions)
+    functions = (replace(f, body=body) for f, body in zip(program.functions, bodies, strict=True))
+    return replace(program, functions=tuple(functions))
+
+
+def _meant(op: Op, missing: Iterable[str], profile: Profile) -> dict[str, AttrValue]:
+    """The values that missing attributes of an operation have, where its types say them."""
+    types = {name: value.type for name, value in operands_of(op).items()}
+    declared = {a.name: a.unwritten for a in instructions()[op.name].attributes}
+    values = {name: declared[name][-1].meant(types, op.attrs, profile) for name in missing}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def changes() -> tuple[tuple[str, Change], ...]:

@@ -191,6 +191,13 @@ def counted_byte(src_bits: int, attrs: Mapping[str, ir.AttrValue]) -> ir.HistByt
     return ir.HistByte(src_bits // 8 - 1 if attrs.get("isMSB", True) else 0)
 
 
+def _byte_meant(
+    types: Mapping[str, ir.Type], attrs: Mapping[str, ir.AttrValue], profile: Profile
+) -> ir.AttrValue:
+    d = element_type(types.get("src"))
+    return None if d is None or d.bits not in (16, 32) else counted_byte(d.bits, attrs)
+
+
 def _source_bits(site: Site) -> int | None:
     d = element_type(site.types.get("src"))
     return d.bits if d is not None and d.bits in (16, 32) else None
@@ -294,7 +301,7 @@ _BYTE = Attribute(
     "byte", ir.HistByte, None,
     "byte to count; absent: the one isMSB says, in texts since 2026-08 else byte 1",
     unwritten=(changes.Default(
-        "2026-08", ir.HistByte.BYTE_1, "the highest byte", changes.DIALECT, unless=("isMSB",)),),
+        "2026-08", ir.HistByte.BYTE_1, "the highest byte", changes.DIALECT, ("isMSB",), _byte_meant),),
 )  # fmt: skip
 _HISTOGRAM_TYPES = table(("u16", "u32"), (), ("u16", "u32"))
 THISTOGRAM = tile_instruction(

@@ -83,6 +83,15 @@ class Tables:
             return index // self.span
         return (min(index, self.length) // SMALL_SPAN).bit_length() + index // self.length
 
+    def place(self, index: int, start: int, end: int) -> tuple[int, int]:
+        """The number of an index's table among those of some indices, from 1 on, and how many these are.
+
+        >>> Tables((), 64, length=1024).place(300, 0, 1200)
+        (2, 5)
+        """
+        first = self._turn(start)
+        return self._turn(index) - first + 1, self._turn(end - 1) - first + 1
+
     def of(self, index: int) -> Table:
         """The table of an index.
 

@@ -115,13 +115,22 @@ class Printer:
 
     def _plain(self, op: ir.Op, binding: str, *, top: bool) -> Iterator[str]:
         style: Style = "long"
-        if self.form in ("as", "ssa") or (self.form is None and op.form in ("as", "as_dst", "ssa")):
+        if self.form in ("as", "ssa") or (self.form is None and self._is_short(op)):
             style = "short"
         fmt = formats.find_format(op.name)
         if fmt is not None and op.form == "custom" and has_parts(op, fmt):
             yield binding + custom_text(op, fmt, style)
             return
         yield from tile_lines(op, self._spelling(op, top=top), style, fragment=self.program.fragment)
+
+    def _is_short(self, op: ir.Op) -> bool:
+        """Whether tile types are those of the documentation pages: where a text had these, and in fragments.
+
+        The assembler, for which programs of functions are, knows the long ones only.
+        """
+        if op.form not in ("as", "as_dst", "ssa"):
+            return False
+        return self.program.fragment if self.program.tiles is None else self.program.tiles == "tile"
 
     def _spelling(self, op: ir.Op, *, top: bool) -> Spelling:
         if formats.find_format(op.name) is not None and op.name not in formats.TWO_SPELLINGS:

@@ -41,6 +41,10 @@ class ProgramReader(reader.Reader):
 
     def program(self) -> ir.Program:
         """The whole text."""
+        found, spelled = self._program(), self.types.spelled
+        return replace(found, tiles="tile_buf" if spelled == {"tile_buf"} else "tile") if spelled else found
+
+    def _program(self) -> ir.Program:
         c = self.cursor
         if c.kind is Kind.EOF:
             c.unexpected("a module, a function or instructions")

@@ -48,6 +48,8 @@ class TypeReader(shapes.ShapeReader):
     def __init__(self, cursor: lexer.Cursor) -> None:
         super().__init__(cursor)
         self._known: dict[str, ir.Type] = {}
+        #: The names of tile types that the text has.
+        self.spelled: set[str] = set()
 
     def read(self) -> ir.Type:
         """The type at the cursor."""
@@ -119,6 +121,7 @@ class TypeReader(shapes.ShapeReader):
             return left_open
         found: ir.Type
         if name in tile_type.TILE_NAMES:
+            self.spelled.add(name)
             found = tile_type.read_tile_body(self, name, start)
         elif name == "ptr":
             found = self._pointer()
@@ -157,6 +160,7 @@ class TypeReader(shapes.ShapeReader):
         if c.kind is Kind.BARE_IDENT and c.peek()[0] is Kind.GREATER:
             found = self._pointer()
         else:
+            self.spelled.add("tile_buf")
             found = tile_type.read_tile_body(self, "tile_buf", start)
         c.close(Kind.GREATER, start)
         return found

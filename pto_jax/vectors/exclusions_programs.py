@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..interpreter import Execution
+from ..ir import DType
 from ..isa.rules.typesets import FLOATS
 from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Step
@@ -152,8 +153,12 @@ class OtherNans(ReferenceMachine):
     interpreter depends on that choice: bits of a NaN that were read as another type.
     """
 
+    def other(self, d: DType) -> int:
+        """The bits that a NaN has."""
+        return (1 << d.bits) - 1
+
     def compute(self, execution: Execution, step: Step) -> None:
-        """Compute an instruction, then overwrite the NaNs of its float destinations with all bits set."""
+        """Compute an instruction, then overwrite the NaNs of its float destinations."""
         super().compute(execution, step)
         for ref in executed.Executed(execution, self).tiles("out", "inout"):
             d = ref.type.dtype
@@ -162,4 +167,16 @@ class OtherNans(ReferenceMachine):
             words = self.stored(ref).view(d.word)
             nan = compare.is_nan(d, words)
             if nan.any():
-                self.overwrite(ref, np.where(nan, d.word.type(2**d.bits - 1), words))
+                self.overwrite(ref, np.where(nan, d.word.type(self.other(d)), words))
+
+
+class LeastNans(OtherNans):
+    """The same with positive NaNs of the least bits."""
+
+    def other(self, d: DType) -> int:
+        """Infinity and one bit more."""
+        return (((1 << d.exponent) - 1) << d.mantissa) + 1
+
+
+#: Choices of NaNs that are as far from each other as NaNs can be.
+OTHER_NANS = (OtherNans, LeastNans)

@@ -150,6 +150,11 @@ NAME, among the results too. Several cases are sent before the first of them is 
 answers otherwise or keeps silent for the time-out fails the first case without an answer and is started again
 for those after it.
 
+WHAT IS DECLINED
+Only cases that both machines execute count: in coverage, in goals, and for --min-compared N (1). Where a
+program is declined its instructions are tried in small programs; those that are declined there too, or that
+the reason names, are left out of the program and of all that follow, with the operations that need them.
+
 EXIT STATUS AND TIME
 0: the results are there. {status}: declined, the device does not execute such programs; no failure. Anything
 else, a signal, and no answer within --dut-timeout seconds (default: {timeout:g}) are failures of the case;
@@ -171,6 +176,8 @@ and tile that the program writes, under the same names. More arrays are allowed 
 - Lanes of a tile outside its valid region keep what they held, and are compared too.
 - Results are equal bit by bit; any NaN equals any other; instructions without an exact definition have a
   bound in units in the last place (pto-jax isa NAME).
+- What has no defined value may be anything: what follows from memory that nothing wrote, from lanes that a
+  source does not have, or from the bits of a NaN that is read as another type.
 {manifest} has the id, seed, index, profile, entry function, number of blocks, and the arguments in order.
 
 IN PYTHON
@@ -181,7 +188,8 @@ pto_jax.campaign.devices.binary writes and reads the raw files of pto-jax emit.
 --tested python:MODULE:NAME takes a class or object with a string `name` and a method `run(case)` that gives a
 pto_jax.campaign.results.Run, which outputs_of makes. case has program, inputs, profile, grid and entry.
 NotExecutableError (pto_jax.errors) declines; any other exception is a failure. A method
-`run_all(cases)`, which gives a list of Run and exceptions, is called with many cases at once.
+`run_all(cases)`, which gives a list of Run and exceptions, is called with many cases at once. With `follows`
+True it holds in undefined memory what the profile says, and is compared there too.
 
 EXAMPLE: a device that adds 32-bit integers, device.py
 

@@ -103,6 +103,14 @@ class Conversation:
         """What says that the process is stopped, for a reason that its answers give."""
         return self._ended(f"{reason}; stopped", None)
 
+    def ends(self, seconds: float) -> bool:
+        """Whether the process ends by itself within some time."""
+        try:
+            self._process.wait(seconds)
+            return True
+        except subprocess.TimeoutExpired:
+            return False
+
     def end(self) -> None:
         """Close the process's input, and stop it where that does not end it."""
         self._selector.close()

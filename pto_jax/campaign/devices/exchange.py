@@ -21,6 +21,7 @@ from ...files import load_arrays, save_arrays, write_text
 from ...generate.programs import Case
 from ...generate.state import Input
 from ...ir import DType, Program, ScalarType, TileType, VectorType, attrs, pack_pairs, unpack_pairs
+from ...isa.history import spelled_out
 from ...runtime.array_files import REGION, storable
 from ..results import Output, Run
 from .contract import INPUTS, MANIFEST, PROGRAM
@@ -29,9 +30,10 @@ Array = NDArray[Any]
 
 
 def program_text(case: Case) -> str:
-    """The program, with the case's profile as its target."""
-    target = attrs(case.program.attrs, **{"pto.target_arch": case.profile.name})
-    return str(replace(case.program, attributes=target, has_module=True))
+    """The program in the present version of the language, with the case's profile as its target."""
+    program = spelled_out(case.program, case.profile)
+    target = attrs(program.attrs, **{"pto.target_arch": case.profile.name})
+    return str(replace(program, attributes=target, has_module=True))
 
 
 def write_case(folder: Path, case: Case, **more: Any) -> None:

@@ -13,8 +13,8 @@ reference.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,8 +149,10 @@ class _Masks:
         if self.machine.lost:
             self.take_all(f"the program computes with an undefined number: {self._reason(self.machine.lost)}")
         for name, output in self.run.outputs.items():
-            origin_ids = self.machine.tiles.get(name)
-            if origin_ids is None and name in self.machine.memory:
+            origin_ids = None
+            if name in self.machine.tiles:
+                origin_ids = self.machine.tiles[name].origin_ids
+            elif name in self.machine.memory:
                 words = output.words
                 origin_ids = self.machine.memory[name].origin_ids(np.arange(words.size), output.dtype)
                 origin_ids = origin_ids.reshape(words.shape)
@@ -167,17 +169,23 @@ class _Masks:
 
     def nans(self, profile: profiles.ProfileName) -> None:
         """Elements that change with the bits of the NaNs that instructions write."""
+        for name, mask in _nan_bits(self.case, profile, self.run).items():
+            self.take(name, mask, _NAN_BITS)
+
+
+def _nan_bits(case: Case, profile: profiles.ProfileName, run: results.Run) -> dict[str, Mask]:
+    """By name of a result, the elements that change with the bits of NaNs."""
+    masks = {name: np.zeros(output.words.shape, np.bool_) for name, output in run.outputs.items()}
+    for machine in exclusions_programs.OTHER_NANS:
         try:
-            other = targets.Oracle(profile, exclusions_programs.OtherNans).run(self.case)
+            other = targets.Oracle(profile, machine).run(case)
         except (errors.ExecutionError, errors.NotExecutableError):
-            self.take_all(_NAN_BITS)
-            return
-        for name, output in self.run.outputs.items():
+            return {name: np.ones(mask.shape, np.bool_) for name, mask in masks.items()}
+        for name, output in run.outputs.items():
             result = other.outputs[name]
-            if result.words.shape != output.words.shape or result.valid != output.valid:
-                self.take(name, np.ones(output.words.shape, np.bool_), _NAN_BITS)
-                continue
-            self.take(name, _differ(output.dtype, output.words, result.words), _NAN_BITS)
+            same = result.words.shape == output.words.shape and result.valid == output.valid
+            masks[name] |= _differ(output.dtype, output.words, result.words) if same else True
+    return masks
 
 
 def _differ(d: DType, a: results.Words, b: results.Words) -> Mask:
@@ -206,3 +214,56 @@ def divergences(case: Case) -> list[str]:
     """The operations of a case that give other values on the CPU simulator for the same operands."""
     machine, _ = _executed(case, Diverging)
     return [f"{_place(case, d.op)}: {d.lanes} lanes when it is first executed" for d in machine.divergences]
+
+
+@dataclass(frozen=True, eq=False)
+class Open:
+    """What a case leaves open to a device: by name of a result, the bits of its words that may be any.
+
+    They follow from undefined data, or from the bits of a NaN that is read as another type. A program that is
+    ``wild`` computes with an undefined number: a device may end as well.
+    """
+
+    WILD: ClassVar[str] = "the program computes with an undefined number"
+    bits: Mapping[str, results.Words]
+    wild: bool = False
+
+    def settled(self, name: str, wanted: results.Output, found: results.Output) -> results.Output:
+        """A result with the wanted bits where any are right."""
+        if self.is_open(name):
+            return wanted
+        same = found.words.shape == wanted.words.shape and found.words.dtype == wanted.words.dtype
+        if name not in self.bits or not same:
+            return found
+        bits = self.bits[name]
+        return replace(found, words=(found.words & ~bits) | (wanted.words & bits))
+
+    def is_open(self, name: str) -> bool:
+        """Whether nothing of a result has a defined value."""
+        return name in self.bits and bool((self.bits[name] == _all_bits(self.bits[name])).all())
+
+
+def open_bits(case: Case, machine: profiles.ProfileName | None = None) -> Open:
+    """What a case leaves open by the rules of the ISA, on its own profile or another one.
+
+    Nothing where it cannot be executed.
+    """
+    profile = machine or case.profile.name
+    try:
+        tracked, run = _executed(case, Tracked, profile)
+    except (errors.ExecutionError, errors.NotExecutableError):
+        return Open({})
+    other = _nan_bits(case, profile, run)
+    bits = {}
+    for name, output in run.outputs.items():
+        shadow = np.zeros_like(output.words)
+        if name in tracked.tiles:
+            shadow = tracked.tiles[name].bits
+        elif name in tracked.memory:
+            shadow = tracked.memory[name].words(np.arange(shadow.size), output.dtype).reshape(shadow.shape)
+        bits[name] = np.where(other[name] | bool(tracked.lost), _all_bits(shadow), shadow)
+    return Open(bits, tracked.wild)
+
+
+def _all_bits(words: results.Words) -> Any:
+    return words.dtype.type(np.iinfo(words.dtype).max)

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from ...errors import DeviceError
+from ...errors import DeviceError, UnusableDeviceError
 from ...generate.programs import Case
 from ..results import Run
 from .contract import DECLINED, DECLINES, FAILED, OK
@@ -14,19 +14,26 @@ from .wire import Request, request
 
 #: Cases that a device is sent before it has answered the first of them.
 AHEAD = 16
+#: Processes that end without an answer before the device is started without a case, to see whether it ends as
+#: well, and the seconds for which that is waited.
+TRIES, IDLE = 3, 10.0
 
 
 class Server:
     """A command line that is started once and answers cases on its standard input and output.
 
     ``timeout`` is in seconds. A process that ends, answers out of turn or gives no answer for as long is
-    blamed on the first case without an answer, and started again for those after it.
+    blamed on the first case without an answer, and started again for those after it; where it ``must_start``,
+    UnusableDeviceError for a command that never answers and ends without a case too.
     """
 
-    def __init__(self, command: str, timeout: float) -> None:
+    def __init__(self, command: str, timeout: float, must_start: bool = False) -> None:
         self.command, self.timeout = command, timeout
         self._words = Template.of(command, ()).filled({})
         self._process: Conversation | None = None
+        #: Processes that ended without an answer, as long as there was none; None afterwards.
+        self._fruitless: int | None = 0
+        self.must_start = must_start
         #: What is sent and has no answer, and answers that nobody has taken.
         self._waiting = deque[Request]()
         self._ready = deque[Run | Exception]()
@@ -78,10 +85,31 @@ class Server:
     def _next(self) -> Run | Exception:
         """The next answer; a new process is sent everything that has none."""
         if self._process is None:
-            self._process = Conversation(self._words, self.timeout)
+            self._process = self._started()
             for asked in self._waiting:
                 self._process.send(asked.message)
         return self._answer(self._process, self._waiting.popleft())
+
+    def _started(self) -> Conversation:
+        try:
+            return Conversation(self._words, self.timeout)
+        except DeviceError as error:
+            if self.must_start:
+                raise UnusableDeviceError(f"{self.name}: {error}") from None
+            raise
+
+    def _check_usable(self, reason: str) -> None:
+        """Raise UnusableDeviceError where the process ends without a case as it did with the first ones."""
+        if self._fruitless is None or not self.must_start:
+            return
+        self._fruitless += 1
+        if self._fruitless == TRIES:
+            process = self._started()
+            ended = process.ends(IDLE)
+            process.end()
+            if ended:
+                message = f"{self.name}: does not start, {TRIES} tries: {reason}"
+                raise UnusableDeviceError(message)
 
     def _end(self) -> None:
         if self._process is not None:
@@ -91,6 +119,8 @@ class Server:
     def _answer(self, process: Conversation, asked: Request) -> Run | Exception:
         try:
             word, _, reason = process.line().partition(" ")
+            if word in (OK, DECLINES, FAILED):
+                self._fruitless = None
             if word == OK:
                 return replace(asked.run(process.exactly(asked.size)), log=process.said())
             if word == DECLINES:
@@ -101,6 +131,7 @@ class Server:
             raise process.gone(f"answered {f'{word} {reason}'.strip()[:80]!r}; {allowed}")
         except Gone as gone:
             self._end()
+            self._check_usable(str(gone))
             return declined(gone.tail) if gone.status == DECLINED else failed(str(gone), gone.output)
         except DeviceError as error:
             return error

@@ -25,19 +25,22 @@ class Tracked(ShadowMachine):
     """The interpreter with definedness by the rules of the ISA, kept to the results.
 
     Undefined numbers that the program computes with or branches on make every result undefined: ``lost`` is
-    the first one's origin. Undefined indices make all that their instruction writes undefined.
+    the first one's origin. Undefined indices make all that their instruction writes undefined; ``wild`` says
+    that there was one or the other, so that a device may do anything.
     """
 
     def __init__(self, policy: Policy, buffers: Mapping[str, Array], max_steps: int = 1_000_000) -> None:
         super().__init__(policy, buffers, max_steps)
         self.findings = _Arrivals(self)
         self.lost = 0
-        #: Origin ids of the tiles that a fragment gives, over the whole tile.
-        self.tiles: dict[str, Array] = {}
+        self.wild = False
+        #: The tiles that a fragment gives, as they are as a whole.
+        self.tiles: dict[str, Contents] = {}
         self._indices = 0
 
     def arrive(self, sink: Sink, origin_id: int) -> None:
         """Undefined data arrives at a place where its effect has no lanes."""
+        self.wild |= sink in ("scalar", "index")
         if sink == "scalar":
             self.lost = self.lost or origin_id
         elif sink == "index":
@@ -54,8 +57,8 @@ class Tracked(ShadowMachine):
         return place
 
     def gives(self, name: str, ref: TileRef) -> None:
-        """Keep the origins of a tile that a fragment gives."""
-        self.tiles[name] = self.contents(ref).origin_ids
+        """Keep a tile that a fragment gives."""
+        self.tiles[name] = self.contents(ref)
 
     def compute(self, execution: Execution, step: Step) -> None:
         """Compute an instruction; what it writes is undefined where one of its indices is."""

@@ -6,7 +6,7 @@ from .plan import Plan
 from .progress import duration
 
 #: Programs per second of one process on one core, of machines that compile each program.
-_SLOW = {"eager": 0.4, "profile": 0.4, "trace": 0.3, "jit": 1.0, "fast": 1.0, "lockstep": 1.0}
+_SLOW = {"eager": 0.4, "profile": 0.4, "trace": 0.3, "jit": 0.4, "fast": 1.0, "lockstep": 1.0}
 #: What lockstep programs are made of, and what they have not.
 _LOCKSTEP = "straight lines of 20 instructions on tiles"
 _RATE = "hundreds of programs/s once a minute of compiling is over"
@@ -20,7 +20,7 @@ def announcement(plan: Plan, workers: int, left: int) -> str:
 
     >>> announcement(Plan(tested="jit", presets=("control",)), 2, 1000)
     'jit against oracle, generated programs (control), all profiles, 2 processes; each program is compiled: \
-about 2 programs/s, 1000 programs in 8 min 20 s; without --tested, --against and --preset: lockstep, \
+about 0.8 programs/s, 1000 programs in 20 min 50 s; without --tested, --against and --preset: lockstep, \
 20 programs/s'
     """
     profiles = "all profiles" if plan.profiles in ((), PROFILE_NAMES) else " ".join(plan.profiles)

@@ -35,8 +35,9 @@ class Failure:
 class Batch:
     """What became of a block.
 
-    Cases per kind of outcome, coverage cells, ULP histograms as JSON text (:mod:`..report.ulp`), failures in
-    the order of their indices. The kinds add up to ``count``.
+    Cases per kind of outcome, coverage cells of those that were compared, ULP histograms as JSON text
+    (:mod:`..report.ulp`), failures in the order of their indices, and what machines do not execute with why,
+    each with the cases that have it. The kinds add up to ``count``.
     """
 
     start: int
@@ -45,6 +46,7 @@ class Batch:
     coverage: Counter[str]
     ulp: str = NO_ULP
     failures: tuple[Failure, ...] = ()
+    refusals: Counter[str] = field(default_factory=Counter)
 
 
 def crash(seed: int, index: int, message: str) -> Failure:
@@ -73,6 +75,7 @@ class Tally:
         self._coverage: Counter[str] = Counter()
         self._ulp = Histograms()
         self.failures: list[Failure] = []
+        self._refusals: Counter[str] = Counter()
 
     def add(self, batch: Batch) -> None:
         """Add the block that begins where this ends."""
@@ -82,9 +85,10 @@ class Tally:
         if batch.ulp != NO_ULP:
             self._ulp.merge(Histograms.from_json(batch.ulp))
         self.failures.extend(batch.failures)
+        self._refusals.update(batch.refusals)
 
     def batch(self) -> Batch:
         """The sum so far."""
         counts = Counter(self._kinds), Counter(self._coverage)
         ulp, failures = self._ulp.to_json(), tuple(self.failures)
-        return Batch(self.start, self.end - self.start, *counts, ulp, failures)
+        return Batch(self.start, self.end - self.start, *counts, ulp, failures, Counter(self._refusals))

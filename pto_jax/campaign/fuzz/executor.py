@@ -36,6 +36,8 @@ class Executor(ABC):
         """
 
 
+#: Told what a user should know who waits.
+Say = Callable[[str], object]
 #: Told the index of a case before it is executed, so that a worker that hangs or crashes can be asked which.
 Beat = Callable[[int], None]
 

@@ -11,6 +11,8 @@ from ... import errors, profiles
 from ...generate.options import PRESETS, Options
 from ...generate.programs import Case, generate
 from .. import comparison, machines, results, targets
+from ..devices.refusals import Refusals, finished
+from ..devices.server import Server
 from ..kernels import kernel, kernels_only
 from ..recorder import Recorder
 from ..report.ulp import Histograms
@@ -72,6 +74,11 @@ class CaseExecutor(executor.Executor):
         self._seed, self._recorder, self._beat = plan.seed, recorder, beat
         self._reference = machines.machine(plan.reference, plan.dut_timeout)
         self._tested = machines.machine(plan.tested, plan.dut_timeout)
+        for machine in (self._reference, self._tested):
+            if isinstance(machine, Server):
+                machine.must_start = True
+        devices = (m for m in (self._reference, self._tested) if not targets.follows_profile(m))
+        self._refusals = [Refusals(device) for device in devices]
         self._source = source_of(plan)
         self.notes = self._source.notes
         both = (self._reference, self._tested)
@@ -94,8 +101,9 @@ class CaseExecutor(executor.Executor):
         if found.is_failure:
             record = self._recorder(found, self._reference, self._tested)
             failures = (executor.failure(found, record),)
-        coverage = of_program(found.case.program)
-        return batch.Batch(index, 1, Counter({found.kind: 1}), coverage, ulp[index].to_json(), failures)
+        coverage = of_program(found.case.program) if found.kind in comparison.COMPARED else Counter[str]()
+        kinds, refusals = Counter[str]({found.kind: 1}), Counter(set(found.refusals))
+        return batch.Batch(index, 1, kinds, coverage, ulp[index].to_json(), failures, refusals)
 
     def _outcomes(
         self, indices: Sequence[int], ulp: Mapping[int, Histograms]
@@ -118,11 +126,36 @@ class CaseExecutor(executor.Executor):
             if cases:
                 self._beat(cases[0].index)
             pending = []
-            for outcome in comparison.compare_cases(cases, self._reference, self._tested, watch):
+            for outcome in self._compared(cases, watch):
                 if outcome.kind == "stopped" and attempt + 1 < self._source.attempts:
                     pending.append(outcome.case.index)
                 else:
                     yield outcome
+
+    def _compared(self, cases: Sequence[Case], watch: comparison.Watch) -> Iterator[comparison.Outcome]:
+        """What became of each case, without what devices refuse of it."""
+        left = [self._left_out(case) for case in cases]
+        made = [case for case, _ in left if case is not None]
+        outcomes = comparison.compare_cases(made, self._reference, self._tested, watch)
+        for case, (executed, reasons) in zip(cases, left, strict=True):
+            if executed is None:
+                yield finished(None, case, reasons, self._reference, self._tested)
+                continue
+            outcome = next(outcomes)
+            for refusals in self._refusals if outcome.kind == "refused" else ():
+                outcome = refusals.compared(outcome, self._reference, self._tested, watch)
+            yield replace(outcome, refusals=(*reasons, *outcome.refusals))
+
+    def _left_out(self, case: Case) -> tuple[Case | None, tuple[str, ...]]:
+        """The case without what devices are known to refuse, and why; None where nothing is left."""
+        reasons: tuple[str, ...] = ()
+        for refusals in self._refusals:
+            made, more = refusals.accepted(case)
+            reasons += more
+            if made is None:
+                return None, reasons
+            case = made
+        return case, reasons
 
     def _made(self, index: int, attempt: int) -> Case | batch.Failure:
         try:

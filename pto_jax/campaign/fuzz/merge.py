@@ -92,5 +92,9 @@ def _conflict(a: _Block, b: _Block) -> str:
     cases = f"{a[4]} and {b[4]}: cases {first.start} to {ends[0]}"
     if (first.start, ends[0]) != (second.start, ends[1]):
         return f"{cases} and {second.start} to {ends[1]} overlap; allowed: the same blocks, or others"
-    parts = [n for n in ("kinds", "coverage", "ulp", "failures") if getattr(first, n) != getattr(second, n)]
+    parts = [
+        n
+        for n in ("kinds", "coverage", "ulp", "failures", "refusals")
+        if getattr(first, n) != getattr(second, n)
+    ]
     return f"{cases} have different {' and '.join(parts)}"

@@ -53,10 +53,14 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """The executor could not be made (``usage`` says that the command is wrong), or a task raised."""
+    """The executor could not be made (``usage`` says that the command is wrong), or a task raised.
+
+    ``final`` says that no task can be executed.
+    """
 
     message: str
     usage: bool = False
+    final: bool = False
 
 
 @dataclass(frozen=True)

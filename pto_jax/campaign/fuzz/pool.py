@@ -151,7 +151,7 @@ class Pool:
                 self._give(worker, block)
             case Note():
                 self._tell(message)
-            case Failed() if not worker.ready:
+            case Failed() if message.final or not worker.ready:
                 raise (ArgumentError if message.usage else PtoError)(message.message)
             case Failed():
                 piece = self._divide(worker, message.message, certain=True)

@@ -30,7 +30,7 @@ SCHEMA = 1
 _TABLES = """
 CREATE TABLE campaign(key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE batch(start INTEGER PRIMARY KEY, count INTEGER, worker TEXT, seconds REAL, finished REAL,
-                   kinds TEXT, coverage TEXT, ulp TEXT);
+                   kinds TEXT, coverage TEXT, ulp TEXT, refusals TEXT);
 CREATE TABLE failure(case_index INTEGER PRIMARY KEY, case_id TEXT, start INTEGER, kind TEXT, profile TEXT,
                      instruction TEXT, cause TEXT, message TEXT, folder TEXT, detail TEXT);
 CREATE INDEX failure_start ON failure(start);
@@ -150,11 +150,12 @@ class Store:
         return self._batches("")
 
     def _batches(self, where: str, *given: int) -> Iterator[tuple[Batch, str, float, float]]:
-        query = f"""SELECT start, count, kinds, coverage, ulp, worker, seconds, finished
-                    FROM batch {where} ORDER BY start"""
-        for start, count, kinds, coverage, ulp, *times in self.rows(query, *given):
+        columns = ("start", "count", "kinds", "coverage", "ulp", "refusals", "worker", "seconds", "finished")
+        query = f"SELECT {self._selected(*columns)} FROM batch {where} ORDER BY start"
+        for start, count, kinds, coverage, ulp, refusals, *times in self.rows(query, *given):
             contents = (Counter(json.loads(kinds)), Counter(json.loads(coverage)), ulp)
-            yield Batch(start, count, *contents, self._failures(start)), *times
+            refused = Counter(json.loads(refusals or "{}"))
+            yield Batch(start, count, *contents, self._failures(start), refused), *times
 
     def _failures(self, start: int) -> tuple[Failure, ...]:
         query = """SELECT case_index, case_id, kind, profile, instruction, cause, message, folder, detail
@@ -173,11 +174,18 @@ class Store:
         """Coverage cells with how often each occurred."""
         return self._summed("coverage")
 
+    def refusals(self) -> Counter[str]:
+        """What machines do not execute, and why, with the cases that have it."""
+        return self._summed("refusals")
+
     def _summed(self, column: str) -> Counter[str]:
         total: Counter[str] = Counter()
-        for (text,) in self.rows(f"SELECT {column} FROM batch"):
-            total.update(json.loads(text))
+        for (text,) in self.rows(f"SELECT {self._selected(column)} FROM batch"):
+            total.update(json.loads(text or "{}"))
         return total
+
+    def _selected(self, *columns: str) -> str:
+        return stored.selected(self._database, "batch", *columns)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -207,8 +215,8 @@ def _connected(path: Path | None) -> sqlite3.Connection:
 
 def _add(database: sqlite3.Connection, batch: Batch, worker: str, seconds: float, finished: float) -> None:
     contents = (_json(batch.kinds), _json(batch.coverage), batch.ulp)
-    row = (batch.start, batch.count, worker, seconds, finished, *contents)
-    database.execute("INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    row = (batch.start, batch.count, worker, seconds, finished, *contents, _json(batch.refusals))
+    database.execute("INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     database.executemany(
         "INSERT INTO failure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [_row(f, batch.start) for f in batch.failures],

@@ -2,8 +2,9 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from ..comparison import COMPARED
 from ..junit import JunitCase, Kind
 from ..known import named
 from .goal import bins_of_json, goal_lines
@@ -13,7 +14,7 @@ from .store import Store
 CAUSES, WIDTH = 10, 160
 #: Bins of a goal that are named because they are not reached.
 UNREACHED = 40
-_KINDS = ("equal", "refused", "stopped", "different", "crashed")
+_KINDS = ("equal", "refused", "stopped", "undefined", "different", "crashed")
 
 
 def summary(store: Store, known: frozenset[str] = frozenset()) -> str:
@@ -26,6 +27,7 @@ def summary(store: Store, known: frozenset[str] = frozenset()) -> str:
     >>> print(summary(store))
     jit against oracle, seed 1
     2 cases: 2 equal
+    2 compared
     coverage: 1 cells, 1 instructions, 1 element types
     store: in memory
     """
@@ -39,6 +41,8 @@ def _lines(store: Store, known: frozenset[str]) -> Iterator[str]:
     order = [*_KINDS, *sorted(set(kinds) - set(_KINDS))]
     counts = ", ".join(f"{kinds[k]} {k}" for k in order if kinds[k])
     yield f"{kinds.total()} cases: {counts or 'none executed'}"
+    yield f"{compared(store)} compared"
+    yield from refusal_lines(store.refusals(), CAUSES)
     yield from _causes(store, known)
     cells = [c.split("|") for c in store.coverage()]
     instructions, types = len({c[0] for c in cells}), len({c[1] for c in cells} - {"-"})
@@ -46,6 +50,26 @@ def _lines(store: Store, known: frozenset[str]) -> Iterator[str]:
     if bins := bins_of_json(campaign.get("bins", {})):
         yield from goal_lines(bins, store.coverage(), UNREACHED)
     yield f"store: {store.name}"
+
+
+def compared(store: Store) -> int:
+    """The number of cases that both machines executed and whose results were compared."""
+    kinds = store.kinds()
+    return sum(kinds[kind] for kind in COMPARED)
+
+
+def refusal_lines(refusals: Mapping[str, int], limit: int) -> Iterator[str]:
+    """What machines do not execute, and why, with the cases that have it.
+
+    >>> list(refusal_lines({"too many tiles": 3}, 10))
+    ['not executed (1), with the cases that have it:', '      3  too many tiles']
+    """
+    ranked = sorted(refusals.items(), key=lambda item: (-item[1], item[0]))
+    if ranked:
+        yield f"not executed ({len(ranked)}), with the cases that have it:"
+    yield from (f"{n:>7}  {reason}" for reason, n in ranked[:limit])
+    if len(ranked) > limit:
+        yield f"         and {len(ranked) - limit} more"
 
 
 def _causes(store: Store, known: frozenset[str]) -> Iterator[str]:
@@ -65,18 +89,33 @@ def _causes(store: Store, known: frozenset[str]) -> Iterator[str]:
         yield f"         and {len(grouped) - CAUSES} more"
 
 
-def junit_cases(store: Store, known: frozenset[str]) -> list[JunitCase]:
-    """A campaign as tests: all its programs together, and each cause of failures; known ones are skipped."""
+def junit_cases(store: Store, known: frozenset[str], least: int) -> list[JunitCase]:
+    """A campaign as tests: all its programs together, of which ``least`` have to be compared.
+
+    And each cause of failures, known ones skipped, and each reason for not executing programs, skipped.
+    """
     query = """SELECT cause, count(*), case_id, min(case_index), message, folder FROM failure
                GROUP BY cause ORDER BY min(case_index)"""
     kinds = store.kinds()
-    tests = [JunitCase(f"{kinds.total()} programs: {kinds['equal']} equal", "passed")]
+    few = too_few(store, least)
+    name = f"{kinds.total()} programs: {compared(store)} compared, {kinds['equal']} equal"
+    tests = [JunitCase(name, "failure" if few else "passed", few)]
+    for reason, count in sorted(store.refusals().items()):
+        tests.append(JunitCase(f"not executed: {reason}", "skipped", f"{count} programs"))
     for cause, count, identity, index, message, folder in store.rows(query):
         text = f"{count} failures, first case {identity}, index {index}\n{message}\n{folder or ''}"
         first = next(iter((message or "").splitlines()), "")
         kind: Kind = "skipped" if named(cause or "") in known else "failure"
         tests.append(JunitCase(named(cause or ""), kind, first, text=text))
     return tests
+
+
+def too_few(store: Store, least: int) -> str:
+    """What is wrong where fewer cases were compared than have to be; nothing where there are enough."""
+    found, cases = compared(store), store.kinds().total()
+    if not cases or found >= least:
+        return ""
+    return f"{found} of {cases} cases were compared; --min-compared is {least}"
 
 
 def _types(store: Store) -> dict[str, set[str]]:

@@ -13,13 +13,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from time import perf_counter
 
-from ...errors import ArgumentError, FileError, PtoError
+from ...errors import ArgumentError, FileError, PtoError, UnusableDeviceError
 from ...extension import load_from_environment
 from ...generate.programs import Case
 from .. import comparison, machine_names
 from ..recorder import Keeper, Record, Recorder, forget
 from ..targets import Target
-from .executor import Beat, Executor
+from .executor import Beat, Executor, Say
 from .executor_cases import CaseExecutor
 from .identity import device
 from .messages import Board, Done, Failed, Note, Piece, Ready, Task
@@ -41,7 +41,7 @@ def _serve(plan: Plan, connection: Connection, board: Board) -> None:
     guarded = Guarded(plan, board, connection.send)
     try:
         load_from_environment()
-        executor = make(plan, guarded, board.show)
+        executor = make(plan, guarded, board.show, lambda text: connection.send(Note(text)))
     except PtoError as error:
         connection.send(Failed(str(error), isinstance(error, ArgumentError | FileError)))
         return
@@ -57,19 +57,19 @@ def _serve(plan: Plan, connection: Connection, board: Board) -> None:
         connection.send(_executed(executor, task, connection.send))
 
 
-def make(plan: Plan, recorder: Recorder, beat: Beat) -> Executor:
-    """The executor of a campaign; the recorder is called once for each failure.
+def make(plan: Plan, recorder: Recorder, beat: Beat, say: Say = bool) -> Executor:
+    """The executor of a campaign; the recorder is called once for each failure, ``say`` before long waits.
 
     Raises PtoError for machines and programs that there are not.
     """
     if plan.lockstep and machine_names.is_device(plan.tested):
         from ..lockstep.devices import DeviceExecutor
 
-        return DeviceExecutor(plan, recorder, beat)
+        return DeviceExecutor(plan, recorder, beat, say)
     if plan.lockstep:
         from ..lockstep.executor import LockstepExecutor
 
-        return LockstepExecutor(plan, recorder)
+        return LockstepExecutor(plan, recorder, say)
     return CaseExecutor(plan, recorder, beat)
 
 
@@ -82,6 +82,8 @@ def _executed(executor: Executor, task: Task, send: Callable[[Piece], None]) -> 
             began = ended
     except (EOFError, BrokenPipeError, ConnectionResetError):
         raise
+    except UnusableDeviceError as error:
+        return Failed(str(error), final=True)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename}:{place.lineno}"
@@ -104,7 +106,7 @@ class Guarded:
     def begin(self, task: Task) -> None:
         """Begin a task: causes have the folders that it says, and its unrecorded indices are left out."""
         plan, self._unrecorded = self._plan, task.unrecorded
-        if plan.shrink_seconds and plan.shrink_calls:
+        if plan.failures is not None or (plan.shrink_seconds and plan.shrink_calls):
             self._recorder = Keeper(
                 plan.failures,
                 plan.shrink_seconds,
@@ -125,6 +127,8 @@ class Guarded:
         try:
             self._remove(outcome.case)
             record = self._recorder(outcome, reference, tested)
+        except UnusableDeviceError:
+            raise
         except Exception as error:
             self._say(Note(f"case {index}: its failure was not recorded: {type(error).__name__}: {error}"))
             record = forget(outcome, reference, tested)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...generate.programs import Case
 from ...generate.state import Input
 from ...ir import FRAGMENT, Function, Op, Program, Region, ScalarType, TileType, Value, attrs
+from ...isa.history import spelled_out
 from ...lockstep import programs, values
 from ...lockstep.opcodes import Opcode
 from ...lockstep.table import Table
@@ -86,11 +87,14 @@ class Decoder:
         identity = case_id(self.table, seed, index)
         return Case(identity, seed, index, self._profile, program, inputs, {})
 
+    def operation(self, opcode: Opcode) -> Op:
+        """An instruction of an opcode, on registers of its own."""
+        return self._made(opcode, 0, list(range(len(opcode.kinds)))).op
+
     def text(self, program: Program) -> str:
         """The text of a program that was made here, as :func:`..devices.exchange.program_text` gives it."""
         made = [self._of[id(op)] for op in program.functions[0].body.ops]
-        # The module says its version of the language where one of its instructions needs that.
-        return "".join([max((s.head for s in made), key=len), *(s.lines for s in made), "}\n"])
+        return "".join([made[0].head, *(s.lines for s in made), "}\n"])
 
     def _statement(self, place: int, number: int, slots: list[int]) -> _Statement:
         opcode = self.table.opcodes[number]
@@ -118,7 +122,8 @@ class Decoder:
         op = Op(opcode.name, ins, (registers[0],), attributes=attrs(dict(branch.context.attributes)))
         alone = Function(FRAGMENT, (*ins, *op.outs), Region((op,)))
         target = attrs({"pto.target_arch": self.table.profile})
-        head, *lines, _ = str(Program((alone,), target, fragment=True)).splitlines(keepends=True)
+        program = spelled_out(Program((alone,), target, fragment=True), self._profile)
+        head, *lines, _ = str(program).splitlines(keepends=True)
         return _Statement(op, head, "".join(lines), tuple(scalars), scratch)
 
 

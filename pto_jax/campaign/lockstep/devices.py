@@ -6,22 +6,26 @@ of lockstep, and only a program on which they differ is executed by the referenc
 
 from collections import Counter, deque
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from time import monotonic
 
+from ...lockstep.opcodes import Opcode
 from ...lockstep.stream import Runner
 from ...lockstep.table import Table
 from .. import results, targets
-from ..comparison import Outcome, attempts, compare_case
+from ..comparison import COMPARED, Outcome, attempts, compare_case
+from ..devices.refusals import Refusals, feature
 from ..devices.server import Server
 from ..devices.wire import Request, request
 from ..fuzz.batch import Batch
-from ..fuzz.executor import Beat, Executor, failure
+from ..fuzz.coverage import of_program
+from ..fuzz.executor import Beat, Executor, Say, failure
 from ..fuzz.plan import Plan
 from ..machines import machine
 from ..recorder import Record, Recorder
 from .cases import decoder
-from .executor import covered_cells
+from .executor import Compiling, cells_of
 from .oracle import Finished, Given, finished
 
 #: Programs that are executed in lockstep at once, and those that a device is given at once.
@@ -36,32 +40,65 @@ class DeviceExecutor(Executor):
     ``beat`` is told of each program whose answer is waited for.
     """
 
-    def __init__(self, plan: Plan, recorder: Recorder, beat: Beat) -> None:
+    def __init__(self, plan: Plan, recorder: Recorder, beat: Beat, say: Say = bool) -> None:
         self._seed, self._recorder, self._beat = plan.seed, recorder, beat
         self._reference = machine(plan.reference, plan.dut_timeout)
         self._tested = machine(plan.tested, plan.dut_timeout)
+        if isinstance(self._tested, Server):
+            self._tested.must_start = True
         self._tables = plan.tables
+        self._refusals = Refusals(self._tested)
+        self._compiling = Compiling(plan, say)
 
     def pieces(self, start: int, count: int) -> Iterator[Batch]:
         """What became of the programs: a failure alone, others together every moment."""
         for first, here in self._tables.spans(start, count):
-            yield from self._on_table(self._tables.of(first), first, here)
+            self._compiling.begins(first)
+            table, refused = self._accepted(self._tables.of(first))
+            if table is None:
+                refusals = Counter(dict.fromkeys(refused, here))
+                yield Batch(first, here, Counter(refused=here), Counter(), refusals=refusals)
+            else:
+                yield from self._on_table(table, refused, first, here)
 
-    def _on_table(self, table: Table, start: int, count: int) -> Iterator[Batch]:
+    def _accepted(self, table: Table) -> tuple[Table | None, list[str]]:
+        """The table without the opcodes that the device refuses, and why; None where that is all of them."""
+        kept: list[Opcode] = []
+        refused: dict[str, None] = {}
+        for opcode in table.opcodes:
+            reason = self._refusals.reason(feature(decoder(table).operation(opcode), table.profile))
+            if reason is None:
+                kept.append(opcode)
+            else:
+                refused[reason] = None
+        if len(kept) == len(table.opcodes):
+            return table, []
+        return (replace(table, opcodes=tuple(kept)) if kept else None), list(refused)
+
+    def _on_table(self, table: Table, refused: list[str], start: int, count: int) -> Iterator[Batch]:
         kinds, begin, told = Counter[str](), start, monotonic()
+        compared, parts, refusals = list[int](), Counter[str](), Counter[str]()
         for program, answer in self._answered(table, range(start, start + count)):
             at, device = program.case.index, Given(self._tested.name, answer)
-            outcome = compare_case(program.case, program.machine, device)
-            wrong = self._judged(program, device) if outcome.is_failure else None
-            if wrong is None:
+            outcome, record = self._judged(program, device)
+            if record is None:
                 kinds[outcome.kind] += 1
-            due = wrong is not None or monotonic() - told > _MOMENT or at + 1 == start + count
+                refusals.update({*refused, *outcome.refusals})
+                if outcome.kind in COMPARED and outcome.case is not program.case:
+                    parts += of_program(outcome.case.program)
+                elif outcome.kind in COMPARED:
+                    compared.append(at)
+            due = record is not None or monotonic() - told > _MOMENT or at + 1 == start + count
             if kinds and due:
-                end = begin + kinds.total()
-                yield Batch(begin, end - begin, kinds, covered_cells(table, self._seed, begin, end))
-                kinds, begin, told = Counter(), end, monotonic()
-            if wrong is not None:
-                yield wrong
+                covered = cells_of(table, self._seed, compared) + parts
+                yield Batch(begin, kinds.total(), kinds, covered, refusals=refusals)
+                begin, told = begin + kinds.total(), monotonic()
+                kinds, compared, parts, refusals = Counter(), [], Counter(), Counter()
+            if record is not None:
+                covered = cells_of(table, self._seed, [at] if outcome.kind in COMPARED else [])
+                failures = (failure(outcome, record),)
+                alone = Counter[str]({outcome.kind: 1}), covered
+                yield Batch(at, 1, *alone, failures=failures, refusals=Counter(refused))
                 begin = at + 1
 
     def _answered(self, table: Table, index: range) -> Iterator[tuple[Finished, results.Run | Exception]]:
@@ -86,18 +123,22 @@ class DeviceExecutor(Executor):
                 self._beat(program.case.index)
                 yield program, next(answers)
 
-    def _judged(self, program: Finished, device: Given) -> Batch | None:
-        """A program on which device and lockstep differ; None where the reference sees no failure."""
-        case, recorder = program.case, self._recorder
+    def _judged(self, program: Finished, device: Given) -> tuple[Outcome, Record | None]:
+        """What became of a program, with a record of a failure, which the reference decides on."""
+        case = program.case
+        outcome = compare_case(case, program.machine, device)
+        if outcome.kind == "refused":
+            outcome = self._refusals.compared(outcome, self._reference, self._tested)
+            if outcome.is_failure:
+                return outcome, self._recorder(outcome, self._reference, self._tested)
+        if not outcome.is_failure:
+            return outcome, None
         outcome = compare_case(case, self._reference, device)
-        if not outcome.is_failure:
-            outcome, recorder = compare_case(case, self._reference, program.machine), _not_the_device
-        if not outcome.is_failure:
-            return None
-        found = failure(outcome, recorder(outcome, self._reference, self._tested))
-        covered = covered_cells(self._tables.of(case.index), self._seed, case.index, case.index + 1)
-        return Batch(case.index, 1, Counter({outcome.kind: 1}), covered, failures=(found,))
+        if outcome.is_failure:
+            return outcome, self._recorder(outcome, self._reference, self._tested)
+        engine = compare_case(case, self._reference, program.machine)
+        return (engine, _not_the_device(engine, self._tested)) if engine.is_failure else (outcome, None)
 
 
-def _not_the_device(outcome: Outcome, reference: targets.Target, tested: targets.Target) -> Record:
+def _not_the_device(outcome: Outcome, tested: targets.Target) -> Record:
     return Record(cause=f"{outcome.tested} differs from {outcome.reference}, which agrees with {tested.name}")

@@ -16,11 +16,12 @@ from ...generate.options import layout_name
 from ...lockstep import opcodes, programs, values
 from ...lockstep.stream import CHUNK, FILLED, Mode, Runner, coverage
 from ...lockstep.table import Table
-from ..comparison import compare_case
+from ..comparison import COMPARED, compare_case
 from ..fuzz.batch import Batch, Failure
 from ..fuzz.coverage import attributes_part, named, operands_part
-from ..fuzz.executor import Executor, failure
+from ..fuzz.executor import Executor, Say, failure
 from ..fuzz.plan import Plan
+from ..fuzz.progress import ENDLESS
 from ..machines import machine
 from ..recorder import Recorder
 from ..report.ulp import Histograms
@@ -39,7 +40,7 @@ class LockstepExecutor(Executor):
     are executed again alone; against any other machine every program is.
     """
 
-    def __init__(self, plan: Plan, recorder: Recorder) -> None:
+    def __init__(self, plan: Plan, recorder: Recorder, say: Say = bool) -> None:
         if plan.tested not in _MODES:
             allowed = ", ".join(_MODES)
             raise ArgumentError(f"--lockstep with the tested machine {plan.tested}; allowed: {allowed}")
@@ -50,11 +51,13 @@ class LockstepExecutor(Executor):
         self._reference = machine(plan.reference, plan.dut_timeout)
         self._tested = machine(plan.tested, plan.dut_timeout)
         self._tables = plan.tables
+        self._compiling = Compiling(plan, say)
 
     def pieces(self, start: int, count: int) -> Iterator[Batch]:
         """What became of the programs, each batch as soon as it is known."""
         for first, here in self._tables.spans(start, count):
             table = self._tables.of(first)
+            self._compiling.begins(first)
             if self._other is None:
                 yield from self._one_by_one(table, range(first, first + here))
             else:
@@ -97,12 +100,30 @@ class LockstepExecutor(Executor):
     def _piece(self, table: Table, program: Finished, reference: Target, tested: Target) -> Batch:
         ulp = Histograms()
         outcome = compare_case(program.case, reference, tested, ulp.add_case)
-        covered = _named(table, coverage(table, program.drawn))
+        compared = outcome.kind in COMPARED
+        covered = _named(table, coverage(table, program.drawn)) if compared else Counter[str]()
         failures: tuple[Failure, ...] = ()
         if outcome.is_failure:
             record = self._recorder(outcome, self._reference, self._tested)
             failures = (failure(outcome, record),)
-        return Batch(program.case.index, 1, Counter({outcome.kind: 1}), covered, ulp.to_json(), failures)
+        kinds, refusals = Counter[str]({outcome.kind: 1}), Counter(set(outcome.refusals))
+        return Batch(program.case.index, 1, kinds, covered, ulp.to_json(), failures, refusals)
+
+
+class Compiling:
+    """Says which table of a campaign is about to be compiled, which takes a while."""
+
+    def __init__(self, plan: Plan, say: Say) -> None:
+        self._plan, self._tables, self._say = plan, plan.tables, say
+        self._begun: set[int] = set()
+
+    def begins(self, index: int) -> None:
+        """Programs from an index on are executed."""
+        number, count = self._tables.place(index, self._plan.start, self._plan.end)
+        if number not in self._begun:
+            self._begun.add(number)
+            of = f" of {count}" if self._plan.count < ENDLESS else ""
+            self._say(f"compiling table {number}{of}: {len(self._tables.of(index).opcodes)} opcodes")
 
 
 def _power(n: int) -> int:
@@ -110,8 +131,13 @@ def _power(n: int) -> int:
 
 
 def covered_cells(table: Table, seed: int, start: int, end: int) -> Counter[str]:
+    """The coverage cells of the programs from one index to before another."""
+    return cells_of(table, seed, range(start, end))
+
+
+def cells_of(table: Table, seed: int, indices: Sequence[int]) -> Counter[str]:
     """The coverage cells of the programs of some indices."""
-    drawn = programs.draw(np, table, values.origin(seed), np.arange(start, end, dtype=np.uint64))
+    drawn = programs.draw(np, table, values.origin(seed), np.array(indices, np.uint64))
     return _named(table, coverage(table, drawn.programs))
 
 

@@ -18,6 +18,7 @@ class Given:
 
     name: str
     answer: Run | Exception
+    follows: bool = False
 
     def run(self, case: Case) -> Run:
         """What it gave, or raised, whatever the case."""
@@ -47,4 +48,8 @@ def finished(runner: stream.Runner, seed: int, index: Sequence[int]) -> Iterator
             one = slice(n, n + 1)
             single = programs.Drawn(Programs(*(a[one] for a in drawn.programs)), *(a[one] for a in drawn[1:]))
             case = decoder(table).case(seed, number, single, filled[n])
-            yield Finished(case, single.programs, Given(runner.name, Run(outputs(case, table, registers[n]))))
+            yield Finished(
+                case,
+                single.programs,
+                Given(runner.name, Run(outputs(case, table, registers[n])), follows=True),
+            )

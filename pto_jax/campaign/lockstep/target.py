@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -31,6 +31,7 @@ class Lockstep(BatchTarget):
     """
 
     grouped: bool = False
+    follows: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

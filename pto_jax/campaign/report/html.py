@@ -25,6 +25,7 @@ CAUSES = 200
 LEVELS = 6
 _TITLES = {
     "failures": "Failures by cause",
+    "refusals": "Not executed",
     "goal": "Goal",
     "throughput": "Throughput",
     "growth": "Coverage and failures over time",
@@ -56,7 +57,8 @@ class HeatMap:
 def page(report: model.CampaignReport) -> str:
     """The whole page; ArgumentError where Jinja2 is not installed."""
     goal = ("goal",) if report.bins else ()
-    shown = dict.fromkeys(("failures", *goal, "never") if report.campaign else ())
+    refusals = ("refusals",) if report.refusals else ()
+    shown = dict.fromkeys(("failures", *refusals, *goal, "never") if report.campaign else ())
     shown |= dict.fromkeys(("throughput", "growth") if report.campaign else ())
     shown |= dict.fromkeys(("ulp",) if report.ulp or report.measured else ())
     shown |= dict.fromkeys(("coverage", "campaign") if report.campaign else ())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...profiles import PROFILE_NAMES, ProfileName
+from ..comparison import COMPARED
 from ..fuzz import batch, goal
 from ..machine_names import device_options
 from .coverage import Coverage, coverage
@@ -15,7 +16,7 @@ from .read import Block, Contents
 from .ulp import Histogram, Histograms, bounds, label
 
 #: Kinds of outcomes in the order they are shown; those that count as failures.
-KINDS = ("equal", "refused", "stopped", "different", "crashed")
+KINDS = ("equal", "refused", "stopped", "undefined", "different", "crashed")
 FAILING = ("different", "crashed")
 #: Points of the throughput line, and the silence (in blocks' durations, and seconds) that is a pause.
 POINTS, PAUSE, SHORTEST = 120, 20.0, 30.0
@@ -99,6 +100,13 @@ class CampaignReport:
     #: Operations per cell, and the bins of the campaign's goal.
     cells: Mapping[str, int] = field(default_factory=dict)
     bins: tuple[goal.Bin, ...] = ()
+    #: What machines do not execute, and why, with the cases that have it, the most frequent first.
+    refusals: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def compared(self) -> int:
+        """The number of cases that both machines executed and whose results were compared."""
+        return sum(self.kinds.get(kind, 0) for kind in COMPARED)
 
     @property
     def failures(self) -> int:
@@ -133,6 +141,8 @@ class CampaignReport:
             "blocks": self.blocks,
             "workers": self.workers,
             "kinds": dict(self.kinds),
+            "compared": self.compared,
+            "refusals": dict(self.refusals),
             "failures": [_plain_cause(c) for c in self.causes],
             "coverage": {
                 "cells": self.coverage.cells,
@@ -173,6 +183,7 @@ def report(contents: Contents, measured: Mapping[str, Histograms] | None = None)
         {name: accuracies(h) for name, h in (measured or {}).items()},
         contents.coverage,
         goal.bins_of_json(contents.campaign.get("bins", {})),
+        dict(sorted(contents.refusals.items(), key=lambda item: (-item[1], item[0]))),
     )
 
 

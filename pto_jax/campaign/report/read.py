@@ -44,6 +44,7 @@ class Contents:
     coverage: Counter[str] = field(default_factory=Counter)
     ulp: Histograms = field(default_factory=Histograms)
     failures: list[Failure] = field(default_factory=list)
+    refusals: Counter[str] = field(default_factory=Counter)
 
 
 def read(path: str | Path) -> Contents:
@@ -84,12 +85,13 @@ def _read(database: sqlite3.Connection, name: str) -> Contents:
         contents.failures.append(failure)
         failing[int(start)].append(failure.cause)
     causes = set[str]()
-    query = """SELECT start, finished, count, seconds, worker, kinds, coverage, ulp
-               FROM batch ORDER BY finished, start"""
-    for start, finished, count, seconds, worker, kinds, coverage, ulp in database.execute(query):
+    columns = ("start", "finished", "count", "seconds", "worker", "kinds", "coverage", "ulp", "refusals")
+    query = f"SELECT {stored.selected(database, 'batch', *columns)} FROM batch ORDER BY finished, start"
+    for start, finished, count, seconds, worker, kinds, coverage, ulp, refusals in database.execute(query):
         cells, here = len(contents.coverage), failing[int(start)]
         contents.kinds.update(json.loads(kinds))
         contents.coverage.update(json.loads(coverage))
+        contents.refusals.update(json.loads(refusals or "{}"))
         new = (len(contents.coverage) - cells, len(here), len(set(here) - causes))
         causes.update(here)
         contents.blocks.append(Block(float(finished), int(count), float(seconds), str(worker), *new))

@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...files.terminal import table
-from ..fuzz import goal, progress
+from ..fuzz import goal, progress, summary
 from ..fuzz.coverage import REGIONS
 from . import model, ulp
 from .coverage import Coverage, Row
 
 #: Causes and lines of their messages that are shown.
 CAUSES, LINES = 50, 6
+#: Reasons for refusing programs that are shown.
+REFUSALS = 50
 _RULE = "-"
 
 
@@ -50,6 +52,8 @@ def _head(r: model.CampaignReport) -> Iterator[str]:
     yield from _titled(f"{r.title}: {r.name}")
     kinds = ", ".join(f"{n:,} {kind}" for kind, n in r.kinds.items())
     yield f"{r.cases:,} cases in {r.blocks:,} blocks, {r.workers} workers: {kinds or 'none finished'}"
+    yield f"{r.compared:,} compared; coverage and goals count these only"
+    yield from summary.refusal_lines(r.refusals, REFUSALS)
 
 
 def _failures(r: model.CampaignReport) -> Iterator[str]:

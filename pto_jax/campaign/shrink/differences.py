@@ -12,6 +12,7 @@ from ...ir import DType
 from ...vectors.compare import has_ordered_bits, is_nan, ulp_distance
 from ...vectors.manifest import Rule
 from ..comparison import Outcome
+from ..failures import normalised
 from ..results import Output, Run
 
 Array = NDArray[Any]
@@ -20,14 +21,6 @@ _OUTSIDE, _LOST, _SPURIOUS = "outside the valid region", "not written", "written
 _UNDEFINED = re.compile(r"\bundefined data\b[^;]*; ([a-z -]+?)(?= \(| \d|$)", re.MULTILINE)
 #: How a process ended, at the beginning of what is said of it.
 _ENDED = re.compile(r"ended by signal \d+ \(\w+\)|exit status \d+|no answer within \S+ s")
-#: What differs between messages of one cause, and the length of what is left.
-_INCIDENTAL = (
-    (re.compile(r"(?<![\w.])(?:~?/[\w.+@-]+)+/?|\b[A-Za-z]:\\\\\S+"), "PATH"),
-    (re.compile(r"\b0x[0-9a-fA-F]+"), "0xN"),
-    (re.compile(r"%\w+"), "%"),
-    (re.compile(r"\b[rs]?\d+(?:\.\d+)?\b"), "N"),
-)
-_LONGEST = 120
 _PLACES = frozenset({_OUTSIDE, _LOST, _SPURIOUS})
 
 
@@ -74,19 +67,6 @@ def _crash(outcome: Outcome) -> Difference:
             more = normalised(said[ended.end() :] if ended else said)
             return Difference(head, f"{head}: {more}" if more else head)
     return Difference("crash of a machine")
-
-
-def normalised(message: str) -> str:
-    """The last words of an error, without paths, addresses, names of values and numbers.
-
-    >>> normalised(": loading | sim.cc:81: no tile %t3 at 0x7f00 in /tmp/x1/case.pto")
-    'sim.cc:N: no tile % at 0xN in PATH'
-    """
-    lines = [part for part in re.split(r"\n| \| ", message.lstrip(": ")) if part.strip()]
-    text = lines[-1].strip() if lines else ""
-    for pattern, plain in _INCIDENTAL:
-        text = pattern.sub(plain, text)
-    return text[:_LONGEST].rstrip()
 
 
 def _form(message: str) -> str:

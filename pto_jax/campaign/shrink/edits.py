@@ -162,7 +162,8 @@ def as_fragment(case: Case) -> Case | None:
     ops = tuple(op for op in function.body.ops if not traits_of(op).terminator)
     body = ir.Region(ops)
     fragment = ir.Function(ir.FRAGMENT, function.args, body)
-    program = ir.Program((fragment,), case.program.attributes, fragment=True, has_module=False)
+    old = case.program
+    program = ir.Program((fragment,), old.attributes, fragment=True, has_module=False, tiles=old.tiles)
     return replace(case, program=program, entry=None)
 
 
@@ -171,7 +172,7 @@ def closed(case: Case, recording: Recording) -> Case | None:
 
     None where a value is undefined for which nothing was recorded, or inside a function that is called.
     """
-    tidy = _tidied(case)
+    tidy = tidied(case)
     names = {a.name for a in entry_of(tidy).args}
     missing: dict[str, ir.Value] = {}
     inputs: dict[str, Input] = {}
@@ -252,7 +253,8 @@ def _is_result(traits: Traits) -> bool:
     return traits.alias is not None and traits.alias.memory == "tile"
 
 
-def _tidied(case: Case) -> Case:
+def tidied(case: Case) -> Case:
+    """The case without operations whose results nothing uses, and without functions that nothing calls."""
     program = case.program
     functions = tuple(replace(f, body=_Tidying(program.fragment).region(f.body)) for f in program.functions)
     inner = {c.name for f in functions for op in f.walk() if (c := called(program, op)) is not None}

@@ -67,6 +67,7 @@ def isolated(recording: Recording, event: Event, bits: bool = False) -> programs
         fragment=True,
         fragment_results=ir.fragment_results(ops, set(inputs)),
         has_module=False,
+        tiles=case.program.tiles,
     )
     ulp = _bounds(op, case)
     return replace(case, program=renumbered(program), inputs=inputs, ulp=ulp, grid=1, entry=None)
@@ -124,6 +125,8 @@ def _as_bits(op: ir.Op) -> list[ir.Op]:
 def types_of(op: ir.Op) -> str:
     """The element types of an instruction: that of its result, after that of its source where it differs."""
     elements = list(_elements(op))
+    if not elements:
+        return ""
     source, result = elements[0], elements[-1]
     return result.name if source == result else f"{source.name}->{result.name}"
 

@@ -24,8 +24,9 @@ from ...generate.values import Recipe, words
 from ...ir import Op, Region, ScalarType
 from ...isa.effects import traits_of
 from .. import comparison, targets
+from ..results import mismatch
 from . import attributes, edits, inputs, isolation, sizes
-from .recording import number, numbered, record
+from .recording import Recording, number, numbered, record
 from .search import Exhausted, Finding, Machines, Search
 
 #: Inputs that are like each other's in all failures. Those of a case may hide what is wrong: where a tile
@@ -77,17 +78,20 @@ def blamed(machines: Machines, case: Case) -> Blame:
         return Blame(finding, "", finding)
     search = Search(machines, finding, finding.signature)
     recording = record(case)
-    instruction = next((e.op.name for e in recording.influencing(None)), "")
+    instruction = ""
     try:
         location = isolation.isolate_instruction(machines, finding, recording)
         if location is not None:
             search.best, instruction = location
         else:
+            instruction = _first_stored(search) or instruction
             _shrink_program(search)
-            instruction = _first_wrong(search) or instruction
+            instruction = _first_stored(search) or _first_wrong(search) or instruction
+            instruction = instruction or _last_written(finding, recording)
         attributes.shrink_attributes(search)
         return Blame(search.best, instruction, representative_inputs(machines, search.best))
     except Exhausted:
+        instruction = instruction or _first_stored(search) or _last_written(finding, recording)
         return Blame(search.best, instruction, search.best)
 
 
@@ -171,6 +175,38 @@ def _unwrappings(search: Search) -> Iterator[Case | None]:
         for joined in (True, False):
             for arm in range(3):
                 yield edits.closed(edits.unwrapped(search.case, at, arm, joined), recording)
+
+
+def _first_stored(search: Search) -> str:
+    """The operation whose result differs first where every intermediate is stored.
+
+    Nothing where none does, and for programs that are executed in another form than functions over pointers.
+    """
+    # Kernels are made by the edits of this package.
+    from ..kernels import watched
+
+    if search.signature != "values":
+        return ""
+    form = search.machines.form
+    made = watched((form(search.case) if form is not None else None) or search.case)
+    if made is None:
+        return ""
+    case, seen = made
+    finding = search.machines.run(case)
+    if finding.wanted is None or finding.found is None:
+        return ""
+    for name, op in seen.items():
+        wanted, found = finding.wanted.outputs[name], finding.found.outputs.get(name)
+        if mismatch(case, name, found, wanted, "") is not None:
+            return op.name
+    return ""
+
+
+def _last_written(finding: Finding, recording: Recording) -> str:
+    """The operation that wrote the result that differs last, as far as one is known."""
+    differs = finding.outcome.mismatch
+    events = recording.influencing(differs.output if differs is not None else None)
+    return next((event.op.name for event in events), "")
 
 
 def _prepares(op: Op) -> bool:

@@ -100,7 +100,7 @@ class WrongReading(Bug):
         return self.reading(op) if op.name == self.operation else op
 
 
-def _after(change: Change) -> Fault:
+def after(change: Change) -> Fault:
     """A bug that can be told by what stands in the destination."""
 
     def fault(step: Step, right: Callable[[Step], None]) -> None:
@@ -138,7 +138,7 @@ def _swapped(first: str, second: str) -> Fault:
 # -- regions ----------------------------------------------------------------------------------------------
 
 
-def _last_odd_column(step: Step, before: Words, after: Words) -> Words:
+def last_odd_column(step: Step, before: Words, after: Words) -> Words:
     rows, cols = step.region
     if cols % 2:
         after[:rows, cols - 1] = before[:rows, cols - 1]
@@ -216,6 +216,12 @@ def _special(kind: str) -> Change:
     return change
 
 
+def minus_zero(name: str) -> Change:
+    """Minus zero becomes zero in one type."""
+    plain = _special("minus zero")
+    return lambda step, before, now: plain(step, before, now) if step.dtype("dst").name == name else now
+
+
 def _extremes(step: Step, before: Words, after: Words) -> Words:
     """The least integer becomes the largest."""
     d, (rows, cols) = step.dtype("dst"), step.region
@@ -235,7 +241,7 @@ def _ties_toward_zero(step: Step, before: Words, after: Words) -> Words:
     return after
 
 
-def _wrapping(step: Step, before: Words, after: Words) -> Words:
+def wrapping(step: Step, before: Words, after: Words) -> Words:
     if "src2" in step.form or step.dtype("dst").name not in ("i8", "u8", "i16"):
         return after
     rows, cols = step.region
@@ -283,7 +289,7 @@ def _negative_truncates(step: Step, before: Words, after: Words) -> Words:
 
 
 _REGIONS: tuple[tuple[str, Change, str], ...] = (
-    ("the last odd column is left out", _last_odd_column, "tmul tadds tcvt trowmax tcolsum tsel tand tabs"),
+    ("the last odd column is left out", last_odd_column, "tmul tadds tcvt trowmax tcolsum tsel tand tabs"),
     ("the last odd row is left out", _last_odd_row, "tsub tmaxs tcolmax trowexpandmul texp tmov"),
     ("rows are written in whole blocks", _whole_blocks, "tmin tmuls tcolexpand trelu tshls tfmods"),
     ("an empty region writes an element", _empty_writes, "tadd trowsum tsubs tneg tcolmin"),
@@ -300,13 +306,13 @@ _VALUES: tuple[tuple[str, Change, str], ...] = (
     ("tiles in boxes lose their first element", _first_column_kept, "textract tmatmul"),
 )
 _SINGLE: tuple[tuple[str, str, Fault], ...] = (
-    ("NaN is ignored", "trowmax", _after(_special("nan"))),
-    ("shifts of 16 bits by 15 and more give zero", "tshrs", _after(_long_shifts)),
-    ("the corner of an odd transposition is left out", "ttrans", _after(_odd_corner)),
-    ("f32 to f16 rounds ties toward zero", "tcvt", _after(_ties_toward_zero)),
-    ("sums of two small integers wrap", "taddc", _after(_wrapping)),
-    ("a quotient by zero is one", "tdiv", _after(_zero_divisor)),
-    ("negative remainders are one too large", "trem", _after(_negative_truncates)),
+    ("NaN is ignored", "trowmax", after(_special("nan"))),
+    ("shifts of 16 bits by 15 and more give zero", "tshrs", after(_long_shifts)),
+    ("the corner of an odd transposition is left out", "ttrans", after(_odd_corner)),
+    ("f32 to f16 rounds ties toward zero", "tcvt", after(_ties_toward_zero)),
+    ("sums of two small integers wrap", "taddc", after(wrapping)),
+    ("a quotient by zero is one", "tdiv", after(_zero_divisor)),
+    ("negative remainders are one too large", "trem", after(_negative_truncates)),
     (
         "the rounding mode is ignored",
         "tcvt",
@@ -373,7 +379,7 @@ def bugs() -> Iterator[WrongInstruction | WrongReading]:
     """Every bug."""
     for what, change, names in (*_REGIONS, *_VALUES):
         for name in names.split():
-            yield WrongInstruction(name, what, _after(change))
+            yield WrongInstruction(name, what, after(change))
     for what, name, fault in _SINGLE:
         yield WrongInstruction(name, what, fault)
     for name, what, reading in _READINGS:

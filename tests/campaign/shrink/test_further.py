@@ -15,10 +15,10 @@ import pytest
 from pto_jax.campaign.comparison import Outcome, compare_case
 from pto_jax.campaign.devices.dut import Command
 from pto_jax.campaign.devices.server import Server
+from pto_jax.campaign.failures import normalised
 from pto_jax.campaign.recorder import Keeper
 from pto_jax.campaign.results import Run
 from pto_jax.campaign.shrink.attributes import shrink_attributes
-from pto_jax.campaign.shrink.differences import normalised
 from pto_jax.campaign.shrink.further import shrink_folder, size
 from pto_jax.campaign.shrink.reading import read
 from pto_jax.campaign.shrink.recording import numbered

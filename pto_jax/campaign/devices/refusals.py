@@ -1,0 +1,222 @@
+"""What a device does not execute: learnt from small programs, and left out of those that it is sent.
+
+A device declines programs whole, and says why in words of its own. Where it declines one, its instructions
+are tried alone: an instruction of which every small program is declined is refused, else its pair of types
+and layouts may be. Such operations are left out of the program, and of all that follow, with those that use
+them. What a device refuses so depends on the device alone, not on the programs before: campaigns have the
+same rows however their cases are divided.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...errors import NotExecutableError, PtoError
+from ...generate.instructions import SIMPLE
+from ...generate.options import STRAIGHT, Options, layout_name
+from ...generate.programs import Case, generate
+from ...generate.selection import catalogue
+from ...ir import Op, TileType
+from ...profiles import ProfileName
+from ..comparison import Outcome, Watch, attempt, compare_case, reason_of
+from ..failures import normalised
+from ..kernels import is_kernel, kernel, kernels_only
+from ..shrink.isolation import types_of
+from ..targets import Oracle, Target
+from .cutting import without
+
+#: Small programs that are declined before what they have in common is refused, and how many are made at most
+#: to find these.
+TRIED, MADE = 3, 24
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What a device may refuse: an instruction, with its types and the layout of its first tile.
+
+    ``kernel`` says whether programs are functions over pointers. Without types it is the instruction.
+    """
+
+    profile: ProfileName
+    kernel: bool
+    instruction: str
+    types: str = ""
+    layout: str = ""
+
+    def has(self, op: Op) -> bool:
+        """Whether an operation has it."""
+        if op.name != self.instruction:
+            return False
+        return not self.types or (self.types, self.layout) == _form(op)
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.instruction, self.types, self.layout)))
+
+
+def _form(op: Op) -> tuple[str, str]:
+    """The types of an instruction and the layout of its first tile."""
+    tiles = (v.type for v in (*op.destinations, *op.ins) if isinstance(v.type, TileType))
+    first = next(tiles, None)
+    return types_of(op), "" if first is None else layout_name(first)
+
+
+def feature(op: Op, profile: ProfileName, kernel: bool = False) -> Feature:
+    """The feature of an operation in a program."""
+    return Feature(profile, kernel, op.name, *_form(op))
+
+
+def features(case: Case) -> Iterator[Feature]:
+    """What a program has that small programs can be made of."""
+    made = is_kernel(case)
+    known = catalogue(case.profile.name, STRAIGHT.elements)
+    for op in case.program.walk():
+        if op.name in known:
+            yield feature(op, case.profile.name, made)
+
+
+@dataclass
+class Refusals:
+    """What a device refuses, as far as that was asked."""
+
+    device: Target
+    _reasons: dict[Feature, str | None] = field(default_factory=dict)
+    _usable: dict[tuple[ProfileName, bool], bool] = field(default_factory=dict)
+
+    def reason(self, feature: Feature) -> str | None:
+        """Why a device refuses an instruction, or its types and layout; None where it does not."""
+        whole = replace(feature, types="", layout="")
+        return self._asked(whole) or (self._asked(feature) if feature != whole else None)
+
+    def accepted(self, case: Case) -> tuple[Case | None, tuple[str, ...]]:
+        """The case without what is refused as far as that is known, and why; None where nothing is left."""
+        made, reasons = self._cut(
+            case, {f: r for f in features(case) if (r := self._remembered(f)) is not None}
+        )
+        return (made if made is case or made is None else noted(made, reasons)), reasons
+
+    def compared(
+        self, outcome: Outcome, reference: Target, tested: Target, watch: Watch | None = None
+    ) -> Outcome:
+        """What becomes of a case that the device declined without what it refuses.
+
+        Those are the features that small programs show, else the operations that its reason names.
+        """
+        case = outcome.case
+        if not self._is_usable(case):
+            return outcome
+        made, reasons = self._cut(case, {f: r for f in features(case) if (r := self.reason(f)) is not None})
+        if made is not case:
+            outcome = finished(made, case, reasons, reference, tested, watch)
+        if made is None or outcome.kind != "refused":
+            return outcome
+        smaller, named = _without_named(outcome.case, outcome.message)
+        if smaller is outcome.case:
+            return outcome
+        again = finished(smaller, outcome.case, named, reference, tested, watch)
+        return replace(again, refusals=(*reasons, *again.refusals))
+
+    def _is_usable(self, case: Case) -> bool:
+        """Whether the device takes any of the simplest programs; else it declines whatever it is given."""
+        key = (case.profile.name, is_kernel(case))
+        if key not in self._usable:
+            simple = (Feature(*key, name) for name in sorted(SIMPLE))
+            self._usable[key] = any(
+                not isinstance(attempt(self.device, probe), NotExecutableError)
+                for feature in simple
+                for probe in _probes(feature, 1)
+            )
+        return self._usable[key]
+
+    def _remembered(self, feature: Feature) -> str | None:
+        whole = replace(feature, types="", layout="")
+        return self._reasons.get(whole) or self._reasons.get(feature)
+
+    def _asked(self, feature: Feature) -> str | None:
+        if feature not in self._reasons:
+            self._reasons[feature] = self._answer(feature)
+        return self._reasons[feature]
+
+    def _answer(self, feature: Feature) -> str | None:
+        found: list[str] = []
+        for probe in _probes(feature, TRIED):
+            answer = attempt(self.device, probe)
+            if not isinstance(answer, NotExecutableError):
+                return None
+            found.append(reason_of(answer))
+        return f"{feature}: {found[0]}" if found else None
+
+    @staticmethod
+    def _cut(case: Case, refused: Mapping[Feature, str]) -> tuple[Case | None, tuple[str, ...]]:
+        if not refused:
+            return case, ()
+        return _sound(case, lambda op: any(f.has(op) for f in refused)), tuple(
+            dict.fromkeys(refused.values())
+        )
+
+
+def finished(
+    made: Case | None,
+    case: Case,
+    reasons: Sequence[str],
+    reference: Target,
+    tested: Target,
+    watch: Watch | None = None,
+) -> Outcome:
+    """What becomes of a case of which only a part is executed, or nothing."""
+    if made is None:
+        message = "; ".join(reasons)
+        return Outcome("refused", case, reference.name, tested.name, message, refusals=tuple(reasons))
+    outcome = compare_case(noted(made, reasons), reference, tested, watch)
+    return replace(outcome, refusals=(*reasons, *outcome.refusals))
+
+
+def noted(case: Case, reasons: Sequence[str]) -> Case:
+    """A case with what was left out of it."""
+    return replace(case, origin=(*case.origin, *(f"without {reason}" for reason in reasons)))
+
+
+def _without_named(case: Case, message: str) -> tuple[Case | None, tuple[str, ...]]:
+    """The case without the operations that a device's reason names."""
+    words = set(re.findall(r"[\w.]+", message.rpartition("the device declines:")[2]))
+    names = {op.name for op in case.program.walk()} & (words | {w.removeprefix("pto.") for w in words})
+    if not names:
+        return case, ()
+    reason = normalised(message.partition("error: ")[2] or message)
+    reasons = (f"{' '.join(sorted(names))}: {reason}",)
+    return _sound(case, lambda op: op.name in names), reasons
+
+
+def _sound(case: Case, refused: Callable[[Op], bool]) -> Case | None:
+    """A case without operations; None where nothing is left, or what is left comes to no end."""
+    made = without(case, refused)
+    return None if made is None or isinstance(attempt(Oracle(), made), Exception) else made
+
+
+def _probes(feature: Feature, count: int) -> Iterator[Case]:
+    """The first programs of one statement that have a feature, each in another form of the instruction."""
+    seen: set[tuple[str, str]] = set()
+    options = _options(feature)
+    for index in range(MADE):
+        try:
+            case = (kernel if feature.kernel else generate)(0, index, options)
+        except (PtoError, IndexError):
+            return
+        forms = {_form(op) for op in case.program.walk() if feature.has(op)}
+        if forms - seen or (forms and feature.types):
+            seen |= forms
+            count -= 1
+            yield case
+        if not count:
+            return
+
+
+def _options(feature: Feature) -> Options:
+    options = replace(
+        STRAIGHT,
+        profiles=(feature.profile,),
+        statements=1,
+        only=frozenset({feature.instruction}),
+        dtypes=frozenset(filter(None, [feature.types.rpartition(">")[2]])),
+        layouts=frozenset(filter(None, [feature.layout])),
+    )
+    return kernels_only(options) if feature.kernel else options

@@ -1,0 +1,131 @@
+"""What a device is sent is the text as its author wrote it, in the present version of the language."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from pto_jax.api import parse
+from pto_jax.campaign.comparison import compare_case
+from pto_jax.campaign.devices.exchange import program_text
+from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.campaign.fuzz.programs import Programs
+from pto_jax.campaign.kernels import as_kernel
+from pto_jax.campaign.results import Output, Run
+from pto_jax.campaign.shrink import folder, reading
+from pto_jax.campaign.shrink.isolation import isolated
+from pto_jax.campaign.shrink.recording import numbered, record
+from pto_jax.campaign.shrink.reduce import shrink
+from pto_jax.campaign.targets import Oracle
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import Case, cases
+from pto_jax.ir import LANGUAGE_KEY
+from pto_jax.isa.history import spelled_out
+from pto_jax.profiles import PROFILE_NAMES, ProfileName
+
+TILE = "!pto.tile_buf<loc=vec, dtype={d}, rows=16, cols=64, v_row=16, v_col=64, blayout=row_major, \
+slayout=none_box, fractal=512, pad=0>"
+F32, F16, I8 = (TILE.format(d=d) for d in ("f32", "f16", "i8"))
+#: Operations that bind their results, with the types that the assembler knows.
+BOUND = f"""
+module attributes {{pto.target_arch = "a5"}} {{
+  %a = pto.tadd %x, %x : ({F32}, {F32}) -> {F32}
+  %b = pto.tcvt %a : ({F32}) -> {F16}
+  pto.tcvt ins(%b {{sat_mode = #pto<saturation_mode ON>}} : {F16}) outs(%d : {I8})
+}}
+"""
+
+
+def of_text(text: str, tmp_path: Path) -> Case:
+    file = tmp_path / "own.pto"
+    file.write_text(text)
+    return Programs.of(Plan(seed=1, programs=(str(file),))).case(0, 0)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """The interpreter with a wrong bit where a program has a conversion; ``texts`` are those it is sent."""
+
+    texts: list[str]
+    name: str = "wrong"
+
+    def run(self, case: Case) -> Run:
+        self.texts.append(program_text(case))
+        outputs = Oracle().run(case).outputs
+        if "tcvt" not in self.texts[-1]:
+            return Run(outputs)
+        return Run({n: Output(o.dtype, o.words ^ o.words.dtype.type(1), o.valid) for n, o in outputs.items()})
+
+
+def test_tile_types_of_bound_results_are_sent_as_the_file_has_them(tmp_path: Path) -> None:
+    case = of_text(BOUND, tmp_path)
+    text = program_text(case)
+    assert "!pto.tile<" not in text and text.count(F32) >= 4
+    assert parse(text) == parse(BOUND)
+
+
+def test_tile_types_of_the_documentation_stay_what_they_are(tmp_path: Path) -> None:
+    fragment = "%b = tcvt %a : !pto.tile<f32, 16, 64> -> !pto.tile<f16, 16, 64>\n"
+    assert "!pto.tile<f32, 16, 64>" in str(parse(fragment))
+
+
+def test_a_failure_is_shrunk_and_replayed_in_the_spelling_of_its_author(tmp_path: Path) -> None:
+    texts: list[str] = []
+    case, device = of_text(BOUND, tmp_path), Wrong(texts)
+    made = shrink(case, Oracle(), device, seconds=30)
+    assert made.outcome.is_failure and len(texts) > 3
+    about = folder.About(made.instruction, "cause", "oracle", "python:x")
+    where = folder.save(tmp_path, case, made.finding, about)
+    replayed = (reading.read(where), reading.read(where, original=True))
+    texts += [program_text(failure.case) for failure in replayed]
+    assert all("!pto.tile<" not in text and LANGUAGE_KEY not in text for text in texts)
+
+
+def test_programs_of_functions_have_the_types_of_the_assembler() -> None:
+    """Generated ones bind some of their results."""
+    options = replace(PRESETS["straight"], results=1.0, functions=1.0, tile_arguments=0.0)
+    for case in cases(2, 12, options):
+        kernel = as_kernel(case) or case
+        assert kernel.program.fragment or "!pto.tile<" not in program_text(kernel)
+
+
+@pytest.mark.parametrize("target", PROFILE_NAMES)
+def test_attributes_are_written_out_in_the_present_language(target: ProfileName) -> None:
+    """Whatever a conversion or histogram leaves out: no device knows versions of the language."""
+    only = frozenset({"tcvt", "thistogram"} if target != "a2a3" else {"tcvt"})
+    options = replace(PRESETS["straight"], only=only, profiles=(target,), attributes=0.3, statements=4)
+    seen = set()
+    for case in cases(7, 40, options):
+        text = program_text(case)
+        assert LANGUAGE_KEY not in text
+        again = replace(case, program=parse(text))
+        assert compare_case(again, Oracle(), Oracle()).kind == "equal"
+        before, after = (Oracle().run(c).outputs for c in (case, again))
+        for name, output in before.items():
+            assert (output.words == after[name].words).all(), text
+        seen |= {*re.findall("saturation_mode ON|saturation_mode OFF", text)}
+    assert seen == {"saturation_mode ON", "saturation_mode OFF"}
+
+
+def test_shrinking_keeps_what_an_operation_means(tmp_path: Path) -> None:
+    """A saturation mode that is left out is another one: what is sent has one in every program."""
+    case = of_text(BOUND, tmp_path)
+    texts: list[str] = []
+    shrink(case, Oracle(), Wrong(texts), seconds=30)
+    having = [line for text in texts for line in text.splitlines() if "tcvt" in line]
+    assert having and all("sat_mode" in line for line in having)
+
+
+def test_isolated_operations_keep_the_spelling(tmp_path: Path) -> None:
+    recording = record(numbered(of_text(BOUND, tmp_path)))
+    for event in recording.events:
+        probe = isolated(recording, event)
+        assert probe is None or "!pto.tile<" not in program_text(probe)
+
+
+def test_a_program_that_says_everything_stays_the_same_object() -> None:
+    case = next(cases(1, 1, replace(PRESETS["straight"], only=frozenset({"tadd"}))))
+    assert spelled_out(case.program, case.profile) is case.program
