@@ -54,8 +54,7 @@ class InstructionMachine(tile_memory.TileMemory):
         """Execute an instruction between tiles and the buffer of a view."""
         view = next(o for o in e.operands.values() if isinstance(o, View))
         context = self.context(e)
-        if self.checks:
-            self._check(e)
+        self._check(e)
         require = partial(self.require, e.op) if self.checks else None
         memory = GlobalMemory(
             view,
@@ -74,8 +73,7 @@ class InstructionMachine(tile_memory.TileMemory):
     def _compute(self, e: Execution) -> dict[str, Shaped[Array, "..."]]:
         """Execute an instruction on tiles and scalars."""
         context = self.context(e)
-        if self.checks:
-            self._check(e)
+        self._check(e)
         results = jitted(context)(self.inputs(e, context))
         for name, words in results.items():
             if name not in e.vectors and not name.startswith(VALUE):
@@ -96,6 +94,8 @@ class InstructionMachine(tile_memory.TileMemory):
         return inputs
 
     def _check(self, e: Execution) -> None:
+        if not self.checks or self.rules is not None:
+            return
         for rule, allowed, broken in region_rules(e, self.semantics.profile.name):
             self.violations.append(tile_memory.Violation(e.op, rule, allowed, jnp.asarray(broken, bool)))
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jax import Array
 from .. import ir, profiles
 from ..analysis.entries import Argument
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
-from ..lowering import JaxMachine, Semantics, disjoint_parts, near, offsets, plan, varying_axes
+from ..lowering import ACCESS_RULES, JaxMachine, Semantics, disjoint_parts, near, offsets, plan, varying_axes
 from ..lowering.machine.observed import ObservedMachine, Observer
 from ..lowering.words import from_words
 from . import conversion, tiles
@@ -62,11 +62,15 @@ class Executable(Protocol):
         """Names of what is returned."""
 
 
+#: Which run-time rules are followed: none, those on accesses, all.
+Check: TypeAlias = Literal["nothing", "accesses", "all"]
+
+
 @dataclass(frozen=True)
 class Mode:
     """How a program is executed: with run-time rules, keeping the final state, traced as a whole."""
 
-    check: bool
+    check: Check
     keep_state: bool
     whole: bool
 
@@ -80,7 +84,8 @@ def execute(
         kernel.semantics,
         plan(kernel.program, kernel.entry, kernel.profile, kernel.grid),
         {},
-        checks=mode.check,
+        checks=mode.check != "nothing",
+        rules=ACCESS_RULES if mode.check == "accesses" else None,
         whole=mode.whole,
         max_steps=kernel.max_steps,
         axes=_axes(prepared),

@@ -12,6 +12,7 @@ import jax
 import pytest
 
 from pto_jax.cli import doctor
+from pto_jax.lowering import canary
 from pto_jax.testing import device_check
 from tests.cli.conftest import Commands
 
@@ -32,25 +33,14 @@ def test_this_installation_is_usable(commands: Commands) -> None:
     assert "testing" in found["extras"]["found"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "status", "said"),
-    [
-        ("--xla_cpu_enable_fast_math=true", "warning", "does not guarantee its bits"),
-        (
-            "--xla_cpu_enable_fast_math=true --xla_cpu_fast_math_honor_nans=false",
-            "failed",
-            "cannot keep its bits",
-        ),
-    ],
-)
-def test_flags_that_change_bits_are_named(
-    flags: str, status: str, said: str, commands: Commands, monkeypatch: pytest.MonkeyPatch
+def test_compiled_arithmetic_that_is_not_exact_is_named(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XLA_FLAGS", flags)
-    code, found = _found(commands, "--no-check")
-    assert found["XLA_FLAGS"]["status"] == status and said in found["XLA_FLAGS"]["found"]
-    assert found["XLA_FLAGS"]["fix"].startswith("remove --xla_cpu_enable_fast_math=true")
-    assert code == (status == "failed")
+    monkeypatch.setattr(canary, "failures", lambda platform: ("sums are reordered",))
+    code, found = _found(commands)
+    assert code == 1 and found["compiler"]["status"] == "failed"
+    assert found["compiler"]["found"] == "sums are reordered on cpu"
+    assert "XLA_FLAGS" in found["compiler"]["fix"]
 
 
 def test_missing_and_old_packages_fail(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
