@@ -11,6 +11,7 @@ from .machine.grid import disjoint_parts as disjoint_parts
 from .machine.planning import (
     Accesses as Accesses,
     accesses as accesses,
+    inside as inside,
     near as near,
     offsets as offsets,
     plan as plan,

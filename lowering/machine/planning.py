@@ -7,7 +7,6 @@ that execution will know is known here too.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
@@ -58,13 +57,17 @@ class Surveyor(abstract.AbstractMachine):
 
     ``found`` are the addresses of tiles, ``accesses`` the constant accesses to global memory outside control
     flow that only execution knows; ``near`` tells of operations that compute addresses whether these are
-    always near the beginning of global memory, ``offsets`` of transfers where their windows begin.
+    always near the beginning of global memory, ``offsets`` of transfers where their windows begin, ``inside``
+    of operations whether their windows are always inside what they are windows of.
     """
+
+    checks: bool = True
 
     found: list[storage.Placement] = field(default_factory=list)
     accesses: dict[str, Accesses] = field(default_factory=dict)
     near: dict[Key, bool] = field(default_factory=dict)
     offsets: dict[tuple[Key, str], Range] = field(default_factory=dict)
+    inside: dict[Key, bool] = field(default_factory=dict)
     current: Key = ("", ())
 
     def unknown(self, dtype: DType | None = None) -> Scalar:
@@ -152,6 +155,14 @@ class Surveyor(abstract.AbstractMachine):
         self.near[self.current] = self.near.get(self.current, True) and near
         return found
 
+    def require(
+        self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+    ) -> None:
+        """Note whether a window is inside, by the ranges of its offset, its size and the extent."""
+        if rule == "window":
+            kept = broken is False or ranges.holds(*values)
+            self.inside[key_of(op)] = self.inside.get(key_of(op), True) and kept
+
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
         """Note the access; any number may be there."""
         self.store(op, pointer, None)
@@ -188,6 +199,11 @@ def near(program: Program, entry: str, grid: int = 1) -> frozenset[Key]:
     return frozenset(key for key, is_near in _survey(program, entry, grid).near.items() if is_near)
 
 
+def inside(program: Program, entry: str, grid: int = 1) -> frozenset[Key]:
+    """The operations whose windows are always inside what they are windows of."""
+    return frozenset(key for key, is_inside in _survey(program, entry, grid).inside.items() if is_inside)
+
+
 def offsets(program: Program, entry: str, grid: int = 1) -> Mapping[tuple[Key, str], Range]:
     """Where the windows of transfers begin in their buffers, by operation and buffer."""
     return _survey(program, entry, grid).offsets
@@ -197,6 +213,8 @@ def offsets(program: Program, entry: str, grid: int = 1) -> Mapping[tuple[Key, s
 def _survey(program: Program, entry: str, grid: int) -> Surveyor:
     surveyor, function = Surveyor(), program.function(entry)
     assert function is not None, entry
-    with suppress(errors.NotExecutableError):
+    try:
         launch(program, surveyor, function, [surveyor.argument(a) for a in function.args], grid=grid)
+    except errors.NotExecutableError:
+        surveyor.inside.clear()  # Of operations that are executed again where nobody has been.
     return surveyor

@@ -14,7 +14,17 @@ from jax import Array
 from .. import ir, profiles
 from ..analysis.entries import Argument
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
-from ..lowering import ACCESS_RULES, JaxMachine, Semantics, disjoint_parts, near, offsets, plan, varying_axes
+from ..lowering import (
+    ACCESS_RULES,
+    JaxMachine,
+    Semantics,
+    disjoint_parts,
+    inside,
+    near,
+    offsets,
+    plan,
+    varying_axes,
+)
 from ..lowering.machine.observed import ObservedMachine, Observer
 from ..lowering.words import from_words
 from . import conversion, tiles
@@ -90,6 +100,7 @@ def execute(
         max_steps=kernel.max_steps,
         axes=_axes(prepared),
         near=near(kernel.program, kernel.entry, kernel.grid),
+        inside=inside(kernel.program, kernel.entry, kernel.grid),
         offsets=offsets(kernel.program, kernel.entry, kernel.grid),
         disjoint=lambda sizes: disjoint_parts(
             kernel.program, kernel.entry, kernel.grid, tuple(sorted(sizes.items()))
