@@ -202,6 +202,8 @@ def _cache() -> Iterator[Finding]:
         yield Finding("cache", "ok", folder)
     elif not nearest.is_dir() or not os.access(nearest, os.W_OK):
         yield Finding("cache", "warning", f"{folder} cannot be written", "another folder, or its permissions")
+    elif strange := next((f for f in path.rglob("*") if not (f.is_file() or f.is_dir())), None):
+        yield Finding("cache", "warning", f"{strange} is no file, and JAX may wait for it", "remove it")
     else:
         sizes = [f.stat().st_size for f in path.rglob("*") if f.is_file()]
         yield Finding("cache", "ok", f"{folder}: {len(sizes)} files, {sum(sizes) / 2**20:.1f} MiB")

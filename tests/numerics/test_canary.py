@@ -170,3 +170,15 @@ def test_flags_are_seen_whatever_names_them(flags: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert 'ExactnessError: numerics="exact" cannot keep its bits on cpu: sums are reordered' in done.stderr
+
+
+def test_flags_in_a_file_that_changed_are_not_those_of_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "flags.txt"
+    monkeypatch.setenv("XLA_FLAGS", str(file))
+    seen = set()
+    for text in ("", "--xla_cpu_enable_fast_math=false", "--xla_cpu_enable_fast_math=true"):
+        file.write_text(text)
+        seen.add(int(canary._flags()))
+    assert len(seen) == 3
