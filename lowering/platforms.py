@@ -42,8 +42,9 @@ class _Choice:
 
     def announce(self, platforms: Sequence[str]) -> None:
         """Say that code for some platforms is generated."""
-        for platform in platforms if self._before is not None else ():
-            self._before(platform)
+        if self._before is not None:
+            for platform in platforms:
+                self._before(platform)
 
     def code(self, platform: str) -> Flat:
         """The code for a platform."""
@@ -65,11 +66,13 @@ _choose: Any = Primitive("pto_platform")
 _choose.multiple_results = True
 
 
-@_choose.def_impl
 def _executed(*leaves: Shaped[Array, "..."], choice: _Choice) -> Sequence[Shaped[Array, "..."]]:
     # Without jit the choice would be executed by itself, for ever.
     with jax.disable_jit(False):
         return choice.executed(*leaves)
+
+
+_choose.def_impl(_executed)
 
 
 _expected: ContextVar[str | None] = ContextVar("expected", default=None)

@@ -53,7 +53,7 @@ class Interpreter:
     def run(self, kernel: Kernel, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
         """Outputs and report of a kernel, traced as a whole with checks of run-time rules."""
         prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
-        mode = Mode(check=True, keep_state=False, whole=True)
+        mode = Mode(check="all", keep_state=False, whole=True)
         with x64(), np.errstate(all="ignore"):
             run = partial(execute, kernel, mode)  # pyright: ignore[reportArgumentType]
             traced, shape = jax.make_jaxpr(run, return_shape=True)(prepared)

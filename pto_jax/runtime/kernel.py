@@ -134,13 +134,12 @@ class Kernel(ahead.Portable):
         """
         if self.checks:
             return self._run(args, kwargs, jit=True, check="all")[:2]
-        made = None if kwargs else self._compiled(args)
+        made: tuple[dict[str, Any], Report | PackedReport] | None = None if kwargs else self._compiled(args)
         if made is None:
             traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs)))
             check: execution.Check = "nothing" if traced else self._check
-            outputs, report, _ = self._run(args, kwargs, jit=True, check=check)
-        else:
-            outputs, report = made
+            made = self._run(args, kwargs, jit=True, check=check)[:2]
+        outputs, report = made
         report.raise_if_broken()
         return outputs
 

@@ -152,7 +152,8 @@ class PackedReport:
     @classmethod
     def tree_unflatten(cls, sites: tuple[tuple[RuleLocation, int], ...], data: Any) -> PackedReport:
         """The report of the sites with other arrays."""
-        return cls(*data, sites)
+        flags, numbers = data
+        return cls(flags, numbers, sites)
 
     def raise_if_broken(self) -> None:
         """Raise ExecutionError with every broken rule; nothing under a trace."""

@@ -162,7 +162,7 @@ def test_an_access_outside_raises_with_its_place(form: str, d: str) -> None:
 def test_every_way_to_call_with_arrays_that_are_there_checks() -> None:
     case = FORMS["store below"]("f32")
     kernel, (x, y) = pto.compile(case.source.program), arrays("f32")
-    number = np.int32(case.bad)
+    number = np.asarray(case.bad, np.int32)
     for call in (
         lambda: kernel(x, y, number),
         lambda: kernel(x=x, y=y, n=case.bad),
@@ -187,7 +187,7 @@ def test_the_batch_indices_of_a_map_are_named() -> None:
 def test_transformations_and_closed_over_arrays_do_not_check() -> None:
     case = FORMS["store below"]("f32")
     kernel, (x, y) = pto.compile(case.source.program), arrays("f32")
-    bad = np.int32(case.bad)
+    bad = np.asarray(case.bad, np.int32)
     lost = pto.compile(case.source.program, checks=False)(x, y, bad)["y"]
     np.testing.assert_array_equal(jax.jit(lambda n: kernel(x, y, n)["y"])(bad), lost)
     np.testing.assert_array_equal(jax.jit(lambda n: kernel(x, y, bad)["y"] + 0 * n)(np.float32(0)), lost)
