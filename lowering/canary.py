@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -45,6 +45,8 @@ class Check:
     arguments: tuple[np.ndarray[Any, Any], ...]
     expected: np.ndarray[Any, Any]
     lost: str
+    #: The platforms whose code rests on it, by JAX's names; None for all.
+    platforms: tuple[str, ...] | None = None
 
     @property
     def words(self) -> np.ndarray[Any, Any]:
@@ -124,6 +126,8 @@ CHECKS = (
         (_numbers(5.0, 7.0, 11.0) / 3,),
         (_numbers(5.0, 7.0, 11.0) / 3).astype(np.float32).astype(np.float64),
         "roundings to float32 are left out",
+        # On GPUs words stand between the two conversions.
+        ("cpu",),
     ),
     Check(
         "subnormal numbers",
@@ -133,6 +137,11 @@ CHECKS = (
         "subnormal numbers are flushed on the way",
     ),
 )
+
+
+def checks(platform: str) -> tuple[Check, ...]:
+    """The checks that count on a platform."""
+    return tuple(c for c in CHECKS if c.platforms is None or platform in c.platforms)
 
 
 def failures(platform: str) -> tuple[str, ...]:
@@ -155,7 +164,7 @@ def _failures(platform: str) -> tuple[str, ...]:
 
     def run() -> None:
         try:
-            found.extend(_computed(device))
+            found.extend(_computed(checks(platform), device))
         except Exception as error:
             raised.append(error)
 
@@ -165,7 +174,8 @@ def _failures(platform: str) -> tuple[str, ...]:
     thread.join()
     if raised:
         raise raised[0]
-    return tuple(c.lost for c, words in zip(CHECKS, found, strict=True) if not np.array_equal(c.words, words))
+    pairs = zip(checks(platform), found, strict=True)
+    return tuple(c.lost for c, words in pairs if not np.array_equal(c.words, words))
 
 
 def _flags() -> np.uint32:
@@ -175,11 +185,11 @@ def _flags() -> np.uint32:
     return np.uint32(zlib.crc32(Path(name).read_bytes() if named else b""))
 
 
-def _computed(device: Any) -> list[np.ndarray[Any, Any]]:
+def _computed(checked: Sequence[Check], device: Any) -> list[np.ndarray[Any, Any]]:
     """The words of what the checks give on a device, compiled together: as one array that is one kernel."""
 
     def pto_canary(arguments: Any) -> Any:
-        results = [c.function(*given) for c, given in zip(CHECKS, arguments, strict=True)]
+        results = [c.function(*given) for c, given in zip(checked, arguments, strict=True)]
         words = [lax.bitcast_convert_type(r, np.uint32).reshape(-1) for r in results]
         return lax.concatenate([*words, lax.full((1,), flags)], 0)
 
@@ -189,9 +199,9 @@ def _computed(device: Any) -> list[np.ndarray[Any, Any]]:
     with ExitStack() as settings:
         for setting in (x64(), *quiet):
             settings.enter_context(setting)
-        arguments = jax.device_put([c.arguments for c in CHECKS], device)
+        arguments = jax.device_put([c.arguments for c in checked], device)
         words = np.asarray(jax.jit(pto_canary)(arguments))[:-1]
-    return np.split(words, np.cumsum([c.words.size for c in CHECKS])[:-1])
+    return np.split(words, np.cumsum([c.words.size for c in checked])[:-1])
 
 
 def require(platform: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -128,3 +129,12 @@ def test_the_page_lists_every_extra() -> None:
     table = (root / "docs/how-to/check_an_installation.md").read_text().partition("| extra |")[2]
     rows = [line.split("|")[1] for line in table.partition("\n\n")[0].splitlines()[2:]]
     assert sorted(name for row in rows for name in re.findall(r"`([\w-]+)`", row)) == sorted(extras)
+
+
+def test_what_is_no_file_in_the_cache_folder_is_named(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe-cache")
+    monkeypatch.setitem(jax.config.values, "jax_compilation_cache_dir", str(tmp_path))
+    _, found = _found(commands, "--no-check")
+    assert found["cache"]["status"] == "warning" and "pipe-cache is no file" in found["cache"]["found"]

@@ -70,7 +70,8 @@ def test_a_wrong_word_fails_its_check(
 
 
 def vars_of(check: canary.Check) -> dict[str, Any]:
-    return {"arguments": check.arguments, "words": check.words, "lost": check.lost}
+    kept = ("arguments", "words", "lost", "platforms")
+    return {name: getattr(check, name) for name in kept}
 
 
 CALLS: dict[str, Callable[[], Any]] = {
@@ -182,3 +183,9 @@ def test_flags_in_a_file_that_changed_are_not_those_of_the_cache(
         file.write_text(text)
         seen.add(int(canary._flags()))
     assert len(seen) == 3
+
+
+def test_code_for_gpus_does_not_rest_on_what_only_the_cpu_keeps() -> None:
+    assert {c.name for c in canary.checks("cpu")} - {c.name for c in canary.checks("cuda")} == {
+        "rounding to float32"
+    }
