@@ -131,10 +131,12 @@ def test_the_page_lists_every_extra() -> None:
     assert sorted(name for row in rows for name in re.findall(r"`([\w-]+)`", row)) == sorted(extras)
 
 
-def test_what_is_no_file_in_the_cache_folder_is_named(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_is_no_file_in_the_cache_folder_is_named(commands: Commands, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe-cache")
-    monkeypatch.setitem(jax.config.values, "jax_compilation_cache_dir", str(tmp_path))
-    _, found = _found(commands, "--no-check")
+    before = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))  # type: ignore[no-untyped-call]
+    try:
+        _, found = _found(commands, "--no-check")
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)  # type: ignore[no-untyped-call]
     assert found["cache"]["status"] == "warning" and "pipe-cache is no file" in found["cache"]["found"]
