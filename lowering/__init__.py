@@ -12,13 +12,14 @@ from .machine.planning import (
     Accesses as Accesses,
     accesses as accesses,
     independent as independent,
+    inside as inside,
     near as near,
     offsets as offsets,
     plan as plan,
 )
 from .machine.program import JaxMachine as JaxMachine
 from .machine.storage import Plan as Plan
-from .machine.tile_memory import MAX_STEPS as MAX_STEPS
+from .machine.tile_memory import ACCESS_RULES as ACCESS_RULES, MAX_STEPS as MAX_STEPS
 from .rules import MEMORY_RULES as MEMORY_RULES, RULES as RULES, Semantics as Semantics
 
 load_class_files(__name__)

@@ -13,6 +13,7 @@ from jax import Array, lax
 
 from pto_jax.ir import DType
 
+from . import canary, platforms
 from .region import flush
 from .rules import Context
 
@@ -29,6 +30,8 @@ def add(
     c: Context, dtype: DType, old: UInt[Array, "*shape"], new: UInt[Array, "*shape"]
 ) -> UInt[Array, "*shape"]:
     """Words of the sums, in the element type: one rounding, integers wrap."""
+    if dtype.is_float and c.semantics.numerics == "exact":
+        canary.require(platforms.expected())
     a = c.semantics.arithmetic(dtype)
     total = a.add(a.decode(flush(c, old, dtype)), a.decode(flush(c, new, dtype)))
     return flush(c, a.encode(total), dtype)

@@ -79,8 +79,20 @@ def exceeded(t: TileType, lanes: Lanes, window: Placed) -> Bool[Array, ""]:
     return jnp.asarray(some & (larger[0] | larger[1]))
 
 
+def always_inside(t: TileType, window: Placed, memory: GlobalMemory) -> bool:
+    """Whether a transfer of the tile's valid region is in the window and the buffer, wherever it begins."""
+    block, offsets = window.moving_block(), memory.offsets
+    if t.v_row is None or t.v_col is None or block is None or offsets is None:
+        return False
+    inside = offsets.low >= 0 and offsets.high + block.span <= memory.buffer.shape[0]
+    return inside and block.rows >= t.v_row and block.cols >= t.v_col
+
+
 def transferred(t: TileType, lanes: Lanes, window: Placed) -> tuple[Int64[Array, ""], Int64[Array, ""]]:
     """The first and the last element of the buffer that a transfer of the valid region addresses."""
+    corners = window.corners(region.sizes(t, lanes)) if isinstance(window, Window) else None
+    if corners is not None:
+        return corners
     moved: Scalar = True
     for number, limit in zip(np.indices(t.shape, np.int64, sparse=True), window.lanes(), strict=True):
         moved = moved & (number < addresses.wide(limit))
@@ -158,7 +170,7 @@ def _require_in_bounds(c: Context, tile: str, lanes: Lanes, memory: GlobalMemory
     if memory.require is None:
         return
     t, window, buffer = c.tile(tile), window_of(c, memory.view, tile), memory.buffer
-    if is_inside(t, window, buffer):
+    if is_inside(t, window, buffer) or always_inside(t, window, memory):
         return
     allowed = f"transfers inside the window and the buffer of {buffer.shape[0]} elements"
     lanes_of = (*region.sizes(t, lanes), *window.lanes())

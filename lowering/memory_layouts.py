@@ -166,6 +166,23 @@ class Window:
             return np.broadcast_to(where, shape)
         return jnp.broadcast_to(where, shape)
 
+    def corners(self, sizes: Sequence[Scalar]) -> tuple[Int64[Array, ""], Int64[Array, ""]] | None:
+        """The first and the last position of so many lanes; the last one is less where there are none.
+
+        None where positions are not a multiple of the row plus one of the column.
+        """
+        first = last = begin(self.offset, self.strides)
+        some: Scalar = True
+        for axes, size, extent in zip(self.axes, sizes, self.lanes(), strict=True):
+            moving = [a for a in axes if not (isinstance(self.shape[a], int) and self.shape[a] == 1)]
+            if len(moving) > 1:
+                return None
+            count = jnp.minimum(jnp.asarray(size, np.int64), wide(extent))
+            far = distance(count - np.int64(1), self.strides[moving[0]]) if moving else np.int64(0)
+            first, last = first + jnp.minimum(far, 0), last + jnp.maximum(far, 0)
+            some = some & (count > np.int64(0))
+        return jnp.asarray(first, np.int64), jnp.where(some, last, first - np.int64(1))
+
     def block(self) -> Block | None:
         """The window as a block, or None where it is not static or its dimensions do not nest."""
         return self._nested(self.offset) if isinstance(self.offset, int) else None

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: A function of arrays that gives arrays.
 Flat: TypeAlias = "Callable[..., Sequence[Shaped[Array, '...']]]"
+#: Called with the name of a platform where code for it is generated; it raises where there can be none.
+Before: TypeAlias = "Callable[[str], object]"
 #: Platforms that code of their own is registered for, by JAX's names.
 PLATFORMS = ("cuda",)
 
@@ -35,8 +37,14 @@ PLATFORMS = ("cuda",)
 class _Choice:
     """The code of each platform, as functions of flat arrays; a key, as it equals itself only."""
 
-    def __init__(self, primary: Flat, others: Mapping[str, Flat]) -> None:
-        self.primary, self._others = jax.jit(primary), others
+    def __init__(self, primary: Flat, others: Mapping[str, Flat], before: Before | None) -> None:
+        self.primary, self._others, self._before = jax.jit(primary), others, before
+
+    def announce(self, platforms: Sequence[str]) -> None:
+        """Say that code for some platforms is generated."""
+        if self._before is not None:
+            for platform in platforms:
+                self._before(platform)
 
     def code(self, platform: str) -> Flat:
         """The code for a platform."""
@@ -51,12 +59,20 @@ class _Choice:
     def mapped(self, axes: tuple[int | None, ...]) -> _Choice:
         """The choice over a batch, whose axis comes first in all results."""
         others = {name: jax.vmap(code, axes) for name, code in self._others.items()}
-        return _Choice(jax.vmap(self.primary, axes), others)
+        return _Choice(jax.vmap(self.primary, axes), others, self._before)
 
 
 _choose: Any = Primitive("pto_platform")
 _choose.multiple_results = True
-_choose.def_impl(lambda *leaves, choice: choice.executed(*leaves))
+
+
+def _executed(*leaves: Shaped[Array, "..."], choice: _Choice) -> Sequence[Shaped[Array, "..."]]:
+    # Without jit the choice would be executed by itself, for ever.
+    with jax.disable_jit(False):
+        return choice.executed(*leaves)
+
+
+_choose.def_impl(_executed)
 
 
 _expected: ContextVar[str | None] = ContextVar("expected", default=None)
@@ -101,10 +117,13 @@ def apart(
     return taken
 
 
-def by_platform(primary: Callable[..., Any], **others: Callable[..., Any]) -> Callable[..., Any]:
+def by_platform(
+    primary: Callable[..., Any], *, before: Before | None = None, **others: Callable[..., Any]
+) -> Callable[..., Any]:
     """A function of trees of arrays with code of its own for some of :data:`PLATFORMS`, else ``primary``.
 
-    All give trees of the same structure, shapes and types, whatever the values of the arguments.
+    All give trees of the same structure, shapes and types, whatever the values of the arguments. ``before``
+    is called with the name of each platform that code is generated for.
     """
     results: dict[Any, Any] = {}
 
@@ -120,7 +139,8 @@ def by_platform(primary: Callable[..., Any], **others: Callable[..., Any]) -> Ca
 
     @cache
     def choice(structure: Any) -> _Choice:
-        return _Choice(flat(primary, structure), {n: flat(code, structure) for n, code in others.items()})
+        rest = {n: flat(code, structure) for n, code in others.items()}
+        return _Choice(flat(primary, structure), rest, before)
 
     def choose(*trees: Any) -> Any:
         leaves, structure = jax.tree.flatten(trees)
@@ -148,7 +168,13 @@ def _lower(platform: str) -> Any:
         with x64():
             return choice.code(platform)(*leaves)
 
-    return mlir.lower_fun(code, multiple_results=True)
+    lowered = mlir.lower_fun(code, multiple_results=True)
+
+    def announced(context: Any, *leaves: Any, choice: _Choice) -> Any:
+        choice.announce(context.module_context.platforms)
+        return lowered(context, *leaves, choice=choice)
+
+    return announced
 
 
 _choose.def_abstract_eval(_types)

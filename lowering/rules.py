@@ -26,6 +26,7 @@ from pto_jax.isa import find
 from pto_jax.isa.common import divides_in_software
 from pto_jax.profiles import OutOfRegion, Profile, Subnormals
 
+from . import canary
 from .numerics import Float, Integer, Numerics, SoftwareDivision, arithmetic
 from .platforms import by_platform
 
@@ -227,7 +228,7 @@ def compiled(
         return fn(replace(context, semantics=replace(context.semantics, native=True)), inputs)
 
     run.__name__ = name
-    return by_platform(run, cuda=native) if context.rounds else jax.jit(run)
+    return by_platform(run, before=canary.require, cuda=native) if context.rounds else jax.jit(run)
 
 
 @lru_cache(maxsize=8192)

@@ -14,7 +14,7 @@ from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar
 from pto_jax.ir import I1, I64, CmpMode, DType, RoundMode, dtype as find_dtype
 
-from . import bits, convert, numbers
+from . import bits, canary, convert, numbers, platforms
 from .numerics import Float, Integer
 from .rules import Semantics
 
@@ -72,6 +72,8 @@ def compute(
     if operation in _CONVERSIONS:
         return _CONVERSIONS[operation](values[0], source, result)
     if operation == "cmpf" or operation in _FLOAT:
+        if semantics.numerics == "exact":
+            canary.require(platforms.expected())
         a = semantics.arithmetic(source)
         assert not isinstance(a, Integer)
         words = [lax.bitcast_convert_type(v, source.word) for v in values]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -69,6 +71,30 @@ def restored(flat: UInt[Array, " words"], others: UInt[Array, " others"]) -> UIn
     return flat.at[: made.shape[0]].set(made)
 
 
+#: Settings of JAX that code of this package is written for, and how each is entered.
+_SETTINGS: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
+    ("jax_numpy_rank_promotion", "allow", jax.numpy_rank_promotion),
+    ("jax_numpy_dtype_promotion", "standard", jax.numpy_dtype_promotion),
+    # What is executed is a program as a whole, and an instruction as a whole: never an operation of XLA.
+    ("jax_disable_jit", False, jax.disable_jit),
+    # A trace that shows what a loop carries is left, and begun again.
+    ("jax_check_tracer_leaks", False, jax.check_tracer_leaks),
+)
+
+
 def x64() -> Any:
-    """The scoped 64-bit context; the global configuration is never touched."""
-    return jax.enable_x64(True)
+    """The scope in which words are computed with: 64 bits, and the settings that code here is written for.
+
+    The global configuration is never touched.
+    """
+    wide = jax.enable_x64(True)
+    others = [enter(value) for name, value, enter in _SETTINGS if getattr(jax.config, name) != value]
+    return _entered((wide, *others)) if others else wide
+
+
+@contextmanager
+def _entered(settings: Sequence[Any]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for setting in settings:
+            stack.enter_context(setting)
+        yield

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         BuildError as BuildError,
         Diagnostic as Diagnostic,
         DifferentiationError as DifferentiationError,
+        ExactnessError as ExactnessError,
         ExecutionError as ExecutionError,
         FileError as FileError,
         NotExecutableError as NotExecutableError,
@@ -118,6 +119,7 @@ _PUBLIC: dict[str, str] = {
     "BuildError": "errors",
     "FileError": "errors",
     "DifferentiationError": "errors",
+    "ExactnessError": "errors",
     "NotExecutableError": "errors",
     "PtoWarning": "errors",
 }

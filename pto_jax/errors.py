@@ -166,6 +166,10 @@ class DifferentiationError(PtoError):
     """Gradient of an exact instruction: integer bit handling has no useful derivative."""
 
 
+class ExactnessError(PtoError):
+    """Compiled code here has other bits than exact numerics promise; the message says what is lost."""
+
+
 class PtoWarning(UserWarning):
     """What compiling a program says about it without failing: every warning of :func:`pto_jax.verify`.
 

@@ -25,16 +25,11 @@ def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     Functions are traced anew in each test, many to a program that another test has compiled. Processes have
     one each, for JAX writes its files in place, where another process would read the first half of one.
-    What was compiled during the collection has settled that there is no cache, hence the reset. Lowered
-    kernels are not kept: most tests are of the way there, and some replace its code.
+    What was compiled during the collection has settled that there is no cache, hence the reset.
     """
     import jax
     from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
-    from pto_jax.runtime import persistent
-
-    patch = pytest.MonkeyPatch()
-    patch.setattr(persistent, "folder", lambda: None)
     settings = {
         "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("compiled")),
         "jax_persistent_cache_min_compile_time_secs": 0.0,
@@ -45,7 +40,6 @@ def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
     reset_cache()  # type: ignore[no-untyped-call]
     yield
-    patch.undo()
     for name, value in before.items():
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
     reset_cache()  # type: ignore[no-untyped-call]

@@ -54,8 +54,7 @@ class InstructionMachine(tile_memory.TileMemory):
         """Execute an instruction between tiles and the buffer of a view."""
         view = next(o for o in e.operands.values() if isinstance(o, View))
         context = self.context(e)
-        if self.checks:
-            self._check(e)
+        self._check(e)
         require = partial(self.require, e.op) if self.checks else None
         place = planning.key_of(e.op), view.buffer
         memory = GlobalMemory(
@@ -76,8 +75,7 @@ class InstructionMachine(tile_memory.TileMemory):
     def _compute(self, e: Execution) -> dict[str, Shaped[Array, "..."]]:
         """Execute an instruction on tiles and scalars."""
         context = self.context(e)
-        if self.checks:
-            self._check(e)
+        self._check(e)
         results = jitted(context)(self.inputs(e, context))
         for name, words in results.items():
             if name not in e.vectors and not name.startswith(VALUE):
@@ -98,6 +96,8 @@ class InstructionMachine(tile_memory.TileMemory):
         return inputs
 
     def _check(self, e: Execution) -> None:
+        if not self.checks or self.rules is not None:
+            return
         for c, broken in region_rules(e, self.semantics.profile.name):
             assert c.region is not None
             tiles = [(n, ref) for n in c.region.operands if isinstance(ref := e.operands.get(n), TileRef)]

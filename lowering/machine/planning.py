@@ -7,7 +7,6 @@ that execution will know is known here too.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
@@ -98,10 +97,13 @@ class Surveyor(abstract.AbstractMachine):
 
     ``found`` are the addresses of tiles, ``accesses`` the constant accesses to global memory outside control
     flow that only execution knows; ``near`` tells of operations that compute addresses whether these are
-    always near the beginning of global memory, ``offsets`` of transfers where their windows begin.
-    ``spans_read`` are the elements of buffers that are read, None standing for any buffer; ``spans_written``
-    those that each instruction writes.
+    always near the beginning of global memory, ``offsets`` of transfers where their windows begin, ``inside``
+    of operations whether their windows are always inside what they are windows of. ``spans_read`` are the
+    elements of buffers that are read, None standing for any buffer; ``spans_written`` those that each
+    instruction writes.
     """
+
+    checks: bool = True
 
     found: list[storage.Placement] = field(default_factory=list)
     accesses: dict[str, Accesses] = field(default_factory=dict)
@@ -109,6 +111,7 @@ class Surveyor(abstract.AbstractMachine):
     offsets: dict[tuple[Key, str], Range] = field(default_factory=dict)
     spans_read: dict[str | None, set[Span]] = field(default_factory=dict)
     spans_written: dict[tuple[Key, str], set[Span]] = field(default_factory=dict)
+    inside: dict[Key, bool] = field(default_factory=dict)
     current: Key = ("", ())
 
     def unknown(self, dtype: DType | None = None) -> Scalar:
@@ -217,6 +220,14 @@ class Surveyor(abstract.AbstractMachine):
         self.near[self.current] = self.near.get(self.current, True) and near
         return found
 
+    def require(
+        self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+    ) -> None:
+        """Note whether a window is inside, by the ranges of its offset, its size and the extent."""
+        if rule == "window":
+            kept = broken is False or ranges.holds(*values)
+            self.inside[key_of(op)] = self.inside.get(key_of(op), True) and kept
+
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
         """Note the access; any number may be there."""
         at = Range.of(pointer.offset)
@@ -261,6 +272,11 @@ def near(program: Program, entry: str, grid: int = 1) -> frozenset[Key]:
     return frozenset(key for key, is_near in _survey(program, entry, grid).near.items() if is_near)
 
 
+def inside(program: Program, entry: str, grid: int = 1) -> frozenset[Key]:
+    """The operations whose windows are always inside what they are windows of."""
+    return frozenset(key for key, is_inside in _survey(program, entry, grid).inside.items() if is_inside)
+
+
 def offsets(program: Program, entry: str, grid: int = 1) -> Mapping[tuple[Key, str], Range]:
     """Where the windows of transfers begin in their buffers, by operation and buffer."""
     return _survey(program, entry, grid).offsets
@@ -281,6 +297,8 @@ def independent(program: Program, entry: str, grid: int = 1) -> frozenset[tuple[
 def _survey(program: Program, entry: str, grid: int) -> Surveyor:
     surveyor, function = Surveyor(), program.function(entry)
     assert function is not None, entry
-    with suppress(errors.NotExecutableError):
+    try:
         launch(program, surveyor, function, [surveyor.argument(a) for a in function.args], grid=grid)
+    except errors.NotExecutableError:
+        surveyor.inside.clear()  # Of operations that are executed again where nobody has been.
     return surveyor

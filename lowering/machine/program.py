@@ -44,19 +44,28 @@ class JaxMachine(instructions.InstructionMachine):
 
     Where the program is traced as a whole, control flow that is not known becomes ``lax`` control flow.
     ``disjoint`` tells which parts of the buffers blocks touch, where they do not meet; ``near`` are the
-    operations whose addresses need no care.
+    operations whose addresses need no care, ``inside`` those whose windows never leave what they are in.
     """
 
     disjoint: Callable[[Mapping[str, int]], blocks.Disjoint | None] | None = None
     depth: int = 0
     abstract: bool = False
     near: frozenset[Key] = frozenset()
+    inside: frozenset[Key] = frozenset()
     _op: Op = BEFORE
     _written_out: int = 0
 
     def begin(self, op: Op, scope: Scope) -> None:
         """Remember the operation whose addresses are computed next."""
         self._op = op
+
+    def require(
+        self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+    ) -> None:
+        """Record a run-time rule; of those on accesses, none that is certainly kept."""
+        certain = self.rules is not None and rule == "window" and key_of(op) in self.inside
+        if not certain:
+            super().require(op, rule, allowed, broken, found, values)
 
     def known(self, value: Scalar) -> int | None:
         """The number of a Python or NumPy integer or of an array that is not traced, else None."""

@@ -114,6 +114,16 @@ _RULES: dict[str, Callable[[Range, Range], Range]] = {
 }
 
 
+def holds(offset: Scalar, size: Scalar, extent: Scalar) -> bool:
+    """Whether ``size`` elements from ``offset`` on are certainly some of ``extent``.
+
+    >>> holds(Range(0, 56), 8, 64), holds(Range(0, 57), 8, 64)
+    (True, False)
+    """
+    first, count, limit = map(Range.of, (offset, size, extent))
+    return first.low >= 0 and count.low >= 0 and first.high + count.high <= limit.low
+
+
 def scalar(name: str, args: Sequence[Scalar], source: DType, result: DType) -> Range:
     """The range of an ``arith`` operation's result; all of its type where it may wrap, or no rule is known.
 

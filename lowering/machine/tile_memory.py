@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 BLOCK = "block"
 #: Trips after which a while loop is stopped, unless told otherwise.
 MAX_STEPS = 1_000_000
+#: The run-time rules on what is accessed, which lose data where they are broken: elements of buffers and
+#: tiles, windows of views and tiles, addresses, slots, valid regions.
+ACCESS_RULES = frozenset(
+    ("in-bounds", "offset-range", "window", "window-boxes", "address", "address-aligned", "slot", "region")
+)
 
 
 @dataclass(frozen=True)
@@ -106,11 +111,11 @@ class TileMemory:
     windows begin, ``independent`` which instructions write nothing of a buffer that the program reads.
     ``dtypes`` are the element types of buffers. ``temporaries`` are the cells of results that no allocation
     names, ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that arguments vary
-    over; ``core`` is the core whose memory is meant; ``checks`` records run-time rules, ``max_steps`` bounds
-    while loops. ``whole`` says that the program is traced as a whole, ``region_traces`` what earlier traces
-    of the regions of an operation have shown, by core, operation and how often the operation is around them;
-    ``traced`` names the operations that are. ``numbers`` are scalars that the number of a block gives, where
-    blocks are executed side by side.
+    over; ``core`` is the core whose memory is meant; ``checks`` records run-time rules, ``rules`` names those
+    of them that count (all by default), ``max_steps`` bounds while loops. ``whole`` says that the program is
+    traced as a whole, ``region_traces`` what earlier traces of the regions of an operation have shown, by
+    core, operation and how often the operation is around them; ``traced`` names the operations that are.
+    ``numbers`` are scalars that the number of a block gives, where blocks are executed side by side.
     """
 
     semantics: Semantics
@@ -127,6 +132,7 @@ class TileMemory:
     of_block: set[str] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
     checks: bool = False
+    rules: frozenset[str] | None = None
     whole: bool = False
     max_steps: int = MAX_STEPS
     axes: frozenset[str] = frozenset()
@@ -172,12 +178,16 @@ class TileMemory:
         self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
     ) -> None:
         """Record a run-time rule, if they are followed; eagerly, a broken one is an error at once."""
-        if broken is False or not self.checks:
+        if broken is False or not self.follows(rule):
             return
         if broken is True and not self.whole:
             raise _broken(op, rule, allowed, found.format(*values) if found else "another")
         numbers = tuple(map(as_number, values))
         self.violations.append(Violation(op, rule, allowed, jnp.asarray(broken, bool), found, numbers))
+
+    def follows(self, rule: str) -> bool:
+        """Whether a run-time rule is followed."""
+        return self.checks and (self.rules is None or rule in self.rules)
 
     def stop(self, op: Op, rule: str, allowed: str, stopped: Bool[Array, ""]) -> None:
         """Note that execution ended early, whether or not run-time rules are checked."""

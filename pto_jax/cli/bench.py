@@ -65,6 +65,7 @@ CASES: dict[str, Callable[[Run], None]] = {
     "exact_over_fast": bench_kernels.exact_over_fast,
     "tile_cost": bench_kernels.tile_cost,
     "call_overhead": bench_kernels.call_overhead,
+    "access_checks": bench_kernels.access_checks,
     "map_cost": bench_kernels.map_cost,
     "compile_time": bench_compile.compile_time,
     "compile_curve": bench_compile.compile_curve,

@@ -107,12 +107,12 @@ def compile_loops(run: Run) -> None:
         plain = {k: v for k, v in os.environ.items() if k not in kept}
         for name, target, environment, times in (
             ("cold", "<= 2", plain, 3),
-            ("filling the persistent cache", "", {**os.environ, **kept}, 1),
-            ("with the persistent cache", "<= 0.3", {**os.environ, **kept}, 7),
+            ("filling JAX's cache", "", {**os.environ, **kept}, 1),
+            ("with JAX's cache", "", {**os.environ, **kept}, 7),
         ):
             found[name] = statistics.median(_first_result(environment) for _ in range(times))
             run.add(f"100 instructions in loops, {name}", found[name], "s", target)
-    share = found["with the persistent cache"] / found["cold"]
+    share = found["with JAX's cache"] / found["cold"]
     run.add("100 instructions in loops, cached over cold", share, "x", "", "lower")
 
 

@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import text
+from ..api import load
+from ..examples import EXAMPLES
 from ..ir import Program
 from ..lowering.numerics import Numerics
-from ..runtime.kernel import compile
+from ..runtime.kernel import Kernel, compile
 from ..runtime.tiles import tile
 from . import bench_programs as programs
 from .bench_run import COLS, ROWS, TILES, Run, least, median, paired
@@ -20,6 +22,8 @@ from .bench_run import COLS, ROWS, TILES, Run, least, median, paired
 CALLS = 200
 #: Tiles that are streamed, and how many times as many a longer stream has.
 STREAM, LONGER = 1024, 8
+#: Examples whose accesses depend on arguments, on a loop, and on nothing.
+CHECKED = ("softmax", "masked_tile", "gqa_decode", "gemm_splitk", "rmsnorm")
 
 
 def _batched(program: Program, numerics: Numerics) -> Callable[..., Any]:
@@ -93,6 +97,22 @@ def call_overhead(run: Run) -> None:
         ("an instruction of pto.ops", "jnp"),
     ):
         run.add(f"call of {name}", seconds[name] / seconds[other], "x a jnp call", "<= 3", "lower")
+
+
+def access_checks(run: Run) -> None:
+    """Calls of shipped examples that check their accesses, over calls that do not."""
+    for name in CHECKED:
+        example = EXAMPLES[name]
+        values, program = example.arguments(), load(example.path)
+        kernels = [compile(program, warn=False, grid=example.grid, checks=c) for c in (None, False)]
+        args = [jnp.asarray(values[a.name]) for a in kernels[0].arguments]
+        calls = (partial(_often, kernel, args) for kernel in kernels)
+        checked, plain = least(*calls)
+        run.add(f"{name}, accesses checked", checked / plain, "x unchecked", "<= 1.1", "lower")
+
+
+def _often(kernel: Kernel, args: list[Any]) -> Any:
+    return [kernel(*args) for _ in range(CALLS // 10)]
 
 
 def map_cost(run: Run) -> None:

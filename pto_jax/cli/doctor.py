@@ -60,7 +60,7 @@ def add(command: Adder) -> None:
 
 def _doctor(args: argparse.Namespace) -> int:
     findings = []
-    executed = () if args.no_check else (_exact,)
+    executed = () if args.no_check else (_compiler, _exact)
     for examine in (_versions, _extras, _settings, _cache, _devices, *executed):
         for finding in _examined(examine):
             findings.append(finding)
@@ -179,17 +179,10 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _settings() -> Iterator[Finding]:
     import jax
 
-    from ..runtime.notices import lost_exactness
-
     enabled = bool(jax.config.values["jax_enable_x64"])
     note = "64-bit results stay 64-bit in jnp" if enabled else "jnp narrows 64-bit results outside of kernels"
     yield Finding("x64", "ok", f"{'on' if enabled else 'off'}; {note}")
-    flags = os.environ.get("XLA_FLAGS", "")
-    lost = lost_exactness(flags)
-    if lost is None:
-        yield Finding("XLA_FLAGS", "ok", flags or "none")
-    else:
-        yield Finding("XLA_FLAGS", "failed" if lost.certain else "warning", lost.found, lost.fix)
+    yield Finding("XLA_FLAGS", "ok", os.environ.get("XLA_FLAGS") or "none")
     for name in sorted(n for n in os.environ if n.startswith("PTO_JAX_")):
         yield Finding(name, "ok", os.environ[name])
 
@@ -209,6 +202,8 @@ def _cache() -> Iterator[Finding]:
         yield Finding("cache", "ok", folder)
     elif not nearest.is_dir() or not os.access(nearest, os.W_OK):
         yield Finding("cache", "warning", f"{folder} cannot be written", "another folder, or its permissions")
+    elif strange := next((f for f in path.rglob("*") if not (f.is_file() or f.is_dir())), None):
+        yield Finding("cache", "warning", f"{strange} is no file, and JAX may wait for it", "remove it")
     else:
         sizes = [f.stat().st_size for f in path.rglob("*") if f.is_file()]
         yield Finding("cache", "ok", f"{folder}: {len(sizes)} files, {sum(sizes) / 2**20:.1f} MiB")
@@ -226,6 +221,22 @@ def _devices() -> Iterator[Finding]:
         kinds[f"{d.platform} ({d.device_kind})"] += 1
     shown = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
     yield Finding("devices", "ok", f"{shown}; default {listed[0].platform}")
+
+
+def _compiler() -> Iterator[Finding]:
+    """What exact results ask of compiled code, on the default device's platform."""
+    import jax
+
+    from ..lowering import canary
+
+    platform = jax.local_devices()[0].platform
+    lost = canary.failures(platform)
+    if lost:
+        yield Finding("compiler", "failed", f"{', '.join(lost)} on {platform}", canary.FIX)
+    else:
+        yield Finding(
+            "compiler", "ok", f"{len(canary.checks(platform))} properties of compiled arithmetic hold"
+        )
 
 
 def _exact() -> Iterator[Finding]:

@@ -6,13 +6,10 @@ from functools import lru_cache
 from ..errors import ArgumentError
 from ..lowering import Semantics
 from ..profiles import Profile, profile as find_profile
-from .notices import require_exact
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
     """Checked execution options; ``out_of_region`` defaults to the profile's fill."""
-    if numerics == "exact":
-        require_exact()
     try:
         return _checked(profile, numerics, out_of_region, subnormals)
     except TypeError:  # One of them has no hash, which its check says better.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,18 @@ from .. import ir, profiles
 from ..analysis.entries import Argument
 from ..analysis.provenance import GlobalTypes
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
-from ..lowering import JaxMachine, Semantics, disjoint_parts, independent, near, offsets, plan, varying_axes
+from ..lowering import (
+    ACCESS_RULES,
+    JaxMachine,
+    Semantics,
+    disjoint_parts,
+    independent,
+    inside,
+    near,
+    offsets,
+    plan,
+    varying_axes,
+)
 from ..lowering.machine.observed import ObservedMachine, Observer
 from ..lowering.slicing import computed_before
 from ..lowering.words import from_words
@@ -64,6 +75,10 @@ class Executable(Protocol):
         """Names of what is returned."""
 
 
+#: Which run-time rules are followed: none, those on accesses, all.
+Check: TypeAlias = Literal["nothing", "accesses", "all"]
+
+
 @dataclass(frozen=True)
 class Mode:
     """How a program is executed: with run-time rules, keeping the final state, traced as a whole.
@@ -71,7 +86,7 @@ class Mode:
     ``nested``: traced inside another function, where an argument may be computed from another one.
     """
 
-    check: bool
+    check: Check
     keep_state: bool
     whole: bool
     nested: bool = False
@@ -86,11 +101,13 @@ def execute(
         kernel.semantics,
         plan(kernel.program, kernel.entry, kernel.profile, kernel.grid),
         {},
-        checks=mode.check,
+        checks=mode.check != "nothing",
+        rules=ACCESS_RULES if mode.check == "accesses" else None,
         whole=mode.whole,
         max_steps=kernel.max_steps,
         axes=_axes(prepared),
         near=near(kernel.program, kernel.entry, kernel.grid),
+        inside=inside(kernel.program, kernel.entry, kernel.grid),
         offsets=offsets(kernel.program, kernel.entry, kernel.grid),
         independent=independent(kernel.program, kernel.entry, kernel.grid),
         disjoint=lambda sizes: disjoint_parts(

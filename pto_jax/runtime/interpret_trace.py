@@ -55,7 +55,7 @@ class Interpreter:
         prepared = {
             a.name: prepare(kernel.entry, a, given[a.name]) for a in kernel.arguments if a.name in given
         }
-        mode = Mode(check=True, keep_state=False, whole=True)
+        mode = Mode(check="all", keep_state=False, whole=True)
         with x64(), np.errstate(all="ignore"):
             run = partial(execute, kernel, mode)  # pyright: ignore[reportArgumentType]
             traced, shape = jax.make_jaxpr(run, return_shape=True)(prepared)

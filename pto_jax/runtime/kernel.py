@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
@@ -27,12 +28,11 @@ from . import (
     execution,
     launch_rule,
     notices,
-    persistent,
     streaming,
 )
 from .arguments import check_accesses, elements, prepare, type_of
 from .choices import choices as choices
-from .state import Report, State
+from .state import PackedReport, Report, State
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,12 @@ class Kernel(ahead.Portable):
     (4-bit types: bytes, two elements each) that hold what the program accesses: views may be larger;
     scalars are numbers or 0-d arrays (traced, so they batch); tiles of a fragment are :class:`Tile` or
     [rows, cols] arrays. The result maps each written buffer's name to its new contents in the shape and
-    type it came in, or each result of a fragment to a Tile. With ``checks`` the result is
-    ``(outputs, report)``. Composes with jit, vmap, shard_map and lax control flow.
+    type it came in, or each result of a fragment to a Tile. Composes with jit, vmap, shard_map and lax
+    control flow.
+
+    A call with arrays that are there raises ExecutionError where the program accesses what is not there;
+    under a transformation such reads give 0 and such stores are dropped, as everywhere with
+    ``checks=False``. With ``checks=True`` the result is ``(outputs, report)``, of all run-time rules.
 
     ``places`` tells apart equal programs from different texts, whose diagnostics name different lines;
     with ``partial_launch`` nobody asks whether the program needs another number of blocks.
@@ -63,7 +67,7 @@ class Kernel(ahead.Portable):
     program: Program
     entry: str
     semantics: Semantics
-    checks: bool = False
+    checks: bool | None = None
     places: str = ""
     max_steps: int = MAX_STEPS
     grid: int = 1
@@ -86,7 +90,7 @@ class Kernel(ahead.Portable):
         if s.out_of_region != s.profile.out_of_region:
             options.append(f"out_of_region={s.out_of_region!r}")
         options += [f"subnormals={s.subnormals!r}"] if s.subnormals != "keep" else []
-        options += ["checks=True"] if self.checks else []
+        options += [] if self.checks is None else [f"checks={self.checks}"]
         options += [f"grid={self.grid}"] if self.grid != 1 else []
         listed = short_list([f"{a.name}: {a.type}" for a in self.arguments])
         outputs = short_list(self.outputs)
@@ -123,19 +127,28 @@ class Kernel(ahead.Portable):
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Execute the program on one value for each argument, by position or name.
 
-        The new contents of the buffers it writes, or a fragment's tiles, by name; with ``checks`` the pair of
-        them and a :class:`Report`. Raises ArgumentError for arguments that do not fit, VerifyError where the
-        types they give are illegal, and without ``checks`` ExecutionError where ``max_steps`` stops a loop.
+        The new contents of the buffers it writes, or a fragment's tiles, by name; with ``checks=True`` the
+        pair of them and a :class:`Report`. Raises ArgumentError for arguments that do not fit, VerifyError
+        where the types they give are illegal, and ExecutionError where ``max_steps`` stops a loop and, with
+        arrays that are there, for an access outside of a buffer, view or tile.
         """
-        made = self._compiled(args) if not (self.checks or kwargs) else None
-        outputs, report = made or self._run(args, kwargs, jit=True, check=self.checks)[:2]
         if self.checks:
-            return outputs, report
-        # Without checks the report only has loops that were stopped, for programs with while loops.
+            return self._run(args, kwargs, jit=True, check="all")[:2]
+        made: tuple[dict[str, Any], Report | PackedReport] | None = None if kwargs else self._compiled(args)
+        if made is None:
+            traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs)))
+            check: execution.Check = "nothing" if traced else self._check
+            made = self._run(args, kwargs, jit=True, check=check)[:2]
+        outputs, report = made
         report.raise_if_broken()
         return outputs
 
-    def _compiled(self, args: Sequence[Any]) -> tuple[dict[str, Any], Report] | None:
+    @property
+    def _check(self) -> execution.Check:
+        """The run-time rules that calls with arrays that are there follow."""
+        return "accesses" if self.checks is None else "all" if self.checks else "nothing"
+
+    def _compiled(self, args: Sequence[Any]) -> tuple[dict[str, Any], PackedReport] | None:
         """The call as one compiled function, arguments prepared in it; None where they are no arrays."""
         if not all(map(dispatch.is_concrete, args)):
             return None
@@ -148,8 +161,12 @@ class Kernel(ahead.Portable):
 
     @cached_property
     def _whole(self) -> Any:
-        run = lambda *args: self._run(args, {}, jit=True, check=False, outermost=True)[:2]  # noqa: E731
-        return persistent.jit(run, self, "called")
+        @jax.jit
+        def pto(*args: Any) -> tuple[dict[str, Any], PackedReport]:
+            results, report, _ = self._run(args, {}, jit=True, check=self._check, outermost=True)
+            return results, PackedReport.of(report)
+
+        return pto
 
     def eager(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Execute instruction by instruction, each from the compile cache.
@@ -162,7 +179,7 @@ class Kernel(ahead.Portable):
 
     def eager_unchecked(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Execute like :meth:`eager`, computing the formula where a run-time rule is broken."""
-        return self._run(args, kwargs, jit=False, check=False)[0]
+        return self._run(args, kwargs, jit=False, check="nothing")[0]
 
     def with_state(self, /, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
         """The outputs, and every tile and memory space as the program left it.
@@ -203,7 +220,8 @@ class Kernel(ahead.Portable):
 
         The result maps names to NumPy arrays (``out``'s where that is given), or to Tiles, with the batch
         as leading axis. Raises ArgumentError for arrays that do not fit, and ExecutionError with indices
-        where a kernel with ``checks`` breaks a run-time rule; ``out`` then has the chunks before.
+        for accesses as a call does, with ``checks=True`` for every run-time rule that is broken; ``out``
+        then has the chunks before.
 
         >>> import numpy as np
         >>> import pto_jax as pto
@@ -214,8 +232,8 @@ class Kernel(ahead.Portable):
         return streaming.stream(self, batch, shared or {}, chunk, progress, out)  # pyright: ignore[reportArgumentType]
 
     def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
-        """The results of one call by argument names, and the run-time rules it broke (with ``checks``)."""
-        outputs, report, _ = self._run((), values, jit=True, check=self.checks)
+        """The results of one call by argument names, and the run-time rules it broke of those it follows."""
+        outputs, report, _ = self._run((), values, jit=True, check=self._check)
         return outputs, report
 
     def _run(
@@ -223,7 +241,7 @@ class Kernel(ahead.Portable):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         jit: bool,
-        check: bool = True,
+        check: execution.Check = "all",
         keep_state: bool = False,
         observer: Observer | None = None,
         outermost: bool = False,
@@ -233,18 +251,16 @@ class Kernel(ahead.Portable):
         prepared = {
             a.name: prepare(kernel.entry, a, given[a.name]) for a in kernel.arguments if a.name in given
         }
-        if check or jit:
+        if check != "nothing" or jit:
             kernel._check_accesses(prepared)
         traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(prepared))
         mode = execution.Mode(check, keep_state, whole=jit, nested=traced and not outermost)
-        if not jit:
-            run = partial(execution.execute, kernel, mode, observer=observer)  # pyright: ignore[reportArgumentType]
-        elif keep_state or traced:
-            run = _jitted(kernel, mode)
-        else:
-            run = _kept(kernel, check)
-        with x64():
-            rule = launch_rule.launched(kernel, prepared, check)  # pyright: ignore[reportArgumentType]
+        eager = partial(execution.execute, kernel, mode, observer=observer)  # pyright: ignore[reportArgumentType]
+        run = _jitted(kernel, mode) if jit else eager
+        # The guard is for data: constants of instructions may go to the device one by one.
+        guard = nullcontext() if jit else jax.transfer_guard("allow")
+        with x64(), guard:
+            rule = launch_rule.launched(kernel, prepared, check == "all")  # pyright: ignore[reportArgumentType]
             results, report, state = kernel._without_derivative(run, prepared, keep_state)
         report = report.joined(rule)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
@@ -322,14 +338,6 @@ def _jitted(kernel: Kernel, mode: execution.Mode) -> Any:
     return jax.jit(partial(execution.execute, kernel, mode))  # pyright: ignore[reportArgumentType]
 
 
-@lru_cache(maxsize=1024)
-def _kept(kernel: Kernel, check: bool) -> Any:
-    """The same for arguments that are there, without the state."""
-    run = _jitted(kernel, execution.Mode(check, keep_state=False, whole=True))
-    kept = persistent.jit(lambda prepared: run(prepared)[:2], kernel, "checked" if check else "")
-    return lambda prepared: (*kept(prepared), State({}, {}))
-
-
 def compile(  # noqa: PLR0913 - keywords
     program: Program,
     profile: profiles.ProfileName | profiles.Profile | None = None,
@@ -337,7 +345,7 @@ def compile(  # noqa: PLR0913 - keywords
     numerics: Literal["exact", "fast"] = "exact",
     out_of_region: profiles.OutOfRegion | None = None,
     subnormals: profiles.Subnormals = "keep",
-    checks: bool = False,
+    checks: bool | None = None,
     max_steps: int = MAX_STEPS,
     grid: int = 1,
     partial_launch: bool = False,
@@ -349,16 +357,17 @@ def compile(  # noqa: PLR0913 - keywords
     (every instruction as if executed alone, the same bits in every execution mode) or "fast".
     ``out_of_region`` overrides what source lanes outside a valid region read: "ones" or "backing" (the
     sanitizer, ``pto-jax run --sanitize``, says where they are read).
-    ``subnormals="flush"`` models hardware in flush mode. ``checks`` makes calls return
-    ``(outputs, report)`` with the run-time rules that were broken. A while loop is stopped after
-    ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another; with
-    ``partial_launch`` nobody asks whether these are the blocks that the program is written for.
+    ``subnormals="flush"`` models hardware in flush mode. Calls with arrays that are there check what the
+    program accesses; ``checks=False`` leaves that out, ``checks=True`` makes calls return
+    ``(outputs, report)`` with all run-time rules that were broken, under transformations too. A while loop
+    is stopped after ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another;
+    with ``partial_launch`` nobody asks whether these are the blocks that the program is written for.
 
     What :func:`pto_jax.verify` warns of is shown once per program and profile as
     :class:`pto_jax.PtoWarning`, except with ``warn=False``; ``Kernel.warnings`` has it in any case.
     Raises VerifyError when the profile does not allow the program, or when the text shows that more blocks
     would write further elements of its views, or that blocks leave them. Where that depends on arguments,
-    eager execution and ``checks`` report it.
+    eager execution and ``checks=True`` report it.
 
     >>> import numpy as np
     >>> import pto_jax as pto

@@ -1,19 +1,14 @@
-"""What compiling says without failing: the verifier's warnings, and flags that cost exactness."""
+"""What compiling says without failing: the verifier's warnings."""
 
-import os
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 
-from ..errors import ArgumentError, Diagnostic, PtoWarning
+from ..errors import Diagnostic, PtoWarning
 
 _LISTED = 5
 _shown: set[tuple[object, ...]] = set()
-#: With the first flag of XLA, LLVM may reorder and approximate; without the second it also drops what exact
-#: arithmetic does for NaN, and sums, products, quotients and roots have other bits.
-_FAST_MATH, _HONOUR_NANS = "xla_cpu_enable_fast_math", "xla_cpu_fast_math_honor_nans"
 
 
 def warn_once(key: tuple[object, ...], messages: Sequence[str | Diagnostic]) -> None:
@@ -53,56 +48,3 @@ def _users_level() -> int:
 
 def _is_ours(module: str) -> bool:
     return module.partition(".")[0] in ("pto_jax", "jax")
-
-
-@dataclass(frozen=True)
-class LostExactness:
-    """What a setting does to exact numerics: it breaks them for certain, or may."""
-
-    certain: bool
-    found: str
-    fix: str
-
-
-def lost_exactness(flags: str) -> LostExactness | None:
-    """What XLA_FLAGS do to exact numerics; None where they do nothing.
-
-    >>> lost_exactness("--xla_cpu_enable_fast_math=false") is None
-    True
-    >>> lost_exactness("--xla_cpu_enable_fast_math").certain
-    False
-    """
-    fast, without_nans = _fast_math(flags)
-    fix = f'remove --{_FAST_MATH}=true from XLA_FLAGS, or numerics="fast"'
-    if without_nans:
-        found = (
-            f"XLA_FLAGS has --{_FAST_MATH}=true with --{_HONOUR_NANS}=false, under which numerics='exact' "
-            "cannot keep its bits"
-        )
-        return LostExactness(True, found, fix)
-    if fast:
-        found = f"XLA_FLAGS has --{_FAST_MATH}=true, under which numerics='exact' does not guarantee its bits"
-        return LostExactness(False, found, fix)
-    return None
-
-
-def require_exact() -> None:
-    """Refuse exact numerics where XLA_FLAGS make them impossible; warn where they are not guaranteed."""
-    lost = lost_exactness(os.environ.get("XLA_FLAGS", ""))
-    if lost is None:
-        return
-    said = f"{lost.found}; usual fix: {lost.fix}"
-    if lost.certain:
-        raise ArgumentError(said)
-    warn_once((_FAST_MATH,), [said])
-
-
-@lru_cache(maxsize=8)
-def _fast_math(flags: str) -> tuple[bool, bool]:
-    """Whether fast math is on, and whether it ignores NaN."""
-    settings: dict[str, str] = {}
-    for word in flags.split():
-        name, _, value = word.lstrip("-").partition("=")
-        settings[name] = value.lower() or "true"
-    fast = settings.get(_FAST_MATH) in ("true", "1")
-    return fast, fast and settings.get(_HONOUR_NANS) in ("false", "0")

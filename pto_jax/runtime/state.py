@@ -120,6 +120,55 @@ class Report:
             raise ExecutionError(problems)
 
 
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True)
+class PackedReport:
+    """A report of one call as two arrays, as a compiled function hands few results over sooner than many.
+
+    ``flags`` are those of the sites in order, ``numbers`` those found there; None where there are no sites.
+    """
+
+    flags: Array | None
+    numbers: Array | None
+    sites: tuple[tuple[RuleLocation, int], ...]
+
+    @classmethod
+    def of(cls, report: Report) -> PackedReport:
+        """The same of a report, whose flags have no batch shape."""
+        if not report.sites:
+            return cls(None, None, ())
+        numbers = [n for values in report.values for n in values]
+        counts = map(len, report.values)
+        return cls(
+            jax.numpy.stack(report.flags),
+            jax.numpy.stack(numbers) if numbers else None,
+            tuple(zip(report.sites, counts, strict=True)),
+        )
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[tuple[RuleLocation, int], ...]]:
+        """The arrays as the leaves of a JAX pytree; the sites are static."""
+        return (self.flags, self.numbers), self.sites
+
+    @classmethod
+    def tree_unflatten(cls, sites: tuple[tuple[RuleLocation, int], ...], data: Any) -> PackedReport:
+        """The report of the sites with other arrays."""
+        flags, numbers = data
+        return cls(flags, numbers, sites)
+
+    def raise_if_broken(self) -> None:
+        """Raise ExecutionError with every broken rule; nothing under a trace."""
+        if self.flags is None or isinstance(self.flags, Tracer):
+            return
+        flags = np.asarray(self.flags)
+        if flags.any():
+            self._report(flags).raise_if_broken()
+
+    def _report(self, flags: np.ndarray[Any, Any]) -> Report:
+        numbers = iter(() if self.numbers is None else np.asarray(self.numbers))
+        values = tuple(tuple(next(numbers) for _ in range(count)) for _, count in self.sites)
+        return Report(tuple(flags), tuple(site for site, _ in self.sites), values)
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class State:

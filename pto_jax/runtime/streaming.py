@@ -18,7 +18,7 @@ from ..analysis.entries import Argument, GlobalTypes
 from ..errors import ArgumentError, ExecutionError
 from ..ir import ScalarType, TileType
 from ..lowering.words import x64
-from . import array_files, batches, conversion, interchange, persistent, state, tiles
+from . import array_files, batches, conversion, interchange, state, tiles
 
 #: Bytes of arguments and results that the calls of a chunk have: they stay in the caches of a CPU.
 CACHED = 1 << 23
@@ -179,7 +179,7 @@ def _mapped(kernel: Mapped) -> Callable[..., Any]:
                 values[tiled] = tiles.tile(values[tiled], (region[0], region[1]), type=known)
         return kernel.reported(values)
 
-    return persistent.jit(jax.vmap(one, in_axes=(0, None)), kernel, "mapped")
+    return jax.jit(jax.vmap(one, in_axes=(0, None)))
 
 
 # -- results -------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -12,6 +13,7 @@ import jax
 import pytest
 
 from pto_jax.cli import doctor
+from pto_jax.lowering import canary
 from pto_jax.testing import device_check
 from tests.cli.conftest import Commands
 
@@ -32,25 +34,14 @@ def test_this_installation_is_usable(commands: Commands) -> None:
     assert "testing" in found["extras"]["found"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "status", "said"),
-    [
-        ("--xla_cpu_enable_fast_math=true", "warning", "does not guarantee its bits"),
-        (
-            "--xla_cpu_enable_fast_math=true --xla_cpu_fast_math_honor_nans=false",
-            "failed",
-            "cannot keep its bits",
-        ),
-    ],
-)
-def test_flags_that_change_bits_are_named(
-    flags: str, status: str, said: str, commands: Commands, monkeypatch: pytest.MonkeyPatch
+def test_compiled_arithmetic_that_is_not_exact_is_named(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XLA_FLAGS", flags)
-    code, found = _found(commands, "--no-check")
-    assert found["XLA_FLAGS"]["status"] == status and said in found["XLA_FLAGS"]["found"]
-    assert found["XLA_FLAGS"]["fix"].startswith("remove --xla_cpu_enable_fast_math=true")
-    assert code == (status == "failed")
+    monkeypatch.setattr(canary, "failures", lambda platform: ("sums are reordered",))
+    code, found = _found(commands)
+    assert code == 1 and found["compiler"]["status"] == "failed"
+    assert found["compiler"]["found"] == "sums are reordered on cpu"
+    assert "XLA_FLAGS" in found["compiler"]["fix"]
 
 
 def test_missing_and_old_packages_fail(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,3 +129,14 @@ def test_the_page_lists_every_extra() -> None:
     table = (root / "docs/how-to/check_an_installation.md").read_text().partition("| extra |")[2]
     rows = [line.split("|")[1] for line in table.partition("\n\n")[0].splitlines()[2:]]
     assert sorted(name for row in rows for name in re.findall(r"`([\w-]+)`", row)) == sorted(extras)
+
+
+def test_what_is_no_file_in_the_cache_folder_is_named(commands: Commands, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe-cache")
+    before = jax.config.values["jax_compilation_cache_dir"]
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path))  # type: ignore[no-untyped-call]
+    try:
+        _, found = _found(commands, "--no-check")
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)  # type: ignore[no-untyped-call]
+    assert found["cache"]["status"] == "warning" and "pipe-cache is no file" in found["cache"]["found"]

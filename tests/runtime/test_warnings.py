@@ -1,4 +1,4 @@
-"""Warnings of compiling: the verifier's, once per program and profile, and of flags that cost exactness."""
+"""Warnings of compiling: the verifier's, once per program and profile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import pto_jax as pto
 from pto_jax.cli.main import main
 from pto_jax.examples import EXAMPLES
-from pto_jax.runtime import notices, op_functions
+from pto_jax.runtime import notices
 
 _T, _PART = "!pto.tile<f32, 8, 8>", "!pto.tile<f32, 8, 8, v_row=4>"
 #: tneg reads rows of %a that are not valid: a warning on every profile.
@@ -108,44 +108,3 @@ def test_the_command_prints_warnings_with_their_place(
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_have_no_warnings(name: str) -> None:
     assert not pto.verify(pto.load(EXAMPLES[name].path))
-
-
-FAST = "--xla_cpu_enable_fast_math=true"
-
-
-@pytest.mark.parametrize("numerics", ["exact", "fast"])
-@pytest.mark.parametrize(
-    ("flags", "refused", "said"),
-    [
-        ("", False, False),
-        ("--xla_cpu_enable_fast_math=false --xla_cpu_fast_math_honor_nans=false", False, False),
-        ("--xla_cpu_fast_math_honor_nans=false", False, False),
-        (FAST, False, True),
-        ("--xla_dump_to=x --xla_cpu_enable_fast_math --xla_cpu_fast_math_honor_nans=true", False, True),
-        (f"{FAST} --xla_cpu_fast_math_honor_nans=false", True, False),
-        (f"--xla_cpu_fast_math_honor_nans=0 {FAST}", True, False),
-        (f"--xla_cpu_fast_math_honor_division=false {FAST}", False, True),
-    ],
-)
-def test_exact_numerics_and_fast_math_of_the_compiler(
-    monkeypatch: pytest.MonkeyPatch,
-    seen: list[warnings.WarningMessage],
-    flags: str,
-    refused: bool,
-    said: bool,
-    numerics: str,
-) -> None:
-    monkeypatch.setenv("XLA_FLAGS", flags)
-    # What is compiled was judged then: XLA reads the flags once.
-    op_functions._function_of.cache_clear()
-    program, exact = pto.parse(f"%d = tneg %a : {_T}"), numerics == "exact"
-    if refused and exact:
-        message = "--xla_cpu_enable_fast_math=true with --xla_.* cannot keep its bits; usual fix: remove"
-        with pytest.raises(pto.ArgumentError, match=message):
-            pto.compile(program, numerics=numerics)
-        with pytest.raises(pto.ArgumentError, match=message):
-            pto.ops.tneg(pto.tile(np.ones((8, 8), np.float32)))
-    else:
-        pto.compile(program, numerics=numerics)
-        pto.compile(program, numerics=numerics, checks=True)
-    assert [("XLA_FLAGS has" in str(w.message)) for w in seen] == [True] * (said and exact)

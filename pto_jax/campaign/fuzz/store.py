@@ -52,10 +52,14 @@ class Store:
         if where is not None and where.exists() and where.stat().st_size:
             raise FileError(f"{where}: exists; --resume continues it, or give another --store")
         store = cls(where, _connected(where))
-        with store._writing() as database:
-            for statement in _TABLES.split(";"):
-                database.execute(statement)
-            _insert(database, {"schema": SCHEMA, **campaign})
+        try:
+            with store._writing() as database:
+                for statement in _TABLES.split(";"):
+                    database.execute(statement)
+                _insert(database, {"schema": SCHEMA, **campaign})
+        except FileError:
+            store.close()
+            raise
         return store
 
     @classmethod
@@ -201,15 +205,17 @@ class Store:
 
 
 def _connected(path: Path | None) -> sqlite3.Connection:
-    try:
-        database = sqlite3.connect(
-            ":memory:" if path is None else path, timeout=stored.BUSY, isolation_level=None
-        )
-        database.execute("PRAGMA journal_mode=WAL")
-        # A transaction may be lost when the machine loses power, never when a process is killed.
-        database.execute("PRAGMA synchronous=NORMAL")
-    except sqlite3.Error as error:
-        raise FileError(f"{path}: cannot be opened as a store: {error}") from None
+    with contextlib.ExitStack() as opened:
+        try:
+            where = ":memory:" if path is None else path
+            database = sqlite3.connect(where, timeout=stored.BUSY, isolation_level=None)
+            opened.callback(database.close)
+            database.execute("PRAGMA journal_mode=WAL")
+            # A transaction may be lost when the machine loses power, never when a process is killed.
+            database.execute("PRAGMA synchronous=NORMAL")
+        except sqlite3.Error as error:
+            raise FileError(f"{path}: cannot be opened as a store: {error}") from None
+        opened.pop_all()
     return database
 
 

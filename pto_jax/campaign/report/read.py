@@ -70,6 +70,9 @@ def _opened(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError:
         database.close()
         database = sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True, isolation_level=None)
+    except sqlite3.Error:
+        database.close()
+        raise
     return database
 
 

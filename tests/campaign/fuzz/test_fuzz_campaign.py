@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -75,7 +76,7 @@ def _wait_for_cases(store: Path, count: int, process: subprocess.Popen[str]) -> 
         time.sleep(0.02)
         if store.exists():
             try:
-                with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as database:
+                with contextlib.closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as database:
                     (found,) = database.execute("SELECT coalesce(sum(count), 0) FROM batch").fetchone()
             except sqlite3.OperationalError:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from typing import Any
@@ -161,7 +162,9 @@ def test_wrong_use_is_told(fuzz: Any, options: list[str], message: str) -> None:
     (fuzz.folder / "text.sqlite").write_text("this is text")
     if "later.sqlite" in options:
         Store.create(fuzz.folder / "later.sqlite", {}).close()
-        with sqlite3.connect(fuzz.folder / "later.sqlite") as database:
+        with contextlib.closing(
+            sqlite3.connect(fuzz.folder / "later.sqlite", isolation_level=None)
+        ) as database:
             database.execute("UPDATE campaign SET value = '9' WHERE key = 'schema'")
     if "a.pto" in options:
         (fuzz.folder / "a.pto").write_text("")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections import Counter
 from dataclasses import replace
@@ -102,7 +103,7 @@ def test_a_block_and_its_failures_are_one_transaction(tmp_path: Path) -> None:
         assert opened.done() == {0: 4}
         assert [row[0] for row in opened.rows("SELECT case_index FROM failure")] == [1]
         opened.add(block(4), "0", 0.0)
-    with sqlite3.connect(path) as database:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
         assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from pathlib import Path
@@ -76,9 +77,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_hostile_store_executes_nothing(
     store: Path, capfd: pytest.CaptureFixture[str], key: str, value: Any
 ) -> None:
-    with sqlite3.connect(store) as database:
+    with contextlib.closing(sqlite3.connect(store, isolation_level=None)) as database:
         database.execute("UPDATE campaign SET value = ? WHERE key = ?", (json.dumps(value), key))
-    database.close()
     before = store.read_bytes()
     assert main(["fuzz", "--resume", "--store", str(store), "--quiet"]) == 2
     out, err = capfd.readouterr()

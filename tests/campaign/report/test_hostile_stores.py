@@ -3,6 +3,7 @@ theirs is executed."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -119,6 +120,12 @@ def test_a_hostile_store_is_one_line(name: str, store: Path, capsys: pytest.Capt
         assert error.count("\n") == 1 and f"{store}: " in error and message in error, error
 
 
+def emptied(path: Path) -> None:
+    """A store's tables without rows."""
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript(TABLES)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -126,7 +133,7 @@ def test_a_hostile_store_is_one_line(name: str, store: Path, capsys: pytest.Capt
         (lambda p: p.mkdir(), "is no file"),
         (lambda p: p.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096), "file is not a database"),
         (lambda p: p.write_text("text"), "is no SQLite file"),
-        (lambda p: sqlite3.connect(p).executescript(TABLES).close(), "a store of version None"),
+        (emptied, "a store of version None"),
         (lambda p: p.symlink_to(p), "cannot be read"),
     ],
 )

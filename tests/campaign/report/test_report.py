@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sqlite3
@@ -281,7 +282,7 @@ def test_what_is_no_store_is_one_clear_error(tmp_path: Path, contents: bytes | N
 def test_damaged_stores_are_one_clear_error(
     store: Path, statement: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with sqlite3.connect(store) as database:
+    with contextlib.closing(sqlite3.connect(store, isolation_level=None)) as database:
         database.execute(statement)
     assert main(["report", str(store)]) == 2
     printed = capsys.readouterr().err

@@ -1,0 +1,214 @@
+"""Whether compiled code has the properties that exact results rest on, computed once per platform.
+
+What makes a compiler give them up stands in many places: ``XLA_FLAGS``, a file that it names, settings of
+JAX, a new version. So nobody reads settings: small functions are compiled and executed as any program is,
+and their words compared. Numbers are arguments, as XLA computes with constants by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.errors import ExactnessError
+
+from .words import x64
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Shaped
+
+    Numbers = Float64[Array, " numbers"]
+
+FIX = (
+    "start Python without what asks XLA for fast math or for other passes (XLA_FLAGS, a file that it names, "
+    'jax.config), or numerics="fast"'
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A function of arrays whose result is known bit for bit, and what is lost where it differs."""
+
+    name: str
+    function: Callable[..., Shaped[Array, "..."]]
+    arguments: tuple[np.ndarray[Any, Any], ...]
+    expected: np.ndarray[Any, Any]
+    lost: str
+    #: The platforms whose code rests on it, by JAX's names; None for all.
+    platforms: tuple[str, ...] | None = None
+
+    @property
+    def words(self) -> np.ndarray[Any, Any]:
+        """What is expected, as words of 32 bits."""
+        return self.expected.reshape(-1).view(np.uint32)
+
+
+def _numbers(*values: float) -> np.ndarray[Any, Any]:
+    return np.array(values, np.float64)
+
+
+def _difference_of_sum(x: Numbers, y: Numbers) -> Numbers:
+    """What rounding takes from a sum: 0 in one order, ``y`` in another."""
+    return lax.sub(lax.add(x, y), x)
+
+
+def _nan_seen(x: Numbers) -> Numbers:
+    return lax.select(lax.ne(x, x), lax.full_like(x, 7), x)
+
+
+def _infinity_seen(x: Numbers) -> Numbers:
+    return lax.select(lax.eq(lax.abs(x), lax.full_like(x, np.inf)), lax.full_like(x, 7), x)
+
+
+def _negated_difference(x: Numbers, y: Numbers) -> Numbers:
+    return lax.neg(lax.sub(x, y))
+
+
+def _settled(x: Numbers) -> Numbers:
+    """Rounded to float32 and back."""
+    return lax.convert_element_type(lax.convert_element_type(x, np.float32), np.float64)
+
+
+def _multiple_of_subnormal(x: Numbers) -> Numbers:
+    """How many of the smallest float32 subnormals a number has, rounded to even."""
+    return lax.round(lax.mul(x, np.float64(2.0**149)), lax.RoundingMethod.TO_NEAREST_EVEN)
+
+
+_SOME = _numbers(5.0, 7.0, 11.0, 1e300)
+_SPECIAL = _numbers(np.nan, np.inf, -np.inf, -0.0)
+#: What is computed; a check is added here. Divisors and their quotients are such that a product with the
+#: reciprocal differs.
+CHECKS = (
+    Check(
+        "order of sums",
+        _difference_of_sum,
+        (_numbers(1.0, -1.0, 3.0, 1e16), _numbers(2.0**-60, 2.0**-54, 2.0**-53, 1.0)),
+        _numbers(0.0, 0.0, 0.0, 0.0),
+        "sums are reordered",
+    ),
+    Check("NaN", _nan_seen, (_SPECIAL,), _numbers(7.0, np.inf, -np.inf, -0.0), "tests for NaN are left out"),
+    Check(
+        "infinities",
+        _infinity_seen,
+        (_SPECIAL,),
+        _numbers(np.nan, 7.0, 7.0, -0.0),
+        "tests for infinities are left out",
+    ),
+    Check(
+        "signs of zeros",
+        _negated_difference,
+        (_numbers(0.0, 1.0, 2.0), _numbers(0.0, 1.0, 3.0)),
+        _numbers(-0.0, -0.0, 1.0),
+        "signs of zeros are ignored",
+    ),
+    Check(
+        "division",
+        lax.div,
+        (_SOME, _numbers(3.0, 49.0, 0.1, 3.3)),
+        _SOME / _numbers(3.0, 49.0, 0.1, 3.3),
+        "quotients are products with reciprocals",
+    ),
+    Check("square root", lax.sqrt, (_SOME,), np.sqrt(_SOME), "square roots are approximated"),
+    Check(
+        "rounding to float32",
+        _settled,
+        (_numbers(5.0, 7.0, 11.0) / 3,),
+        (_numbers(5.0, 7.0, 11.0) / 3).astype(np.float32).astype(np.float64),
+        "roundings to float32 are left out",
+        # On GPUs words stand between the two conversions.
+        ("cpu",),
+    ),
+    Check(
+        "subnormal numbers",
+        _multiple_of_subnormal,
+        (_numbers(0.5 * 2.0**-149, 1.5 * 2.0**-149, -0.25 * 2.0**-149, 2.0**-126),),
+        _numbers(0.0, 2.0, -0.0, 2.0**23),
+        "subnormal numbers are flushed on the way",
+    ),
+)
+
+
+def checks(platform: str) -> tuple[Check, ...]:
+    """The checks that count on a platform."""
+    return tuple(c for c in CHECKS if c.platforms is None or platform in c.platforms)
+
+
+def failures(platform: str) -> tuple[str, ...]:
+    """What compiled code of a platform has lost, by JAX's name; nothing for a platform that is not here."""
+    with _lock:
+        return _failures(platform)
+
+
+_lock = threading.Lock()
+
+
+@cache
+def _failures(platform: str) -> tuple[str, ...]:
+    try:
+        device = jax.local_devices(backend=platform)[0]
+    except RuntimeError:  # Code for it is only written, as for an export.
+        return ()
+    found: list[np.ndarray[Any, Any]] = []
+    raised: list[Exception] = []
+
+    def run() -> None:
+        try:
+            found.extend(_computed(checks(platform), device))
+        except Exception as error:
+            raised.append(error)
+
+    # A thread of its own has none of the traces, meshes and settings that this one is in.
+    thread = threading.Thread(target=run, name="pto_jax canary")
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    pairs = zip(checks(platform), found, strict=True)
+    return tuple(c.lost for c, words in pairs if not np.array_equal(c.words, words))
+
+
+def _flags() -> np.uint32:
+    """A number that tells flags in a file from others: JAX's cache knows the file by its name."""
+    name = os.environ.get("XLA_FLAGS", "").strip()
+    named = bool(name) and not name.startswith("-") and Path(name).is_file()
+    return np.uint32(zlib.crc32(Path(name).read_bytes() if named else b""))
+
+
+def _computed(checked: Sequence[Check], device: Any) -> list[np.ndarray[Any, Any]]:
+    """The words of what the checks give on a device, compiled together: as one array that is one kernel."""
+
+    def pto_canary(arguments: Any) -> Any:
+        results = [c.function(*given) for c, given in zip(checked, arguments, strict=True)]
+        words = [lax.bitcast_convert_type(r, np.uint32).reshape(-1) for r in results]
+        return lax.concatenate([*words, lax.full((1,), flags)], 0)
+
+    flags = _flags()
+
+    quiet = jax.debug_nans(False), jax.debug_infs(False), jax.transfer_guard("allow"), jax.disable_jit(False)
+    with ExitStack() as settings:
+        for setting in (x64(), *quiet):
+            settings.enter_context(setting)
+        arguments = jax.device_put([c.arguments for c in checked], device)
+        words = np.asarray(jax.jit(pto_canary)(arguments))[:-1]
+    return np.split(words, np.cumsum([c.words.size for c in checked])[:-1])
+
+
+def require(platform: str) -> None:
+    """Raise ExactnessError where compiled code of a platform does not have what exact results rest on."""
+    lost = failures(platform)
+    if lost:
+        listed = ", ".join(lost)
+        raise ExactnessError(
+            f'numerics="exact" cannot keep its bits on {platform}: {listed}; usual fix: {FIX}'
+        )

@@ -1,0 +1,31 @@
+"""No name that JAX keeps to itself is used: what is written here works with the JAX of tomorrow."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def private(source: str) -> list[str]:
+    """The private modules of JAX that a text names."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            found.append(node.module or "")
+        elif isinstance(node, ast.Import):
+            found += [a.name for a in node.names]
+        elif isinstance(node, ast.Attribute):
+            found.append(ast.unparse(node))
+    return [n for n in found if n.startswith(("jax._", "jaxlib.")) and not n.startswith("jax.__")]
+
+
+def test_no_private_name_of_jax_is_used() -> None:
+    files = [*(ROOT / "pto_jax").rglob("*.py"), *(ROOT / "lowering").rglob("*.py")]
+    assert {str(f.relative_to(ROOT)): names for f in files if (names := private(f.read_text()))} == {}
+
+
+def test_a_private_name_is_seen() -> None:
+    assert private("from jax._src import core") == ["jax._src"]
+    assert private("import jax\njax._src.config.x") == ["jax._src.config.x", "jax._src.config", "jax._src"]

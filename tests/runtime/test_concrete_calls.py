@@ -1,0 +1,212 @@
+"""Kernels called with arrays that are there lose nothing silently: what is outside raises with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from tests.runtime.conftest import Source
+
+SIZE = 64
+DTYPES = {"f32": np.float32, "i32": np.int32, "f16": np.float16}
+ARGS = "%x: !pto.ptr<{0}>, %y: !pto.ptr<{0}>, %n: index"
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A program that accesses what is not there where %n is ``bad``, and nothing such where ``good``."""
+
+    source: Source
+    good: int
+    bad: int
+    instruction: str
+    grid: int = 1
+
+
+def _moved(d: str, offset: tuple[Any, Any], sizes: tuple[Any, Any] = (2, 16), store: bool = True) -> Source:
+    """y or x at a run-time place of 4x16 matrices, through a 2x16 tile."""
+    s = Source(ARGS.format(d)).view("%a", "%x", (4, 16), (16, 1)).view("%b", "%y", (4, 16), (16, 1))
+    s.window("%p", "%av", (0, 0) if store else offset, sizes)
+    s.window("%q", "%bv", offset if store else (0, 0), sizes)
+    return s.tile("%t", d, 2, 16).load("%p", "%t").store("%t", "%q")
+
+
+def _rows(d: str) -> Source:
+    """Run-time rows of views that are larger than their buffers."""
+    s = Source(ARGS.format(d)).view("%a", "%x", (64, 16), (16, 1)).view("%b", "%y", (64, 16), (16, 1))
+    s.window("%p", "%av", (0, 0), ("%n", 16)).window("%q", "%bv", (0, 0), ("%n", 16))
+    return s.tile("%t", d, 16, 16, valid=("%n", 16)).load("%p", "%t").store("%t", "%q")
+
+
+def _loop(d: str) -> Source:
+    s = Source(ARGS.format(d)).view("%a", "%x", (4, 16), (16, 1)).view("%b", "%y", (4, 16), (16, 1))
+    s.tile("%t", d, 1, 16).do("%c0 = arith.constant 0 : index").do("%c1 = arith.constant 1 : index")
+    s.do("scf.for %i = %c0 to %n step %c1 {").window("%p", "%av", ("%i", 0), (1, 16))
+    return s.window("%q", "%bv", ("%i", 0), (1, 16)).load("%p", "%t").store("%t", "%q").do("}")
+
+
+def _blocks(d: str) -> Source:
+    """The block's number times %n is the row."""
+    s = Source(ARGS.format(d)).view("%a", "%x", (4, 16), (16, 1)).view("%b", "%y", (4, 16), (16, 1))
+    s.tile("%t", d, 1, 16).do("%k = pto.get_block_idx").do("%i = arith.index_cast %k : i64 to index")
+    s.do("%r = arith.muli %i, %n : index").window("%p", "%av", ("%r", 0), (1, 16))
+    return s.window("%q", "%bv", ("%r", 0), (1, 16)).load("%p", "%t").store("%t", "%q")
+
+
+def _scalar(d: str, line: str) -> Source:
+    s = Source(ARGS.format(d)).do("%c0 = arith.constant 0 : index")
+    for part in line.format(d).split("; "):
+        s.do(part)
+    return s
+
+
+def _called(d: str) -> Source:
+    inner = Source("")
+    inner.lines = []
+    before = (
+        f"  func.func private @put(%p: !pto.ptr<{d}>, %v: {d}, %i: index) {{\n"
+        f"    pto.store_scalar %v, %p[%i] : !pto.ptr<{d}>, {d}\n    return\n  }}"
+    )
+    s = Source(ARGS.format(d), before=before).do("%c0 = arith.constant 0 : index")
+    s.do(f"%v = pto.load_scalar %x[%c0] : !pto.ptr<{d}> -> {d}")
+    return s.do(f"func.call @put(%y, %v, %n) : (!pto.ptr<{d}>, {d}, index) -> ()")
+
+
+def _element(d: str, write: bool) -> Source:
+    """An element of a tile at a run-time place."""
+    s = Source(ARGS.format(d)).view("%a", "%x", (2, 32), (32, 1)).view("%b", "%y", (2, 32), (32, 1))
+    s.tile("%t", d, 2, 32).load("%a", "%t").do("%c0 = arith.constant 0 : index")
+    if write:
+        s.do(f"%v = pto.load_scalar %x[%c0] : !pto.ptr<{d}> -> {d}")
+        return s.op("tsetval", "%n: index", f"%v: {d}", out="%t").store("%t", "%b")
+    s.do(f"%v = pto.tgetval ins(%t, %n : {s.types['%t']}, index) outs : {d}")
+    return s.do(f"pto.store_scalar %v, %y[%c0] : !pto.ptr<{d}>, {d}").store("%t", "%b")
+
+
+def _region(d: str) -> Source:
+    """More valid rows than the tile has."""
+    s = Source(ARGS.format(d)).view("%a", "%x", (4, 16), (16, 1)).view("%b", "%y", (4, 16), (16, 1))
+    s.tile("%t", d, 4, 16, valid=("%n", 16)).load("%a", "%t").store("%t", "%b")
+    return s
+
+
+_LOAD = "%v = pto.load_scalar {}[{}] : !pto.ptr<{{0}}> -> {{0}}"
+_STORE = "pto.store_scalar %v, {}[{}] : !pto.ptr<{{0}}>, {{0}}"
+_POINTER = "%p = pto.addptr {}, %n : !pto.ptr<{{0}}> -> !pto.ptr<{{0}}>"
+FORMS: dict[str, Callable[[str], Outside]] = {
+    "store below": lambda d: Outside(_moved(d, ("%n", 0)), 2, 3, "partition_view"),
+    "store above": lambda d: Outside(_moved(d, ("%n", 0)), 0, -1, "partition_view"),
+    "store beside": lambda d: Outside(_moved(d, (0, "%n")), 0, 1, "partition_view"),
+    "load below": lambda d: Outside(_moved(d, ("%n", 0), store=False), 2, 4, "partition_view"),
+    "load far away": lambda d: Outside(_moved(d, ("%n", 0), store=False), 0, 2**30, "partition_view"),
+    "size of a window": lambda d: Outside(_moved(d, (2, 0), sizes=("%n", 16)), 2, 3, "partition_view"),
+    "rows of a buffer": lambda d: Outside(_rows(d), 4, 5, "tload"),
+    "loop": lambda d: Outside(_loop(d), 4, 5, "partition_view"),
+    "blocks": lambda d: Outside(_blocks(d), 1, 2, "partition_view", grid=4),
+    "scalar load": lambda d: Outside(
+        _scalar(d, "; ".join((_LOAD.format("%x", "%n"), _STORE.format("%y", "%c0")))), 63, 64, "load_scalar"
+    ),
+    "scalar store": lambda d: Outside(
+        _scalar(d, "; ".join((_LOAD.format("%x", "%c0"), _STORE.format("%y", "%n")))), 63, -1, "store_scalar"
+    ),
+    "pointer": lambda d: Outside(
+        _scalar(d, "; ".join((_POINTER.format("%y"), _LOAD.format("%x", "%c0"), _STORE.format("%p", "%c0")))),
+        5,
+        2**30,
+        "store_scalar",
+    ),
+    "called function": lambda d: Outside(_called(d), 63, 64, "store_scalar"),
+    "element read": lambda d: Outside(_element(d, write=False), 63, 64, "tgetval"),
+    "element written": lambda d: Outside(_element(d, write=True), 63, -1, "tsetval"),
+    "valid rows": lambda d: Outside(_region(d), 4, 5, "alloc_tile"),
+    "valid rows below zero": lambda d: Outside(_region(d), 0, -1, "alloc_tile"),
+}
+
+
+CASES = [pytest.param(form, d, id=f"{form}-{d}") for form in FORMS for d in DTYPES]
+
+
+def arrays(d: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    x = np.arange(1, SIZE + 1).astype(DTYPES[d])
+    return x, np.zeros_like(x)
+
+
+def test_there_are_fifty_programs() -> None:
+    assert len(CASES) >= 50
+
+
+@pytest.mark.variants(7)
+@pytest.mark.parametrize(("form", "d"), CASES)
+def test_an_access_outside_raises_with_its_place(form: str, d: str) -> None:
+    case = FORMS[form](d)
+    program, (x, y) = case.source.program, arrays(d)
+    kernel = pto.compile(program, grid=case.grid, partial_launch=True, warn=False)
+    kept = kernel(x, y, case.good)["y"]
+    for call in (kernel, kernel.eager):
+        with pytest.raises(pto.ExecutionError) as caught:
+            call(x, y, case.bad)
+        first = caught.value.diagnostics[0]
+        assert first.instruction == case.instruction and first.span is not None
+    unchecked = pto.compile(program, grid=case.grid, partial_launch=True, warn=False, checks=False)
+    np.testing.assert_array_equal(unchecked(x, y, case.good)["y"], kept)
+    lost = unchecked(x, y, case.bad)["y"]
+    np.testing.assert_array_equal(jax.jit(kernel)(x, y, case.bad)["y"], lost)
+
+
+def test_every_way_to_call_with_arrays_that_are_there_checks() -> None:
+    case = FORMS["store below"]("f32")
+    kernel, (x, y) = pto.compile(case.source.program), arrays("f32")
+    number = np.asarray(case.bad, np.int32)
+    for call in (
+        lambda: kernel(x, y, number),
+        lambda: kernel(x=x, y=y, n=case.bad),
+        lambda: kernel(x.tolist(), jax.numpy.asarray(y), case.bad),
+        lambda: kernel.with_state(x, y, case.bad),
+        lambda: kernel.map((x[None], y[None], number[None])),
+    ):
+        with pytest.raises(pto.ExecutionError):
+            call()
+
+
+def test_the_batch_indices_of_a_map_are_named() -> None:
+    case = FORMS["store below"]("f32")
+    kernel, (x, y) = pto.compile(case.source.program), arrays("f32")
+    batch = {"x": np.tile(x, (5, 1)), "y": np.tile(y, (5, 1)), "n": np.array([0, 3, 1, 3, 2])}
+    with pytest.raises(pto.ExecutionError, match="batch index 1, 3"):
+        kernel.map(batch, chunk=5)
+    unchecked = pto.compile(case.source.program, checks=False).map(batch)["y"]
+    np.testing.assert_array_equal(unchecked[1].reshape(4, 16)[3], x[:16])
+
+
+def test_transformations_and_closed_over_arrays_do_not_check() -> None:
+    case = FORMS["store below"]("f32")
+    kernel, (x, y) = pto.compile(case.source.program), arrays("f32")
+    bad = np.asarray(case.bad, np.int32)
+    lost = pto.compile(case.source.program, checks=False)(x, y, bad)["y"]
+    np.testing.assert_array_equal(jax.jit(lambda n: kernel(x, y, n)["y"])(bad), lost)
+    np.testing.assert_array_equal(jax.jit(lambda n: kernel(x, y, bad)["y"] + 0 * n)(np.float32(0)), lost)
+    np.testing.assert_array_equal(jax.vmap(lambda n: kernel(x, y, n)["y"])(bad[None])[0], lost)
+    scanned = jax.lax.scan(lambda c, n: (kernel(x, c, n)["y"], None), y, bad[None])[0]
+    np.testing.assert_array_equal(scanned, lost)
+
+
+@pytest.mark.parametrize("form", ["static", "loop"])
+def test_accesses_that_are_certainly_inside_cost_nothing(form: str) -> None:
+    if form == "static":
+        source = _moved("f32", (1, 0))
+    else:
+        source = _loop("f32")
+        source.lines = [line.replace("to %n step", "to %four step") for line in source.lines]
+        source.lines.insert(0, "%four = arith.constant 4 : index")
+    checked, plain = (pto.compile(source.program, checks=c) for c in (None, False))
+    x, y = (jax.numpy.asarray(a) for a in arrays("f32"))
+    n = jax.numpy.int32(0)
+    with jax.enable_x64(True):
+        code = [k._whole.lower(x, y, n).as_text() for k in (checked, plain)]
+    assert code[0] == code[1]
