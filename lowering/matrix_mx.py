@@ -70,13 +70,6 @@ def _product(c: Context, inputs: Inputs) -> UInt32[Array, "M N"]:
     m, k, n = sizes.bounds(c)
     a, b = _factor(c, inputs, "a", (m, k), sizes), _factor(c, inputs, "b", (k, n), sizes)
     types = c.dtype("a"), c.dtype("b"), c.dtype("a_scale")
-    if c.semantics.numerics == "fast":
-        x, y = (
-            lax.bitcast_convert_type(bits.to_single(f.words, d), np.float32)
-            * lax.bitcast_convert_type(bits.to_single(_repeated(f, axis), types[2]), np.float32)
-            for f, d, axis in ((a, types[0], 1), (b, types[1], 0))
-        )
-        return lax.bitcast_convert_type(products.dot(x, y), np.uint32)
     found: Array = _fold(types)(*(w[None] for w in (*a, *b)))[0]
     return found
 
@@ -97,12 +90,6 @@ def _fold(types: tuple[DType, DType, DType]) -> Callable[..., UInt32[Array, "bat
         return found
 
     return slicing.of_batches(fold, 4)
-
-
-def _repeated(factor: Factor, axis: int) -> UInt8[Array, "rows cols"]:
-    """The scale of every element."""
-    scales = jnp.repeat(factor.scales, SCALE_GROUP, axis=axis)
-    return lax.slice_in_dim(scales, 0, factor.words.shape[axis], axis=axis)
 
 
 @rule("tmatmul.mx", "tgemv.mx")

@@ -69,7 +69,9 @@ class FastFloat:
 
     def div(self, x: Num, y: Num) -> Float32[Array, "..."]:
         """``x / y`` in float32."""
-        return self._array(x) / self._array(y)
+        dividend, divisor = self._array(x), self._array(y)
+        # XLA multiplies by 1 / y where y is a constant or broadcast, and flushes that of a large y to zero.
+        return dividend / jnp.where(dividend == dividend, divisor, np.float32(1))
 
     def fmod(self, x: Num, y: Num) -> Float32[Array, "..."]:
         """Remainder with the dividend's sign, in float32."""

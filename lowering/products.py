@@ -101,12 +101,12 @@ def _batched(
     def _(
         axis_size: int, batched: Sequence[bool], *operands: Shaped[Array, "..."]
     ) -> tuple[UInt32[Array, "..."], bool]:
-        whole = (
+        whole = [
             o if has else jnp.broadcast_to(o, (axis_size, *o.shape))
             for o, has in zip(operands, batched, strict=True)
-        )
-        result = run(*(o.reshape(-1, *o.shape[2:]) for o in whole))
-        return result.reshape(axis_size, -1, *result.shape[1:]), True
+        ]
+        result = run(*(lax.collapse(o, 0, 2) for o in whole))
+        return result.reshape(*whole[0].shape[:2], *result.shape[1:]), True
 
     return run
 
