@@ -41,7 +41,7 @@ class FastFloat:
         if self.dtype.name in ("f32", "f16", "bf16"):
             native = lax.convert_element_type(value, self.dtype.numpy)
             return lax.bitcast_convert_type(native, self.dtype.word)
-        return bits.narrow(lax.bitcast_convert_type(value, np.uint32), self.dtype)
+        return bits.result(bits.narrow(lax.bitcast_convert_type(value, np.uint32), self.dtype), self.dtype)
 
     def round_to_type(self, x: Num) -> Float32[Array, "..."]:
         """The float32 values rounded to the element type and back."""
