@@ -98,9 +98,7 @@ def _factors(c: Context, inputs: Inputs) -> tuple[UInt[Array, "M K"], UInt[Array
     return x, y if right is None else jnp.where(right, y, y.dtype.type(0))
 
 
-def _product(
-    c: Context, inputs: Inputs, start: UInt32[Array, "M N"] | None = None
-) -> UInt32[Array, "M N"]:
+def _product(c: Context, inputs: Inputs, start: UInt32[Array, "M N"] | None = None) -> UInt32[Array, "M N"]:
     x, y = _factors(c, inputs)
     left, right = (F32 if c.dtype(n) == HIF8 else c.dtype(n) for n in "ab")
     if left.is_integer:

@@ -65,9 +65,7 @@ def _groups(k: Extent) -> Extent:
     return groups(k) if isinstance(k, int) else (k + np.int32(SCALE_GROUP - 1)) // np.int32(SCALE_GROUP)
 
 
-def _product(
-    c: Context, inputs: Inputs, start: UInt32[Array, "M N"] | None = None
-) -> UInt32[Array, "M N"]:
+def _product(c: Context, inputs: Inputs, start: UInt32[Array, "M N"] | None = None) -> UInt32[Array, "M N"]:
     sizes = Extents.of(c, inputs)
     m, k, n = sizes.bounds(c)
     a, b = _factor(c, inputs, "a", (m, k), sizes), _factor(c, inputs, "b", (k, n), sizes)

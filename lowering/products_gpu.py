@@ -163,6 +163,8 @@ def _block(k: int, shape: tuple[int, int], count: int, step: Step, started: int,
         return step(lax.convert_element_type(at, np.int32), lines, tables, sums)
 
     begin = lax.bitcast_convert_type(first[0][batch, rows, columns], np.float32) if started else None
-    sums = lax.fori_loop(np.int32(0), np.int32(k), add, jnp.zeros(shape, np.float32) if begin is None else begin)
+    sums = lax.fori_loop(
+        np.int32(0), np.int32(k), add, jnp.zeros(shape, np.float32) if begin is None else begin
+    )
     words = lax.bitcast_convert_type(sums, np.uint32)
     total[0] = jnp.where(sums != sums, np.uint32(F32.canonical_nan), words)

@@ -321,7 +321,8 @@ _ONE_SOURCE = (
     common.tile_instruction(
         "trsqrt",
         "Reciprocal square root.",
-        "dst = 1 / sqrt(src), rounded once from the exact value.",
+        "dst = 1 / sqrt(src), rounded once from the exact value; on a5 with HIGH_PRECISION the root is rounded "
+        "and then its reciprocal.",
         (common.DST, common.SRC, replace(elementwise.TMP, implied=None)),
         typesets.table(typesets.HALVES, typesets.HALVES, typesets.HALVES),
         attributes=(common.PRECISION,),
@@ -331,6 +332,11 @@ _ONE_SOURCE = (
                 "A2/A3 has an approximate form without tmp and an accurate one with tmp.",
                 "Both give the correctly rounded value; tmp only selects the overload.",
                 f"{common.PAGES}; {common.SIMULATOR_VALUES}",
+            ),
+            Decision(
+                "How often does the precise form round?",
+                "Twice on a5, whose header divides by a rounded root; once elsewhere.",
+                f"pto-isa header and system tests of trsqrt; {common.SIMULATOR_VALUES}",
             ),
         ),
         formulas=(Formula("rsqrt(src)"),),

@@ -19,7 +19,9 @@ from .samples.operations import Sample
 _ACC, _MAT, _VEC = Loc.ACC, Loc.MAT, Loc.VEC
 _PATHS: fixpipe.Paths = {"a2a3": ((_ACC, _MAT),), "a5": ((_ACC, _MAT), (_ACC, _VEC))}
 _MOVES: typesets.TypeTable = typesets.pairs(SIMULATED_VECTOR, MOVED_QUANTISED["a2a3"], MOVED_QUANTISED["a5"])
-_STORES: typesets.TypeTable = typesets.pairs(SIMULATED_VECTOR, STORED_QUANTISED["a2a3"], STORED_QUANTISED["a5"])
+_STORES: typesets.TypeTable = typesets.pairs(
+    SIMULATED_VECTOR, STORED_QUANTISED["a2a3"], STORED_QUANTISED["a5"]
+)
 _SRC = Operand("src", "in", dtype="S", note="accumulator")
 _INDEX = (Operand("indexRow", "in", "index", dtype=None), Operand("indexCol", "in", "index", dtype=None))
 

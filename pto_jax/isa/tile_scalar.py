@@ -241,8 +241,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     _with_scalar(
         "taxpy",
         "Scaled accumulation.",
-        "dst = dst + src * scalar, the product rounded to the source type for f16; sums in the "
-        "destination type.",
+        "dst = dst + src * scalar, sums in the destination type. The product is rounded first: on cpu_sim to "
+        "the source type (bf16 into bf16 is not), on a2a3 to the destination's; on a5 f16 is rounded once.",
         typesets.pairs(
             (
                 *((d, d) for d in typesets.STANDARD),
@@ -256,9 +256,14 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             "The old destination.",
             f"{common.PAGES}; {common.SIMULATOR_VALUES}",
         ),
-        Contradiction(
+        Decision(
             "Is the product of f16 tiles rounded before the sum?",
-            "Yes, to the source type.",
+            "On a2a3 where dst is f16, not where it is f32; never on a5; always on cpu_sim, as recorded.",
+            f"pto-isa system tests of taxpy; {common.SIMULATOR_VALUES}",
+        ),
+        Contradiction(
+            "Is the product of f32 tiles rounded before the sum?",
+            "Yes.",
             common.SIMULATOR_VALUES,
             other="one rounding, from f64; 1e-3 apart is accepted, so both pass",
             other_source="pto-isa system tests of taxpy",

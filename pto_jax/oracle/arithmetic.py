@@ -24,7 +24,11 @@ def computed(formula: Formula) -> Lane:
 
     def lane(d: DType, *words: Array) -> Array:
         made = encode(formula(*(decode(w, d) for w in words)), d)
-        return np.where(np.isnan(decode(made, d)), made.dtype.type(d.canonical_nan), made) if d == F8E4M3 else made
+        return (
+            np.where(np.isnan(decode(made, d)), made.dtype.type(d.canonical_nan), made)
+            if d == F8E4M3
+            else made
+        )
 
     return lane
 

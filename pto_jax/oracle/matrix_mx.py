@@ -34,9 +34,7 @@ def scaled_products(step: Step, first: Array | None = None) -> Array:
     )
 
 
-def scaled_sum(
-    a: Array, b: Array, a_scale: Array, b_scale: Array, first: Array | None = None
-) -> Array:
+def scaled_sum(a: Array, b: Array, a_scale: Array, b_scale: Array, first: Array | None = None) -> Array:
     """``a @ b`` with one scale of each side per 32 consecutive k; every value is a float64.
 
     >>> half = np.full((1, 1), 0.5)

@@ -54,7 +54,9 @@ def test_engine_and_interpreter_agree_on_where_the_accumulator_enters(name: str,
             )
 
 
-@pytest.mark.parametrize(("profile", "total"), [("a2a3", 16777216.0), ("a5", 16777216.0), ("cpu_sim", 16777224.0)])
+@pytest.mark.parametrize(
+    ("profile", "total"), [("a2a3", 16777216.0), ("a5", 16777216.0), ("cpu_sim", 16777224.0)]
+)
 def test_small_products_after_a_large_accumulator(profile: Any, total: float) -> None:
     sample = next(s for s in _samples("tmatmul.acc", profile) if s.types["a"].dtype.name == "f16")  # type: ignore[union-attr]
     case = make_case(sample, PROFILES[profile])

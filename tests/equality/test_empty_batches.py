@@ -18,7 +18,12 @@ from pto_jax.profiles import A5, PROFILES
 from pto_jax.runtime.kernel import Kernel, choices
 from pto_jax.testing.differential import arguments, computes, make_case
 
-PRODUCTS = [f"{base}{mx}{form}" for base in ("tmatmul", "tgemv") for mx in ("", ".mx") for form in ("", ".acc", ".bias")]
+PRODUCTS = [
+    f"{base}{mx}{form}"
+    for base in ("tmatmul", "tgemv")
+    for mx in ("", ".mx")
+    for form in ("", ".acc", ".bias")
+]
 
 
 def _resized(program: Program, sizes: dict[str, tuple[int, int]]) -> Program:

@@ -35,7 +35,8 @@ def _both(program: pto.Program, values: Mapping[str, Any]) -> list[dict[str, NDA
 
 @pytest.mark.parametrize("divisor", [3e38, -1e38, 2.0**126, np.inf])
 @pytest.mark.parametrize(
-    "second", ["tdivs %x, %s : {0}, f32", "tcolexpanddiv %x, %s : {0}, {0}", "trowexpanddiv %x, %s : {0}, {1}"]
+    "second",
+    ["tdivs %x, %s : {0}, f32", "tcolexpanddiv %x, %s : {0}, {0}", "trowexpanddiv %x, %s : {0}, {1}"],
 )
 def test_a_large_divisor_divides(second: str, divisor: float) -> None:
     text = second.format("!pto.tile<1x8xf32>", "!pto.tile<1x8xf32, blayout=col_major, valid=1x1>")

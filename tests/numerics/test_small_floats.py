@@ -204,7 +204,12 @@ def test_arithmetic_has_one_nan(
     """448 + 448 and -448 + -448 are the same NaN, and so is what a NaN of either sign gives."""
     if profile == "a5" and name in ("tsub", "tmul"):
         name, second = "tadd", first
-    pairs = [(first, second), (first ^ 0x80, second ^ (0x80 if name != "tmul" else 0)), (0xFF, 0x38), (0x38, 0xFF)]
+    pairs = [
+        (first, second),
+        (first ^ 0x80, second ^ (0x80 if name != "tmul" else 0)),
+        (0xFF, 0x38),
+        (0x38, 0xFF),
+    ]
     t = TileType(dtype("f8e4m3"), 1, 32)
     sources = [np.array([[p[i] for p in pairs] * 8], np.uint8) for i in range(2)]
     sources += [np.zeros((1, 32), np.uint8)] * (count - 2)
@@ -213,7 +218,9 @@ def test_arithmetic_has_one_nan(
     program = pto.parse(f"%d = {name} {operands} : {types}")
     given = dict(zip("abc", sources, strict=False))
     kernel = pto.compile(program, profile=profile, numerics=numerics)
-    out = jax.jit(lambda x: kernel(**{n: jax.lax.bitcast_convert_type(w, jnp.float8_e4m3fn) for n, w in x.items()}))
+    out = jax.jit(
+        lambda x: kernel(**{n: jax.lax.bitcast_convert_type(w, jnp.float8_e4m3fn) for n, w in x.items()})
+    )
     got = np.asarray(jax.lax.bitcast_convert_type(out(given)["d"].array, np.uint8))
     assert got.tolist() == [[0x7F] * 32]
     made = run(program, {n: OracleTile(t, w) for n, w in given.items()}, profile=profile)["d"]

@@ -85,7 +85,10 @@ def _vector_modes(profile: ProfileName) -> dict[tuple[str, str], QuantMode]:
         modes |= {("i32", "i16"): mode("VSHIFTS322S16", "shift")}
     if profile == "a2a3":
         return modes
-    modes |= {("f32", "f16"): mode("VQF322F16_PRE", "value"), ("f32", "bf16"): mode("VQF322BF16_PRE", "value")}
+    modes |= {
+        ("f32", "f16"): mode("VQF322F16_PRE", "value"),
+        ("f32", "bf16"): mode("VQF322BF16_PRE", "value"),
+    }
     if profile == "cpu_sim":
         return modes
     return modes | {
@@ -137,4 +140,8 @@ STORED_QUANTISED: Mapping[ProfileName, Rows] = {
 }
 #: What the simulator quantises, with one word or with one per column.
 SIMULATED_SCALAR: Rows = (*_pairs("i8 u8 f16 bf16", "f32"), *_pairs("i8 u8 f16 i16", "i32"))
-SIMULATED_VECTOR: Rows = (*_pairs("i8 u8", "f32"), *_pairs("i8 u8 f16 i16", "i32"), *_pairs("f16 bf16", "f32"))
+SIMULATED_VECTOR: Rows = (
+    *_pairs("i8 u8", "f32"),
+    *_pairs("i8 u8 f16 i16", "i32"),
+    *_pairs("f16 bf16", "f32"),
+)
