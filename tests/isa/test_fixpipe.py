@@ -157,5 +157,5 @@ def test_modes_follow_the_element_types() -> None:
     assert (scalar.short, vector.short) == (True, True)
     simulated = quant_mode("cpu_sim", "f32", "i8", vector=False)
     assert simulated is not None and not simulated.short
-    assert quant_mode("cpu_sim", "f32", "f16", vector=True) is None
+    assert quant_mode("a2a3", "f32", "f16", vector=True) is None
     assert quant_mode("a5", "i32", "i16", vector=False) is None
