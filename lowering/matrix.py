@@ -82,15 +82,15 @@ def fetch(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Word
 
 
 def _factors(c: Context, inputs: Inputs) -> tuple[UInt[Array, "M K"], UInt[Array, "K N"]]:
-    """Words of a [m, k] and b [k, n], of hif8 as float32; products from K on are -0, which leaves every sum
-    as it is.
+    """Words of a [m, k] and b [k, n]; products from K on are -0, which leaves every sum as it is.
+
+    Words of hif8, which has no -0, are given as float32.
     """
     size = Extents.of(c, inputs)
     m, k, n = size.bounds(c)
     x, y = fetch(c, inputs, "a", (m, k)), fetch(c, inputs, "b", (k, n))
     d = c.dtype("a")
     if d == HIF8:
-        # The type has no -0.
         d, x, y = F32, bits.to_single(x, HIF8), bits.to_single(y, HIF8)
     nothing = dtype_sign(d) if d.is_float else x.dtype.type(0)
     left, right = within(c, inputs, (m, k), size.m, size.k), within(c, inputs, (k, n), size.k, size.n)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.ir import DType

@@ -15,7 +15,7 @@ from .region import elementwise, lanewise, mask, merge, numeric, operand, read
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
-    from .arrays import Word, Words
+    from .arrays import Floats, Word, Words
 
 _SCALED = ("src", "scalar")
 _lanewise = lanewise(__name__)

@@ -180,8 +180,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     _fused(
         "tfusedmuladd",
         "Multiply the destination by src0 and add src1.",
-        "dst = src0 * dst + src1, the product rounded to the element type first; on cpu_sim f16 and bf16 round "
-        "once, from an f32 expression.",
+        "dst = src0 * dst + src1, the product rounded to the element type first; on cpu_sim f16 and bf16 "
+        "round once, from an f32 expression.",
         Decision(
             "Where does f16 round?",
             "The product before the sum on a2a3 and a5; on cpu_sim once at the end, as recorded.",

@@ -7,7 +7,17 @@ from ..ir import I32, CmpMode, RoundMode, SaturationMode, Type
 from ..profiles import Profile
 from . import assembly, operands, semantics
 from .changes import DIALECT, Default
-from .common import DST, MASK_DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
+from .common import (
+    DST,
+    MASK_DST,
+    PAGES,
+    SCRATCH_OPTIONAL,
+    SIMULATOR_VALUES,
+    SRC0,
+    SRC1,
+    formal,
+    tile_instruction,
+)
 from .declare import Attribute, AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
 from .rules import elementwise, regions, scratch
 from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
@@ -290,6 +300,14 @@ TCVT = tile_instruction(
             other_source="PTOAS tilelang system tests of tcvt (31 cases)",
             key="always-saturates",
             profiles=("a5",),
+        ),
+        formal(
+            "How does ODD round a float to an integer?",
+            "cpu_sim: to nearest, ties to the odd number. a2a3 and a5, whose instruction has no such mode "
+            "for integers: i32 truncates.",
+            f"{SIMULATOR_VALUES}; pto-isa headers (tcvt)",
+            "to odd: an inexact value takes the neighbour that is odd",
+            "decision 0047",
         ),
         Decision(
             "Saturating results the simulator gets wrong (missing limits, overflowing clamps, "

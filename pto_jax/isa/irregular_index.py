@@ -10,6 +10,7 @@ from ..ir import U32, MaskPattern, ScatterAxis, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
+from .irregular_gather import INDEXED
 from .rules import irregular, irregular_patterns, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, fixed_type, in_vec, size
 from .rules.forbid import edit, forbid, present, retype, together
@@ -226,6 +227,7 @@ TSCATTER = tile_instruction(
             "Each on its own profile.",
             f"{HEADERS}; {SIMULATOR_VALUES}",
         ),
+        *INDEXED,
         Decision(
             "Two indexes are equal: which element stays?",
             "The last one in row-major order, also on a5, which leaves it open.",

@@ -139,11 +139,20 @@ TSORT32 = common.tile_instruction(
             "Blocks do not overlap: 128 elements apart, as the page and the headers have it.",
             f"{common.PAGES}; {HEADERS}",
         ),
-        declare.Decision(
+        common.formal(
             "Where do NaNs go?",
             "First when positive, last when negative; hardware pads a short block with negative NaNs, which "
             "go last. The simulator's order is not defined for them.",
             HEADERS,
+            "behind all numbers in either direction, in source order",
+            "asl/tile/model/ordering/sorting.asl",
+        ),
+        common.formal(
+            "Which of equal values goes first?",
+            "The one of the lower index.",
+            f"{HEADERS}; {common.SIMULATOR_VALUES}",
+            "the one that is first in the source, which is the same where indices ascend",
+            "asl/tile/model/ordering/sorting.asl",
         ),
         declare.Decision(
             "What happens when the valid regions of src and idx differ?",
@@ -297,6 +306,13 @@ TMRGSORT = common.tile_instruction(
             "The overview names it TMREGSORT with an order argument; which orders exist?",
             "Descending only.",
             f"{HEADERS}; {common.SIMULATOR_VALUES}",
+        ),
+        common.formal(
+            "Where do NaNs go, and are unsorted lists legal?",
+            "A comparison with a NaN is false; every list is merged step by step.",
+            common.SIMULATOR_VALUES,
+            "NaN goes behind all numbers; lists that do not descend are illegal",
+            "asl/tile/model/execution/sorting.asl",
         ),
         declare.Decision(
             "Hardware counts only with exhausted; what does executed hold without it?",

@@ -177,9 +177,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
             Decision(
                 "What is the pad value max or min of 64-bit integers and of floats of 8 and 4 bits?",
-                "Zero, as the table of pad values has it; of 64-bit integers on cpu_sim the type's limits, as "
-                "recorded. A5 forbids such pads of 64-bit integers.",
-                f"hw-native-sys/pto-isa include/pto/common/constants.hpp (PadValueMap); {common.SIMULATOR_VALUES}",
+                "Zero, as the table of pad values has it; of 64-bit integers on cpu_sim the type's limits, "
+                "as recorded. A5 forbids such pads of 64-bit integers.",
+                "hw-native-sys/pto-isa include/pto/common/constants.hpp (PadValueMap); "
+                f"{common.SIMULATOR_VALUES}",
             ),
         ),
         sources=("page tload", HEADERS, common.SIMULATOR_VALUES),

@@ -98,11 +98,13 @@ def _three_operands(name: str, summary: str, sign: str) -> Instruction:
     )
 
 
-_ZERO_SCALAR = Decision(
+_ZERO_SCALAR = common.formal(
     "What does a zero scalar divisor do?",
     "On cpu_sim dst is left untouched, as recorded; elsewhere integers follow the division rule, "
     "floats give NaN.",
     common.SIMULATOR_VALUES,
+    "illegal before any effect for integers",
+    "decision 0080 (060, 061)",
 )
 _CMPS_OPERANDS = (common.MASK_DST, common.SRC0, Operand("src1", "in", "scalar"))
 _SELS_OPERANDS = (
@@ -167,6 +169,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "dst = scalar where src < scalar, else src.",
         typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_ARITHMETIC),
         elementwise.NAN_FIRST,
+        elementwise.ZERO_FIRST,
         simulator=_VEC_ROW_MAJOR,
         formulas=_of_scalar("max"),
     ),
@@ -176,6 +179,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "dst = scalar where scalar < src, else src.",
         typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_ARITHMETIC),
         elementwise.NAN_FIRST,
+        elementwise.ZERO_FIRST,
         formulas=_of_scalar("min"),
     ),
     _bitwise("tands", "AND", "&"),

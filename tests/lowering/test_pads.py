@@ -37,16 +37,17 @@ def test_pads_of_wide_integers_and_small_floats_are_zero_on_hardware(profile: Pr
 @pytest.mark.parametrize(("profile", "wrong"), [("a5", ["wide-pad"]), ("a2a3", []), ("cpu_sim", [])])
 def test_a5_has_no_other_pad_of_wide_integers(profile: ProfileName, wrong: list[str]) -> None:
     tile = "!pto.tile_buf<vec, 8x32xi64, valid=8x3, pad=2>"
+    view, window = "!pto.tensor_view<8x3xi64>", "!pto.partition_tensor_view<8x3xi64>"
     text = f"""
 func.func @k(%x: !pto.ptr<i64>) {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c8 = arith.constant 8 : index
   %c3 = arith.constant 3 : index
-  %v = pto.make_tensor_view %x, shape = [%c8, %c3], strides = [%c3, %c1] : !pto.tensor_view<8x3xi64>
-  %w = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c8, %c3] : !pto.tensor_view<8x3xi64> -> !pto.partition_tensor_view<8x3xi64>
+  %v = pto.make_tensor_view %x, shape = [%c8, %c3], strides = [%c3, %c1] : {view}
+  %w = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c8, %c3] : {view} -> {window}
   %t = pto.alloc_tile : {tile}
-  pto.tload ins(%w : !pto.partition_tensor_view<8x3xi64>) outs(%t : {tile})
+  pto.tload ins(%w : {window}) outs(%t : {tile})
   return
 }}"""
     found = pto.verify(pto.parse(text), profile=profile)

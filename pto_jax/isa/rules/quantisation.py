@@ -38,8 +38,8 @@ class QuantMode:
     bf16), then one rounding to nearest even; NaN stays. Infinite products are clamped too where
     ``infinities`` says so, else they become what a conversion makes of an infinity. ``shift``: x is
     shifted right by the shift field plus one and saturated to 16 bits, of which simulated modes keep the
-    low ones; scale and offset are not used. Every product and sum is one f32 operation. ReLU comes last, before the conversion to the
-    destination's type: y if y > 0, else +0.
+    low ones; scale and offset are not used. Every product and sum is one f32 operation. ReLU comes last,
+    before the conversion to the destination's type: y if y > 0, else +0.
 
     With control bit 48 set (attribute ``saturateInf``), ``value`` modes that keep infinities clamp them,
     and make 0 of NaN. ``short`` modes take the scale from bits 31 to 13: zero if exponent and mantissa
