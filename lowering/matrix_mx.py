@@ -90,8 +90,9 @@ def _fold(
         return products.fold(a.words, b.words, _PRECISION, types[:2], scales=scales, start=start)
 
     def own(*words: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
-        start = words[4] if started else None
-        return products_gpu.fold_scaled(*words[:4], types=types, group=SCALE_GROUP, start=start)
+        x, x_scales, y, y_scales, *start = words
+        first = start[0] if started else None
+        return products_gpu.fold_scaled(x, x_scales, y, y_scales, types, SCALE_GROUP, start=first)
 
     def fold(*words: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
         if 0 in words[0].shape + words[2].shape:

@@ -19,6 +19,7 @@ GPUs have a kernel of their own (:mod:`products_gpu`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
@@ -110,7 +111,7 @@ def _batched(
             o if has else jnp.broadcast_to(o, (axis_size, *o.shape))
             for o, has in zip(operands, batched, strict=True)
         ]
-        result = run(*(lax.collapse(o, 0, 2) for o in whole))
+        result = run(*(o.reshape(math.prod(o.shape[:2]), *o.shape[2:]) for o in whole))
         return result.reshape(*whole[0].shape[:2], *result.shape[1:]), True
 
     return run
@@ -139,7 +140,7 @@ def _own(
 ) -> Callable[..., UInt32[Array, "batch M N"]]:
     """The way of GPUs."""
     if not wide:
-        return lambda factors, start: products_gpu.fold(*factors, types, start=start)
+        return lambda factors, start: products_gpu.fold(factors[0], factors[1], types, start=start)
     return lambda factors, start: _careful(
         precision, *prepare(*factors), start=start, settle=bits.settle32_apart
     )

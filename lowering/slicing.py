@@ -7,6 +7,7 @@ As those of ``lax``, slices that begin outside an array are moved inside it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias
@@ -51,7 +52,7 @@ def of_batches(
             x if has else jnp.broadcast_to(x, (axis_size, *x.shape))
             for x, has in zip(args[:arrays], batched, strict=False)
         ]
-        result = run(*(lax.collapse(x, 0, 2) for x in batches), *args[arrays:])
+        result = run(*(x.reshape(math.prod(x.shape[:2]), *x.shape[2:]) for x in batches), *args[arrays:])
         return result.reshape(*batches[0].shape[:2], *result.shape[1:]), True
 
     return run

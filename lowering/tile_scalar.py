@@ -89,6 +89,7 @@ def _taxpy(c: Context, x: Words, s: Word, old: Words) -> Words:
         wide = source.widen(source.decode(x)) * source.widen(source.decode(s))
         return a.encode(a.narrow(wide + a.widen(a.decode(old))))
     if c.profile == "a5" and c.dtype("dst") == F16:
+        assert not isinstance(a, Integer)
         return a.encode(a.evaluate(_accumulated, a.decode(old), source.decode(x), source.decode(s)))
     same = c.dtype("src") == c.dtype("dst")
     if not (same and c.dtype("src") == BF16) and (same or c.profile == "cpu_sim"):

@@ -127,6 +127,11 @@ SCRATCH_OPTIONAL = declare.Decision(
     f"{PAGES}; pto_instr.hpp; {SIMULATOR_VALUES}",
 )
 REGION_DECISIONS = (OUT_OF_REGION, REGIONS_MAY_DIFFER)
+#: How often sums of three round.
+ROUNDED_SUMS = (
+    "f32 rounds after each of the two operations, f16 and bf16 compute both in f32 and round to their type "
+    "once, 8-bit floats round once"
+)
 #: ULP bound of instructions evaluated as a correctly rounded function of a real argument.
 ONE_ULP = {"f32": 1, "f16": 1, "bf16": 1}
 

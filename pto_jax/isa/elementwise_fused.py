@@ -44,7 +44,7 @@ def _three_source(name: str, summary: str, sign: str) -> Instruction:
     return common.tile_instruction(
         name,
         summary,
-        f"Three sources: dst = (src0 {sign} src1) + src2, integers wrap, floats round once. Two sources: "
+        f"Three sources: dst = (src0 {sign} src1) + src2, integers wrap; {common.ROUNDED_SUMS}. Two sources: "
         f"dst = src0 {sign} src1 clamped to the finite range of the element type.",
         (*common.BINARY, Operand("src2", "in", optional=True)),
         table(SIMULATED, STANDARD, SIMULATED),

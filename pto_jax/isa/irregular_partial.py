@@ -185,7 +185,8 @@ def _partial_arg(name: str, relation: str, summary: str) -> declare.Instruction:
         name,
         summary,
         f"Over the valid region of dst: value and index of src0 where both sources are valid and src0 "
-        f"{relation} src1 (on hardware also where they are equal), of src1 where both are valid otherwise; "
+        f"{relation} src1 (on a2a3 and a5 also where they are equal, on a5 also where one is NaN), of src1 "
+        "where both are valid otherwise; "
         "of the valid source where only one is; zero bits where neither is. The valid regions of the value "
         "tiles decide for the index tiles too.",
         _ARG_OPERANDS,

@@ -108,7 +108,8 @@ TSORT32 = common.tile_instruction(
     "Sort each block of 32 elements of a row, descending, with attached indices.",
     "For each valid row of src and each block of columns 32b to 32b+31 (the last may be shorter): the "
     "pairs (src, idx) by value descending, equal values by unsigned index ascending, are written as "
-    "records from column 32*b*R of dst, R = 2 elements per record for 4-byte types, 4 for 2-byte types. "
+    "records from column 32*b*R of dst: value and index for 4-byte types, R = 2; value, a zero word, and the "
+    "low and the high half of the index for 2-byte types, R = 4. "
     "-0 equals +0; a NaN with sign bit 0 sorts before +infinity, one with sign bit 1 after -infinity, "
     "NaNs of one sign are equal. Values keep their bits. Elements of dst without a record, and records "
     "without an element in dst, are left out.",

@@ -80,7 +80,7 @@ def _three_operands(name: str, summary: str, sign: str) -> Instruction:
     return _with_scalar(
         name,
         summary,
-        f"dst = (src0 {sign} scalar) + src1; integers wrap, floats round once at the end.",
+        f"dst = (src0 {sign} scalar) + src1; integers wrap; {common.ROUNDED_SUMS}.",
         typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A2A3_ARITHMETIC),
         Decision(
             "A group page calls it a saturating operation with two operands.",

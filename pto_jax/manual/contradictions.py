@@ -28,7 +28,5 @@ def topic() -> Topic:
     parts = (
         Part(f"{', '.join(names)}: {c.question}", list(_lines(c))) for c, names in contradictions().items()
     )
-    summary = (
-        "Public tests and specifications that say something else than is decided here, with both sources."
-    )
+    summary = "Public tests and specifications that say something else than is decided, with both sources."
     return Topic("contradictions", summary, tuple(parts), ("contradiction",))

@@ -30,7 +30,10 @@ def _resized(program: Program, sizes: dict[str, tuple[int, int]]) -> Program:
     """The program of one operation with static valid regions."""
 
     def sized(v: Value) -> Value:
-        return replace(v, type=v.type.with_valid(*sizes[v.name])) if v.name in sizes else v
+        if v.name not in sizes:
+            return v
+        assert isinstance(v.type, TileType)
+        return replace(v, type=v.type.with_valid(*sizes[v.name]))
 
     (function,) = program.functions
     (op,) = function.body.ops
@@ -49,23 +52,23 @@ def _first(name: str) -> Sample:
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_mapped_products_of_empty_static_regions(name: str, empty: str, numerics: Any) -> None:
     program = to_program(_first(name))
-    (right,) = (v.type for v in program.functions[0].args if v.name == "b")
-    assert isinstance(right, TileType)
-    m, (k, n) = (1 if "gemv" in name else 16), right.shape
+    shapes = {v.name: v.type.shape for v in program.functions[0].args if isinstance(v.type, TileType)}
+    m, (k, n) = (1 if "gemv" in name else 16), shapes["b"]
     m, k, n = (0 if what == empty else size for what, size in zip("MKN", (m, k, n), strict=True))
     program = _resized(program, {"a": (m, k), "b": (k, n), "dst": (m, n), "acc": (m, n)})
     kernel = Kernel(program, program.functions[0].name, choices(A5, numerics, None, "keep"))
     rng = np.random.default_rng(0)
+    types = {v.name: v.type for v in program.functions[0].args if isinstance(v.type, TileType)}
     data = {
-        v.name: rng.integers(1, 60, (3, *v.type.shape)).astype(v.type.dtype.word).view(v.type.dtype.numpy)
-        for v in program.functions[0].args
+        n: rng.integers(1, 60, (3, *t.shape)).astype(t.dtype.word).view(t.dtype.numpy)
+        for n, t in types.items()
     }
     mapped = np.asarray(jax.vmap(lambda tiles: kernel(**tiles)["dst"].array)(data))
     assert jax.vmap(jax.vmap(lambda tiles: kernel(**tiles)["dst"].array))(
         {n: x[None] for n, x in data.items()}
     ).shape == (1, *mapped.shape)
     for i, got in enumerate(mapped):
-        given = {v.name: oracle.OracleTile(v.type, data[v.name][i].copy()) for v in program.functions[0].args}
+        given = {n: oracle.OracleTile(t, data[n][i].copy()) for n, t in types.items()}
         wanted = oracle.run(program, given, profile="a5")["dst"].data
         np.testing.assert_array_equal(got.view(np.uint32), wanted.view(np.uint32))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import pto_jax as pto
-from pto_jax import oracle
 from pto_jax.ir import Pad, TileType, dtype
 from pto_jax.lowering import memory
+from pto_jax.oracle import memory as interpreted
 from pto_jax.profiles import PROFILE_NAMES, ProfileName
 
 #: Bits of the pad values max and min.
@@ -31,7 +31,7 @@ def test_pads_of_wide_integers_and_small_floats_are_zero_on_hardware(profile: Pr
         for pad, bits in zip((Pad.NULL, Pad.ZERO, Pad.MAX, Pad.MIN), (0, 0, *limits), strict=True):
             t = TileType(dtype(name), 8, 32, 5, 3, pad=pad)
             assert memory.pad_word(t.dtype, pad, profile) == bits, (name, pad)
-            assert oracle.memory.pad_word(t, wide=profile == "cpu_sim") == bits, (name, pad)
+            assert interpreted.pad_word(t, wide=profile == "cpu_sim") == bits, (name, pad)
 
 
 @pytest.mark.parametrize(("profile", "wrong"), [("a5", ["wide-pad"]), ("a2a3", []), ("cpu_sim", [])])

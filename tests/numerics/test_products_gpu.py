@@ -70,10 +70,10 @@ def test_the_kernel_decodes_narrow_types(types: tuple[DType, DType]) -> None:
 
 
 def test_the_kernels_start_from_words() -> None:
-    x, y, start = (words(s, i, (120, 134)) for i, s in enumerate([(1, 9, 3), (1, 3, 5), (1, 9, 5)]))
-    start[0, 0, :3] = (0x80000000, 0x7F800000, 0x7FC00001)
+    given = [words(s, i, (120, 134)) for i, s in enumerate([(1, 9, 3), (1, 3, 5), (1, 9, 5)])]
+    given[2][0, 0, :3] = (0x80000000, 0x7F800000, 0x7FC00001)
     with x64():
-        x, y, start = map(jax.numpy.asarray, (x, y, start))
+        x, y, start = map(jax.numpy.asarray, given)
         got = products_gpu.fold(x, y, fma=fused, interpret=True, start=start)
         wanted = products._careful(products.Precision(46, exact=False), x, y, start=start)
         np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))

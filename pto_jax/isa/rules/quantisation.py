@@ -99,7 +99,7 @@ def _vector_modes(profile: ProfileName) -> dict[tuple[str, str], QuantMode]:
     }
 
 
-_MODES = {
+_MODES: Mapping[tuple[str, bool], Mapping[tuple[str, str], QuantMode]] = {
     (name, vector): (_vector_modes if vector else _scalar_modes)(name)
     for name in PROFILE_NAMES
     for vector in (False, True)
