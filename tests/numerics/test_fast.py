@@ -79,7 +79,7 @@ def test_groups_with_infinities_are_quantised(name: str) -> None:
     rng = np.random.default_rng(0)
     tiles = {v.name: v.type for v in program.functions[0].args if isinstance(v.type, TileType)}
     values = {n: np.zeros(t.shape, t.dtype.numpy) for n, t in tiles.items()}
-    src = rng.normal(size=values["src"].shape).astype(np.float32)
+    src = np.asarray(rng.normal(size=tiles["src"].shape), np.float32)
     src[::3] *= 2.0**120
     # Whose largest magnitude over 448 is subnormal.
     src[1::3] = (np.abs(src[1::3]) + 1) * np.float32(2.0**-119)
