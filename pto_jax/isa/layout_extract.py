@@ -221,7 +221,7 @@ _MATRIX_DECISIONS = (
     ),
     Decision(
         "May a right tile be larger than its 64 KiB memory?",
-        "Up to 128 KiB, with a warning.",
+        "Up to 128 KiB on a2a3, with a warning.",
         "pto-isa system tests of textract (105 and 128 KiB on a2a3); pto-isa headers (buffer limits)",
     ),
 )
