@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir import BF16, F16, F32, DType, RoundMode
+from pto_jax.ir import BF16, F8E4M3, F16, F32, DType, RoundMode
 
 from . import small_floats
 
@@ -282,6 +282,14 @@ def narrow(
     nan = U32(dtype.canonical_nan) if dtype.bits >= 8 else U32(0)
     code = jnp.where(a > _INF, nan, code | sign_bit)
     return lax.convert_element_type(code, dtype.word)
+
+
+def result(words: UInt[Array, "*shape"], dtype: DType) -> UInt[Array, "*shape"]:
+    """Words that arithmetic made, with one NaN: f8e4m3 overflows to a NaN of either sign."""
+    if dtype != F8E4M3:
+        return words
+    nan = np.uint8(dtype.canonical_nan)
+    return jnp.where((words & ~dtype_sign(dtype)) == nan, nan, words)
 
 
 def _limits(dtype: DType) -> tuple[int, int | None]:

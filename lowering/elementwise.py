@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import jax.numpy as jnp
 from jax import Array, lax
 
-from pto_jax.ir import CmpMode
+from pto_jax.ir import CmpMode, Precision
 
 from . import formulas
 from .formulas import Arithmetic
 from .numerics import Integer, Num
-from .region import choice, elementwise, lanewise, numeric
+from .region import choice, computed, elementwise, lanewise, number, numeric
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
@@ -91,7 +91,15 @@ def _function(name: str, function: Callable[[Float[Array, "..."]], Float[Array, 
 _function("texp", jnp.exp)
 _function("tlog", jnp.log)
 _function("tsqrt", lax.sqrt)
-_function("trsqrt", formulas.reciprocal_root)
+
+
+@rule("trsqrt")
+def _trsqrt(c: Context, inputs: Inputs) -> Outputs:
+    """The precise form of a5 divides by the root, each rounded; the others round once."""
+    a, x = c.arithmetic(), number(c, inputs, "src")
+    if c.profile == "a5" and c.attrs.get("precision") == Precision.HIGH_PRECISION:
+        return computed(c, inputs, a.div(a.const(1), a.round_to_type(formulas.function(a, lax.sqrt, x))))
+    return computed(c, inputs, formulas.function(a, formulas.reciprocal_root, x))
 
 
 @numeric("trecip", "src")

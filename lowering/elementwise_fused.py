@@ -12,7 +12,7 @@ from pto_jax.ir import F32
 from . import formulas, region
 from .formulas import Arithmetic
 from .numerics import Integer, Num
-from .rules import Context
+from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
     from .arrays import Word, Words
@@ -38,9 +38,14 @@ def _tmuladddst(a: Arithmetic, x: Num, y: Num, old: Num) -> Num:
     return a.add(a.round_to_type(a.mul(x, y)), old)
 
 
-@region.numeric("tfusedmuladd", "src0", "dst", "src1")
-def _tfusedmuladd(a: Arithmetic, x: Num, old: Num, y: Num) -> Num:
-    return a.add(a.mul(x, old), y)
+@rule("tfusedmuladd")
+def _tfusedmuladd(c: Context, inputs: Inputs) -> Outputs:
+    a = c.arithmetic()
+    x, old, y = (region.number(c, inputs, n) for n in ("src0", "dst", "src1"))
+    product = a.mul(x, old)
+    if c.profile != "cpu_sim":
+        product = a.round_to_type(product)
+    return region.computed(c, inputs, a.add(product, y))
 
 
 @region.elementwise("tfusedmuladdrelu", "src0", "dst", "src1")

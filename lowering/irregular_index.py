@@ -78,7 +78,7 @@ def _elements(c: Context, inputs: Inputs) -> Words:
     The simulator's order runs on through the whole source, except where every column fits.
     """
     (n, k), t, src = pattern(c), c.tile("dst"), c.tile("src")
-    words, row, column = source(c, inputs, "src"), iota(t.shape, 0), iota(t.shape, 1)
+    words, row, column = _spread(c, inputs, src.shape), iota(t.shape, 0), iota(t.shape, 1)
     number = column // n
     if c.profile == "cpu_sim" and n > 1:
         v_col = region.sizes(t, masks.lanes(inputs, "dst"))[1]
@@ -88,9 +88,17 @@ def _elements(c: Context, inputs: Inputs) -> Words:
     return jnp.where(column % n == k, taken, words.dtype.type(0))
 
 
+def _spread(c: Context, inputs: Inputs, shape: tuple[int, int]) -> Words:
+    """The source over ``shape``; on hardware what it has no valid element for stays zero."""
+    words = source(c, inputs, "src", shape)
+    if c.profile == "cpu_sim":
+        return words
+    return jnp.where(inside(c, inputs, "src", shape), words, words.dtype.type(0))
+
+
 def _rows(c: Context, inputs: Inputs) -> Words:
     """Rows that fit the pattern take the source's rows in order, the others 0."""
     (n, k), t = pattern(c), c.tile("dst")
-    words = source(c, inputs, "src", (-(-t.rows // int(n)), t.cols))
+    words = _spread(c, inputs, (-(-t.rows // int(n)), t.cols))
     words = region.fit(jnp.repeat(words, int(n), axis=0), t.shape, words.dtype.type(0))
     return jnp.where(iota(t.shape, 0) % n == k, words, words.dtype.type(0))

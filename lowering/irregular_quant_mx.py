@@ -14,7 +14,7 @@ from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm
 
 from . import bits, convert, irregular_storage, masks
 from .machine import storage
-from .numerics import Integer
+from .numerics import Integer, arithmetic
 from .region import fit, flush, sizes
 from .rules import Context, Inputs, Outputs, rule
 
@@ -67,7 +67,8 @@ def _exponent(c: Context, largest: UInt32[Array, "*shape"], alg: MxQuantAlg) -> 
         below = _U32(2 if alg in FP4_ALGS else 8)
         field = largest >> _U32(23)
         return jnp.where(nan, _U32(255), jnp.maximum(field, below) - below)
-    a = c.semantics.arithmetic(F32)
+    # Exact under fast numerics too: a subnormal taken for zero would halve the scale of its group.
+    a = arithmetic(F32)
     assert not isinstance(a, Integer)
     inverse = np.float32(1) / np.float32(6 if alg in FP4_ALGS else 448)
     scaled = a.encode(a.mul(a.decode(largest), a.const(float(inverse))))
@@ -127,7 +128,12 @@ def _quantise(c: Context, words: UInt[Array, "lines elements"], alg: MxQuantAlg)
     if alg == MxQuantAlg.OCP_MX_FP8_E4M3:
         scaled = _scaled(single, exponent[:, :, None])
     else:
-        scaled = flush(c, a.encode(a.mul(a.decode(single), a.decode(factor[:, :, None]))), F32)
+        # 2^-127, the factor of a group with an infinity, is multiplied as 2^-126 and a half, since fast
+        # numerics take a subnormal for zero. The codes of products below 2^-126 are zero in any case.
+        lowest = (exponent == _U32(254))[:, :, None]
+        power = a.decode(jnp.where(lowest, _U32(1 << 23), factor[:, :, None]))
+        half = a.decode(jnp.where(lowest, _U32(126 << 23), _U32(127 << 23)))
+        scaled = flush(c, a.encode(a.mul(a.mul(a.decode(single), power), half)), F32)
     if d == BF16 and alg in FP4_ALGS:
         scaled = bits.bf16_to_f32(bits.f32_to_bf16(scaled))
     codes = _encode(scaled, alg).reshape(lines, elements)

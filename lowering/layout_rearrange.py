@@ -123,7 +123,8 @@ def _tinterleave(c: Context, inputs: Inputs) -> Outputs:
     cols = max(c.tile(n).cols for n in ("src0", "src1", "dst0", "dst1"))
     pair = [source(c, inputs, n, (rows, cols)) for n in ("src0", "src1")]
     stream = jnp.stack(pair, axis=-1).reshape(rows, 2 * cols)
-    second = lax.dynamic_slice(stream, (np.int32(0), count), (rows, cols))
+    # Which begins at a column of src0.
+    second = lax.dynamic_slice(stream, (np.int32(0), count & np.int32(-2)), (rows, cols))
     result = {}
     for name, half in (("dst0", stream[:, :cols]), ("dst1", second)):
         new = fit(half, c.tile(name).shape, stream.dtype.type(0))

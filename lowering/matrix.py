@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir import BF16, F16, F32, RoundMode
-from pto_jax.isa.matrix import ROUNDING_STATE, SHORT_MANTISSA
+from pto_jax.ir import BF16, F16, F32, HIF8, RoundMode
+from pto_jax.isa.matrix import ROUNDING_STATE, SHORT_MANTISSA, STARTED
 
 from . import bits, masks, products
 from .bits import dtype_sign
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from .arrays import Mask, Size, Words
 
-#: Computes the finished sums [m, n] as words of the destination's type.
-Product: TypeAlias = "Callable[[Context, Inputs], UInt32[Array, 'M N']]"
+#: Computes the finished sums [m, n] as words of the destination's type; float sums start from words or +0.
+Product: TypeAlias = "Callable[[Context, Inputs, UInt32[Array, 'M N'] | None], UInt32[Array, 'M N']]"
 #: A valid size: static or traced.
 Extent: TypeAlias = "int | Size"
 
@@ -84,21 +84,23 @@ def fetch(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Word
 def _factors(c: Context, inputs: Inputs) -> tuple[UInt[Array, "M K"], UInt[Array, "K N"]]:
     """Words of a [m, k] and b [k, n]; products from K on are -0, which leaves every sum as it is.
 
-    Types without a -0, or too narrow for sums of -0, take +0.
+    Words of hif8, which has no -0, are given as float32.
     """
     size = Extents.of(c, inputs)
     m, k, n = size.bounds(c)
     x, y = fetch(c, inputs, "a", (m, k)), fetch(c, inputs, "b", (k, n))
     d = c.dtype("a")
-    nothing = dtype_sign(d) if d in (F32, F16, BF16) else x.dtype.type(0)
+    if d == HIF8:
+        d, x, y = F32, bits.to_single(x, HIF8), bits.to_single(y, HIF8)
+    nothing = dtype_sign(d) if d.is_float else x.dtype.type(0)
     left, right = within(c, inputs, (m, k), size.m, size.k), within(c, inputs, (k, n), size.k, size.n)
     x = x if left is None else jnp.where(left, x, nothing)
     return x, y if right is None else jnp.where(right, y, y.dtype.type(0))
 
 
-def _product(c: Context, inputs: Inputs) -> UInt32[Array, "M N"]:
+def _product(c: Context, inputs: Inputs, start: UInt32[Array, "M N"] | None = None) -> UInt32[Array, "M N"]:
     x, y = _factors(c, inputs)
-    left, right = c.dtype("a"), c.dtype("b")
+    left, right = (F32 if c.dtype(n) == HIF8 else c.dtype(n) for n in "ab")
     if left.is_integer:
         return _integer_product(c, x, y)
     fast = c.semantics.numerics == "fast"
@@ -109,7 +111,8 @@ def _product(c: Context, inputs: Inputs) -> UInt32[Array, "M N"]:
         words = (_shortened(c, bits.to_single(x, left)), _shortened(c, bits.to_single(y, right)))
         singles = (lax.bitcast_convert_type(w, np.float32) for w in words)
         return lax.bitcast_convert_type(products.dot(*singles), np.uint32)
-    return products.fold(_shortened(c, x), _shortened(c, y), _PRECISIONS.get(left, _NARROW), (left, right))
+    precision = _PRECISIONS.get(c.dtype("a"), _NARROW)
+    return products.fold(_shortened(c, x), _shortened(c, y), precision, (left, right), start=start)
 
 
 def _integer_product(c: Context, x: UInt[Array, "M K"], y: UInt[Array, "K N"]) -> UInt32[Array, "M N"]:
@@ -154,20 +157,23 @@ def _add(c: Context, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]) -> UI
 
 def plain(c: Context, inputs: Inputs, product: Product) -> Outputs:
     """A product alone."""
-    return {"dst": _write_corner(c, inputs, flush(c, product(c, inputs), c.dtype("dst")))}
+    return {"dst": _write_corner(c, inputs, flush(c, product(c, inputs, None), c.dtype("dst")))}
 
 
 def accumulated(c: Context, inputs: Inputs, product: Product) -> Outputs:
-    """A product added to an accumulator."""
-    total = flush(c, product(c, inputs), c.dtype("dst"))
-    acc = fetch(c, inputs, "acc" if c.has("acc") else "dst", (total.shape[0], total.shape[1]))
+    """A product added to an accumulator, which starts float sums or is added to the finished ones."""
+    m, _, n = Extents.of(c, inputs).bounds(c)
+    acc, d = fetch(c, inputs, "acc" if c.has("acc") else "dst", (m, n)), c.dtype("dst")
+    if d.is_float and c.profile in STARTED and c.semantics.numerics == "exact":
+        return {"dst": _write_corner(c, inputs, flush(c, product(c, inputs, acc), d))}
+    total = flush(c, product(c, inputs, None), d)
     return {"dst": _write_corner(c, inputs, _add(c, acc, total))}
 
 
 def biased(c: Context, inputs: Inputs, product: Product) -> Outputs:
     """A product with a row added to each of its rows."""
     t = c.tile("dst")
-    total = _write_corner(c, inputs, flush(c, product(c, inputs), t.dtype))
+    total = _write_corner(c, inputs, flush(c, product(c, inputs, None), t.dtype))
     result = _add(c, flush(c, total, t.dtype), fetch(c, inputs, "bias", (1, t.cols)))
     inside = mask(t, masks.lanes(inputs, "dst"))
     return {"dst": result if inside is None else jnp.where(inside, result, total)}

@@ -8,13 +8,13 @@ float32, is the exact sum rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.ir import DType
@@ -27,7 +27,7 @@ from .products import Precision
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
-    from jaxtyping import UInt8, UInt32
+    from jaxtyping import Shaped, UInt8, UInt32
 
 #: Elements have at most three fraction bits.
 _PRECISION = Precision(6, exact=True)
@@ -65,44 +65,42 @@ def _groups(k: Extent) -> Extent:
     return groups(k) if isinstance(k, int) else (k + np.int32(SCALE_GROUP - 1)) // np.int32(SCALE_GROUP)
 
 
-def _product(c: Context, inputs: Inputs) -> UInt32[Array, "M N"]:
+def _product(c: Context, inputs: Inputs, start: UInt32[Array, "M N"] | None = None) -> UInt32[Array, "M N"]:
     sizes = Extents.of(c, inputs)
     m, k, n = sizes.bounds(c)
     a, b = _factor(c, inputs, "a", (m, k), sizes), _factor(c, inputs, "b", (k, n), sizes)
     types = c.dtype("a"), c.dtype("b"), c.dtype("a_scale")
-    if c.semantics.numerics == "fast":
-        x, y = (
-            lax.bitcast_convert_type(bits.to_single(f.words, d), np.float32)
-            * lax.bitcast_convert_type(bits.to_single(_repeated(f, axis), types[2]), np.float32)
-            for f, d, axis in ((a, types[0], 1), (b, types[1], 0))
-        )
-        return lax.bitcast_convert_type(products.dot(x, y), np.uint32)
-    found: Array = _fold(types)(*(w[None] for w in (*a, *b)))[0]
+    words = (*a, *b, *(() if start is None else (start,)))
+    found: Array = _fold(types, start is not None)(*(w[None] for w in words))[0]
     return found
 
 
 @cache
-def _fold(types: tuple[DType, DType, DType]) -> Callable[..., UInt32[Array, "batch M N"]]:
-    """The exact fold of batches; types are those of the elements of both factors and of their scales."""
+def _fold(
+    types: tuple[DType, DType, DType], started: bool = False
+) -> Callable[..., UInt32[Array, "batch M N"]]:
+    """The exact fold of batches; types are those of the elements of both factors and of their scales.
 
-    def portable(*words: UInt8[Array, "_ _"]) -> UInt32[Array, "M N"]:
-        a, b = Factor(*words[:2]), Factor(*words[2:])
-        return products.fold(a.words, b.words, _PRECISION, types[:2], scales=(a.scales, b.scales))
+    A fifth array are the words that the sums start from, where they are ``started``.
+    """
 
-    def fold(*words: UInt8[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
+    def portable(*words: Shaped[Array, "_ _"]) -> UInt32[Array, "M N"]:
+        a, b, start = Factor(*words[:2]), Factor(*words[2:4]), words[4] if started else None
+        scales = a.scales, b.scales
+        return products.fold(a.words, b.words, _PRECISION, types[:2], scales=scales, start=start)
+
+    def own(*words: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
+        x, x_scales, y, y_scales, *start = words
+        first = start[0] if started else None
+        return products_gpu.fold_scaled(x, x_scales, y, y_scales, types, SCALE_GROUP, start=first)
+
+    def fold(*words: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
         if 0 in words[0].shape + words[2].shape:
-            return jnp.zeros((words[0].shape[0], words[0].shape[1], words[2].shape[2]), np.uint32)
-        own = partial(products_gpu.fold_scaled, types=types, group=SCALE_GROUP)
+            return jax.vmap(portable)(*words)
         found: Array = platforms.by_platform(jax.vmap(portable), cuda=own)(*words)
         return found
 
-    return slicing.of_batches(fold, 4)
-
-
-def _repeated(factor: Factor, axis: int) -> UInt8[Array, "rows cols"]:
-    """The scale of every element."""
-    scales = jnp.repeat(factor.scales, SCALE_GROUP, axis=axis)
-    return lax.slice_in_dim(scales, 0, factor.words.shape[axis], axis=axis)
+    return slicing.of_batches(fold, 5 if started else 4)
 
 
 @rule("tmatmul.mx", "tgemv.mx")

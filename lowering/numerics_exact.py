@@ -51,7 +51,7 @@ class ExactFloat:
         real = self._real(x)
         if real.pending == "single" and self.dtype != F32:
             return bits.narrow(bits.encode32(real.value), self.dtype)
-        return bits.encode(real.value, self.dtype)
+        return bits.result(bits.encode(real.value, self.dtype), self.dtype)
 
     def round_to_type(self, x: Num) -> Real:
         """The value rounded to the element type, as when it is stored and read back."""

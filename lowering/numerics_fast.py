@@ -41,7 +41,7 @@ class FastFloat:
         if self.dtype.name in ("f32", "f16", "bf16"):
             native = lax.convert_element_type(value, self.dtype.numpy)
             return lax.bitcast_convert_type(native, self.dtype.word)
-        return bits.narrow(lax.bitcast_convert_type(value, np.uint32), self.dtype)
+        return bits.result(bits.narrow(lax.bitcast_convert_type(value, np.uint32), self.dtype), self.dtype)
 
     def round_to_type(self, x: Num) -> Float32[Array, "..."]:
         """The float32 values rounded to the element type and back."""
@@ -69,7 +69,9 @@ class FastFloat:
 
     def div(self, x: Num, y: Num) -> Float32[Array, "..."]:
         """``x / y`` in float32."""
-        return self._array(x) / self._array(y)
+        dividend, divisor = self._array(x), self._array(y)
+        # XLA multiplies by 1 / y where y is a constant or broadcast, and flushes that of a large y to zero.
+        return dividend / jnp.where(dividend == dividend, divisor, np.float32(1))
 
     def fmod(self, x: Num, y: Num) -> Float32[Array, "..."]:
         """Remainder with the dividend's sign, in float32."""

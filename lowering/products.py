@@ -1,4 +1,4 @@
-"""Exact matrix products of floats: the ascending fold ``s = fma(a[i, k], b[k, j], s)`` from +0.
+"""Exact matrix products of floats: the ascending fold ``s = fma(a[i, k], b[k, j], s)`` from +0 or an addend.
 
 Two ways give the same bits. The *careful* one forms every product and sum in float64 and rounds it to
 the float32 grid; it is always right. The *native* one is XLA's own product: several times faster, but
@@ -11,13 +11,15 @@ round products before it adds them, and it flushes subnormals. Its result is tak
   rounded product or a wider accumulator shows; and what the compiler made of this product depends on
   shapes only, which the canary shares.
 
-Where either fails, the careful way computes that part of the batch again.
+Where either fails, the careful way computes that part of the batch again. An addend that starts the sums is
+the product of an identity matrix and itself, whose columns and rows come first.
 
 GPUs have a kernel of their own (:mod:`products_gpu`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
@@ -73,21 +75,24 @@ def fold(
     types: tuple[DType, DType] = (F32, F32),
     wide: tuple[Float64[Array, "M K"], Float64[Array, "K N"]] | None = None,
     scales: tuple[UInt8[Array, "M groups"], UInt8[Array, "groups N"]] | None = None,
+    start: UInt32[Array, "M N"] | None = None,
 ) -> UInt32[Array, "M N"]:
     """float32 words [M, N] of the fold over words x [M, K] and y [K, N] of two float types.
 
     ``wide`` are the operands as float64 where float32 words cannot hold them all; a word stands for an
     element that it cannot hold if it is subnormal. ``scales`` are f8e8m0 codes that elements of 8-bit types
-    are multiplied by, each for ``SCALE_GROUP`` of them along K.
+    are multiplied by, each for ``SCALE_GROUP`` of them along K. ``start`` are float32 words that the sums
+    start from; +0 by default.
     """
-    operands = (x, y, *(wide or scales or ()))
-    result: Array = _batched(precision, types, scales is not None)(*(o[None] for o in operands))[0]
+    operands = (x, y, *(wide or scales or ()), *(() if start is None else (start,)))
+    run = _batched(precision, types, scales is not None, start is not None)
+    result: Array = run(*(o[None] for o in operands))[0]
     return result
 
 
 @cache
 def _batched(
-    precision: Precision, types: tuple[DType, DType], scaled: bool = False
+    precision: Precision, types: tuple[DType, DType], scaled: bool = False, started: bool = False
 ) -> Callable[..., UInt32[Array, "batch M N"]]:
     """The fold of batches; a further vmap only makes the batch larger."""
 
@@ -95,32 +100,38 @@ def _batched(
     def run(*operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
         # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
         with x64():
-            return _evaluate(precision, types, scaled, *operands)
+            factors, start = (operands[:-1], operands[-1:]) if started else (operands, ())
+            return _evaluate(precision, types, scaled, factors, *start)
 
     @run.def_vmap
     def _(
         axis_size: int, batched: Sequence[bool], *operands: Shaped[Array, "..."]
     ) -> tuple[UInt32[Array, "..."], bool]:
-        whole = (
+        whole = [
             o if has else jnp.broadcast_to(o, (axis_size, *o.shape))
             for o, has in zip(operands, batched, strict=True)
-        )
-        result = run(*(o.reshape(-1, *o.shape[2:]) for o in whole))
-        return result.reshape(axis_size, -1, *result.shape[1:]), True
+        ]
+        result = run(*(o.reshape(math.prod(o.shape[:2]), *o.shape[2:]) for o in whole))
+        return result.reshape(*whole[0].shape[:2], *result.shape[1:]), True
 
     return run
 
 
 def _evaluate(
-    precision: Precision, types: tuple[DType, DType], scaled: bool, *operands: Shaped[Array, "batch _ _"]
+    precision: Precision,
+    types: tuple[DType, DType],
+    scaled: bool,
+    factors: Sequence[Shaped[Array, "batch _ _"]],
+    start: UInt32[Array, "batch M N"] | None = None,
 ) -> UInt32[Array, "batch M N"]:
-    (batch, m, k), n = operands[0].shape, operands[1].shape[2]
+    (batch, m, k), n = factors[0].shape, factors[1].shape[2]
     if 0 in (batch, m, k, n):
-        return jnp.zeros((batch, m, n), U32)
+        # The sums of no products, whose NaNs are canonical too.
+        return jnp.zeros((batch, m, n), U32) if start is None else bits.encode32(bits.decode32(start))
     prepare = partial(_prepared, types, scaled)
-    own = _own(precision, types, len(operands) > 2, prepare if scaled else _as_given)
+    own = _own(precision, types, len(factors) > 2, prepare if scaled else _as_given)
     exponents = partial(_least_scaled, types) if scaled else None
-    result: Array = by_platform(partial(_portable, precision, prepare, exponents), cuda=own)(*operands)
+    result: Array = by_platform(partial(_portable, precision, prepare, exponents), cuda=own)(factors, start)
     return result
 
 
@@ -129,8 +140,10 @@ def _own(
 ) -> Callable[..., UInt32[Array, "batch M N"]]:
     """The way of GPUs."""
     if not wide:
-        return partial(products_gpu.fold, types=types)
-    return lambda *operands: _careful(precision, *prepare(*operands), settle=bits.settle32_apart)
+        return lambda factors, start: products_gpu.fold(factors[0], factors[1], types, start=start)
+    return lambda factors, start: _careful(
+        precision, *prepare(*factors), start=start, settle=bits.settle32_apart
+    )
 
 
 def _as_given(*operands: Shaped[Array, "batch _ _"]) -> tuple[Shaped[Array, "batch _ _"], ...]:
@@ -194,24 +207,36 @@ def _is_zero(words: UInt8[Array, "*shape"], d: DType) -> Bool[Array, "*shape"]:
 
 
 def _portable(
-    precision: Precision, prepare: Prepare, exponents: Exponents | None, *operands: Shaped[Array, "batch _ _"]
+    precision: Precision,
+    prepare: Prepare,
+    exponents: Exponents | None,
+    factors: Sequence[Shaped[Array, "batch _ _"]],
+    start: UInt32[Array, "batch M N"] | None,
 ) -> UInt32[Array, "batch M N"]:
-    (batch, m, k), n = operands[0].shape, operands[1].shape[2]
+    (batch, m, k), n = factors[0].shape, factors[1].shape[2]
+    steps = k if start is None else k + m
 
-    def careful(*operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
-        return _careful(precision, *prepare(*operands))
+    def careful(
+        factors: Sequence[Shaped[Array, "batch _ _"]], start: UInt32[Array, "batch M N"] | None
+    ) -> UInt32[Array, "batch M N"]:
+        return _careful(precision, *prepare(*factors), start=start)
 
-    small = max(m * k, k * n, m * n) <= CANARY_ELEMENTS
+    def native(
+        factors: Sequence[Shaped[Array, "batch _ _"]], start: UInt32[Array, "batch M N"] | None
+    ) -> UInt32[Array, "batch M N"]:
+        return _native(precision, *factors, prepare=prepare, exponents=exponents, start=start)
+
+    small = max(m * steps, steps * n, m * n) <= CANARY_ELEMENTS
     if batch * m * k * n < NATIVE_WORK or not small:
-        return careful(*operands)
-    native = partial(_native, precision, prepare=prepare, exponents=exponents)
-    result: Array = lax.platform_dependent(*operands, cpu=native, default=careful)
+        return careful(factors, start)
+    result: Array = lax.platform_dependent(factors, start, cpu=native, default=careful)
     return result
 
 
 def _careful(
     precision: Precision,
     *operands: Shaped[Array, "batch _ _"],
+    start: UInt32[Array, "batch M N"] | None = None,
     settle: Callable[[Float64[Array, "*shape"]], Float64[Array, "*shape"]] = bits.settle32,
 ) -> UInt32[Array, "batch M N"]:
     """The fold in float64, rounded to the float32 grid after every step."""
@@ -225,8 +250,10 @@ def _careful(
         return settle(add(u[:, :, None] * v[:, None, :], total))
 
     # Derived from the operands: shard_map tracks over which axes a loop carry varies.
-    start = _zero(rows[0])[:, :, None] + _zero(columns[0])[:, None, :]
-    return bits.encode32(lax.fori_loop(np.int32(0), np.int32(rows.shape[0]), step, start))
+    first = _zero(rows[0])[:, :, None] + _zero(columns[0])[:, None, :]
+    if start is not None:
+        first = jnp.where(first == 0, bits.decode32(start), first)
+    return bits.encode32(lax.fori_loop(np.int32(0), np.int32(rows.shape[0]), step, first))
 
 
 def _zero(x: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
@@ -253,6 +280,7 @@ def _native(
     *operands: Shaped[Array, "batch _ _"],
     prepare: Prepare = _as_given,
     exponents: Exponents | None = None,
+    start: UInt32[Array, "batch M N"] | None = None,
 ) -> UInt32[Array, "batch M N"]:
     """XLA's product, in steps over the batch, each with a canary; failed steps are done again.
 
@@ -263,8 +291,9 @@ def _native(
     m, k = operands[0].shape[1:]
     padding = ((0, 0), (0, 0), (0, -n % COLUMNS))
     operands = tuple(o if i % 2 == 0 else jnp.pad(o, padding) for i, o in enumerate(operands))
-    columns = operands[1].shape[2]
-    size = min(batch, max(1, STEP_WORK // (m * k * columns)))
+    first = None if start is None else jnp.pad(start, padding)
+    columns, steps = operands[1].shape[2], k if start is None else k + m
+    size = min(batch, max(1, STEP_WORK // (m * steps * columns)))
 
     def store(
         out: UInt32[Array, "batch M N"], at: Int[Array, ""], words: UInt32[Array, "part M _"]
@@ -274,22 +303,22 @@ def _native(
     def step(i: Int[Array, ""], out: UInt32[Array, "batch M N"]) -> UInt32[Array, "batch M N"]:
         at = jnp.minimum(i * np.int32(size), np.int32(batch - size))
         part = partial(_part, operands, at, size)
+        begin = None if first is None else _part((first,), at, size)[0]
         least = None if exponents is None else exponents(*part())
-        words, right = _attempt(precision, prepare(*part()), least)
+        words, right = _attempt(precision, prepare(*part()), least, begin)
 
         def again(
             carry: tuple[UInt32[Array, "batch M N"], Bool[Array, ""]],
         ) -> tuple[UInt32[Array, "batch M N"], Bool[Array, ""]]:
-            return store(carry[0], at, _careful(precision, *prepare(*part()))), jnp.ones_like(carry[1])
+            words = _careful(precision, *prepare(*part()), start=begin)
+            return store(carry[0], at, words), jnp.ones_like(carry[1])
 
         # A loop of no or one turn: its carry is updated in place, the result of a cond is copied.
         result: Array = lax.while_loop(lambda c: ~c[1], again, (store(out, at, words), right))[0]
         return result
 
-    first, second = (
-        lax.convert_element_type(o, U32) for o in (operands[0][:, :, :1], operands[1][:, :1, :1])
-    )
-    blank = jnp.zeros((batch, m, n), U32) | (first & second & U32(0))
+    some = (lax.convert_element_type(o, U32) for o in (operands[0][:, :, :1], operands[1][:, :1, :1]))
+    blank = jnp.zeros((batch, m, n), U32) | (next(some) & next(some) & U32(0))
     done: Array = lax.fori_loop(np.int32(0), np.int32(-(-batch // size)), step, blank)
     return done
 
@@ -304,23 +333,39 @@ def _attempt(
     precision: Precision,
     operands: Sequence[Shaped[Array, "part _ _"]],
     least: tuple[UInt32[Array, ""], UInt32[Array, ""]] | None = None,
+    begin: UInt32[Array, "part M N"] | None = None,
 ) -> tuple[UInt32[Array, "part M N"], Bool[Array, ""]]:
     """Words of XLA's products, and whether they are known to be the fold's.
 
-    ``least`` are :func:`_exponents` of the operands, where they are known.
+    ``least`` are :func:`_exponents` of the operands, where they are known; ``begin`` starts the sums.
     """
     x, y = operands[:2]
+    if precision.fraction is not None and least is None:
+        least = _exponents(x, y)
+    if begin is not None:
+        identity = np.eye(x.shape[1], dtype=np.float32).view(U32)
+        x = jnp.concatenate([jnp.broadcast_to(identity, (len(x), *identity.shape)), x], axis=2)
+        y = jnp.concatenate([begin, y], axis=1)
     *canary, expected = _canary(x.shape[1], x.shape[2], y.shape[2])
     pairs = (jnp.concatenate([o, c[None]]) for o, c in zip((x, y), canary, strict=True))
     words = lax.bitcast_convert_type(dot(*(lax.bitcast_convert_type(p, np.float32) for p in pairs)), U32)
     # The largest number where all bits are the same.
     right = _smallest(~(words[-1:] ^ expected)) == U32(0xFFFFFFFF)
+    if begin is not None:
+        right = right & (_smallest(jnp.where(_harmless(begin), U32(1), U32(0))) == U32(1))
     if precision.fraction is not None:
-        first, second = _exponents(x, y) if least is None else least
+        assert least is not None
+        first, second = least
         # Every product, hence every sum, is a multiple of the last place of the smallest product.
         normal = first + second >= U32(precision.fraction + 254 - 126)
         right = right & normal & (jnp.minimum(first, second) > U32(0))
     return _tidy(words[:-1]), right
+
+
+def _harmless(begin: UInt32[Array, "*shape"]) -> Bool[Array, "*shape"]:
+    """Addends of which no sum with normal products is subnormal, that zeros times them leave, and no -0."""
+    magnitude = begin & U32(0x7FFFFFFF)
+    return (begin == U32(0)) | ((magnitude >= U32(24 << 23)) & (magnitude < U32(0x7F800000)))
 
 
 def dot(x: Float[Array, "*batch m k"], y: Float[Array, "*batch k n"]) -> Float32[Array, "*batch m n"]:

@@ -56,11 +56,12 @@ def fold(
     types: tuple[DType, DType] = (F32, F32),
     fma: Fused = fused,
     interpret: bool = False,
+    start: UInt32[Array, "batch M N"] | None = None,
 ) -> UInt32[Array, "batch M N"]:
-    """float32 words of the fold ``s = fma(x[i, k], y[k, j], s)`` from +0, NaN canonical."""
+    """float32 words of the fold ``s = fma(x[i, k], y[k, j], s)`` from +0 or words, NaN canonical."""
     # The values of other types are looked up in a table.
     x, y = (w if d in _CONVERTED else bits.to_single(w, d) for w, d in zip((x, y), types, strict=True))
-    return _launched(partial(_fused_step, fma, types), [(x, y)], (), interpret)
+    return _launched(partial(_fused_step, fma, types), [(x, y)], (), interpret, start)
 
 
 def fold_scaled(
@@ -71,6 +72,7 @@ def fold_scaled(
     types: tuple[DType, DType, DType],
     group: int,
     interpret: bool = False,
+    start: UInt32[Array, "batch M N"] | None = None,
 ) -> UInt32[Array, "batch M N"]:
     """:func:`fold` of elements times scales, each of a ``group`` along K; types are of x, y and scales.
 
@@ -80,7 +82,7 @@ def fold_scaled(
     """
     tables = [jnp.asarray(bits.value_table(d)) for d in types]
     step = partial(_scaled_step, types, group)
-    return _launched(step, [(x, y), (x_scales, y_scales)], tables, interpret)
+    return _launched(step, [(x, y), (x_scales, y_scales)], tables, interpret, start)
 
 
 def _launched(
@@ -88,6 +90,7 @@ def _launched(
     pairs: Sequence[tuple[Shaped[Array, "batch M _"], Shaped[Array, "batch _ N"]]],
     tables: Sequence[Shaped[Array, " codes"]],
     interpret: bool,
+    start: UInt32[Array, "batch M N"] | None,
 ) -> UInt32[Array, "batch M N"]:
     """The sums after all steps, which are as many as the first pair has columns and rows."""
     from jax.experimental import pallas as pl
@@ -98,16 +101,17 @@ def _launched(
     rows, columns = min(_power(m), ROWS), min(_power(n), COLUMNS)
     left = [jnp.pad(x, ((0, 0), (0, -m % rows), (0, 0))).swapaxes(1, 2) for x, _ in pairs]
     right = [jnp.pad(y, ((0, 0), (0, 0), (0, -n % columns))) for _, y in pairs]
+    first = [] if start is None else [jnp.pad(start, ((0, 0), (0, -m % rows), (0, -n % columns)))]
     shape = (batch, left[0].shape[2], right[0].shape[2])
     total = pl.pallas_call(
-        partial(_block, k, (rows, columns), len(pairs), step),
+        partial(_block, k, (rows, columns), len(pairs), step, len(first)),
         out_shape=_like(shape, np.uint32),
         grid=(batch, shape[1] // rows, shape[2] // columns),
         out_specs=pl.BlockSpec((1, rows, columns), lambda b, i, j: (b, i, j)),
         interpret=interpret,
         compiler_params=None if interpret else triton.CompilerParams(),
         name="pto_product",
-    )(*left, *right, *tables)
+    )(*left, *right, *first, *tables)
     result: Array = total[:, :m, :n]
     return result
 
@@ -142,11 +146,12 @@ def _scaled_step(
     return lax.convert_element_type(x * y + lax.convert_element_type(sums, np.float64), np.float32)
 
 
-def _block(k: int, shape: tuple[int, int], count: int, step: Step, *refs: Any) -> None:
+def _block(k: int, shape: tuple[int, int], count: int, step: Step, started: int, *refs: Any) -> None:
     """One block of the sums; left factors are [batch, K, M], so that a step reads lines of both."""
     from jax.experimental import pallas as pl
 
-    left, right, tables, total = refs[:count], refs[count : 2 * count], refs[2 * count : -1], refs[-1]
+    left, right, others, total = refs[:count], refs[count : 2 * count], refs[2 * count : -1], refs[-1]
+    first, tables = others[:started], others[started:]
     batch, i, j = (pl.program_id(axis) for axis in range(3))
     rows, columns = (pl.ds(place * np.int32(size), size) for place, size in zip((i, j), shape, strict=True))
 
@@ -157,6 +162,9 @@ def _block(k: int, shape: tuple[int, int], count: int, step: Step, *refs: Any) -
         # A loop of known length counts in 64 bits.
         return step(lax.convert_element_type(at, np.int32), lines, tables, sums)
 
-    sums = lax.fori_loop(np.int32(0), np.int32(k), add, jnp.zeros(shape, np.float32))
+    begin = lax.bitcast_convert_type(first[0][batch, rows, columns], np.float32) if started else None
+    sums = lax.fori_loop(
+        np.int32(0), np.int32(k), add, jnp.zeros(shape, np.float32) if begin is None else begin
+    )
     words = lax.bitcast_convert_type(sums, np.uint32)
     total[0] = jnp.where(sums != sums, np.uint32(F32.canonical_nan), words)

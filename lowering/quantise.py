@@ -88,7 +88,7 @@ def quantise(
     if mode is None:
         return plain(c, words, dst)
     if mode.rule == "shift":
-        return _shifted(c, words, quant)
+        return _shifted(c, words, quant, wraps=mode.simulated)
     a = c.semantics.arithmetic(F32)
     assert not isinstance(a, Integer)
     single = words if src == F32 else bits.encode32(convert.to_float64(words, src))
@@ -98,9 +98,14 @@ def quantise(
         offset = lax.convert_element_type(
             _field(quant, quantisation.OFFSET_BIT, quantisation.OFFSET_WIDTH), F64
         )
-        total = a.single(a.add(y, a.decode(bits.encode32(offset))))
-        signed = _field(quant, quantisation.SIGNED_BIT, 1) == U64(1)
-        return _byte(c, lax.convert_element_type(total, F64), signed, dst)
+        if mode.simulated:
+            y = a.add(y, a.decode(bits.encode32(offset)))
+        total = lax.convert_element_type(a.single(y), F64)
+        if not mode.simulated:
+            limit = F64(1 << (quantisation.OFFSET_WIDTH - 1))
+            nine = jnp.clip(convert.round_whole(total, RoundMode.RINT), -limit, limit - F64(1))
+            total = nine + jnp.where(offset < limit, offset, offset - F64(2) * limit)
+        return _byte(c, total, _field(quant, quantisation.SIGNED_BIT, 1) == U64(1), dst)
     value = _limited(c, mode, bits.decode32(a.words32(y)), dst)
     if has_relu(c):
         value = jnp.where(value > F64(0), value, F64(0))
@@ -108,14 +113,16 @@ def quantise(
 
 
 def _shifted(
-    c: Context, words: UInt32[Array, "*#shape"], quant: UInt64[Array, "*#shape"]
+    c: Context, words: UInt32[Array, "*#shape"], quant: UInt64[Array, "*#shape"], *, wraps: bool
 ) -> UInt16[Array, "*shape"]:
-    """Arithmetic shift to the right, then the low 16 bits."""
+    """Arithmetic shift to the right, then the low 16 bits or the nearest number that has 16."""
     distance = lax.convert_element_type(
         _field(quant, quantisation.SHIFT_BIT, quantisation.SHIFT_WIDTH), np.int32
     ) + np.int32(1)
     native = lax.bitcast_convert_type(words, np.int32)
     value = lax.shift_right_arithmetic(native, jnp.broadcast_to(distance, native.shape))
+    if not wraps:
+        value = lax.clamp(np.int32(-(1 << 15)), value, np.int32((1 << 15) - 1))
     low = lax.convert_element_type(value, np.int16)
     if has_relu(c):
         low = jnp.maximum(low, np.int16(0))

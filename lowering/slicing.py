@@ -11,6 +11,7 @@ that impossible; every update of an array passes through it unless facts prove t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -52,12 +53,12 @@ def of_batches(
         if any(batched[arrays:]):
             with x64():
                 return jax.vmap(function, [0 if has else None for has in batched])(*args), True
-        batches = (
+        batches = [
             x if has else jnp.broadcast_to(x, (axis_size, *x.shape))
             for x, has in zip(args[:arrays], batched, strict=False)
-        )
-        result = run(*(x.reshape(-1, *x.shape[2:]) for x in batches), *args[arrays:])
-        return result.reshape(axis_size, -1, *result.shape[1:]), True
+        ]
+        result = run(*(x.reshape(math.prod(x.shape[:2]), *x.shape[2:]) for x in batches), *args[arrays:])
+        return result.reshape(*batches[0].shape[:2], *result.shape[1:]), True
 
     return run
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
-from pto_jax.ir import BF16, CmpMode, Loc
+from pto_jax.ir import BF16, F16, CmpMode, Loc
 
 from . import formulas, masks
 from .formulas import Arithmetic
@@ -15,7 +15,7 @@ from .region import elementwise, lanewise, mask, merge, numeric, operand, read
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
-    from .arrays import Word, Words
+    from .arrays import Floats, Word, Words
 
 _SCALED = ("src", "scalar")
 _lanewise = lanewise(__name__)
@@ -80,16 +80,25 @@ def _tpows(c: Context, x: Words, s: Word) -> Words:
 def _taxpy(c: Context, x: Words, s: Word, old: Words) -> Words:
     """Words of ``dst + src * scalar``.
 
-    The product is rounded to the source type first, except bf16 into bf16.
+    The product is rounded to the source type first, except bf16 into bf16. On a2a3 it is rounded to the
+    destination's, on a5 f16 is rounded once at the end.
     """
     source, a = c.arithmetic("src"), c.arithmetic()
     product = source.mul(source.decode(x), source.decode(s))
     if isinstance(source, Integer) and isinstance(a, Integer):
         wide = source.widen(source.decode(x)) * source.widen(source.decode(s))
         return a.encode(a.narrow(wide + a.widen(a.decode(old))))
-    if not (c.dtype("src") == c.dtype("dst") == BF16):
+    if c.profile == "a5" and c.dtype("dst") == F16:
+        assert not isinstance(a, Integer)
+        return a.encode(a.evaluate(_accumulated, a.decode(old), source.decode(x), source.decode(s)))
+    same = c.dtype("src") == c.dtype("dst")
+    if not (same and c.dtype("src") == BF16) and (same or c.profile == "cpu_sim"):
         product = source.round_to_type(product)
     return a.encode(a.add(a.decode(old), product))
+
+
+def _accumulated(old: Floats, x: Floats, factor: Floats) -> Floats:
+    return old + x * factor
 
 
 @rule("texpands")

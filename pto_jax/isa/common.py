@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from ..ir import DType, Precision
+from ..profiles import PROFILE_NAMES, ProfileName
 from . import declare
 from .rules import regions, typesets
 from .rules.constraints import in_vec, row_major, same_types, scalar_types, type_row
@@ -58,6 +59,20 @@ PAGES = "PTO ISA instruction pages"
 HEADER_LISTS = "pto-isa headers: type lists of the A2/A3 and A5 backends"
 SIMULATOR_VALUES = "public CPU simulator, recorded vectors"
 
+
+def formal(
+    question: str,
+    choice: str,
+    source: str,
+    other: str,
+    path: str,
+    profiles: tuple[ProfileName, ...] = PROFILE_NAMES,
+) -> declare.Contradiction:
+    """A decision that the formal specification contradicts, at a path of PTO-ISA/pto-spec."""
+    there = f"PTO-ISA/pto-spec {path}"
+    return declare.Contradiction(question, choice, source, other=other, other_source=there, profiles=profiles)
+
+
 OUT_OF_REGION = declare.Decision(
     "What does a source lane outside the source's valid region read as?",
     "All-one bytes on a2a3 and a5, the stored bits on cpu_sim (option out_of_region).",
@@ -81,23 +96,30 @@ SIMULATOR_SAME_TYPE = declare.Decision(
     "No: values are defined for differing physical shapes and layouts.",
     SIMULATOR_VALUES,
 )
-DIVISION_TRAPS = declare.Decision(
+DIVISION_TRAPS = formal(
     "What does an integer division by zero give?",
     "No trap: the quotient is all ones, the remainder is the dividend; of 64-bit integers on a5 both are 0. "
     "The sanitizer reports it.",
     "instruction pages leave it to the target; the simulator traps; a5 headers mask zero divisors",
+    "illegal before any effect",
+    "decision 0080 (060, 061)",
 )
-SOFTWARE_REMAINDER = declare.Decision(
+SOFTWARE_REMAINDER = formal(
     "Which sign has the remainder of 64-bit integers on a5?",
     "The dividend's: the routine that stands for the missing instruction truncates (-7 rem 3 is -1). Every "
     "other type and profile takes the divisor's sign.",
     "a5 headers and system tests (trem, trems)",
+    "the divisor's",
+    "decision 0080 (061)",
+    ("a5",),
 )
-SHIFT_COUNTS = declare.Decision(
+SHIFT_COUNTS = formal(
     "What does a shift count of the element width or more give?",
     "The count is taken modulo 32 (64 for 64-bit types) after promotion, as recorded; the sanitizer "
     "reports it.",
     "instruction pages forbid it; public CPU simulator, recorded vectors",
+    "modulo the element width, of 8 and 16 bits too",
+    "asl/tile/model/execution/elementwise.asl",
 )
 SCRATCH_OPTIONAL = declare.Decision(
     "Pages print the instruction without tmp, the C++ interface requires it; which spelling is legal?",
@@ -105,6 +127,11 @@ SCRATCH_OPTIONAL = declare.Decision(
     f"{PAGES}; pto_instr.hpp; {SIMULATOR_VALUES}",
 )
 REGION_DECISIONS = (OUT_OF_REGION, REGIONS_MAY_DIFFER)
+#: How often sums of three round.
+ROUNDED_SUMS = (
+    "f32 rounds after each of the two operations, f16 and bf16 compute both in f32 and round to their type "
+    "once, 8-bit floats round once"
+)
 #: ULP bound of instructions evaluated as a correctly rounded function of a real argument.
 ONE_ULP = {"f32": 1, "f16": 1, "bf16": 1}
 

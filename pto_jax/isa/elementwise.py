@@ -17,10 +17,20 @@ from .semantics import POSITIVE_NORMALS, QUOTIENT, Formula, Range, correctly_rou
 _A5_POWER = ("f32", "f16", "bf16", *typesets.INT32)
 _A2A3_POWER = ("f32", *typesets.INT32)
 
-NAN_FIRST = Decision(
-    "Which operand is the result when the comparison is unordered or equal?",
-    "The first one: max(NaN, 1) = NaN, max(1, NaN) = 1, max(-0, +0) = -0.",
+NAN_FIRST = common.formal(
+    "Which operand is the result of a maximum or minimum when one is NaN?",
+    "The first one: max(NaN, 1) = NaN, max(1, NaN) = 1.",
     common.SIMULATOR_VALUES,
+    "the number, and the canonical NaN where both are NaN; in a third answer, of the micro-operations of a5, "
+    "NaN wins, so that a tile and its loop of micro-operations differ",
+    "decision 0050",
+)
+ZERO_FIRST = common.formal(
+    "Which operand is the result of a maximum or minimum of zeros of both signs?",
+    "The first one: max(-0, +0) = -0.",
+    common.SIMULATOR_VALUES,
+    "+0 of a maximum and -0 of a minimum, whatever the order, as the micro-operations of a5 have it",
+    "decision 0050",
 )
 FP8_SIMULATED = Decision(
     "Small floats (f8e4m3, f8e5m2, hif8) on cpu_sim: the pto.tadd page simulates them, the overview "
@@ -137,6 +147,7 @@ _TWO_SOURCES = (
         typesets.A2A3_ARITHMETIC,
         typesets.A5_ARITHMETIC,
         NAN_FIRST,
+        ZERO_FIRST,
         formulas=(of_two("max"),),
     ),
     _lanes(
@@ -147,6 +158,7 @@ _TWO_SOURCES = (
         typesets.A2A3_ARITHMETIC,
         typesets.A5_ARITHMETIC,
         NAN_FIRST,
+        ZERO_FIRST,
         formulas=(of_two("min"),),
     ),
     _bitwise("tand", "AND", "src0 & src1"),
@@ -255,6 +267,13 @@ _ONE_SOURCE = (
         (*typesets.FLOATS, "i32", "i16", "i8"),
         typesets.HALVES,
         ("f32", "f16", "i32", "i16", "i8"),
+        common.formal(
+            "What becomes of -0 and of a NaN with its sign bit set?",
+            "Both stay.",
+            common.SIMULATOR_VALUES,
+            "the sign bit is cleared",
+            "asl/tile/model/execution/unary.asl",
+        ),
         formulas=(Formula("-src if src < 0 else src"),),
     ),
     _unary(
@@ -282,6 +301,13 @@ _ONE_SOURCE = (
         typesets.STANDARD,
         ("f32", "f16", "i32"),
         ("f32", "f16", "i32"),
+        common.formal(
+            "What becomes of -0 and NaN?",
+            "Both pass with their bits.",
+            common.SIMULATOR_VALUES,
+            "+0, and the canonical NaN",
+            "asl/tile/model/execution/unary.asl",
+        ),
         formulas=(Formula("0 if src < 0 else src"),),
     ),
     _function(
@@ -321,7 +347,8 @@ _ONE_SOURCE = (
     common.tile_instruction(
         "trsqrt",
         "Reciprocal square root.",
-        "dst = 1 / sqrt(src), rounded once from the exact value.",
+        "dst = 1 / sqrt(src), rounded once from the exact value; on a5 with HIGH_PRECISION the root is "
+        "rounded and then its reciprocal.",
         (common.DST, common.SRC, replace(elementwise.TMP, implied=None)),
         typesets.table(typesets.HALVES, typesets.HALVES, typesets.HALVES),
         attributes=(common.PRECISION,),
@@ -331,6 +358,11 @@ _ONE_SOURCE = (
                 "A2/A3 has an approximate form without tmp and an accurate one with tmp.",
                 "Both give the correctly rounded value; tmp only selects the overload.",
                 f"{common.PAGES}; {common.SIMULATOR_VALUES}",
+            ),
+            Decision(
+                "How often does the precise form round?",
+                "Twice on a5, whose header divides by a rounded root; once elsewhere.",
+                f"pto-isa header and system tests of trsqrt; {common.SIMULATOR_VALUES}",
             ),
         ),
         formulas=(Formula("rsqrt(src)"),),

@@ -7,7 +7,17 @@ from ..ir import I32, AttrValue, CmpMode, RoundMode, SaturationMode, Type
 from ..profiles import Profile
 from . import assembly, operands, semantics
 from .changes import DIALECT, Default
-from .common import DST, MASK_DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
+from .common import (
+    DST,
+    MASK_DST,
+    PAGES,
+    SCRATCH_OPTIONAL,
+    SIMULATOR_VALUES,
+    SRC0,
+    SRC1,
+    formal,
+    tile_instruction,
+)
 from .declare import Attribute, AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
 from .rules import elementwise, regions, scratch
 from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
@@ -70,7 +80,8 @@ TCMP = tile_instruction(
     "Lane-wise comparison into a packed bit mask.",
     "For each valid row of src0, bit j of the mask row is src0[i,j] <mode> src1[i,j]; comparisons "
     "with NaN are false "
-    "except NE. The mask tile is cleared first.",
+    "except NE. On cpu_sim the mask tile is cleared first; on a2a3 and a5 bits behind the row stay, but for "
+    "what the decisions say of whole predicates.",
     _CMP_OPERANDS,
     pairs(
         rows_by_mask(("u8",), ("i32", "f16", "f32"))
@@ -186,7 +197,7 @@ def _saturation_meant(
 def _break_rounding(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     row = _pair(types, profile)
     attrs["rmode"] = RoundMode.ODD
-    return row is not None and bool(row.modes) and RoundMode.ODD not in row.modes and row.fallback is not None
+    return row is not None and RoundMode.ODD not in row.modes and row.fallback is not None
 
 
 @forbid(
@@ -202,12 +213,10 @@ def _rounding_effect(site: Site) -> Iterator[Finding]:
     row, given = _pair(site.types, site.profile), site.attrs.get("rmode")
     if row is None or not isinstance(given, RoundMode) or given in (RoundMode.NONE, RoundMode.RINT):
         return
-    if row.modes and given not in row.modes and row.fallback is not None:
+    if given not in row.modes and row.fallback not in (None, given):
+        listed = ", ".join(m.name for m in row.modes) or "none"
         acts = f"acts as {row.fallback.name} for {_where(site)}"
-        yield (
-            "dst",
-            f"rmode {given.name} {acts}; modes with an effect: {', '.join(m.name for m in row.modes)}",
-        )
+        yield "dst", f"rmode {given.name} {acts}; modes with an effect: {listed}"
 
 
 def _where(site: Site) -> str:
@@ -252,7 +261,15 @@ _CVT_OPERANDS = (
 TCVT = tile_instruction(
     "tcvt",
     "Element type conversion with rounding and saturation control.",
-    "dst = convert(src) with the rounding mode and saturation in effect for the pair on the profile.",
+    "dst = convert(src) with the rounding mode and saturation in effect for the pair on the profile. "
+    "cpu_sim: the mode acts from floats to integers only, floats round to nearest even, and equal types keep "
+    "their bits unless sat_mode is ON. ON first clamps the source, as f64, to the range that both types "
+    "have: an infinity gives the largest finite number (65504 in f16), NaN the upper end, and 64-bit "
+    "integers lose low bits, into their own type too. OFF overflows to infinity and keeps the low bits of "
+    "integers. a2a3 and a5: f32 to f32 rounds to a whole number; floats to integers truncate under a mode "
+    "that the pair has not, ODD included (into i4 they round to nearest even); i32 to f16 (a2a3) rounds "
+    "to nearest even and floats to hif8 (a5) half away from zero under every mode; i16 to u32 (a5) makes 0 "
+    "of negative numbers under every sat_mode. Where a mode has no effect, verify says so.",
     _CVT_OPERANDS,
     pairs(_pairs_of("cpu_sim"), _pairs_of("a2a3"), _pairs_of("a5")),
     type_vars=("D", "S"),
@@ -304,6 +321,14 @@ TCVT = tile_instruction(
             other_source="PTOAS tilelang system tests of tcvt (31 cases)",
             key="always-saturates",
             profiles=("a5",),
+        ),
+        formal(
+            "How does ODD round a float to an integer?",
+            "cpu_sim: to nearest, ties to the odd number. a2a3 and a5, whose instruction has no such mode "
+            "for integers: i32 truncates.",
+            f"{SIMULATOR_VALUES}; pto-isa headers (tcvt)",
+            "to odd: an inexact value takes the neighbour that is odd",
+            "decision 0047",
         ),
         Decision(
             "Saturating results the simulator gets wrong (missing limits, overflowing clamps, "

@@ -18,32 +18,95 @@ from .samples.operations import Sample
 
 _ACC, _MAT, _VEC = Loc.ACC, Loc.MAT, Loc.VEC
 _PATHS: fixpipe.Paths = {"a2a3": ((_ACC, _MAT),), "a5": ((_ACC, _MAT), (_ACC, _VEC))}
-#: The simulator converts these without using the words.
-_UNUSED: typesets.Rows = (("f16", "f32"), ("bf16", "f32"))
-_SIMULATED = (*SIMULATED_VECTOR, *_UNUSED)
-_MOVES: typesets.TypeTable = typesets.pairs(_SIMULATED, MOVED_QUANTISED["a2a3"], MOVED_QUANTISED["a5"])
-_STORES: typesets.TypeTable = typesets.pairs(_SIMULATED, STORED_QUANTISED["a2a3"], STORED_QUANTISED["a5"])
+_MOVES: typesets.TypeTable = typesets.pairs(SIMULATED_VECTOR, MOVED_QUANTISED["a2a3"], MOVED_QUANTISED["a5"])
+_STORES: typesets.TypeTable = typesets.pairs(
+    SIMULATED_VECTOR, STORED_QUANTISED["a2a3"], STORED_QUANTISED["a5"]
+)
 _SRC = Operand("src", "in", dtype="S", note="accumulator")
 _INDEX = (Operand("indexRow", "in", "index", dtype=None), Operand("indexCol", "in", "index", dtype=None))
 
 _QUANTISED = (
     "Q(x, w) converts an accumulator element by a 64-bit word w; the mode follows from the element types. "
-    "8-bit integers: y = f32(x) * scale, plus the offset (bits 45:37) as f32, rounded half to even and "
-    "clamped to [-128, 127] if bit 46 is set, else to [0, 255]; NaN gives 0; the low 8 bits are kept. "
-    "i32 to i16: x shifted right by bits 35:32 plus one, the low 16 bits kept. Floats: y = f32(x) * scale, "
+    "8-bit integers: f32(x) * scale is rounded half to even and saturated to nine bits, [-256, 255]; the "
+    "offset (bits 45:37, two's complement) is added and the sum clamped to [-128, 127] if bit 46 is set, "
+    "else to [0, 255]; NaN gives 0; the low 8 bits are kept. On cpu_sim the offset is unsigned and is added "
+    "to the product as f32, before the one rounding. "
+    "i32 to i16: x shifted right by bits 35:32 plus one, saturated to 16 bits, of which cpu_sim keeps the "
+    "low ones. Floats: y = f32(x) * scale, "
     "clamped to the finite range of the destination (bf16: of f32) unless infinite or NaN, then rounded "
     "once; i32 to f16 clamps infinities too, and so do the others with saturateInf, which also makes 0 of "
     "NaN. The scale is the short float in bits 31:13 (1-8-10; zero if exponent and mantissa "
-    "are zero, no subnormals, exponent 255 overflows to infinity); in a scalar word it is the "
+    "are zero, no subnormals, exponent 255 overflows to infinity); in a scalar word on cpu_sim it is the "
     "f32 in bits 31:0. Element types without a mode convert as a cast does. ReLU, v > 0 ? v : +0, follows "
     "the quantisation and precedes the cast to the element type. Where subnormals are flushed, x and the "
     "result are, the scale is not."
 )
+_GENERATORS = (
+    "hw-native-sys/pto-isa tests/npu/a2a3/src/st/testcase/tmov_acc2mat/gen_data.py and those of "
+    "tstore_acc2gm, tmov_acc2vec, textract_acc2vec and tinsert_acc2vec; PTO-ISA/pto-spec "
+    "asl/arch/profile/matrix-quantization.asl"
+)
 _DECISIONS = (
+    common.formal(
+        "Where do products saturate on the way to 8 and 16 bits?",
+        "On a2a3 and a5 to nine bits before the offset, and shifted numbers to 16 bits; on cpu_sim only the "
+        "sum is clamped and a shifted number wraps, as recorded. The product is one f32 operation.",
+        f"{_GENERATORS}; {common.SIMULATOR_VALUES}",
+        "to nine and sixteen bits, as on a2a3 and a5 here",
+        "asl/arch/profile/matrix-quantization.asl, decision 0085 (177)",
+        ("cpu_sim",),
+    ),
+    common.formal(
+        "Is the offset signed?",
+        "On a2a3 and a5, so that negative zero points have one; not on cpu_sim, as recorded.",
+        "PTO-ISA/pto-spec decision 0085 (179); operator tests of CANN; the tests for hardware have offset 0 "
+        f"only; {common.SIMULATOR_VALUES}",
+        "signed: scale 1, x = 10, offset field 492 gives -10",
+        "asl/arch/profile/matrix-quantization.asl, decision 0085 (179)",
+        ("cpu_sim",),
+    ),
+    common.formal(
+        "Which bits of the one word for a tile are the scale?",
+        "Those of the short float on a2a3 and a5, as in a word per column; the f32 in bits 31:0 on cpu_sim, "
+        "as recorded.",
+        f"{_GENERATORS}, decision 0085 (177); {common.SIMULATOR_VALUES}",
+        "the short float: 0x3f800d1b and 100 into f16 gives 100",
+        "decision 0085 (177)",
+        ("cpu_sim",),
+    ),
+    common.formal(
+        "Where does ReLU stand?",
+        "Last, on the quantised number: scale 1, x = -2, offset 5 gives 3.",
+        common.SIMULATOR_VALUES,
+        "negatives are multiplied by 0 before the offset is added: 5",
+        "decision 0085 (176)",
+    ),
+    common.formal(
+        "Which of two equally near hif8 codes is taken?",
+        "The even one: 1.0625 gives 0x08, -1.1875 gives 0x8A.",
+        HEADERS,
+        "that of the greater number: 0x09 and 0x89",
+        "asl/arch/profile/matrix-postprocess.asl",
+        ("a5",),
+    ),
+    common.formal(
+        "What does a float product beyond the range of dst become?",
+        "The largest finite number, as the tests for hardware clamp.",
+        f"{_GENERATORS}; {common.SIMULATOR_VALUES}",
+        "that only when saturating, else an infinity (NaN in e4m3)",
+        "asl/arch/profile/matrix-postprocess.asl",
+    ),
     Decision(
+        "The simulator has no mode for f32 into f16 and bf16 with a word per column. Does it use the words?",
+        "Yes, as A5 does: a cast that drops the scale is a gap of its code.",
+        "no recorded vector shows the case; backend headers of A5",
+    ),
+    common.formal(
         "What does NaN become in an 8-bit integer?",
         "0; the simulator's result is not defined.",
-        "tquant; no source defines it",
+        "tquant",
+        "0 when saturating, else the type's minimum",
+        "asl/arch/profile/matrix-postprocess.asl",
     ),
     Decision(
         "Which signedness does an 8-bit destination have?",

@@ -30,6 +30,25 @@ _INDICES: dict[ProfileName, tuple[str, ...]] = {
 }
 
 
+#: What an index is, of gathers and scatters by index.
+INDEXED = (
+    common.formal(
+        "What is an index of the index form?",
+        "An offset of an element into the tile's storage.",
+        common.SIMULATOR_VALUES,
+        "a row, whose column is kept, as one of the pages has it",
+        "asl/tile/model/execution/indexed-rearrangement.asl",
+    ),
+    common.formal(
+        "An index is out of range, or two indices of a scatter are equal: what happens?",
+        "Gathers give 0 and scatters write nothing for an index out of range; of equal ones the last wins.",
+        common.SIMULATOR_VALUES,
+        "illegal before any effect",
+        "asl/tile/model/execution/indexed-rearrangement.asl",
+    ),
+)
+
+
 def _gathered(s: declare.Sources) -> declare.Size | None:
     """The size of what indices or a pattern pick; matches have none that is known before."""
     if "indices" in s.types:
@@ -350,6 +369,7 @@ TGATHER = replace(
         scratch.scratch_bytes("tmp", _gather_scratch, "comparison results", severity="warning"),
     ),
     decisions=(
+        *INDEXED,
         declare.Decision(
             "Pages wrap or clamp an index out of range; what is the value?",
             "0, on every profile (hardware does not check).",

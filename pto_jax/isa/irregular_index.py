@@ -10,6 +10,7 @@ from ..ir import U32, MaskPattern, ScatterAxis, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
+from .irregular_gather import INDEXED
 from .rules import irregular, irregular_patterns, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, fixed_type, in_vec, size
 from .rules.forbid import edit, forbid, present, retype, together
@@ -129,7 +130,7 @@ def _mask_given(site: Site) -> Iterator[Finding]:
 
 @forbid(
     "mask-region",
-    "the valid region of src are the places of dst that the pattern picks",
+    "the valid region of src are the places of dst that the pattern picks; on a2a3 and a5 it may be smaller",
     invalid_if=present("maskPattern", edit("src", lambda t: t.with_valid(t.rows, t.cols - 1))),
 )
 def _mask_region(site: Site) -> Iterator[Finding]:
@@ -144,9 +145,12 @@ def _mask_region(site: Site) -> Iterator[Finding]:
         if over_rows
         else (rd, None if cd is None else irregular_patterns.picked(pattern, cd))
     )
-    if any(h is not None and w is not None and h != w for h, w in zip((rs, cs), wanted, strict=True)):
+    fewer = site.profile.name in HARDWARE and pattern != MaskPattern.P1111
+    pairs = [(h, w) for h, w in zip((rs, cs), wanted, strict=True) if h is not None and w is not None]
+    if any(h > w or (h < w and not fewer) for h, w in pairs):
         places = f"{size(wanted[0])}x{size(wanted[1])} places of dst that {pattern.name} picks"
-        yield "src", f"src has valid region {size(rs)}x{size(cs)}; allowed: the {places}"
+        allowed = f"at most the {places}" if fewer else f"the {places}"
+        yield "src", f"src has valid region {size(rs)}x{size(cs)}; allowed: {allowed}"
 
 
 _eight_bytes = present("maskPattern", together(retype("src", "i64"), retype("dst", "i64")))
@@ -187,7 +191,8 @@ TSCATTER = tile_instruction(
     "form over the valid region of dst: SCATTER_ROW: the columns that fit the pattern take the elements "
     "of src in order, the others 0; cpu_sim takes them in row-major order through the whole physical src, "
     "a2a3 and a5 start at column 0 of src in every row. SCATTER_COL: the rows that fit the pattern take the "
-    "rows of src in order, the others 0. P1111 copies src over the valid region of dst.",
+    "rows of src in order, the others 0. On a2a3 and a5 places beyond the valid region of src are 0. P1111 "
+    "copies src over the valid region of dst.",
     _SCATTER_OPERANDS,
     typesets.table(*(_SCATTERED[p] for p in PROFILE_NAMES)),
     cls="irregular",
@@ -222,6 +227,7 @@ TSCATTER = tile_instruction(
             "Each on its own profile.",
             f"{HEADERS}; {SIMULATOR_VALUES}",
         ),
+        *INDEXED,
         Decision(
             "Two indexes are equal: which element stays?",
             "The last one in row-major order, also on a5, which leaves it open.",
@@ -231,6 +237,11 @@ TSCATTER = tile_instruction(
             "The simulator reads padding when src has fewer valid than physical columns.",
             "Reproduced on cpu_sim; a2a3 and a5 read the valid columns.",
             f"{SIMULATOR_VALUES}; {PAGES}",
+        ),
+        Decision(
+            "May src be smaller than the places that the pattern picks?",
+            "On a2a3 and a5, where the other places become 0 as all of dst does first; not on cpu_sim.",
+            f"pto-isa system tests of tscatter; {HEADERS}",
         ),
         Decision(
             "Does A2/A3 have the mask form?",

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from ..ir import TileType, Type, dtype
 from ..profiles import Profile, ProfileName
 from . import common, declare, semantics
+from .elementwise import NAN_FIRST, ZERO_FIRST
 from .rules import extents, irregular
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, in_vec, row_major, size
 from .rules.forbid import Types, edit, forbid
@@ -114,11 +115,6 @@ def _partial(
     )
 
 
-_NAN = declare.Decision(
-    "Which operand wins when the comparison is unordered or equal?",
-    "The first: a NaN in src0 stays, one in src1 is ignored, zeros of both signs keep src0.",
-    common.SIMULATOR_VALUES,
-)
 TPARTADD = _partial(
     "add",
     "Sum of two partially valid tiles.",
@@ -136,14 +132,16 @@ TPARTMAX = _partial(
     "Maximum of two partially valid tiles.",
     "src1 where src0 < src1, else src0,",
     (*INTS, *FLOATS),
-    _NAN,
+    NAN_FIRST,
+    ZERO_FIRST,
 )
 TPARTMIN = _partial(
     "min",
     "Minimum of two partially valid tiles.",
     "src1 where src1 < src0, else src0,",
     (*INTS, *FLOATS),
-    _NAN,
+    NAN_FIRST,
+    ZERO_FIRST,
 )
 
 # -- with indices ------------------------------------------------------------------------------------
@@ -187,7 +185,8 @@ def _partial_arg(name: str, relation: str, summary: str) -> declare.Instruction:
         name,
         summary,
         f"Over the valid region of dst: value and index of src0 where both sources are valid and src0 "
-        f"{relation} src1 (on hardware also where they are equal), of src1 where both are valid otherwise; "
+        f"{relation} src1 (on a2a3 and a5 also where they are equal, on a5 also where one is NaN), of src1 "
+        "where both are valid otherwise; "
         "of the valid source where only one is; zero bits where neither is. The valid regions of the value "
         "tiles decide for the index tiles too.",
         _ARG_OPERANDS,

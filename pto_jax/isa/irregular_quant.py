@@ -156,6 +156,13 @@ TQUANT = common.tile_instruction(
             "[0, 255].",
             f"{HEADERS}; {common.SIMULATOR_VALUES}",
         ),
+        common.formal(
+            "How often is a code rounded?",
+            "Product and sum each in f32, then the integer: 0x3f000001 * 0x3f7fffff gives 0.",
+            f"{HEADERS}; {common.SIMULATOR_VALUES}",
+            "once, from the exact product and sum: the same gives 1",
+            "asl/arch/profile/reference-quantization.asl",
+        ),
         Decision(
             "A2/A3 scales src in place; does src change?",
             "No: sources never change.",

@@ -66,10 +66,10 @@ _MX_VALUES = (
     "plus 1 where its mantissa is not 0, unless the field is 254, or 0 with a mantissa of at most 0x400000; "
     "254 where d is infinite. factor = m where the exponent is 255, otherwise 2^(127 - exponent). v = src * "
     "factor in f32, for a bf16 source with FP4 rounded to bf16. FP8 codes: e4m3, nearest, ties to even, "
-    "clamped to +-448, NaN 0x7F, a zero result 0x00 whatever its sign; NV: |v| below 2^-10 gives a zero of "
-    "the sign of v. FP4 codes: e2m1, nearest, ties to even, clamped to +-6, the sign kept; 7 where the "
-    "factor or v is NaN, 15 where the factor is -infinity. exp, max and scaling receive exponent, m and "
-    "factor, max and scaling converted to their element types."
+    "clamped to +-448, NaN 0x7F, a zero result 0x00 whatever its sign; NV: |v| below 2^-10, -0 included, "
+    "gives a zero of the sign of v. FP4 codes: e2m1, nearest, ties to even, clamped to +-6, the sign kept; 7 "
+    "where the factor or v is NaN, 15 where the factor is -infinity. exp, max and scaling receive exponent, "
+    "m and factor, max and scaling converted to their element types."
 )
 
 

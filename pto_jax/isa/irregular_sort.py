@@ -108,7 +108,8 @@ TSORT32 = common.tile_instruction(
     "Sort each block of 32 elements of a row, descending, with attached indices.",
     "For each valid row of src and each block of columns 32b to 32b+31 (the last may be shorter): the "
     "pairs (src, idx) by value descending, equal values by unsigned index ascending, are written as "
-    "records from column 32*b*R of dst, R = 2 elements per record for 4-byte types, 4 for 2-byte types. "
+    "records from column 32*b*R of dst: value and index for 4-byte types, R = 2; value, a zero word, and the "
+    "low and the high half of the index for 2-byte types, R = 4. "
     "-0 equals +0; a NaN with sign bit 0 sorts before +infinity, one with sign bit 1 after -infinity, "
     "NaNs of one sign are equal. Values keep their bits. Elements of dst without a record, and records "
     "without an element in dst, are left out.",
@@ -139,11 +140,20 @@ TSORT32 = common.tile_instruction(
             "Blocks do not overlap: 128 elements apart, as the page and the headers have it.",
             f"{common.PAGES}; {HEADERS}",
         ),
-        declare.Decision(
+        common.formal(
             "Where do NaNs go?",
             "First when positive, last when negative; hardware pads a short block with negative NaNs, which "
             "go last. The simulator's order is not defined for them.",
             HEADERS,
+            "behind all numbers in either direction, in source order",
+            "asl/tile/model/ordering/sorting.asl",
+        ),
+        common.formal(
+            "Which of equal values goes first?",
+            "The one of the lower index.",
+            f"{HEADERS}; {common.SIMULATOR_VALUES}",
+            "the one that is first in the source, which is the same where indices ascend",
+            "asl/tile/model/ordering/sorting.asl",
         ),
         declare.Decision(
             "What happens when the valid regions of src and idx differ?",
@@ -297,6 +307,13 @@ TMRGSORT = common.tile_instruction(
             "The overview names it TMREGSORT with an order argument; which orders exist?",
             "Descending only.",
             f"{HEADERS}; {common.SIMULATOR_VALUES}",
+        ),
+        common.formal(
+            "Where do NaNs go, and are unsorted lists legal?",
+            "A comparison with a NaN is false; every list is merged step by step.",
+            common.SIMULATOR_VALUES,
+            "NaN goes behind all numbers; lists that do not descend are illegal",
+            "asl/tile/model/execution/sorting.asl",
         ),
         declare.Decision(
             "Hardware counts only with exhausted; what does executed hold without it?",

@@ -8,7 +8,7 @@ from ..profiles import Profile
 from .assembly import Assembly, segments
 from .changes import form
 from .common import SIMULATOR_VALUES, tile_instruction
-from .declare import AttrMap, Constraint, Contradiction, Decision, Finding, Instruction, Operand, Role, Site
+from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Role, Site
 from .layout_img2col import CONV_WINDOW, weight_windows, weights
 from .memory_convolution import conv_tiles
 from .rules import fixpipe
@@ -219,13 +219,10 @@ _MATRIX_DECISIONS = (
         "The one word given; in the fp forms that of the element's column in the accumulator.",
         SIMULATOR_VALUES,
     ),
-    Contradiction(
+    Decision(
         "May a right tile be larger than its 64 KiB memory?",
-        "No: the headers' own limit of that buffer.",
-        "pto-isa headers (buffer limits)",
-        other="right tiles of 105 and 128 KiB are legal",
-        other_source="pto-isa system tests of textract",
-        profiles=("a2a3",),
+        "Up to 128 KiB on a2a3, with a warning.",
+        "pto-isa system tests of textract (105 and 128 KiB on a2a3); pto-isa headers (buffer limits)",
     ),
 )
 

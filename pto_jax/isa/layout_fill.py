@@ -7,7 +7,7 @@ from typing import TypeAlias
 from ..ir import BLayout, Loc, Pad, SLayout, TileType, dtype
 from ..profiles import Profile
 from . import changes, declare
-from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
+from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, formal, tile_instruction
 from .rules import constraints, irregular, regions, typesets
 from .rules.forbid import Types, as_columns, assign, edit, forbid, together
 from .samples.operations import Sample
@@ -159,10 +159,13 @@ _SEMANTICS = (
     "valid in beyond the physical dst is dropped."
 )
 _DECISIONS = (
-    declare.Decision(
+    formal(
         "The page fills every element of dst, the hardware headers stop at its valid rows; which holds?",
         "The whole physical tile on cpu_sim, the valid rows of dst in all physical columns on a2a3 and a5.",
         f"{SIMULATOR_VALUES}; {constraints.HEADERS}",
+        "the whole physical destination",
+        "asl/tile/model/execution/generation.asl",
+        constraints.HARDWARE,
     ),
     declare.Decision(
         "How is a pad value written that is none of zero, max and min?",

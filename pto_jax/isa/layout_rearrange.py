@@ -7,7 +7,7 @@ from ..ir import Loc, TileType, dtype
 from ..profiles import Profile
 from . import changes, layout_img2col, memory_convolution, operands
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
-from .declare import AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
+from .declare import AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
 from .rules.extents import JOINED, TRANSPOSED, UNWOVEN, like
 from .rules.forbid import Types, forbid, retile, retype
@@ -151,12 +151,10 @@ TCONCAT = tile_instruction(
         columns_fit,
     ),
     decisions=(
-        Contradiction(
+        Decision(
             "May dst have more valid columns than the sources together?",
-            "No, as the headers assert.",
-            HEADERS,
-            other="legal, the columns behind them stay",
-            other_source="pto-isa system tests of tconcat, built without assertions",
+            "Yes on a2a3 and a5, where the columns behind them stay; not on cpu_sim, whose code asserts it.",
+            f"pto-isa system tests of tconcat; {SIMULATOR_VALUES}",
         ),
         Decision(
             "Are counts measured in elements of the data or of the counts?",
@@ -257,13 +255,16 @@ TINTERLEAVE = tile_instruction(
     "Interleave the columns of two tiles into two tiles.",
     "With C the valid columns of dst0, the row r of src0 and src1 makes the sequence s[2k] = src0(r, k), "
     "s[2k + 1] = src1(r, k); dst0(r, j) = s[j] and dst1(r, j) = s[C + j] for j < C, over the valid rows of "
-    "dst0.",
+    "dst0. Where C is odd, which a5 allows, dst1 begins one element before, at a column of src0.",
     _FOUR,
     _A5_ONLY,
     cls="layout",
     domain="custom",
     placement=(in_vec(_FOUR), row_major(_FOUR)),
-    extra=(equal_valid(("dst0", "dst1", "src0", "src1"), HEADERS), even_columns),
+    extra=(
+        equal_valid(("dst0", "dst1", "src0", "src1"), HEADERS),
+        replace(even_columns, profiles=("cpu_sim",)),
+    ),
     decisions=(
         _TEXT_ORDER,
         Decision(
@@ -271,13 +272,10 @@ TINTERLEAVE = tile_instruction(
             "The formula: dst0 is the first half of the sequence, dst1 the second.",
             SIMULATOR_VALUES,
         ),
-        Contradiction(
+        Decision(
             "Is an odd number of columns legal?",
-            "No, as the header asserts.",
-            HEADERS,
-            other="legal",
-            other_source="pto-isa system tests of tinterleave, built without assertions",
-            profiles=("a5",),
+            "Yes on a5; not on cpu_sim, whose code asserts it.",
+            f"pto-isa system tests of tinterleave; {SIMULATOR_VALUES}",
         ),
     ),
     sampler=_woven,

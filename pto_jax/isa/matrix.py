@@ -45,6 +45,9 @@ TYPES: TypeTable = {
     "a5": (*_WIDE, *PAIRS_F8, ("f32", "hif8", "hif8")),
 }
 
+#: Profiles whose float sums start from the accumulator; the simulator adds it to the finished sum.
+STARTED: tuple[ProfileName, ...] = ("a2a3", "a5")
+
 SIZES = Decision(
     "Where do M, K and N come from, when valid regions disagree?",
     "M and K are the valid rows and columns of a, N the valid columns of b. Exactly the M x N corner of "
@@ -57,10 +60,17 @@ ORDER = Decision(
     "f32 (one rounding). Hardware pages name the accumulator type only.",
     SIMULATOR_VALUES,
 )
-ADDED_LAST = Decision(
-    "Does the old accumulator (or the bias) start the sum, or is it added to the finished one?",
-    "Added last, with one rounding; hardware pre-loads it and may differ in the last bit.",
-    f"{SIMULATOR_VALUES}; backend headers",
+STARTS = Decision(
+    "Does the old accumulator start a float sum, or is it added to the finished one?",
+    "It starts the sum on a2a3 and a5, so products in a row are one fold over all their k; on cpu_sim it is "
+    "added last, with one rounding, as recorded.",
+    "backend headers; hw-native-sys/pto-isa issue 280; PTO-ISA/pto-spec "
+    f"asl/tile/model/execution/cube.asl; {SIMULATOR_VALUES}",
+)
+BIAS_LAST = Decision(
+    "Does the bias start the sum, or is it added to the finished one?",
+    "Added last, with one rounding.",
+    f"{SIMULATOR_VALUES}; PTO-ISA/pto-spec decision 0079",
 )
 _IN_PLACE = Decision(
     "Hardware passes only the address of dst. What if acc is another tile?",
@@ -193,8 +203,8 @@ def product(
         decisions=(
             SIZES,
             *decisions,
-            *((ADDED_LAST, _IN_PLACE) if ACC in sources else ()),
-            *((ADDED_LAST, _BIAS_REGION, _BIAS_TYPE) if BIAS in sources else ()),
+            *((STARTS, _IN_PLACE) if ACC in sources else ()),
+            *((BIAS_LAST, _BIAS_REGION, _BIAS_TYPE) if BIAS in sources else ()),
             *((_VECTOR_K,) if vector else ()),
             OUT_OF_REGION,
             TYPES_BY_HEADER,
@@ -229,7 +239,8 @@ def _family(base: str, noun: str, *, vector: bool) -> tuple[Instruction, Instruc
         product(
             f"{base}.acc",
             f"{noun} added to an accumulator tile.",
-            f"dst({i}, j) = acc({i}, j) + ({total}), {corner}; the sum is finished first.",
+            f"dst({i}, j) = acc({i}, j) + ({total}), {corner}; floats start from acc, on cpu_sim the sum is "
+            "finished first.",
             (ACC, A, B),
             TYPES,
             vector=vector,

@@ -60,7 +60,8 @@ def _family(base: str, noun: str, *, vector: bool) -> tuple[Instruction, ...]:
         (
             ".acc",
             " added to an accumulator tile",
-            f"dst({i}, j) = acc({i}, j) + ({total}), {corner}; the sum is finished first.",
+            f"dst({i}, j) = acc({i}, j) + ({total}), {corner}; sums start from acc, on cpu_sim the sum is "
+            "finished first.",
             (ACC, A, A_SCALE, B, B_SCALE),
         ),
         (

@@ -133,7 +133,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "dst(r, c) = window element (r, c) as a bit copy, through the window's layout and strides and the "
         "tile's layout. cpu_sim "
         "first fills the whole tile with its pad value (0 for null); a2a3 and a5 pad to the next 32 "
-        f"bytes only, along the elements that are stored one after the other. {memory_layouts.LAYOUT_TEXT} "
+        "bytes only, along the elements that are stored one after the other. The pad value is zero bits for "
+        "null and zero, the infinities for max and min of floats, the limits of the type for max and min of "
+        "integers; floats of 8 and 4 bits have zero only, and so have 64-bit integers on a2a3 and a5. "
+        f"{memory_layouts.LAYOUT_TEXT} "
         f"{memory_convolution.CONV_TEXT}",
         _LOAD_OPERANDS,
         MOVED,
@@ -152,6 +155,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _plain_vec,
             windows.scale_types("dst"),
             windows.wide_integers("dst"),
+            windows.wide_pads("dst"),
             memory_convolution.conv_tiles("dst", (Loc.MAT,)),
         ),
         (("src",),),
@@ -170,6 +174,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "cpu_sim: the pad value, 0 for null. a2a3 and a5: unchanged, except padding up to "
                 "the next 32 bytes.",
                 common.SIMULATOR_VALUES,
+            ),
+            Decision(
+                "What is the pad value max or min of 64-bit integers and of floats of 8 and 4 bits?",
+                "Zero, as the table of pad values has it; of 64-bit integers on cpu_sim the type's limits, "
+                "as recorded. A5 forbids such pads of 64-bit integers.",
+                "hw-native-sys/pto-isa include/pto/common/constants.hpp (PadValueMap); "
+                f"{common.SIMULATOR_VALUES}",
             ),
         ),
         sources=("page tload", HEADERS, common.SIMULATOR_VALUES),

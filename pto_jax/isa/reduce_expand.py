@@ -16,9 +16,10 @@ from .common import (
     SIMULATOR_SAME_TYPE,
     SIMULATOR_VALUES,
     SRC,
+    formal,
     tile_instruction,
 )
-from .declare import Attribute, Constraint, Decision, Instruction, Operand, Site
+from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand, Site
 from .operands import Implied
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec, no_half, same_as
 from .rules.elementwise import TMP
@@ -63,17 +64,27 @@ FOLD_ORDER = Decision(
     "Ascending left fold on every profile, in the recorded accumulator type.",
     f"{SIMULATOR_VALUES}; pto-spec (architectural left fold)",
 )
+_GROUPS = Contradiction(
+    "Does a row sum add groups of lanes first?",
+    "No: the left fold, as no public source gives the order inside a group instruction.",
+    f"{SIMULATOR_VALUES}; PTO-ISA/pto-spec decision 0082",
+    other="sums of groups of lanes, added up; the orders of a2a3 and a5 differ, and NPU_MEMORY_INIT selects "
+    "one in the simulator",
+    other_source="hw-native-sys/pto-isa issue 304; simpler issue 2215",
+)
 EMPTY_SOURCE = Decision(
     "What does an empty source give?",
     "Hardware writes nothing; rows without columns, or columns without rows, are an error. cpu_sim: a sum is "
     "0, a product 1, a maximum the stored first lane, a minimum writes nothing.",
     f"{HEADERS}; simulator source",
 )
-FIRST_WINS = Decision(
+FIRST_WINS = formal(
     "NaN and ties among extreme values?",
     "The first element is replaced by strictly larger (smaller) ones only: a NaN in first place stays, "
     "later ones are ignored; the first of equal values, +0 and -0 included, is kept with its bits.",
     SIMULATOR_VALUES,
+    "NaN is ignored wherever it stands, and +0 wins in a maximum, -0 in a minimum",
+    "decision 0082",
 )
 
 
@@ -187,6 +198,7 @@ _ROWS = (
         A2A3_REDUCED,
         (*A2A3_REDUCED, "i64", "u64"),
         FOLD_ORDER,
+        _GROUPS,
         _SUM_IN_F32,
     ),
     _row_reduction(

@@ -6,7 +6,7 @@ from typing import Unpack
 from ..profiles import PROFILE_NAMES
 from .common import BINARY, DIVISION_TRAPS, ONE_ULP, PRECISION, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand
-from .elementwise import NAN_FIRST
+from .elementwise import NAN_FIRST, ZERO_FIRST
 from .rules import regions, scratch
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
 from .rules.extents import LARGER
@@ -194,8 +194,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         # Either source may be the expanded one.
         positive=("src0",),
     ),
-    _row("max", "b where a < b, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST),
-    _row("min", "b where b < a, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST),
+    _row("max", "b where a < b, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST, ZERO_FIRST),
+    _row("min", "b where b < a, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST, ZERO_FIRST),
     _row("expdif", "exp(a - b)", HALVES, HALVES, HALVES, _TWO_STEPS, accuracy=_EXPDIF),
     _column("add", "a + b", _SIMULATED, _A2A3, _A5),
     _column("sub", "a - b", _SIMULATED, _A2A3, _A5),
@@ -212,7 +212,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         accuracy=_QUOTIENT,
         divisor=("src1",),
     ),
-    _column("max", "b where a < b, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST),
-    _column("min", "b where b < a, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST),
+    _column("max", "b where a < b, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST, ZERO_FIRST),
+    _column("min", "b where b < a, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST, ZERO_FIRST),
     _column("expdif", "exp(a - b)", HALVES, HALVES, HALVES, _TWO_STEPS, accuracy=_EXPDIF),
 )

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ..ir import TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile
-from .common import SCRATCH_OPTIONAL, SIMULATOR_VALUES, tile_instruction
+from .common import SCRATCH_OPTIONAL, SIMULATOR_VALUES, formal, tile_instruction
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site, Sizes
 from .reduce_expand import SOURCE_TMP, WHOLE_SOURCE
 from .rules.constraints import HARDWARE, HEADERS, in_vec, same_as, with_dtype
@@ -34,11 +34,13 @@ _VALUE_FORM = Decision(
     "With two destinations in the order of the C++ interface: the values, then the positions.",
     "pto_instr.hpp",
 )
-_FIRST_POSITION = Decision(
+_FIRST_POSITION = formal(
     "NaN and ties?",
     "The first strict extreme: equal values, +0 and -0 included, give the lower position; a NaN in first "
     "place gives 0, later ones are never chosen. The value form stores that element with its bits.",
     SIMULATOR_VALUES,
+    "a NaN is never chosen before a number; of zeros of both signs +0 is the maximum, -0 the minimum",
+    "asl/tile/model/execution/reduction.asl",
 )
 _EMPTY = Decision(
     "What does an empty source give?",

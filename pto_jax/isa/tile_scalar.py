@@ -80,7 +80,7 @@ def _three_operands(name: str, summary: str, sign: str) -> Instruction:
     return _with_scalar(
         name,
         summary,
-        f"dst = (src0 {sign} scalar) + src1; integers wrap, floats round once at the end.",
+        f"dst = (src0 {sign} scalar) + src1; integers wrap; {common.ROUNDED_SUMS}.",
         typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A2A3_ARITHMETIC),
         Decision(
             "A group page calls it a saturating operation with two operands.",
@@ -98,11 +98,13 @@ def _three_operands(name: str, summary: str, sign: str) -> Instruction:
     )
 
 
-_ZERO_SCALAR = Decision(
+_ZERO_SCALAR = common.formal(
     "What does a zero scalar divisor do?",
     "On cpu_sim dst is left untouched, as recorded; elsewhere integers follow the division rule, "
     "floats give NaN.",
     common.SIMULATOR_VALUES,
+    "illegal before any effect for integers",
+    "decision 0080 (060, 061)",
 )
 _CMPS_OPERANDS = (common.MASK_DST, common.SRC0, Operand("src1", "in", "scalar"))
 _SELS_OPERANDS = (
@@ -167,6 +169,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "dst = scalar where src < scalar, else src.",
         typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_ARITHMETIC),
         elementwise.NAN_FIRST,
+        elementwise.ZERO_FIRST,
         simulator=_VEC_ROW_MAJOR,
         formulas=_of_scalar("max"),
     ),
@@ -176,6 +179,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "dst = scalar where scalar < src, else src.",
         typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_ARITHMETIC),
         elementwise.NAN_FIRST,
+        elementwise.ZERO_FIRST,
         formulas=_of_scalar("min"),
     ),
     _bitwise("tands", "AND", "&"),
@@ -241,8 +245,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     _with_scalar(
         "taxpy",
         "Scaled accumulation.",
-        "dst = dst + src * scalar, the product rounded to the source type for f16; sums in the "
-        "destination type.",
+        "dst = dst + src * scalar, sums in the destination type. The product is rounded first: on cpu_sim to "
+        "the source type (bf16 into bf16 is not), on a2a3 to the destination's; on a5 f16 is rounded once.",
         typesets.pairs(
             (
                 *((d, d) for d in typesets.STANDARD),
@@ -256,9 +260,14 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             "The old destination.",
             f"{common.PAGES}; {common.SIMULATOR_VALUES}",
         ),
-        Contradiction(
+        Decision(
             "Is the product of f16 tiles rounded before the sum?",
-            "Yes, to the source type.",
+            "On a2a3 where dst is f16, not where it is f32; never on a5; always on cpu_sim, as recorded.",
+            f"pto-isa system tests of taxpy; {common.SIMULATOR_VALUES}",
+        ),
+        Contradiction(
+            "Is the product of f32 tiles rounded before the sum?",
+            "Yes.",
             common.SIMULATOR_VALUES,
             other="one rounding, from f64; 1e-3 apart is accepted, so both pass",
             other_source="pto-isa system tests of taxpy",

@@ -1,4 +1,4 @@
-"""The page on decisions that public test suites contradict."""
+"""The page on decisions that public test suites and specifications contradict."""
 
 from collections.abc import Iterator
 
@@ -28,5 +28,5 @@ def topic() -> Topic:
     parts = (
         Part(f"{', '.join(names)}: {c.question}", list(_lines(c))) for c, names in contradictions().items()
     )
-    summary = "Public test suites that expect something else than is decided here, with both sources."
+    summary = "Public tests and specifications that say something else than is decided, with both sources."
     return Topic("contradictions", summary, tuple(parts), ("contradiction",))

@@ -91,6 +91,9 @@ TOPIC = Topic(
             [
                 "!pto.conv_tile<mat, 1x2x8x8x16xf16, layout=nc1hwc0>: a flat tile with a layout of its own: "
                 + ", ".join(layout.name.lower() for layout in CONV_RANKS),
+                "padding=LxRxTxB is left, right, top and bottom; filter, stride, dilation and fmap are "
+                "height and width, as in filter=3x2.",
+                "Its array is one row of all elements in the order of the dimensions, [1, 2048] here.",
             ],
         ),
     ),

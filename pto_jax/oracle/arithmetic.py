@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..ir import DType
+from ..ir import F8E4M3, DType
 from .numbers import Array, decode, encode
 from .step import Lane
 
@@ -17,10 +17,18 @@ Formula = Callable[..., Array]
 
 
 def computed(formula: Formula) -> Lane:
-    """A formula on values: integers wrap, floats are rounded once at the end."""
+    """A formula on values: integers wrap, floats are rounded once at the end.
+
+    A format whose overflow is a NaN has only the one.
+    """
 
     def lane(d: DType, *words: Array) -> Array:
-        return encode(formula(*(decode(w, d) for w in words)), d)
+        made = encode(formula(*(decode(w, d) for w in words)), d)
+        return (
+            np.where(np.isnan(decode(made, d)), made.dtype.type(d.canonical_nan), made)
+            if d == F8E4M3
+            else made
+        )
 
     return lane
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..ir import Precision
 from ..isa.common import divides_in_software
 from . import arithmetic as lane
 from .step import Lane, Step, lanewise, rule
@@ -29,7 +30,18 @@ _lanewise("trelu", ("src",), lane.relu)
 _lanewise("texp", ("src",), lane.precise(np.exp))
 _lanewise("tlog", ("src",), lane.precise(np.log))
 _lanewise("tsqrt", ("src",), lane.precise(np.sqrt))
-_lanewise("trsqrt", ("src",), lane.precise(lambda x: 1.0 / np.sqrt(x)))
+_ROOT = lane.precise(np.sqrt)
+_RECIPROCAL_ROOT = lane.precise(lambda x: 1.0 / np.sqrt(x))
+
+
+@rule("trsqrt")
+def _trsqrt(step: Step) -> None:
+    """The precise form of a5 rounds the root and then its reciprocal."""
+    d, x = step.dtype(), step.words("src")
+    if step.policy.profile.name == "a5" and step.attrs.get("precision") == Precision.HIGH_PRECISION:
+        step.store(lane.reciprocal(d, _ROOT(d, x)))
+    else:
+        step.store(_RECIPROCAL_ROOT(d, x))
 
 
 def _dividing(name: str, sources: tuple[str, ...], compute: Lane, routine: Lane) -> None:

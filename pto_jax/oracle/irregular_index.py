@@ -78,14 +78,25 @@ def _over_columns(step: Step) -> None:
         at = flat // source.cols, flat % source.cols
     else:
         at = i, np.broadcast_to(order, (rows, cols))
-    _put(step, _where(picked[None, :], step.gather("src", *(np.maximum(x, 0) for x in at))))
+    _put(
+        step, _where(picked[None, :] & _there(step, *at), step.gather("src", *(np.maximum(x, 0) for x in at)))
+    )
 
 
 def _over_rows(step: Step) -> None:
     rows, cols = step.region
     picked = irregular_gather.chosen(step, rows)
     order = np.maximum(np.cumsum(picked) - 1, 0)
-    _put(step, _where(picked[:, None], step.gather("src", order[:, None], np.arange(cols)[None, :])))
+    at = order[:, None], np.arange(cols)[None, :]
+    _put(step, _where(picked[:, None] & _there(step, *at), step.gather("src", *at)))
+
+
+def _there(step: Step, rows: Array, columns: Array) -> Array:
+    """Elements that hardware has in src; what it has not stays cleared."""
+    if step.policy.simulator:
+        return np.ones((1, 1), bool)
+    v_row, v_col = step.valid("src")
+    return np.asarray((rows < v_row) & (columns < v_col))
 
 
 def _where(picked: Array, words: Array) -> Array:

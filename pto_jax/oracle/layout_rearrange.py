@@ -71,7 +71,9 @@ def _interleave(step: Step) -> None:
     even, odd = step.raw("src0", (rows, cols)), step.raw("src1", (rows, cols))
     sequence = np.stack([even, odd], axis=2).reshape(rows, 2 * cols)
     _put(step, "dst0", sequence[:, :cols])
-    _put(step, "dst1", sequence[:, cols:])
+    # The second half begins at a column of src0.
+    half = cols - cols % 2
+    _put(step, "dst1", sequence[:, half : half + cols])
 
 
 @rule("tdeinterleave")

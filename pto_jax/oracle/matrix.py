@@ -1,15 +1,17 @@
 """Products of tiles: an ascending fold over k in the accumulator's type."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..ir import F32, RoundMode
-from ..isa.matrix import ROUNDING_STATE, SHORT_MANTISSA
+from ..isa.matrix import ROUNDING_STATE, SHORT_MANTISSA, STARTED
 from .numbers import Array, decode, encode, flush
 from .step import Step, rule
 
 rule("tmatmul", "tgemv")(lambda step: finish(step, products(step)))
 
-rule("tmatmul.acc", "tgemv.acc")(lambda step: finish(step, products(step), added=True))
+rule("tmatmul.acc", "tgemv.acc")(lambda step: accumulate(step, products))
 
 
 @rule("tmatmul.bias", "tgemv.bias")
@@ -24,14 +26,14 @@ def extents(step: Step) -> tuple[int, int, int]:
     return m, k, step.valid("b")[1]
 
 
-def products(step: Step) -> Array:
-    """The M x N sums, as values of the accumulator's type."""
+def products(step: Step, first: Array | None = None) -> Array:
+    """The M x N sums from ``first`` (zeros), as values of the accumulator's type."""
     m, k, n = extents(step)
     a, b = _factor(step, "a", (m, k)), _factor(step, "b", (k, n))
     if step.dtype().is_integer:
-        return a.astype(np.int32) @ b.astype(np.int32)
+        return a.astype(np.int32) @ b.astype(np.int32) + (0 if first is None else first)
     a, b = a.astype(np.float64), b.astype(np.float64)
-    total = np.zeros((m, n), np.float32)
+    total = np.zeros((m, n), np.float32) if first is None else first
     for i in range(k):
         total = fused(a[:, i : i + 1], b[i : i + 1], total)
     return total
@@ -81,17 +83,23 @@ def fused(a: Array, b: Array, c: Array) -> Array:
     return np.asarray(odd.view(np.float64).astype(np.float32))
 
 
-def finish(step: Step, total: Array, *, added: bool = False) -> None:
-    """Write the M x N corner of the destination, with the old accumulator added to it.
+def finish(step: Step, total: Array) -> None:
+    """Write the M x N corner of the destination."""
+    step.store(encode(total, step.dtype()), total.shape)
 
-    The finished sum is a value of its own: in flush mode a subnormal one is added as zero.
+
+def accumulate(step: Step, sums: Callable[..., Array]) -> None:
+    """Sums that begin with the old accumulator, or that it is added to when they are finished.
+
+    A finished sum is a value of its own: in flush mode a subnormal one is added as zero.
     """
-    d = step.dtype()
-    words = encode(total, d)
-    if added:
-        finished = flush(words, d) if step.policy.flush_subnormals else words
-        words = encode(step.values("acc", total.shape) + decode(finished, d), d)
-    step.store(words, total.shape)
+    m, _, n = extents(step)
+    old, d = step.values("acc", (m, n)), step.dtype()
+    if step.policy.profile.name in STARTED:
+        finish(step, sums(step, old))
+        return
+    finished = encode(sums(step), d)
+    finish(step, old + decode(flush(finished, d) if step.policy.flush_subnormals else finished, d))
 
 
 def add_bias(step: Step) -> None:

@@ -91,21 +91,26 @@ def _quantised(
     """Values before the cast to the destination's type."""
     if mode.rule == "shift":
         shift = _field(words, quantisation.SHIFT_BIT, quantisation.SHIFT_WIDTH) + 1
-        made = (x.astype(np.int64) >> shift).astype(np.int16)
+        made = x.astype(np.int64) >> shift
+        made = (made if mode.simulated else np.clip(made, -32768, 32767)).astype(np.int16)
         return np.where(made > 0, made, np.int16(0)) if relu else made
     with np.errstate(all="ignore"):
         y = x.astype(np.float32) * scale(words, short=mode.short)
-        y = _byte(y, words) if mode.rule == "byte" else _limited(y, mode, target, saturate)
+        y = _byte(y, words, mode) if mode.rule == "byte" else _limited(y, mode, target, saturate)
         y = np.where(y > 0, y, np.float32(0)) if relu else y
     return y.astype(np.int64) if target.is_integer else y
 
 
-def _byte(y: Array, words: Array) -> Array:
-    offset = _field(words, quantisation.OFFSET_BIT, quantisation.OFFSET_WIDTH).astype(np.float32)
+def _byte(y: Array, words: Array, mode: quantisation.QuantMode) -> Array:
+    offset = _field(words, quantisation.OFFSET_BIT, quantisation.OFFSET_WIDTH)
     signed = _field(words, quantisation.SIGNED_BIT, 1) == 1
-    low, high = np.where(signed, -128.0, 0.0), np.where(signed, 127.0, 255.0)
-    rounded = np.rint(y + offset)
-    return np.where(np.isnan(rounded), 0.0, np.clip(rounded, low, high)).astype(np.float32)
+    low, high = np.where(signed, -128, 0), np.where(signed, 127, 255)
+    if mode.simulated:
+        made = np.rint(y + offset.astype(np.float32))
+    else:
+        sign = 1 << (quantisation.OFFSET_WIDTH - 1)
+        made = np.rint(y).clip(-256, 255) + ((offset ^ sign) - sign)
+    return np.where(np.isnan(made), 0, made.clip(low, high)).astype(np.float32)
 
 
 def _limited(y: Array, mode: quantisation.QuantMode, target: DType, saturate: bool) -> Array:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..ir import CmpMode, Loc
+from ..ir import F16, CmpMode, Loc
 from ..isa.common import divides_in_software
 from . import arithmetic as lane, masks, storage
 from .numbers import decode, encode
@@ -64,14 +64,20 @@ def _tpows(step: Step) -> None:
 def _taxpy(step: Step) -> None:
     """``dst + src * scalar``; the product takes the source type unless both tiles are bf16.
 
-    Integer products are at least 32 bits wide.
+    A2/A3 takes the destination's type for it, and A5 rounds f16 once, from f64. Integer products are at least
+    32 bits wide.
     """
     source, target = step.dtype("src"), step.dtype()
     x, factor = step.values("src"), step.values("scalar")
     if source.is_integer and source.bits < 32:
         x = x.astype(np.int32)
+    if step.policy.profile.name == "a5" and target == F16:
+        old, x, factor = (v.astype(np.float64) for v in (step.values("dst"), x, factor))
+        step.store(encode(old + x * factor, target))
+        return
     product = x * factor.astype(x.dtype)
-    if source.is_float and not (source.name == target.name == "bf16"):
+    widened = source != target and not step.policy.simulator
+    if source.is_float and not widened and not (source.name == target.name == "bf16"):
         product = decode(encode(product, source), source)
     step.store(encode(step.values("dst") + product, target))
 

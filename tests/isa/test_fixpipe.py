@@ -154,6 +154,8 @@ def test_modes_follow_the_element_types() -> None:
     scalar = quant_mode("a2a3", "f32", "i8", vector=False)
     vector = quant_mode("a2a3", "f32", "i8", vector=True)
     assert scalar is not None and vector is not None
-    assert (scalar.short, vector.short) == (False, True)
-    assert quant_mode("cpu_sim", "f32", "f16", vector=True) is None
+    assert (scalar.short, vector.short) == (True, True)
+    simulated = quant_mode("cpu_sim", "f32", "i8", vector=False)
+    assert simulated is not None and not simulated.short
+    assert quant_mode("a2a3", "f32", "f16", vector=True) is None
     assert quant_mode("a5", "i32", "i16", vector=False) is None

@@ -220,7 +220,7 @@ def test_most_lane_wise_instructions_have_a_complete_formula() -> None:
     integers = {"tand", "tor", "txor", "tnot", "tands", "tors", "txors", "tshl", "tshr", "tshls", "tshrs"}
     assert without - integers == {
         *("taddreluconv", "tsubreluconv", "tadddeqrelu"),
-        *("tcvt", "taddrelu", "tsubrelu", "taxpy"),
+        *("tcvt", "taddrelu", "tsubrelu", "taxpy", "tfusedmuladd"),
     }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pto_jax import isa
+from pto_jax import isa, oracle
 from pto_jax.ir import AttrValue, Loc, ReluPreMode, TileType, dtype
 from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.lowering import Semantics
@@ -19,6 +19,7 @@ from pto_jax.lowering.words import x64
 from pto_jax.profiles import ProfileName, profile
 from pto_jax.testing.differential import BATCH, arguments, differing, make_case, result_words
 from tests.covering import covering
+from tests.oracle.conftest import Scalar, execute
 
 RNG = np.random.default_rng(3)
 Words = NDArray[Any]
@@ -86,6 +87,36 @@ def test_shifts_wrap_and_the_control_bit_saturates_infinities() -> None:
     for flag, wanted_bits in ((False, [0x7C00, 0xFC00, 0x7E00, 0x7BFF]), (True, [0x7BFF, 0xFBFF, 0, 0x7BFF])):
         c = context("cpu_sim", "f32", (1, 4), saturateInf=flag)
         np.testing.assert_array_equal(quantised(c, x, scale, "f16")[0, 0], wanted_bits)
+
+
+@pytest.mark.parametrize("arch", ["cpu_sim", "a2a3", "a5"])
+@pytest.mark.parametrize(("src", "dst"), [("f32", "i8"), ("i32", "u8"), ("i32", "f16")])
+@pytest.mark.parametrize("name", ["tmov.fp", "textract"])
+def test_every_field_of_a_word_agrees_with_the_interpreter(
+    arch: ProfileName, src: str, dst: str, name: str
+) -> None:
+    vector = name == "tmov.fp"
+    x = RNG.integers(0, 1 << 32, (16, 4, 8)).astype(np.uint32)
+    usual = (RNG.standard_normal(x.shape) * 200).astype(np.float32)
+    x[::2] = (usual.view(np.uint32) if src == "f32" else usual.astype(np.int32).view(np.uint32))[::2]
+    quant = RNG.integers(0, 1 << 63, 16).astype(np.uint64) << np.uint64(32)
+    scale = RNG.choice(np.array([1, -1, 0.3, 2.5, 1e30], np.float32), 16).view(np.uint32)
+    quant |= scale.astype(np.uint64)
+    found = quantised(context(arch, src), x, quant, dst, vector=vector)
+    src_type, dst_type = (TileType(dtype(d), 4, 8, loc=Loc.ACC) for d in (src, dst))
+    for i in range(16):
+        operands: dict[str, Any] = {
+            "src": oracle.OracleTile(src_type, x[i].view(src_type.dtype.numpy)),
+            "dst": oracle.OracleTile(dst_type, np.zeros((4, 8), dst_type.dtype.numpy)),
+        }
+        if vector:
+            words = np.broadcast_to(quant[i], (1, 8))
+            operands["fp"] = oracle.OracleTile(TileType(dtype("u64"), 1, 8, loc=Loc.SCALING), words.copy())
+        else:
+            operands["preQuantScalar"] = Scalar(int(quant[i]), dtype("u64"))
+            operands |= dict.fromkeys(("indexRow", "indexCol"), Scalar(0, dtype("i64")))
+        wanted = execute(name, operands, profile=arch)
+        np.testing.assert_array_equal(found[i], np.asarray(wanted.data).view(dst_type.dtype.word))
 
 
 @pytest.mark.slow

@@ -69,6 +69,25 @@ def test_the_kernel_decodes_narrow_types(types: tuple[DType, DType]) -> None:
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
 
 
+def test_the_kernels_start_from_words() -> None:
+    given = [words(s, i, (120, 134)) for i, s in enumerate([(1, 9, 3), (1, 3, 5), (1, 9, 5)])]
+    given[2][0, 0, :3] = (0x80000000, 0x7F800000, 0x7FC00001)
+    with x64():
+        x, y, start = map(jax.numpy.asarray, given)
+        got = products_gpu.fold(x, y, fma=fused, interpret=True, start=start)
+        wanted = products._careful(products.Precision(46, exact=False), x, y, start=start)
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+        codes = [jax.numpy.asarray((w & 0x77).astype(np.uint8)) for w in (x, y)]
+        scales = [jax.numpy.full(shape, 127, np.uint8) for shape in ((1, 9, 1), (1, 1, 5))]
+        types = (F8E4M3, F8E4M3, E8M0)
+        got = products_gpu.fold_scaled(
+            codes[0], scales[0], codes[1], scales[1], types, 32, interpret=True, start=start
+        )
+        wide = [bits.decode32(bits.to_single(w, F8E4M3)) for w in codes]
+        wanted = products._careful(products.Precision(6, exact=True), *codes, *wide, start=start)
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+
+
 SCALED = [(F8E4M3, F8E5M2), (F8E5M2, F8E5M2), (dtype("f4e2m1x2"), dtype("f4e1m2x2"))]
 
 

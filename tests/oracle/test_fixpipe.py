@@ -57,7 +57,12 @@ SAMPLES = [0.5, 1.5, -2.5, 300.0, -300.0, NAN, INF, -0.0]
         ("i8", word(1), [0, 2, 0, -1, 0, 0, -1, 0]),
         ("u8", word(1, signed=True), [0, 2, 254, 127, 128, 0, 127, 0]),
         ("u8", word(2, offset=10), [11, 13, 5, 255, 0, 0, 255, 10]),
-        ("u8", word(-1, offset=511), [255, 255, 255, 211, 255, 0, 0, 255]),
+        ("u8", word(-1, offset=511), [0, 0, 1, 0, 254, 0, 0, 0]),
+        ("i8", word(1, offset=200, signed=True), [127, 127, 127, 127, -56, 0, 127, 127]),
+        ("i8", word(1, offset=492, signed=True), [-20, -18, -22, 127, -128, 0, 127, -20]),
+        ("i8", word(1, offset=1, signed=True), [1, 3, -1, 127, -128, 0, 127, 1]),
+        # The short float drops the low bits of the scale.
+        ("u8", word(100) | 0x1FFF, [50, 150, 0, 255, 0, 0, 255, 0]),
     ],
 )
 def test_bytes_are_scaled_shifted_rounded_and_clamped(
@@ -100,12 +105,33 @@ def test_integers_become_halves_with_every_infinity_clamped(run_one: Run) -> Non
     assert got[3] == np.float16(3 * 0.0999755859375)
 
 
-def test_shifts_wrap(run_one: Run, scalar: Scalar) -> None:
+def test_the_offset_of_the_simulator_is_unsigned_and_added_before_the_rounding(
+    run_one: Run, scalar: Scalar
+) -> None:
+    for offset, expected in ((511, [127] * 4), (1, [2, 2, -2, -99])):
+        word_ = word(1, offset=offset, signed=True)
+        fp = {"src": accumulator([0.5, 1.5, -2.5, -100]), "fp": row([word_] * 4), "dst": empty("i8", 4)}
+        assert values(run_one("tmov.fp", fp, profile="cpu_sim")).tolist() == expected
+
+
+def test_the_simulator_scales_on_the_way_to_short_floats(run_one: Run, scalar: Scalar) -> None:
+    for d in ("f16", "bf16"):
+        for name in ("tmov.fp", "textract_fp", "tinsert_fp"):
+            operands: dict[str, Any] = {"src": accumulator([1, 3]), "fp": row([word(2), word(0.5)])}
+            operands["dst"] = empty(d, 2)
+            if name != "tmov.fp":
+                operands |= {"indexRow": scalar(0, "i64"), "indexCol": scalar(0, "i64")}
+            assert values(run_one(name, operands, profile="cpu_sim")).tolist() == [2, 1.5]
+
+
+def test_shifts_saturate_on_hardware_and_wrap_on_the_simulator(run_one: Run, scalar: Scalar) -> None:
     source = accumulator([65536, -3, 131070, 1 << 30], "i32")
     operands = {"src": source, "preQuantScalar": scalar(word(5, shift=1), "u64"), "dst": empty("i16", 4)}
-    assert values(run_one("tmov", operands, profile="a2a3")).tolist() == [-32768, -2, -1, 0]
+    assert values(run_one("tmov", operands, profile="a2a3")).tolist() == [32767, -2, 32767, 32767]
     clamped = run_one("tmov", operands, {"reluPreMode": ReluPreMode.NORMAL_RELU}, profile="a2a3")
-    assert values(clamped).tolist() == [0, 0, 0, 0]
+    assert values(clamped).tolist() == [32767, 0, 32767, 32767]
+    fp = {"src": source, "fp": row([word(5, shift=1)] * 4), "dst": empty("i16", 4)}
+    assert values(run_one("tmov.fp", fp, profile="cpu_sim")).tolist() == [-32768, -2, -1, 0]
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,11 @@ def test_a_tile_fits_into_its_memory(check: Check, profile: str, loc: str) -> No
     if capacity:
         assert errors(check(f"%t = pto.alloc_tile : {tile(loc, capacity)}", profile)) == []
     found = check(f"%t = pto.alloc_tile : {tile(loc, capacity + _PART)}", profile)
-    # Compilers print scaling tiles as large as the data they scale: a warning, for these tiles only.
-    found = found if loc == "scaling" else errors(found)
-    assert {d.severity for d in found} == {"warning" if loc == "scaling" else "error"}
+    # Compilers print scaling tiles as large as the data they scale, hardware tests have right tiles of twice
+    # the buffer: a warning, for these tiles only.
+    warned = loc == "scaling" or (profile, loc) == ("a2a3", "right")
+    found = found if warned else errors(found)
+    assert {d.severity for d in found} == {"warning" if warned else "error"}
     if not capacity:
         found = [d for d in found if d.rule != "type-exists"]
     assert [d.rule for d in found] == ["tile-capacity"] and profile in found[0].message

@@ -118,7 +118,7 @@ _A5: dict[tuple[str, str], Conversion] = {
     ("i16", "f16"): _TO_FLOAT,
     ("i16", "f32"): _EXACT,
     ("i16", "u8"): _NARROW_INT,
-    ("i16", "u32"): _row(None, modes=(), note="negative values become 0"),
+    ("i16", "u32"): _row(None, ON, modes=(), note="negative values become 0"),
     ("i16", "i32"): _EXACT,
     ("i32", "f32"): _TO_FLOAT,
     ("i32", "i16"): _NARROW_INT_WRAPPING,

@@ -7,7 +7,7 @@ from typing import Any
 from ...ir import TileType
 from ...profiles import Profile
 from ..declare import AttrMap, Finding, RegionRule, Site
-from .constraints import size
+from .constraints import HARDWARE, size
 from .forbid import Types, edit, forbid
 
 
@@ -52,7 +52,7 @@ def _unequal(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]
 @forbid(
     "columns-sum",
     "the valid columns of dst are those of src0 and src1 together",
-    ("cpu_sim", "a5"),
+    ("cpu_sim",),
     stage="run-time",
     invalid_if=edit("dst", lambda t: t.with_valid(t.v_row, t.v_col - 1) if t.v_col else None),
     region=RegionRule("custom", ("dst", "src0", "src1"), _unequal),
@@ -67,7 +67,7 @@ def columns_sum(site: Site) -> Iterator[Finding]:
 @forbid(
     "columns-sum",
     "dst has room for the valid columns of src0 and src1",
-    ("a2a3",),
+    HARDWARE,
     stage="run-time",
     invalid_if=edit("dst", lambda t: replace(t, cols=t.cols // 2, v_col=t.cols // 2)),
     region=RegionRule("custom", ("dst", "src0", "src1"), _overfull),

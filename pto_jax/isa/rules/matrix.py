@@ -7,7 +7,7 @@ from typing import Any
 from ...ir import BLayout, Loc, MemRefType, SLayout, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
-from .constraints import HARDWARE, HEADERS, non_empty, size
+from .constraints import HARDWARE, HEADERS, size
 from .forbid import Types, edit, forbid, retile
 
 _PAGE = "pages tmatmul, tgemv and their forms"
@@ -219,6 +219,25 @@ def _largest(site: Site) -> Iterator[Finding]:
             yield name, f"{what} is {n}; allowed on {site.profile.name}: 1 to {LARGEST}"
 
 
+@forbid(
+    "empty",
+    "M, K and N at least 1",
+    HARDWARE,
+    severity="warning",
+    source=f"{_PAGE} (1 to {LARGEST}); the simulator multiplies nothing",
+    invalid_if=edit("a", lambda t: t.with_valid(0, t.v_col)),
+)
+def _empty(site: Site) -> Iterator[Finding]:
+    """Nothing to multiply: without K sums are zero, without M or N nothing is written."""
+    for name, what, n in zip("aab", "MKN", extents(site), strict=True):
+        if n == 0:
+            yield (
+                name,
+                f"{what} is 0; allowed, but {site.profile.name} multiplies 1 to {LARGEST}: skip the product "
+                "where its region is empty",
+            )
+
+
 def common(strict: tuple[ProfileName, ...], *, vector: bool = False) -> tuple[Constraint, ...]:
     """Rules of every multiplication.
 
@@ -226,10 +245,8 @@ def common(strict: tuple[ProfileName, ...], *, vector: bool = False) -> tuple[Co
     """
     lenient = tuple(p for p in PROFILE_NAMES if p not in strict)
     order = (_ordered(None, lenient), _left_order) if lenient else ()  # pyright: ignore[reportArgumentType]
-    filled = replace(non_empty(("a", "b", "dst"), _PAGE), profiles=HARDWARE)
     fixed = (_ordered(_COL, strict),) if strict else ()
-    rows = (filled,) if vector else ()
-    return (_placed, *order, *fixed, _shapes(vector), _regions, _largest, *rows)
+    return (_placed, *order, *fixed, _shapes(vector), _regions, _largest, _empty)
 
 
 def _several_rows(sizes: Sizes, types: Mapping[str, TileType]) -> Any:

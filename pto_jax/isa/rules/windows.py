@@ -9,7 +9,7 @@ from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..common import PAGES
 from ..declare import AttrMap, Breaker, Constraint, Finding, Site
 from ..memory_convolution import CONV_LOADED, CONV_STORED, Dims, conv_fits, expected_window, five, times
-from .constraints import element_type, size
+from .constraints import HEADERS, element_type, size
 from .forbid import Types, assign, edit, forbid, retype
 
 _G = ir.GlobalLayout
@@ -214,6 +214,27 @@ def wide_integers(tile: str) -> Constraint:
         t = site.tile(tile)
         if t is not None and t.dtype.bits == 64 and t.boxed:
             yield tile, f"{tile} has {t.dtype} in layout {t.layout}; allowed on a2a3: none_box"
+
+    return rule
+
+
+def wide_pads(tile: str) -> Constraint:
+    """64-bit integers have no pad value but zero on A5; A2/A3 takes any for zero."""
+
+    def breaks(t: ir.TileType) -> ir.TileType | None:
+        return replace(t, pad=ir.Pad.MAX) if t.dtype.bits == 64 else None
+
+    @forbid(
+        "wide-pad",
+        "64-bit tiles have the pad null or zero",
+        ("a5",),
+        source=f"page tload; {HEADERS}",
+        invalid_if=edit(tile, breaks),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        t = site.tile(tile)
+        if t is not None and t.dtype.bits == 64 and t.pad not in (ir.Pad.NULL, ir.Pad.ZERO):
+            yield tile, f"{tile} has {t.dtype} and pad {t.pad.name.lower()}; allowed on a5: null, zero"
 
     return rule
 

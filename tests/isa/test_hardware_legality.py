@@ -1,0 +1,69 @@
+"""What the vendor's hardware tests have and headers assert against: legal on a2a3 and a5, with its values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax.profiles import ProfileName
+from tests.isa.test_hardware_values import everywhere
+
+RNG = np.random.default_rng(7)
+
+
+def _errors(text: str, profile: ProfileName) -> list[str | None]:
+    return [d.rule for d in pto.verify(pto.parse(text), profile=profile) if d.severity == "error"]
+
+
+@pytest.mark.parametrize("profile", ["a2a3", "a5"])
+@pytest.mark.parametrize("axis", ["row", "col"])
+def test_a_source_smaller_than_the_places_of_a_mask(profile: ProfileName, axis: str) -> None:
+    """A 16x64 source whose 8x40 elements are valid spreads over every fourth place; the others become 0."""
+    s = "!pto.tile_buf<vec, 16x64xf32, valid=8x40>"
+    d = "!pto.tile_buf<vec, 16x256xf32>" if axis == "row" else "!pto.tile_buf<vec, 64x64xf32>"
+    mask = f"maskPattern = #pto.mask_pattern<P0010>, scatterType = #pto<scatter_axis scatter_{axis}>"
+    text = f"pto.tscatter ins(%s : {s}) outs(%d : {d}) {{{mask}}}"
+    assert _errors(text, profile) == []
+    assert _errors(text, "cpu_sim") == ["mask-region"]
+    x = RNG.normal(size=(16, 64)).astype(np.float32)
+    old = np.ones((16, 256) if axis == "row" else (64, 64), np.float32)
+    (got,) = everywhere(text, profile, {"s": x, "d": old}, "d")
+    wanted = np.zeros_like(old)
+    if axis == "row":
+        wanted[:8, 1:160:4] = x[:8, :40]
+    else:
+        wanted[1:32:4, :40] = x[:8, :40]
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_an_odd_number_of_interleaved_columns() -> None:
+    """The second half of the sequence begins at a column of src0, as the golden of the hardware test does."""
+    t = "!pto.tile_buf<vec, 4x8xf32, valid=4x5>"
+    text = f"pto.tinterleave ins(%a, %b : {t}, {t}) outs(%c, %d : {t}, {t})"
+    assert _errors(text, "a5") == [] and _errors(text, "cpu_sim") == ["columns-even"]
+    a, b = RNG.normal(size=(2, 4, 8)).astype(np.float32)
+    first, second = everywhere(text, "a5", {"a": a, "b": b}, "c", "d")
+    sequence = np.stack([a[:, :5], b[:, :5]], axis=2).reshape(4, 10)
+    np.testing.assert_array_equal(first[:, :5], sequence[:, :5])
+    np.testing.assert_array_equal(second[:, :5], sequence[:, 4:9])
+
+
+@pytest.mark.parametrize("profile", ["a2a3", "a5"])
+def test_columns_behind_a_concatenation_stay(profile: ProfileName) -> None:
+    s, d = "!pto.tile_buf<vec, 4x8xf32>", "!pto.tile_buf<vec, 4x24xf32>"
+    text = f"pto.tconcat ins(%a, %b : {s}, {s}) outs(%d : {d})"
+    assert _errors(text, profile) == [] and _errors(text, "cpu_sim") == ["columns-sum"]
+    a, b = RNG.normal(size=(2, 4, 8)).astype(np.float32)
+    old = RNG.normal(size=(4, 24)).astype(np.float32)
+    (got,) = everywhere(text, profile, {"a": a, "b": b, "d": old}, "d")
+    np.testing.assert_array_equal(got, np.concatenate([a, b, old[:, 16:]], axis=1))
+
+
+@pytest.mark.parametrize(("rows", "wrong"), [(512, []), (1024, ["tile-capacity"])])
+def test_right_tiles_of_twice_their_buffer(rows: int, wrong: list[str]) -> None:
+    right = f"!pto.tile_buf<right, {rows}x128xf16, blayout=row_major, slayout=col_major>"
+    text = f"func.func @k() {{\n  %t = pto.alloc_tile : {right}\n  return\n}}"
+    found = pto.verify(pto.parse(text), profile="a2a3")
+    assert [d.rule for d in found if d.severity == "error"] == wrong
+    assert "tile-capacity" in [d.rule for d in found]
