@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from jax import Array, lax
 
 from pto_jax.errors import ExactnessError
 
+from .slicing import with_slice
 from .words import x64
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     Numbers = Float64[Array, " numbers"]
 
+#: The issue of XLA that :func:`..slicing.computed_before` keeps from kernels.
+UPDATE_BUG = "https://github.com/openxla/xla/issues/49176"
 FIX = (
     "start Python without what asks XLA for fast math or for other passes (XLA_FLAGS, a file that it names, "
     'jax.config), or numerics="fast"'
@@ -47,6 +50,8 @@ class Check:
     lost: str
     #: The platforms whose code rests on it, by JAX's names; None for all.
     platforms: tuple[str, ...] | None = None
+    #: Whether the result is one of compiled code, which nothing follows.
+    last: bool = False
 
     @property
     def words(self) -> np.ndarray[Any, Any]:
@@ -85,8 +90,18 @@ def _multiple_of_subnormal(x: Numbers) -> Numbers:
     return lax.round(lax.mul(x, np.float64(2.0**149)), lax.RoundingMethod.TO_NEAREST_EVEN)
 
 
+def _updated(words: Shaped[Array, "1 n"], independent: bool = False) -> Shaped[Array, " n"]:
+    """An array that is updated by products of its own elements, some of which are overwritten."""
+    line = words.reshape(-1)
+    products = lax.mul(words[:, :-_SHIFT], words[:, _SHIFT:]).reshape(-1)
+    return with_slice(line, products, (_SHIFT,), independent)
+
+
 _SOME = _numbers(5.0, 7.0, 11.0, 1e300)
 _SPECIAL = _numbers(np.nan, np.inf, -np.inf, -0.0)
+#: Words of many vector registers, and a shift by less than one.
+_WORDS, _SHIFT = np.arange(1, 513, dtype=np.uint32), 8
+_UPDATED = np.concatenate([_WORDS[:_SHIFT], _WORDS[:-_SHIFT] * _WORDS[_SHIFT:]])
 #: What is computed; a check is added here. Divisors and their quotients are such that a product with the
 #: reciprocal differs.
 CHECKS = (
@@ -136,7 +151,22 @@ CHECKS = (
         _numbers(0.0, 2.0, -0.0, 2.0**23),
         "subnormal numbers are flushed on the way",
     ),
+    Check(
+        "updates",
+        _updated,
+        (_WORDS[None],),
+        _UPDATED,
+        f"updates of an array read what they have overwritten ({UPDATE_BUG})",
+        last=True,
+    ),
 )
+
+
+def overwrites(platform: str) -> bool:
+    """Whether compiled code may read what it has overwritten, where nothing here prevents it."""
+    update = Check("update", partial(_updated, independent=True), (_WORDS[None],), _UPDATED, "", last=True)
+    (words,) = _apart(partial(_computed, (update,), jax.local_devices(backend=platform)[0]))
+    return not np.array_equal(words, update.words)
 
 
 def checks(platform: str) -> tuple[Check, ...]:
@@ -159,23 +189,28 @@ def _failures(platform: str) -> tuple[str, ...]:
         device = jax.local_devices(backend=platform)[0]
     except RuntimeError:  # Code for it is only written, as for an export.
         return ()
-    found: list[np.ndarray[Any, Any]] = []
+    results = _apart(partial(_computed, checks(platform), device))
+    pairs = zip(checks(platform), results, strict=True)
+    return tuple(c.lost for c, words in pairs if not np.array_equal(c.words, words))
+
+
+def _apart(function: Callable[[], list[np.ndarray[Any, Any]]]) -> list[np.ndarray[Any, Any]]:
+    """What a function gives in a thread of its own, which has no traces, meshes and settings of this one."""
+    results: list[np.ndarray[Any, Any]] = []
     raised: list[Exception] = []
 
     def run() -> None:
         try:
-            found.extend(_computed(checks(platform), device))
+            results.extend(function())
         except Exception as error:
             raised.append(error)
 
-    # A thread of its own has none of the traces, meshes and settings that this one is in.
     thread = threading.Thread(target=run, name="pto_jax canary")
     thread.start()
     thread.join()
     if raised:
         raise raised[0]
-    pairs = zip(checks(platform), found, strict=True)
-    return tuple(c.lost for c, words in pairs if not np.array_equal(c.words, words))
+    return results
 
 
 def _flags() -> np.uint32:
@@ -186,22 +221,29 @@ def _flags() -> np.uint32:
 
 
 def _computed(checked: Sequence[Check], device: Any) -> list[np.ndarray[Any, Any]]:
-    """The words of what the checks give on a device, compiled together: as one array that is one kernel."""
+    """The words of what the checks give on a device, compiled together.
+
+    What need not come last is one array with the flags, which is one kernel.
+    """
 
     def pto_canary(arguments: Any) -> Any:
         results = [c.function(*given) for c, given in zip(checked, arguments, strict=True)]
-        words = [lax.bitcast_convert_type(r, np.uint32).reshape(-1) for r in results]
-        return lax.concatenate([*words, lax.full((1,), flags)], 0)
+        joined = [(c, r) for c, r in zip(checked, results, strict=True) if not c.last]
+        words = [lax.bitcast_convert_type(r, np.uint32).reshape(-1) for _, r in joined]
+        last = [r for c, r in zip(checked, results, strict=True) if c.last]
+        return lax.concatenate([*words, lax.full((1,), flags)], 0), last
 
     flags = _flags()
 
     quiet = jax.debug_nans(False), jax.debug_infs(False), jax.transfer_guard("allow"), jax.disable_jit(False)
     with ExitStack() as settings:
-        for setting in (x64(), *quiet):
+        # Arrays that are bound to a device are compiled with a sharding, most kernels' are not.
+        for setting in (x64(), jax.default_device(device), *quiet):
             settings.enter_context(setting)
-        arguments = jax.device_put([c.arguments for c in checked], device)
-        words = np.asarray(jax.jit(pto_canary)(arguments))[:-1]
-    return np.split(words, np.cumsum([c.words.size for c in checked])[:-1])
+        joined, last = jax.device_get(jax.jit(pto_canary)([c.arguments for c in checked]))
+    sizes = [c.words.size for c in checked if not c.last]
+    parts, own = iter(np.split(joined, np.cumsum(sizes))), iter(last)
+    return [next(own) if c.last else next(parts) for c in checked]
 
 
 def require(platform: str) -> None:

@@ -237,6 +237,12 @@ def _compiler() -> Iterator[Finding]:
         yield Finding(
             "compiler", "ok", f"{len(canary.checks(platform))} properties of compiled arithmetic hold"
         )
+    if canary.overwrites(platform):
+        yield Finding(
+            "updates",
+            "ok",
+            f"this XLA may read what an update has overwritten ({canary.UPDATE_BUG}); kernels do not",
+        )
 
 
 def _exact() -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -189,3 +190,16 @@ def test_code_for_gpus_does_not_rest_on_what_only_the_cpu_keeps() -> None:
     assert {c.name for c in canary.checks("cpu")} - {c.name for c in canary.checks("cuda")} == {
         "rounding to float32"
     }
+
+
+def test_it_names_updates_that_read_what_they_have_overwritten(monkeypatch: Any) -> None:
+    (update,) = (c for c in canary.CHECKS if c.name == "updates")
+    assert canary.failures("cpu") == ()
+    unguarded = replace(update, function=lambda words: canary._updated(words, independent=True))
+    monkeypatch.setattr(canary, "CHECKS", (unguarded,))
+    canary._failures.cache_clear()
+    lost = canary.failures("cpu")
+    canary._failures.cache_clear()
+    # Where this XLA is right, so is the update that nothing guards.
+    assert bool(lost) is canary.overwrites("cpu")
+    assert all(canary.UPDATE_BUG in text for text in lost)
