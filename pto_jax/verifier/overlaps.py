@@ -1,10 +1,14 @@
 """Tiles at constant addresses: ranges that overlap without being equal, and ranges that are reserved."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..analysis.facts import FunctionFacts
 from ..errors import Diagnostic, Span
-from ..ir import Loc, Op
+from ..ir import Loc, Op, TileType, Value
+from ..isa import Bound
+from ..isa.effects import kept_apart
+from ..profiles import Profile
 from .errors import error_of
 
 
@@ -54,18 +58,21 @@ def overlaps(places: list[Place]) -> Iterator[Diagnostic]:
         active.append(place)
 
 
-def shared_bytes(op: Op, whole: Mapping[str, str], places: Sequence[Place]) -> Iterator[Diagnostic]:
-    """Operands that share bytes with another one; ``whole`` names the tile that a handle is over."""
-    lies = {place.name: place for place in places}
-    operands = (*op.ins, *op.destinations)
-    for i, target in enumerate(operands):
-        for other in operands[:i]:
-            a, b = (whole.get(v.name, v.name) for v in (target, other))
-            one, two = lies.get(a), lies.get(b)
-            meet = one is not None and two is not None and one.loc == two.loc
-            if a == b or (meet and one and two and one.start < two.end and two.start < one.end):
-                message = f"{target} and {other} share bytes; allowed: tiles apart from each other"
-                yield error_of(op, "overlap", message)
+def shared_bytes(op: Op, bound: Bound, facts: FunctionFacts, profile: Profile) -> Iterator[Diagnostic]:
+    """An error for every two operands that share bytes and must not, by their handles or addresses."""
+    types = {name: value.type for name, value in bound.values.items()}
+    for name, other, apart in kept_apart(bound.instruction, bound.form, types, profile.name):
+        pair = bound.values[name], bound.values[other]
+        one, two = (facts.bytes_of(op, value) for value in pair)
+        if one is None or two is None or not one.overlaps(two) or any(map(_is_empty, pair)):
+            continue
+        found = f"{name} ({pair[0]}) and {other} ({pair[1]}) share bytes"
+        allowed = f"allowed on {profile.name}: {name} apart from {other}, {apart.source}"
+        yield error_of(op, "overlap", f"{found}; {allowed}; usual fix: another tile as {name}", pair[0])
+
+
+def _is_empty(value: Value) -> bool:
+    return isinstance(value.type, TileType) and 0 in value.type.valid
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,199 @@
+"""Tiles that a tool places: those that live at the same time fit into their buffer together.
+
+The tool plans each function by the lifetimes of its tiles. What is added up here is the least that any plan
+needs: a destination may take the place of a source that is not needed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..analysis.lifetimes import Access, Lifetimes, Tile, bits, made_tiles
+from ..analysis.provenance import called
+from ..analysis.resolve import ResolvedProgram
+from ..errors import Diagnostic, Span
+from ..ir import AddressSpace, Function, Loc, Op
+from ..isa.check import hidden_scratch
+from ..isa.effects import traits_of
+from ..profiles import Profile
+
+#: So many tiles are named in a message, the largest ones.
+NAMED = 8
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Bytes of a buffer, and what takes them; ``tile`` are those of one tile."""
+
+    name: str
+    bytes: int
+    span: Span | None
+    tile: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.bytes}" + (f" ({self.span})" if self.span else "")
+
+
+@dataclass(frozen=True)
+class _Peak:
+    """The most bytes of one buffer that a function and those that it calls need, and what takes them."""
+
+    bytes: int = 0
+    op: Op | None = None
+    parts: tuple[_Part, ...] = ()
+
+
+def capacity_findings(resolved: ResolvedProgram, profile: Profile) -> list[Diagnostic]:
+    """A finding for every buffer that is too small for what a function needs of it at some place."""
+    if resolved.program.fragment or _all_fit(resolved, profile):
+        return []
+    search = _Search(resolved, profile)
+    inner = {f.name for op in resolved.program.walk() if (f := called(resolved.program, op)) is not None}
+    return [
+        _error(profile, loc, peak)
+        for function in resolved.program.functions
+        if function.name not in inner
+        for loc, peak in search.peaks(function).items()
+        # A tile that is too large alone has a finding of its own.
+        if peak.bytes > profile.capacity[loc] >= max((part.tile for part in peak.parts), default=0)
+    ]
+
+
+def _all_fit(resolved: ResolvedProgram, profile: Profile) -> bool:
+    """Whether the buffers have room for everything at once, as in nearly all programs."""
+    total = dict.fromkeys(Loc, 0)
+    for op in resolved.program.walk():
+        for tile in made_tiles(op):
+            total[tile.type.loc] += tile.bytes if tile.address is None else 0
+        for loc, part in _reserved(op):
+            total[loc] += part.bytes
+        hidden = hidden_scratch(op, profile)
+        total[Loc.VEC] += hidden[1] - hidden[0] if hidden is not None else 0
+    return all(size <= profile.capacity[loc] for loc, size in total.items() if profile.capacity[loc])
+
+
+def _reserved(op: Op) -> Iterator[tuple[Loc, _Part]]:
+    """The bytes that an operation reserves for the slots of a pipe, at a place that a tool chooses."""
+    size, place = op.attrs.get("size"), op.attrs.get("location")
+    reserves = traits_of(op).fifo == "reserve" and op.attrs.get("auto") and isinstance(place, AddressSpace)
+    if reserves and isinstance(size, int) and place.name in Loc.__members__:
+        yield Loc[place.name], _Part(f"reserve_buffer {op.attrs.get('name')}", size, op.span)
+
+
+def _error(profile: Profile, loc: Loc, peak: _Peak) -> Diagnostic:
+    place, capacity = loc.name.lower(), profile.capacity[loc]
+    largest = sorted(peak.parts, key=lambda part: -part.bytes)
+    listed = [str(part) for part in largest[:NAMED]]
+    if len(largest) > NAMED:
+        rest = sum(part.bytes for part in largest[NAMED:])
+        listed.append(f"{len(largest) - NAMED} more {rest}")
+    parts = -(-peak.bytes // capacity)
+    ways = f"work on 1/{parts} of the rows at a time, or store and reuse a tile before the next one is filled"
+    return Diagnostic(
+        # Larger scaling tiles than the headers have room for are accepted by assemblers, as single ones are.
+        "warning" if loc == Loc.SCALING else "error",
+        f"tiles that live here take {peak.bytes} bytes of the {place} buffer: {', '.join(listed)}; "
+        f"allowed on {profile.name}: {capacity}; usual fix: {ways}",
+        peak.op.span if peak.op is not None else None,
+        peak.op.name if peak.op is not None else None,
+        rule="capacity",
+    )
+
+
+class _Search:
+    """The peaks of the functions of a program, each computed once."""
+
+    def __init__(self, resolved: ResolvedProgram, profile: Profile) -> None:
+        self.resolved = resolved
+        self.profile = profile
+        self._known: dict[str, dict[Loc, _Peak]] = {}
+
+    def peaks(self, function: Function) -> dict[Loc, _Peak]:
+        """What a function needs of each buffer; a function that calls itself counts once."""
+        known = self._known.get(function.name)
+        if known is None:
+            self._known[function.name] = {}
+            known = self._known[function.name] = self._computed(function)
+        return known
+
+    def _computed(self, function: Function) -> dict[Loc, _Peak]:
+        lifetimes = Lifetimes(self.resolved, function)
+        counted = sum(1 << i for i, tile in enumerate(lifetimes.tiles) if tile.address is None)
+        walk = _Walk(self, lifetimes, counted)
+        for loc, part in (reserved for op in function.walk() for reserved in _reserved(op)):
+            walk.reserved[loc] = (*walk.reserved.get(loc, ()), part)
+        lifetimes.visit(walk.visit)
+        return walk.peaks
+
+
+@dataclass(eq=False)
+class _Walk:
+    """The need of one function, followed from its last operation to its first."""
+
+    search: _Search
+    lifetimes: Lifetimes
+    counted: int
+    peaks: dict[Loc, _Peak] = field(default_factory=dict)
+    #: What is reserved for the slots of pipes, all the time.
+    reserved: dict[Loc, tuple[_Part, ...]] = field(default_factory=dict)
+    _live: int = 0
+    _bytes: dict[Loc, int] = field(default_factory=dict)
+    _turns: dict[tuple[int, Loc], list[int]] = field(default_factory=dict)
+
+    def visit(self, op: Op, access: Access, before: int, behind: int) -> None:
+        """Note what an operation needs, where it is more than any other one does."""
+        live = (before | behind | access.all) & self.counted
+        self._move(live)
+        inner = called(self.search.resolved.program, op)
+        callee = self.search.peaks(inner) if inner is not None else {}
+        hidden = self._hidden(op)
+        for loc in {*self._bytes, *self.reserved, *callee}:
+            extra = [*self.reserved.get(loc, ()), *(callee[loc].parts if loc in callee else ())]
+            extra += [hidden] if hidden is not None and loc == Loc.VEC else []
+            most = self.peaks.get(loc, _Peak())
+            needed = self._bytes.get(loc, 0) + sum(part.bytes for part in extra)
+            if needed <= most.bytes:
+                continue
+            alone = live & ~self._shared(access, before, behind, loc)
+            parts = (*self._parts(alone, loc), *extra)
+            needed = sum(part.bytes for part in parts)
+            if needed > most.bytes:
+                self.peaks[loc] = _Peak(needed, op, parts)
+
+    def _move(self, live: int) -> None:
+        """Keep the bytes of the tiles that live, by those that are other ones than before."""
+        for i in bits(live ^ self._live):
+            tile, turn = self.lifetimes.tiles[i], self.lifetimes.turns[i]
+            sizes = self._turns.setdefault((turn, tile.type.loc), [])
+            before = max(sizes, default=0)
+            (sizes.append if live >> i & 1 else sizes.remove)(tile.bytes)
+            loc = tile.type.loc
+            self._bytes[loc] = self._bytes.get(loc, 0) + max(sizes, default=0) - before
+        self._live = live
+
+    def _parts(self, tiles: int, loc: Loc) -> list[_Part]:
+        """The tiles that take bytes of a buffer; of those that take turns the largest one."""
+        largest: dict[int, Tile] = {}
+        for i in bits(tiles):
+            tile, turn = self.lifetimes.tiles[i], self.lifetimes.turns[i]
+            if tile.type.loc == loc and (turn not in largest or largest[turn].bytes < tile.bytes):
+                largest[turn] = tile
+        return [_Part(f"%{t.name}", t.bytes, t.op.span, t.type.bytes) for t in largest.values()]
+
+    def _shared(self, access: Access, before: int, behind: int, loc: Loc) -> int:
+        """The tiles that need no place of their own: destinations in the place of sources, or those sources.
+
+        A source that is not needed behind an operation may give its place to a destination.
+        """
+        ending = access.reads & ~behind & ~access.writes & self.counted
+        beginning = access.writes & ~before & ~access.reads & self.counted
+        return min(ending, beginning, key=lambda tiles: self._sum(tiles, loc))
+
+    def _sum(self, tiles: int, loc: Loc) -> int:
+        return sum(t.bytes for t in self.lifetimes.listed(tiles) if t.type.loc == loc)
+
+    def _hidden(self, op: Op) -> _Part | None:
+        """Scratch that tools put in where an operation leaves it out."""
+        known = hidden_scratch(op, self.search.profile)
+        return None if known is None else _Part(f"scratch of {op.name}", known[1] - known[0], op.span)
