@@ -92,6 +92,8 @@ class Lifetimes:
     _accesses: dict[int, Access] = field(default_factory=dict)
     #: The tiles whose contents begin at an operation or inside of it, as none uses them earlier.
     _begin: dict[int, int] = field(default_factory=dict)
+    #: The tiles that anything writes; others have no contents.
+    _filled: int = 0
     _heads: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -193,6 +195,7 @@ class Lifetimes:
             before = known
             access = self.access(op)
             known |= access.all
+            self._filled |= access.writes
             for inner in op.regions:
                 known = self._first_uses(inner, known)
             # What is read first has contents before that its text does not give.
@@ -212,7 +215,7 @@ class Lifetimes:
 
     def _operation(self, op: Op, needed: int, visit: Visit) -> int:
         access = self.access(op)
-        before = needed & ~access.replaces & ~self._begin.get(id(op), 0) | access.reads
+        before = needed & ~access.replaces & ~self._begin.get(id(op), 0) | access.reads & self._filled
         visit(op, access, before, needed)
         for tile in made_tiles(op):
             before &= ~self.over[tile.handle.name]
