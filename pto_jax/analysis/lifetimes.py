@@ -16,7 +16,7 @@ from ..ir import Function, MemRefType, MultiTileType, Op, Region, TileType, Type
 from ..isa.effects import aliased, flows, placed, traits_of
 from ..isa.multi_tiles import slot_bytes
 from ..isa.rules.tile_legality import tile_of_memref
-from ..isa.structure import GRAPH
+from ..isa.structure import FUNCTION_END, GRAPH
 from . import dataflow
 from .provenance import called
 from .resolve import ResolvedOp, ResolvedProgram
@@ -111,7 +111,10 @@ class Lifetimes:
     def visit(self, visit: Visit) -> None:
         """Go through the function from its end; operations in loops are visited until nothing changes."""
         self._heads.clear()
-        self._region(self.function.body, 0, visit)
+        given = 0
+        for name in self.resolved.program.fragment_results:
+            given |= self.over.get(name, 0)
+        self._region(self.function.body, given, visit)
 
     def listed(self, tiles: int) -> Iterator[Tile]:
         """The tiles of a set, in the order of the text."""
@@ -169,6 +172,8 @@ class Lifetimes:
         if called(self.resolved.program, op) is not None:
             handed = self._union(op.ins)
             return Access(handed, handed)
+        if op.name == FUNCTION_END:
+            return Access(self._union(op.ins))
         reads = writes = scratch = replaces = 0
         for effect, value in resolved.accesses():
             tiles = self.over.get(value.name, 0)

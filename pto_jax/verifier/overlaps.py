@@ -1,11 +1,13 @@
-"""Tiles at constant addresses: ranges that overlap without being equal, and ranges that are reserved."""
+"""Tiles that share bytes: overwritten values, operands that lie apart, and reserved ranges."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..analysis.facts import FunctionFacts
+from ..analysis.lifetimes import Access, Lifetimes, bits
+from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic, Span
-from ..ir import Loc, Op, TileType, Value
+from ..ir import Function, Loc, Op, TileType, Value
 from ..isa import Bound
 from ..isa.effects import kept_apart
 from ..profiles import Profile
@@ -29,33 +31,59 @@ class Place:
         return (self.loc, self.start, self.end)
 
 
-def overlaps(places: list[Place]) -> Iterator[Diagnostic]:
-    """A warning for every two different ranges that share bytes.
+def overwritten(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
+    """A warning for every two tiles with different ranges where one is written and the other one read later.
 
-    The same range under several handles is the normal way to see a tile through another view.
+    Tiles that take turns in the same bytes are planned reuse, and the same range under several handles is the
+    normal way to see a tile through another view.
     """
-    first: dict[tuple[Loc, int, int], Place] = {}
-    order: dict[tuple[Loc, int, int], int] = {}
-    for i, place in enumerate(places):
-        if place.bytes not in first:
-            first[place.bytes], order[place.bytes] = place, i
-    active: list[Place] = []
-    for place in sorted(first.values(), key=lambda p: p.bytes):
-        active = [p for p in active if p.loc == place.loc and p.end > place.start]
-        for other in active:
-            earlier, later = sorted((other, place), key=lambda p: order[p.bytes])
-            yield Diagnostic(
-                "warning",
-                f"%{later.name} at bytes [{later.start}, {later.end}) of the "
-                f"{later.loc.name.lower()} buffer shares "
-                f"bytes with %{earlier.name} at [{earlier.start}, {earlier.end})"
-                + (f" ({earlier.span})" if earlier.span else "")
-                + "; writes to one change part of the other",
-                later.span,
-                later.instruction,
-                rule="overlap",
-            )
-        active.append(place)
+    lifetimes = Lifetimes(resolved, function)
+    facts = resolved.facts(lifetimes.function)
+    places: dict[int, Place] = {}
+    for i, tile in enumerate(lifetimes.tiles):
+        start = facts.of(tile.op).number(tile.address)
+        if start is not None:
+            end = start + tile.bytes
+            places[i] = Place(tile.type.loc, start, end, tile.name, tile.op.span, tile.op.name)
+    near = _near(places)
+    found: dict[tuple[int, int], Diagnostic] = {}
+
+    def visit(op: Op, access: Access, before: int, behind: int) -> None:
+        for i in bits(access.writes | access.scratch):
+            for j in bits(near.get(i, 0) & before & behind & ~access.writes):
+                found.setdefault((i, j), _overwrites(op, places[i], places[j]))
+
+    if near:
+        lifetimes.visit(visit)
+    yield from found.values()
+
+
+def _near(places: Mapping[int, Place]) -> dict[int, int]:
+    """For tiles, the others that have some bytes in common and not all."""
+    near: dict[int, int] = {}
+    active: list[int] = []
+    for i in sorted(places, key=lambda i: places[i].bytes):
+        place = places[i]
+        active = [j for j in active if places[j].loc == place.loc and places[j].end > place.start]
+        for j in (j for j in active if places[j].bytes != place.bytes):
+            near[i] = near.get(i, 0) | 1 << j
+            near[j] = near.get(j, 0) | 1 << i
+        active.append(i)
+    return near
+
+
+def _overwrites(op: Op, written: Place, other: Place) -> Diagnostic:
+    where = f" ({other.span})" if other.span else ""
+    return Diagnostic(
+        "warning",
+        f"writes %{written.name} at bytes [{written.start}, {written.end}) of the "
+        f"{written.loc.name.lower()} buffer, which shares bytes with %{other.name} at "
+        f"[{other.start}, {other.end}){where}, and %{other.name} is read later; allowed: bytes whose last "
+        "read is over",
+        op.span,
+        op.name,
+        rule="overlap",
+    )
 
 
 def shared_bytes(op: Op, bound: Bound, facts: FunctionFacts, profile: Profile) -> Iterator[Diagnostic]:

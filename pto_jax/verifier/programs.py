@@ -22,7 +22,7 @@ from ..profiles import PROFILES, Profile
 from . import control_flow, functions, handles, instructions, pipes, scalars
 from .capacity import capacity_findings
 from .hazards import hazards, is_hand_synchronised
-from .overlaps import Place, Reserved, in_reserved, overlaps, shared_bytes
+from .overlaps import Place, Reserved, in_reserved, overwritten, shared_bytes
 
 __all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
 
@@ -210,7 +210,8 @@ class _Checker:
             self.error(
                 f"@{function.name} does not return; allowed: return at its end", function.span, rule="return"
             )
-        self.sink.extend(overlaps(self.places))
+        if len(self.places) > 1:
+            self.sink.extend(overwritten(self.rules.resolved, function))
 
     def error(self, message: str, span: Span | None, instruction: str | None = None, rule: str = "") -> None:
         self.sink.add(Diagnostic("error", message, span, instruction, rule=rule))

@@ -1,4 +1,4 @@
-"""Operands that must not share bytes: errors where handles or addresses prove it, undefined where they do not."""
+"""Operands that must not share bytes: errors where that is known, undefined where only execution knows."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.api import parse
-from pto_jax.ir import TileType, Value
 from pto_jax.isa import find, instructions
-from pto_jax.isa.declare import Instruction
-from pto_jax.isa.effects import kept_apart
 from pto_jax.profiles import PROFILE_NAMES, ProfileName, profile
 from pto_jax.sanitizer.sanitize import sanitize
 from pto_jax.verifier.programs import verify_program
@@ -160,3 +157,27 @@ def test_scratch_poisons_the_operand_whose_bytes_it_takes(m: int, shares: bool) 
     assert bool(found) == shares
     assert all("used as scratch" in message for message in found)
     assert run(body, "d", m, "a5") == []
+
+
+@pytest.mark.parametrize(
+    ("valid", "name", "warns"),
+    [
+        ("48x64", "a2a3", True),
+        ("48x64", "a5", True),
+        ("48x64", "cpu_sim", False),
+        ("64x64", "cpu_sim", True),
+        ("48x40", "a2a3", False),
+        ("?x64", "a2a3", True),
+    ],
+)
+def test_a_tile_filled_into_itself_has_something_to_fill(valid: str, name: str, warns: bool) -> None:
+    t = f"!pto.tile_buf<vec, 64x64xf32, valid={valid}, pad=max>"
+    sizes = "valid_row = %n " if "?" in valid else ""
+    made = f"%n = arith.constant 48 : index %a = pto.alloc_tile {sizes}: {t} %b = pto.alloc_tile {sizes}: {t}"
+
+    def warnings(dst: str) -> list[str]:
+        text = f"func.func @k() {{ {made} pto.tfillpad ins(%a : {t}) outs(%{dst} : {t}) return }}"
+        return [d.severity for d in verify_program(parse(text), profile(name)) if d.rule == "fills-nothing"]
+
+    assert warnings("a") == (["warning"] if warns else [])
+    assert warnings("b") == []
