@@ -147,8 +147,8 @@ def _fills(site: declare.Site) -> Iterator[declare.Finding]:
         return
     yield (
         "dst",
-        f"dst is src and valid in all {cols} columns: nothing is filled on {site.profile.name}; allowed: a dst "
-        f"with more valid rows; usual fix: another handle at the same address with v_row={dst.rows} as dst",
+        f"dst is src and valid in all {cols} columns: nothing is filled on {site.profile.name}; allowed: "
+        f"more valid rows; usual fix: another handle at the same address with v_row={dst.rows} as dst",
     )
 
 
