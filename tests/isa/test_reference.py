@@ -46,8 +46,8 @@ def test_pages_begin_with_what_a_program_needs(name: str) -> None:
     lines = page(instructions()[name]).splitlines()
     headings = [line.partition(" (")[0] for line in lines[1:] if line and not line.startswith(" ")]
     order = ["Class, pipe and status", "Also written", "Operands", "Source operands in the text",
-             "Element types", "Result", "Attributes", "Constraints", "Accuracy", "Changes of the language",
-             "Sources", "Decisions"]  # fmt: skip
+             "Element types", "Result", "Attributes", "Constraints", "Tiles that share no bytes", "Accuracy",
+             "Changes of the language", "Sources", "Decisions"]  # fmt: skip
     assert headings == [h for h in order if h in headings]
     assert lines[0].startswith(f"{name}: ")
     assert all(len(line) <= WIDTH or " " not in line.strip() for line in lines)
