@@ -155,7 +155,7 @@ _TWO_SOURCES = (
         "txor",
         "Bitwise XOR.",
         "dst = src0 ^ src1 on the raw bits.",
-        (*common.BINARY, elementwise.TMP),
+        (*common.BINARY, elementwise.WHOLE_TMP),
         typesets.table(typesets.INTS, typesets.INT32, typesets.INT32),
         extra=elementwise.LANE_SCRATCH,
         decisions=(common.SCRATCH_OPTIONAL,),

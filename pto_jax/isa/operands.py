@@ -54,13 +54,15 @@ class Implied:
     """A scratch tile that tools put in where an operation leaves it out.
 
     They place no tiles in a program that places its own. ``of`` is the operand by whose valid sizes they make
-    it, which its type then states; ``profiles`` are those whose hardware needs it (the others take any tile),
-    and ``needed`` says of an operation, as the constraints see it, whether it does.
+    it, which its type then states, and whose physical size it has where it is ``whole``; ``profiles`` are
+    those whose hardware needs it (the others take any tile), and ``needed`` says of an operation, as the
+    constraints see it, whether it does.
     """
 
     of: str
     profiles: tuple[ProfileName, ...] = ("a2a3",)
     needed: Callable[[Any], bool] = lambda site: True
+    whole: bool = False
 
 
 @dataclass(frozen=True)

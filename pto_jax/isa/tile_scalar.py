@@ -193,7 +193,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "XOR",
         "^",
         common.SCRATCH_OPTIONAL,
-        operands=(*common.TILE_SCALAR, rules.TMP),
+        operands=(*common.TILE_SCALAR, rules.WHOLE_TMP),
         extra=rules.LANE_SCRATCH,
         simulator=_FREE,
         apart=(Apart("dst", ("src",), "page txors; a2a3/TBitwiseSOp.hpp (assertion)"),),

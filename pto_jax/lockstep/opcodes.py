@@ -77,7 +77,9 @@ class Opcode:
     def apart(self) -> tuple[bool, ...]:
         """Which slots hold another register than the destination's, as bytes of both must not be shared."""
         context = self.branch.context
-        found = kept_apart(self.instruction, context.form, dict(context.types), context.profile)
+        found = kept_apart(
+            self.instruction, context.form, dict(context.types), context.semantics.profile.name
+        )
         pairs = {frozenset((name, other)) for name, other, _ in found}
         return tuple(frozenset((self.branch.tiles[0], name)) in pairs for name in self.branch.tiles)
 

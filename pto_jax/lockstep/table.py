@@ -108,10 +108,10 @@ class Table:
     @cached_property
     def apart(self) -> NDArray[np.bool_]:
         """Which slots of each opcode hold another register than the destination's, where kinds agree."""
-        marks = np.zeros((len(self.opcodes), SLOTS), bool)
+        marks: NDArray[np.bool_] = self.slot_kinds == self.slot_kinds[:, :1]
         for i, o in enumerate(self.opcodes):
-            marks[i, : len(o.kinds)] = o.apart
-        return marks & (self.slot_kinds == self.slot_kinds[:, :1])
+            marks[i] &= np.resize((*o.apart, *[False] * SLOTS), SLOTS)
+        return marks
 
     @cached_property
     def scalar_dtypes(self) -> Numbers:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
 
 from ..analysis.lifetimes import Access, Lifetimes, Tile, bits, made_tiles
 from ..analysis.provenance import called
 from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic, Span
 from ..ir import AddressSpace, Function, Loc, Op
-from ..isa.check import hidden_scratch
-from ..isa.effects import traits_of
+from ..isa.check import hidden_scratch, inserted_scratch
+from ..isa.effects import kept_apart, traits_of
 from ..profiles import Profile
 
 #: So many tiles are named in a message, the largest ones.
@@ -68,17 +70,24 @@ def _all_fit(resolved: ResolvedProgram, profile: Profile) -> bool:
             total[tile.type.loc] += tile.bytes if tile.address is None else 0
         for loc, part in _reserved(op):
             total[loc] += part.bytes
-        hidden = hidden_scratch(op, profile)
-        total[Loc.VEC] += hidden[1] - hidden[0] if hidden is not None else 0
+        total[Loc.VEC] += _inserted(resolved, profile, op)
     return all(size <= profile.capacity[loc] for loc, size in total.items() if profile.capacity[loc])
+
+
+def _inserted(resolved: ResolvedProgram, profile: Profile, op: Op) -> int:
+    """The bytes of scratch in vec that tools put in where an operation leaves it out."""
+    bound = resolved.of(op).bound
+    hidden = hidden_scratch(op, profile, bound=bound) if bound is not None else None
+    return inserted_scratch(op, profile, bound) + (hidden[1] - hidden[0] if hidden is not None else 0)
 
 
 def _reserved(op: Op) -> Iterator[tuple[Loc, _Part]]:
     """The bytes that an operation reserves for the slots of a pipe, at a place that a tool chooses."""
     size, place = op.attrs.get("size"), op.attrs.get("location")
-    reserves = traits_of(op).fifo == "reserve" and op.attrs.get("auto") and isinstance(place, AddressSpace)
-    if reserves and isinstance(size, int) and place.name in Loc.__members__:
-        yield Loc[place.name], _Part(f"reserve_buffer {op.attrs.get('name')}", size, op.span)
+    reserves = traits_of(op).fifo == "reserve" and op.attrs.get("auto") is True
+    loc = Loc.__members__.get(place.name) if isinstance(place, AddressSpace) else None
+    if reserves and isinstance(size, int) and loc is not None:
+        yield loc, _Part(f"reserve_buffer {op.attrs.get('name')}", size, op.span)
 
 
 def _error(profile: Profile, loc: Loc, peak: _Peak) -> Diagnostic:
@@ -147,15 +156,16 @@ class _Walk:
         self._move(live)
         inner = called(self.search.resolved.program, op)
         callee = self.search.peaks(inner) if inner is not None else {}
-        hidden = self._hidden(op)
+        inserted = _inserted(self.search.resolved, self.search.profile, op)
+        scratch = [_Part(f"scratch of {op.name}", inserted, op.span)] if inserted else []
         for loc in {*self._bytes, *self.reserved, *callee}:
             extra = [*self.reserved.get(loc, ()), *(callee[loc].parts if loc in callee else ())]
-            extra += [hidden] if hidden is not None and loc == Loc.VEC else []
+            extra += scratch if loc == Loc.VEC else []
             most = self.peaks.get(loc, _Peak())
             needed = self._bytes.get(loc, 0) + sum(part.bytes for part in extra)
             if needed <= most.bytes:
                 continue
-            alone = live & ~self._shared(access, before, behind, loc)
+            alone = live & ~self._shared(op, access, before, behind, loc)
             parts = (*self._parts(alone, loc), *extra)
             needed = sum(part.bytes for part in parts)
             if needed > most.bytes:
@@ -181,19 +191,29 @@ class _Walk:
                 largest[turn] = tile
         return [_Part(f"%{t.name}", t.bytes, t.op.span, t.type.bytes) for t in largest.values()]
 
-    def _shared(self, access: Access, before: int, behind: int, loc: Loc) -> int:
+    def _shared(self, op: Op, access: Access, before: int, behind: int, loc: Loc) -> int:
         """The tiles that need no place of their own: destinations in the place of sources, or those sources.
 
-        A source that is not needed behind an operation may give its place to a destination.
+        A source that is not needed behind an operation may give its place to a destination, unless both have
+        to lie apart.
         """
-        ending = access.reads & ~behind & ~access.writes & self.counted
         beginning = access.writes & ~before & ~access.reads & self.counted
+        ending = access.reads & ~behind & ~access.writes & self.counted & ~self._apart(op, beginning)
         return min(ending, beginning, key=lambda tiles: self._sum(tiles, loc))
+
+    def _apart(self, op: Op, tiles: int) -> int:
+        """The tiles that lie apart from every one of some tiles of an operation."""
+        bound, over = self.search.resolved.of(op).bound, self.lifetimes.over
+        if bound is None or not tiles or not bound.instruction.apart:
+            return 0
+        types = {name: value.type for name, value in bound.values.items()}
+        masks = {name: over.get(value.name, 0) for name, value in bound.values.items()}
+        from_each = dict.fromkeys(bits(tiles), 0)
+        for a, b, _ in kept_apart(bound.instruction, bound.form, types, self.search.profile.name):
+            for one, other in ((masks[a], masks[b]), (masks[b], masks[a])):
+                for i in bits(one & tiles):
+                    from_each[i] |= other
+        return reduce(and_, from_each.values())
 
     def _sum(self, tiles: int, loc: Loc) -> int:
         return sum(t.bytes for t in self.lifetimes.listed(tiles) if t.type.loc == loc)
-
-    def _hidden(self, op: Op) -> _Part | None:
-        """Scratch that tools put in where an operation leaves it out."""
-        known = hidden_scratch(op, self.search.profile)
-        return None if known is None else _Part(f"scratch of {op.name}", known[1] - known[0], op.span)
