@@ -89,9 +89,8 @@ class Lifetimes:
     #: The tiles that a handle may be over, and the handles over a part of one.
     over: dict[str, int] = field(default_factory=dict)
     parts: set[str] = field(default_factory=set)
-    _accesses: dict[int, Access] = field(default_factory=dict)
     #: The tiles whose contents begin at an operation or inside of it, as none uses them earlier.
-    _begin: dict[int, int] = field(default_factory=dict)
+    _begin: dict[int, tuple[int, ...]] = field(default_factory=dict)
     #: The tiles that anything writes; others have no contents.
     _filled: int = 0
     _heads: dict[int, int] = field(default_factory=dict)
@@ -162,13 +161,7 @@ class Lifetimes:
 
     def access(self, op: Op) -> Access:
         """What an operation does to the tiles, its regions apart."""
-        known = self._accesses.get(id(op))
-        if known is None:
-            known = self._accesses[id(op)] = self._access(self.resolved.of(op))
-        return known
-
-    def _access(self, resolved: ResolvedOp) -> Access:
-        op = resolved.op
+        resolved = self.resolved.of(op)
         if called(self.resolved.program, op) is not None:
             handed = self._union(op.ins)
             return Access(handed, handed)
@@ -204,7 +197,7 @@ class Lifetimes:
             for inner in op.regions:
                 known = self._first_uses(inner, known)
             # What is read first has contents before that its text does not give.
-            self._begin[id(op)] = known & ~before & ~access.reads
+            self._begin[id(op)] = tuple(bits(known & ~before & ~access.reads))
         return known
 
     # -- liveness ------------------------------------------------------------------------------------
@@ -213,18 +206,22 @@ class Lifetimes:
         """The tiles needed before a region, when some are needed behind it."""
         for op in reversed(region.ops):
             if op.regions:
-                needed = self._nested(op, needed, visit) & ~self._begin[id(op)]
+                needed = self._nested(op, needed, visit) & ~self._beginning(op)
             else:
                 needed = self._operation(op, needed, visit)
         return needed
 
     def _operation(self, op: Op, needed: int, visit: Visit) -> int:
         access = self.access(op)
-        before = needed & ~access.replaces & ~self._begin.get(id(op), 0) | access.reads & self._filled
+        before = needed & ~access.replaces & ~self._beginning(op) | access.reads & self._filled
         visit(op, access, before, needed)
         for tile in made_tiles(op):
             before &= ~self.over[tile.handle.name]
         return before
+
+    def _beginning(self, op: Op) -> int:
+        """The tiles whose contents begin at an operation, or inside of it."""
+        return sum(1 << i for i in self._begin.get(id(op), ()))
 
     def _nested(self, op: Op, needed: int, visit: Visit) -> int:
         regions = traits_of(op).regions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 
 from ..analysis.lifetimes import Access, Lifetimes, Tile, bits, made_tiles
 from ..analysis.provenance import called
@@ -133,7 +133,7 @@ class _Search:
         for loc, part in (reserved for op in function.walk() for reserved in _reserved(op)):
             walk.reserved[loc] = (*walk.reserved.get(loc, ()), part)
         lifetimes.visit(walk.visit)
-        return walk.peaks
+        return walk.peaks()
 
 
 @dataclass(eq=False)
@@ -143,9 +143,10 @@ class _Walk:
     search: _Search
     lifetimes: Lifetimes
     counted: int
-    peaks: dict[Loc, _Peak] = field(default_factory=dict)
     #: What is reserved for the slots of pipes, all the time.
     reserved: dict[Loc, tuple[_Part, ...]] = field(default_factory=dict)
+    #: The most of each buffer so far, the operation that needs it, its tiles and what else takes bytes.
+    _most: dict[Loc, tuple[int, Op, int, list[_Part]]] = field(default_factory=dict)
     _live: int = 0
     _bytes: dict[Loc, int] = field(default_factory=dict)
     _turns: dict[tuple[int, Loc], list[int]] = field(default_factory=dict)
@@ -153,32 +154,34 @@ class _Walk:
     def visit(self, op: Op, access: Access, before: int, behind: int) -> None:
         """Note what an operation needs, where it is more than any other one does."""
         live = (before | behind | access.all) & self.counted
-        self._move(live)
+        alone = live & ~self._shared(op, access, before, behind)
+        self._move(alone)
         inner = called(self.search.resolved.program, op)
         callee = self.search.peaks(inner) if inner is not None else {}
         inserted = _inserted(self.search.resolved, self.search.profile, op)
         scratch = [_Part(f"scratch of {op.name}", inserted, op.span)] if inserted else []
-        for loc in {*self._bytes, *self.reserved, *callee}:
+        for loc in {*self._bytes, *self.reserved, *callee, *([Loc.VEC] if scratch else [])}:
             extra = [*self.reserved.get(loc, ()), *(callee[loc].parts if loc in callee else ())]
             extra += scratch if loc == Loc.VEC else []
-            most = self.peaks.get(loc, _Peak())
             needed = self._bytes.get(loc, 0) + sum(part.bytes for part in extra)
-            if needed <= most.bytes:
-                continue
-            alone = live & ~self._shared(op, access, before, behind, loc)
-            parts = (*self._parts(alone, loc), *extra)
-            needed = sum(part.bytes for part in parts)
-            if needed > most.bytes:
-                self.peaks[loc] = _Peak(needed, op, parts)
+            if loc not in self._most or needed > self._most[loc][0]:
+                self._most[loc] = needed, op, alone, extra
+
+    def peaks(self) -> dict[Loc, _Peak]:
+        """The most that any operation needs, when all have been visited."""
+        return {
+            loc: _Peak(needed, op, (*self._parts(tiles, loc), *extra))
+            for loc, (needed, op, tiles, extra) in self._most.items()
+        }
 
     def _move(self, live: int) -> None:
         """Keep the bytes of the tiles that live, by those that are other ones than before."""
         for i in bits(live ^ self._live):
             tile, turn = self.lifetimes.tiles[i], self.lifetimes.turns[i]
-            sizes = self._turns.setdefault((turn, tile.type.loc), [])
+            loc = tile.type.loc
+            sizes = self._turns.setdefault((turn, loc), [])
             before = max(sizes, default=0)
             (sizes.append if live >> i & 1 else sizes.remove)(tile.bytes)
-            loc = tile.type.loc
             self._bytes[loc] = self._bytes.get(loc, 0) + max(sizes, default=0) - before
         self._live = live
 
@@ -191,7 +194,7 @@ class _Walk:
                 largest[turn] = tile
         return [_Part(f"%{t.name}", t.bytes, t.op.span, t.type.bytes) for t in largest.values()]
 
-    def _shared(self, op: Op, access: Access, before: int, behind: int, loc: Loc) -> int:
+    def _shared(self, op: Op, access: Access, before: int, behind: int) -> int:
         """The tiles that need no place of their own: destinations in the place of sources, or those sources.
 
         A source that is not needed behind an operation may give its place to a destination, unless both have
@@ -199,7 +202,15 @@ class _Walk:
         """
         beginning = access.writes & ~before & ~access.reads & self.counted
         ending = access.reads & ~behind & ~access.writes & self.counted & ~self._apart(op, beginning)
-        return min(ending, beginning, key=lambda tiles: self._sum(tiles, loc))
+        places = {self.lifetimes.tiles[i].type.loc for i in bits(beginning)} if ending else ()
+        pairs = ((self._only(ending, loc), self._only(beginning, loc)) for loc in places)
+        return reduce(or_, (min(pair, key=self._sum) for pair in pairs), 0)
+
+    def _only(self, tiles: int, loc: Loc) -> int:
+        return sum(1 << i for i in bits(tiles) if self.lifetimes.tiles[i].type.loc == loc)
+
+    def _sum(self, tiles: int) -> int:
+        return sum(tile.bytes for tile in self.lifetimes.listed(tiles))
 
     def _apart(self, op: Op, tiles: int) -> int:
         """The tiles that lie apart from every one of some tiles of an operation."""
@@ -214,6 +225,3 @@ class _Walk:
                 for i in bits(one & tiles):
                     from_each[i] |= other
         return reduce(and_, from_each.values())
-
-    def _sum(self, tiles: int, loc: Loc) -> int:
-        return sum(t.bytes for t in self.lifetimes.listed(tiles) if t.type.loc == loc)

@@ -32,7 +32,7 @@ class Place:
 
 
 def overwritten(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
-    """A warning for every two tiles with different ranges where one is written and the other one read later.
+    """A warning for every tile that is written over another one, of a different range, that is read later.
 
     Tiles that take turns in the same bytes are planned reuse, and the same range under several handles is the
     normal way to see a tile through another view.
@@ -46,16 +46,18 @@ def overwritten(resolved: ResolvedProgram, function: Function) -> Iterator[Diagn
             end = start + tile.bytes
             places[i] = Place(tile.type.loc, start, end, tile.name, tile.op.span, tile.op.name)
     near = _near(places)
-    found: dict[tuple[int, int], Diagnostic] = {}
+    found: dict[int, tuple[Op, int]] = {}
 
     def visit(op: Op, access: Access, before: int, behind: int) -> None:
         for i in bits(access.writes | access.scratch):
-            for j in bits(near.get(i, 0) & before & behind & ~access.writes):
-                found.setdefault((i, j), _overwrites(op, places[i], places[j]))
+            lost = near.get(i, 0) & before & behind & ~access.writes
+            if lost and i not in found:
+                found[i] = op, next(bits(lost))
 
     if near:
         lifetimes.visit(visit)
-    yield from found.values()
+    for i, (op, j) in found.items():
+        yield _overwrites(op, places[i], places[j])
 
 
 def _near(places: Mapping[int, Place]) -> dict[int, int]:
