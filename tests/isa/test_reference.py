@@ -67,3 +67,18 @@ def test_names_are_found_in_any_spelling() -> None:
         spellings = (name, name.replace(".", "_"), f"pto.{name}", name.replace(".", "_").upper())
         assert all(find(s) is instructions()[name] for s in spellings), name
     assert find("tad") is None
+
+
+def test_scratch_of_wide_float_row_reductions_has_a_row_for_each_of_the_source() -> None:
+    """A2/A3 folds rows of more than 256 bytes in scratch, all at once."""
+    from pto_jax.api import parse, verify
+
+    def warned(cols: int, rows: int, profile: str = "a2a3", dtype: str = "f32") -> bool:
+        src, tmp = f"!pto.tile_buf<vec, 16x{cols}x{dtype}>", f"!pto.tile_buf<vec, {rows}x{cols}x{dtype}>"
+        dst = f"!pto.tile_buf<vec, 16x1x{dtype}, blayout=col_major>"
+        made = f"%s = pto.alloc_tile : {src} %t = pto.alloc_tile : {tmp} %d = pto.alloc_tile : {dst}"
+        text = f"func.func @k() {{ {made} pto.trowmax ins(%s, %t : {src}, {tmp}) outs(%d : {dst}) return }}"
+        return any(d.rule == "tmp-size" for d in verify(parse(text), profile))
+
+    assert warned(128, 1) and not warned(128, 16) and not warned(64, 1)
+    assert not warned(128, 1, "a5") and not warned(128, 1, dtype="i32")
