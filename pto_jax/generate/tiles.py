@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import ir
 from ..isa.declare import Operand
+from ..isa.effects import kept_apart
 from ..isa.layout import TMOV
 from ..isa.memory import TLOAD
 from ..isa.rules.constraints import element_type
@@ -130,8 +131,6 @@ def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[ir.Val
     if isinstance(t, ir.TileType):
         if operand.role == "tmp":
             return fresh(state, t, want.sizes[operand.name], filled=False).value
-        if want.instruction.traits.apart:
-            return fresh(state, t, want.sizes[operand.name], apart=True).value
         return tile(state, t, want.sizes[operand.name], _tolerant(state, want), taken).value
     if isinstance(t, ir.PartitionViewType):
         return view(state, t)
@@ -210,12 +209,19 @@ def _destination(state: State, want: Wanted, name: str, ulp: int, taken: list[ir
     assert isinstance(t, ir.TileType)
     if ulp:
         return fresh(state, t, sizes, filled=True, hidden=True).value
-    if want.instruction.traits.apart:
+    if _lies_apart(state, want, name):
         return fresh(state, t, sizes, apart=True).value
     candidates = [h for h in _fitting(state, t, sizes, _tolerant(state, want)) if h.value not in taken]
     if candidates and state.chance(state.options.reuse):
         return state.rng.choice(candidates).value
     return fresh(state, t, sizes).value
+
+
+def _lies_apart(state: State, want: Wanted, name: str) -> bool:
+    """Whether a destination shares no bytes with some other operand; scratch is always a tile of its own."""
+    found = kept_apart(want.instruction, want.sample.form, want.types, state.profile.name)
+    pairs = ((a, b) for a, b, _ in found if want.instruction.operand(a).role != "tmp")
+    return any(name in pair for pair in pairs)
 
 
 def fresh(

@@ -184,6 +184,26 @@ def hidden_scratch(
     return profile.ub_scratch if instruction.hidden_scratch(site) else None
 
 
+def inserted_scratch(op: ir.Op, profile: profiles.Profile, bound: Bound | None) -> int:
+    """The bytes of the scratch tiles that tools put in where an operation leaves them out, large ones only.
+
+    ``bound`` as for :func:`check_op`, None where its operands do not fit.
+    """
+    if bound is None or not any(
+        o.implied is not None and o.implied.whole for o in bound.instruction.operands
+    ):
+        return 0
+    site, size = build_site(bound, op, profile), 0
+    for operand in bound.instruction.operands:
+        implied = operand.implied
+        if implied is None or not implied.whole or operand.name in site.values:
+            continue
+        like = site.tile(implied.of)
+        if like is not None and profile.name in implied.profiles and implied.needed(site):
+            size += like.bytes
+    return size
+
+
 def _implied(site: Site, level: int) -> Iterator[Diagnostic]:
     """Scratch that is missing and that no tool puts in: at the level at which programs place their tiles."""
     for operand in site.instruction.operands:

@@ -27,7 +27,7 @@ from .operands import (
     Sources as Sources,
 )
 from .region_rules import RegionRule as RegionRule, RegionTest as RegionTest, Sizes as Sizes
-from .semantics import EXACT, Accuracy, Formula, InPlace, Lanes, Moves
+from .semantics import EXACT, Accuracy, Apart, Formula, InPlace, Lanes, Moves
 from .traits import PLAIN, Access, Effect, Resource, Traits
 
 
@@ -182,6 +182,8 @@ _ACCESSES: Mapping[Role, tuple[Access, ...]] = {
     "inout": ("read", "write"),
     "tmp": ("scratch",),
 }
+#: Who says that scratch lies apart.
+SCRATCH_APART = "PTOAS memory planning (scratch conflicts); pto-isa headers"
 #: The memory that operands of a kind name; others name none.
 _MEMORY: Mapping[OperandKind, Resource] = {
     "tile": "tile",
@@ -239,8 +241,9 @@ class Instruction:
     operands that has one. ``divisor`` are the sources by whose zeros integers are divided: that one of them
     that stands last in an operation; ``shift_count`` is the source that counts bits. ``positive`` are further
     sources whose positive numbers give a defined result. ``in_place`` says where the destination may be one
-    of the sources. ``intrinsic`` is the C++ name where it is not the name in capitals, ``cycles`` the cost
-    where the pages' tables have none. ``changes`` say what versions of the language changed.
+    of the sources, ``apart`` which operands share no bytes: those listed, and scratch that a profile writes
+    with every other tile. ``intrinsic`` is the C++ name where it is not the name in capitals, ``cycles`` the
+    cost where the pages' tables have none. ``changes`` say what versions of the language changed.
     """
 
     name: str
@@ -269,6 +272,7 @@ class Instruction:
     shift_count: str | None = None
     positive: tuple[str, ...] = ()
     in_place: InPlace = field(default_factory=dict)
+    apart: tuple[Apart, ...] = ()
     intrinsic: str = ""
     cycles: Cycles | None = None
     changes: tuple[Change, ...] = ()
@@ -281,6 +285,7 @@ class Instruction:
         if not self.sized_by:
             object.__setattr__(self, "sized_by", ("src" if self.domain == "src" else "dst",))
         object.__setattr__(self, "traits", replace(self.traits, effects=self._effects()))
+        object.__setattr__(self, "apart", tuple(dict.fromkeys((*self.apart, *self._scratch_apart()))))
         if not self.forms:
             reads = [o for o in self.operands if o.role in ("in", "tmp")]
             required = [o.name for o in reads if not o.optional]
@@ -301,6 +306,26 @@ class Instruction:
             for access in _ACCESSES[o.role]
         )
         return (*derived, *listed)
+
+    def _scratch_apart(self) -> Iterator[Apart]:
+        """Scratch shares no bytes with other operands where it is written."""
+        tiles = tuple(o for o in self.operands if o.kind == "tile")
+        for scratch in tiles:
+            others = tuple(o.name for o in tiles if o != scratch)
+            profiles = tuple(p for p in PROFILE_NAMES if scratch.is_scratch_on(p))
+            if others and profiles and self.syntax == "tile":
+                yield Apart(scratch.name, others, SCRATCH_APART, profiles)
+
+    def apart_on(self, profile: ProfileName) -> tuple[tuple[str, str, Apart], ...]:
+        """The pairs of operands that share no bytes on a profile, each with the statement that says so."""
+        return self._apart_by_profile[profile]
+
+    @cached_property
+    def _apart_by_profile(self) -> Mapping[ProfileName, tuple[tuple[str, str, Apart], ...]]:
+        return {
+            p: tuple((a.operand, other, a) for a in self.apart if p in a.profiles for other in a.others)
+            for p in PROFILE_NAMES
+        }
 
     def operand(self, name: str) -> Operand:
         """The declared operand of a name, which must exist."""

@@ -15,9 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from ..errors import VerifyError
-from ..ir import Op, Region, Value
+from ..ir import Op, Region, Type, Value
+from ..profiles import ProfileName
 from . import find
 from .bind import bind
+from .declare import Instruction
+from .rules.elements import element_type
+from .semantics import Apart
 from .structure import UNKNOWN, structural_traits
 from .traits import Effect, Resource, Traits
 
@@ -80,6 +84,19 @@ def placed(op: Op) -> tuple[Value, Value | None] | None:
         return None
     handle = next(iter(op.results), None) or _source(op, placement.handle)
     return None if handle is None else (handle, _source(op, placement.address))
+
+
+def kept_apart(
+    instruction: Instruction, form: tuple[str, ...], types: Mapping[str, Type], profile: ProfileName
+) -> Iterator[tuple[str, str, Apart]]:
+    """The operands of an operation that share no bytes on a profile, two by two, and who says so.
+
+    ``types`` are those of its operands, ``form`` its source operands.
+    """
+    for operand, other, apart in instruction.apart_on(profile):
+        d = element_type(types.get(operand))
+        if d is not None and other in types and apart.holds(form, d.name):
+            yield operand, other, apart
 
 
 def _source(op: Op, name: str | None) -> Value | None:

@@ -12,7 +12,7 @@ from . import common
 from .assembly import Assembly, segments
 from .declare import Contradiction, Decision, Instruction, Operand
 from .rules import elementwise, scratch, typesets
-from .semantics import POSITIVE_NORMALS, QUOTIENT, Formula, Range, correctly_rounded, of_two, within
+from .semantics import POSITIVE_NORMALS, QUOTIENT, Apart, Formula, Range, correctly_rounded, of_two, within
 
 _A5_POWER = ("f32", "f16", "bf16", *typesets.INT32)
 _A2A3_POWER = ("f32", *typesets.INT32)
@@ -167,11 +167,12 @@ _TWO_SOURCES = (
         "txor",
         "Bitwise XOR.",
         "dst = src0 ^ src1 on the raw bits.",
-        (*common.BINARY, elementwise.TMP),
+        (*common.BINARY, elementwise.WHOLE_TMP),
         typesets.table(typesets.INTS, typesets.INT32, typesets.INT32),
         extra=elementwise.LANE_SCRATCH,
         decisions=(common.SCRATCH_OPTIONAL,),
         formulas=(Formula("src0 ^ src1", shown="src0 ^ src1 on the raw bits"),),
+        apart=(Apart("dst", ("src0", "src1"), "page txor; a2a3/TXor.hpp (assertion)"),),
     ),
     _lanes(
         "tshl",
@@ -212,6 +213,7 @@ _TWO_SOURCES = (
         formulas=(Formula("rem(src0, src1)"),),
         # The simulator reads the divisor again after it wrote the truncated remainder.
         in_place={"cpu_sim": ("src0",)},
+        apart=(Apart("dst", ("src0", "src1"), "a2a3/TRem.hpp: sources are read after dst is written"),),
     ),
     _lanes(
         "tfmod",
@@ -224,6 +226,7 @@ _TWO_SOURCES = (
         attributes=(common.PRECISION,),
         divisor=("src1",),
         formulas=(Formula("fmod(src0, src1)"),),
+        apart=(Apart("dst", ("src0", "src1"), "a2a3/TFmod.hpp: sources are read after dst is written"),),
     ),
     common.tile_instruction(
         "tpow",
@@ -349,7 +352,7 @@ _ONE_SOURCE = (
         "Reciprocal square root.",
         "dst = 1 / sqrt(src), rounded once from the exact value; on a5 with HIGH_PRECISION the root is "
         "rounded and then its reciprocal.",
-        (common.DST, common.SRC, replace(elementwise.TMP, implied=None)),
+        (common.DST, common.SRC, replace(elementwise.TMP, implied=None, used_on=("a2a3",))),
         typesets.table(typesets.HALVES, typesets.HALVES, typesets.HALVES),
         attributes=(common.PRECISION,),
         extra=(scratch.precise_with_tmp,),
@@ -381,6 +384,7 @@ _ONE_SOURCE = (
         formulas=(Formula("recip(src)"),),
         accuracy=correctly_rounded(Range(-14, 14)),
         divisor=("src",),
+        apart=(Apart("dst", ("src",), "page trecip (constraints)"),),
     ),
 )
 

@@ -10,7 +10,7 @@ from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_ve
 from .rules.forbid import edit
 from .rules.scratch import scratch, scratch_bytes, valid_region
 from .rules.typesets import HALVES, SIMULATED, STANDARD, pairs, table
-from .semantics import Facts, Formula
+from .semantics import Apart, Facts, Formula
 
 _ACCUMULATE = (common.ACCUMULATOR, common.SRC0, common.SRC1)
 _RELU_TO_ZERO = Decision(
@@ -137,7 +137,13 @@ _DEQ_OPERANDS = (
     Operand("src1", "in", dtype="S", note="destroyed on A2/A3"),
     Operand("deqScale", "in", "scalar", dtype="f32"),
     Operand(
-        "tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere", default=("i32",)
+        "tmp",
+        "tmp",
+        dtype=None,
+        optional=True,
+        note="scratch of A2/A3; ignored elsewhere",
+        default=("i32",),
+        used_on=("a2a3",),
     ),
 )
 _DEQ_SIMULATED = (
@@ -163,6 +169,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         decisions=(common.SCRATCH_OPTIONAL,),
         formulas=(Formula("src0 if src0 > 0 else src0 * src1"),),
+        apart=(Apart("dst", ("src0", "src1"), "page tprelu (A2/A3 implementation checks)"),),
     ),
     _three_source("taddc", "Saturating add of two tiles, or sum of three.", "+"),
     _three_source("tsubc", "Saturating subtraction of two tiles, or difference plus a third.", "-"),

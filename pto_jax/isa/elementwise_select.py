@@ -149,6 +149,11 @@ TSEL = tile_instruction(
         ),
     ),
     moves="select",
+    apart=(
+        semantics.Apart(
+            "dst", ("mask",), "a2a3/TSel.hpp: a row of mask is read after the rows before it are written"
+        ),
+    ),
 )
 
 

@@ -13,6 +13,7 @@ from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_as,
 from .rules.forbid import Types, assign, edit, forbid, give, one_block, present, retype
 from .rules.irregular_patterns import MASK_PATTERN, period, picked, with_or_without_pattern
 from .samples.operations import Sample
+from .semantics import Apart
 
 # -- tgather -----------------------------------------------------------------------------------------
 
@@ -95,7 +96,14 @@ _GATHER_OPERANDS = (
         note="threshold; comparison form only",
         holds="positions",
     ),
-    declare.Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+    declare.Operand(
+        "tmp",
+        "tmp",
+        dtype=None,
+        optional=True,
+        note="scratch of A2/A3; ignored elsewhere",
+        used_on=("a2a3",),
+    ),
 )
 
 
@@ -351,6 +359,15 @@ TGATHER = common.tile_instruction(
 TGATHER = replace(
     TGATHER,
     sampler=_gather_samples,
+    apart=(
+        Apart(
+            "dst",
+            ("src",),
+            f"{HEADERS}: indices may name any element; PTOAS memory planning (not in place)",
+            HARDWARE,
+            ("src", "indices"),
+        ),
+    ),
     constraints=(
         _gather_types,
         _threshold,

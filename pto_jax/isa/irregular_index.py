@@ -15,6 +15,7 @@ from .rules import irregular, irregular_patterns, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, fixed_type, in_vec, size
 from .rules.forbid import edit, forbid, present, retype, together
 from .samples.operations import Sample
+from .semantics import Apart
 
 # -- tgatherb ----------------------------------------------------------------------------------------
 
@@ -251,6 +252,7 @@ TSCATTER = tile_instruction(
     ),
     sampler=_scatter_samples,
     sized_by=("indexes", "src"),
+    apart=(Apart("dst", ("src", "indexes"), f"{HEADERS}: dst is zeroed first; page tscatter", HARDWARE),),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TGATHERB, TSCATTER)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from .. import ir
-from ..profiles import Profile
+from ..profiles import PROFILE_NAMES, Profile
 from . import changes, common
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules import block_scale_shapes, extents, regions, typesets
@@ -25,6 +25,7 @@ from .rules.constraints import HEADERS, SIMULATOR, element_type, fixed_type, in_
 from .rules.forbid import Types, absent, assign, forbid, one_block, retile, retype, shrunk
 from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, sample
 from .samples.operations import Sample
+from .semantics import all_apart
 
 _SOURCE = Operand("src", "in", dtype="S")
 MX_ALG = Attribute(
@@ -340,6 +341,11 @@ TQUANT_MX = common.tile_instruction(
     decisions=_MX_DECISIONS,
     sampler=_mx_samples,
     sized_by=("dst",),
+    apart=all_apart(
+        (*(o.name for o in _MX_OPERANDS), _REORDERED_EXPONENTS.name),
+        "PTOAS memory planning (no-alias pairs)",
+        PROFILE_NAMES,
+    ),
 )
 
 TQUANT_DN = common.tile_instruction(
@@ -387,7 +393,7 @@ TQUANT_HIF4 = replace(
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    replace(TQUANT_MX, traits=replace(TQUANT_MX.traits, apart=True)),
+    TQUANT_MX,
     TQUANT_DN,
     TQUANT_HIF4,
 )

@@ -15,6 +15,7 @@ from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_
 from .rules.forbid import Types, absent, edit, forbid, one_block, shrunk
 from .rules.irregular import Want, plain, room, sample, single_row
 from .samples.operations import Sample
+from .semantics import Apart
 
 RECORD_BYTES = 8
 BLOCK = 32
@@ -177,6 +178,14 @@ TSORT32 = common.tile_instruction(
         ),
     ),
     sampler=_sort_samples,
+    apart=(
+        Apart(
+            "dst",
+            ("src", "idx"),
+            f"{HEADERS}: records take more bytes than values; PTOAS memory planning (not in place)",
+            HARDWARE,
+        ),
+    ),
 )
 
 # -- tmrgsort ----------------------------------------------------------------------------------------

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..ir import BLayout, MxGroupAxis, SLayout, TileType, Type, dtype
-from ..profiles import Profile, ProfileName
-from . import assembly, changes, common, declare, traits
+from ..profiles import PROFILE_NAMES, Profile, ProfileName
+from . import assembly, changes, common, declare
 from .rules import constraints, extents, irregular, scratch, typesets
 from .rules.forbid import assign, edit, forbid, one_block, retile
 from .samples.operations import Sample
+from .semantics import Apart
 
 #: Rows of exponents in a box, and exponents that lie side by side in it.
 BOX_ROWS, BOX_COLS = 16, 2
@@ -231,6 +232,7 @@ _MOVE = common.tile_instruction(
     assembly=assembly.Assembly(
         generic=assembly.segments("src dst fp=tmp pre_quant_scalar"), typed_apart=True, tmp_clause="tmov"
     ),
+    apart=(Apart("dst", ("src",), "PTOAS memory planning (no-alias pairs)", PROFILE_NAMES),),
 )
 
-INSTRUCTIONS: tuple[declare.Instruction, ...] = (replace(_MOVE, traits=traits.Traits(apart=True)),)
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (_MOVE,)

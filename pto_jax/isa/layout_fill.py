@@ -132,6 +132,26 @@ def _mat_equal(site: declare.Site) -> Iterator[declare.Finding]:
             )
 
 
+@forbid(
+    "fills-nothing",
+    "dst is another handle than src, where elements of its valid rows are to be filled",
+    source=constraints.HEADERS,
+    severity="warning",
+)
+def _fills(site: declare.Site) -> Iterator[declare.Finding]:
+    """A tile that is filled into itself has something outside its valid region that is filled."""
+    dst, (rows, cols) = site.tile("dst"), site.region("src")
+    if dst is None or site.values.get("src") != site.values.get("dst") or cols is None or cols < dst.cols:
+        return
+    if (site.profile.name == "cpu_sim" or dst.loc == Loc.MAT) and (rows is None or rows < dst.rows):
+        return
+    yield (
+        "dst",
+        f"dst is src and valid in all {cols} columns: nothing is filled on {site.profile.name}; allowed: "
+        f"more valid rows; usual fix: another handle at the same address with v_row={dst.rows} as dst",
+    )
+
+
 def _samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     grown = 2 if instruction.name == "tfillpad_expand" else 1
     for i, (name,) in enumerate(instruction.types[profile.name]):
@@ -222,6 +242,7 @@ def _fill(
             _place(moved),
             _one_place,
             _pad_given,
+            _fills,
             *rules,
         ),
         decisions=_DECISIONS,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..ir import Loc, TileType, dtype
-from ..profiles import Profile
+from ..profiles import PROFILE_NAMES, Profile
 from . import changes, layout_img2col, memory_convolution, operands
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
 from .declare import AttrMap, Decision, Finding, Instruction, Operand, Site
@@ -15,6 +15,7 @@ from .rules.irregular import row_cols, sample
 from .rules.layout import columns_fit, columns_sum, equal_rows, even_columns, halves, mirrored
 from .rules.typesets import FLOATS, INT32, Rows, pairs, table
 from .samples.operations import Sample
+from .semantics import Apart
 
 _MOVED = (*FLOATS, *INT32)
 #: Types of one byte that a5 moves as raw bits.
@@ -67,6 +68,14 @@ TTRANS = tile_instruction(
     sampler=_transposed,
     moves="copy",
     sized_by=("src",),
+    apart=(
+        Apart(
+            "dst",
+            ("src",),
+            f"{HEADERS}: elements are copied one after another; PTOAS memory planning (not in place)",
+            PROFILE_NAMES,
+        ),
+    ),
 )
 
 # -- concatenation -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any, Literal, TypeAlias
 
 from ..ir import AttrValue, DType, Symbol, TileType, VectorType, dtype
-from ..profiles import ProfileName
+from ..profiles import PROFILE_NAMES, ProfileName
 from .changes import Default
 from .semantics import Holds
 
@@ -54,13 +54,15 @@ class Implied:
     """A scratch tile that tools put in where an operation leaves it out.
 
     They place no tiles in a program that places its own. ``of`` is the operand by whose valid sizes they make
-    it, which its type then states; ``profiles`` are those whose hardware needs it (the others take any tile),
-    and ``needed`` says of an operation, as the constraints see it, whether it does.
+    it, which its type then states, and whose physical size it has where it is ``whole``; ``profiles`` are
+    those whose hardware needs it (the others take any tile), and ``needed`` says of an operation, as the
+    constraints see it, whether it does.
     """
 
     of: str
     profiles: tuple[ProfileName, ...] = ("a2a3",)
     needed: Callable[[Any], bool] = lambda site: True
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,10 @@ class Operand:
     the size ``extent`` (None: that of the first source with its element type) and, where the sources allow
     several element types, the first legal one of ``default``: names of element types, of type variables, or
     of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand
-    for, ``within`` the operand that positions are in, ``implied`` what tools put in its place. A scalar that
-    ``converts`` may have another type of its kind, integer or float. A view that is ``loaded_as`` another
-    operand stands for it: a tile with the elements of the view.
+    for, ``within`` the operand that positions are in, ``implied`` what tools put in its place, ``used_on``
+    the profiles that use scratch which no tool puts in. A scalar that ``converts`` may have another type of
+    its kind, integer or float. A view that is ``loaded_as`` another operand stands for it: a tile with the
+    elements of the view.
     """
 
     name: str
@@ -92,6 +95,7 @@ class Operand:
     holds: Holds = "numbers"
     converts: bool = False
     implied: Implied | None = None
+    used_on: tuple[ProfileName, ...] = PROFILE_NAMES
     loaded_as: str = ""
     within: str = ""
 
@@ -99,6 +103,10 @@ class Operand:
     def vector(self) -> VectorType:
         """The type of a ``vector`` operand."""
         return VectorType((4,), dtype(self.dtype or "i16"))
+
+    def is_scratch_on(self, profile: ProfileName) -> bool:
+        """Whether the hardware of a profile writes the operand as scratch; others take any tile for it."""
+        return self.role == "tmp" and profile in (self.implied.profiles if self.implied else self.used_on)
 
     @property
     def is_read(self) -> bool:

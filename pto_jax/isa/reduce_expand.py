@@ -51,7 +51,7 @@ _COLUMN_OPERANDS = (replace(_DST, extent=ROW, default=("S",)), _SRC)
 _EXPANDED_OPERANDS = (Operand("dst", "out", dtype="D", extent=OPEN, default=("S",)), _SRC)
 
 #: Scratch that tools make of the source's size.
-SOURCE_TMP = replace(TMP, implied=Implied("src"))
+SOURCE_TMP = replace(TMP, implied=Implied("src", whole=True))
 
 WHOLE_SOURCE = Decision(
     "Which valid region is iterated, and what is written?",
@@ -92,12 +92,15 @@ def _same(names: tuple[str, ...]) -> Rows:
     return tuple((d, d) for d in names)
 
 
-def _block_of_elements(site: Site) -> tuple[int, int] | None:
-    """A2/A3 reduces integers, and products, into one 32-byte block."""
+def _row_scratch(site: Site) -> tuple[int, int] | None:
+    """A2/A3 reduces integers, and products, into one 32-byte block, and folds wide rows of floats at once."""
     src = site.tile("src")
-    if src is None or (src.dtype.is_float and site.instruction.name != "trowprod"):
+    if src is None:
         return None
-    return 1, 256 // src.dtype.storage_bits
+    if not src.dtype.is_float or site.instruction.name == "trowprod":
+        return 1, 256 // src.dtype.storage_bits
+    (rows, cols), repeat = site.region("src"), 2048 // src.dtype.storage_bits
+    return (rows, repeat) if rows is not None and cols is not None and cols > repeat else None
 
 
 def _row_reduction(
@@ -128,9 +131,9 @@ def _row_reduction(
             same_as("tmp", "src", ("a2a3",), HEADERS),
             scratch(
                 "tmp",
-                _block_of_elements,
-                "one 32-byte block",
-                f"page {name} (temporary space)",
+                _row_scratch,
+                "one 32-byte block, for floats in rows of more than 256 bytes that much for each row",
+                f"page {name} (temporary space); a2a3/TRowReduceOps.hpp",
                 severity="warning",
             ),
         ),

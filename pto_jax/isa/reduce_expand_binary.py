@@ -23,6 +23,7 @@ _TMP = Operand(
     dtype=None,
     optional=True,
     note="mode 1 only: blocks of the per-row scalars on A2/A3; ignored elsewhere",
+    used_on=("a2a3",),
 )
 _ROW_OPERANDS = (replace(BINARY[0], extent=LARGER), *BINARY[1:], _TMP)
 _SIMULATED = ("f32", "f16", "i16", "i32", "u16", "u32")

@@ -188,6 +188,8 @@ def _sections(i: Instruction, example: str | None) -> Iterator[Section]:
         yield "Attributes", [_attribute_text(a) for a in i.attributes], "list"
     if i.constraints:
         yield "Constraints", [_constraint_text(c) for c in i.constraints], "list"
+    if i.apart:
+        yield "Tiles that share no bytes", [str(a) for a in i.apart], "list"
     yield "Accuracy", [i.accuracy.text], "list"
     changed = [f"{c.language} {c}" for c in changes_of(i)]
     if changed:
@@ -306,6 +308,7 @@ def record(i: Instruction) -> Json:
             }
             for c in i.constraints
         ],
+        "apart": [asdict(a) for a in i.apart],
         "ulp": dict(i.ulp),
         "also": other_names(i),
         "changes": [asdict(c) for c in changes_of(i)],

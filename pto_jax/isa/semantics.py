@@ -35,6 +35,39 @@ InPlace: TypeAlias = "Mapping[ProfileName, tuple[str, ...]]"
 
 
 @dataclass(frozen=True)
+class Apart:
+    """Tiles of one operation that share no bytes: ``operand`` with none of ``others``.
+
+    ``profiles`` are those that read an operand again when they have written to another one, ``source`` says
+    where that stands. It is said of operations whose source operands begin with ``form``, and of element
+    types of ``operand`` (``dtypes``, empty: all).
+    """
+
+    operand: str
+    others: tuple[str, ...]
+    source: str
+    profiles: tuple[ProfileName, ...] = ("a2a3",)
+    form: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+
+    def holds(self, form: tuple[str, ...], dtype: str) -> bool:
+        """Whether it is said of operations with these source operands and this element type."""
+        return form[: len(self.form)] == self.form and (not self.dtypes or dtype in self.dtypes)
+
+    def __str__(self) -> str:
+        which = [f"in ({', '.join(self.form)}, ...)"] if self.form else []
+        which += [f"for {' '.join(self.dtypes)}"] if self.dtypes else []
+        said = " ".join((f"{self.operand} shares no bytes with {', '.join(self.others)}", *which))
+        return f"{said} ({', '.join(self.profiles)}; {self.source})"
+
+
+def all_apart(names: Sequence[str], source: str, profiles: tuple[ProfileName, ...]) -> tuple[Apart, ...]:
+    """Operands of which no two share bytes."""
+    pairs = ((name, tuple(names[:i])) for i, name in enumerate(names) if i)
+    return tuple(Apart(name, others, source, profiles) for name, others in pairs)
+
+
+@dataclass(frozen=True)
 class Range:
     """Operands of magnitude ``2**low`` to ``2**high``, of either sign where ``signed``."""
 
@@ -295,6 +328,7 @@ class Facts(TypedDict, total=False):
     shift_count: str | None
     positive: tuple[str, ...]
     in_place: InPlace
+    apart: tuple[Apart, ...]
     assembly: Assembly
     sized_by: tuple[str, ...]
     changes: tuple[Change, ...]

@@ -11,7 +11,7 @@ from .declare import Contradiction, Decision, Instruction, Operand
 from .operands import Implied
 from .rules import elementwise as rules, regions, typesets
 from .rules.constraints import HARDWARE, equal_valid, fixed_type, in_vec, place, row_major
-from .semantics import QUOTIENT, Formula, of_two
+from .semantics import QUOTIENT, Apart, Formula, of_two
 
 #: The simulator restricts some tile-scalar instructions to row-major vec tiles, some to vec tiles.
 _VEC_ROW_MAJOR = "vec and row_major"
@@ -116,6 +116,10 @@ _SELS_OPERANDS = (
 )
 _EXPAND_OPERANDS = (common.OPEN_DST, common.SCALAR)
 
+_FILLED_FIRST = "a2a3/TDivS.hpp: dst is filled with the scalar before src is read"
+_SCALAR_IN_DST = "pages tands and tors (implementation checks); a2a3/TBitwiseSOp.hpp (assertion)"
+_BESIDE_SCALAR = (Apart("dst", ("src",), _SCALAR_IN_DST, HARDWARE),)
+
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _with_scalar(
         "tadds",
@@ -162,6 +166,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         formulas=(Formula("first / second"),),
         accuracy=QUOTIENT,
         divisor=("src", "scalar"),
+        apart=(
+            Apart("dst", ("src",), _FILLED_FIRST, form=("scalar",)),
+            Apart("dst", ("src",), _FILLED_FIRST, dtypes=("i32", "i16")),
+        ),
     ),
     _with_scalar(
         "tmaxs",
@@ -182,16 +190,17 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         elementwise.ZERO_FIRST,
         formulas=_of_scalar("min"),
     ),
-    _bitwise("tands", "AND", "&"),
-    _bitwise("tors", "OR", "|"),
+    _bitwise("tands", "AND", "&", apart=_BESIDE_SCALAR),
+    _bitwise("tors", "OR", "|", apart=_BESIDE_SCALAR),
     _bitwise(
         "txors",
         "XOR",
         "^",
         common.SCRATCH_OPTIONAL,
-        operands=(*common.TILE_SCALAR, rules.TMP),
+        operands=(*common.TILE_SCALAR, rules.WHOLE_TMP),
         extra=rules.LANE_SCRATCH,
         simulator=_FREE,
+        apart=(Apart("dst", ("src",), "page txors; a2a3/TBitwiseSOp.hpp (assertion)"),),
     ),
     _shift("tshls", "left", "dst = src << scalar, low bits kept.", "<<"),
     _shift("tshrs", "right", "dst = src >> scalar; arithmetic for signed types.", ">>"),
@@ -207,6 +216,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         attributes=(common.PRECISION,),
         extra=rules.SCALAR_REMAINDER_SCRATCH,
         formulas=(Formula("rem(src, scalar)"),),
+        apart=(Apart("dst", ("src",), "a2a3/TRemS.hpp: src is read after dst is written"),),
         divisor=("scalar",),
     ),
     _with_scalar(
@@ -217,6 +227,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _ZERO_SCALAR,
         attributes=(common.PRECISION,),
         formulas=(Formula("fmod(src, scalar)"),),
+        apart=(Apart("dst", ("src",), "a2a3/TFmodS.hpp: src is read after dst is written"),),
         divisor=("scalar",),
     ),
     _with_scalar(

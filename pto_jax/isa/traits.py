@@ -122,7 +122,6 @@ class Traits:
     window. ``core`` is the only kind of core that executes the operation. ``launch`` is the number that the
     result is. ``calls``: it executes another function; ``regions``: its own regions. A ``terminator`` ends a
     region and hands its operands on, all but the first one where that decides on another trip (``decides``).
-    The tiles of an instruction that keeps them ``apart`` share no bytes with each other.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -138,7 +137,6 @@ class Traits:
     calls: bool = False
     terminator: bool = False
     decides: bool = False
-    apart: bool = False
 
     def has(self, access: Access, *resources: Resource) -> bool:
         """Whether an effect is of this kind, on one of these resources where any are named."""

@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias, TypeVar
 from .. import ir, isa
 from ..isa.check import check_op
 from ..isa.declare import Instruction, Operand
+from ..isa.effects import kept_apart
 from ..lowering import RULES, Semantics
 from ..lowering.lockstep import SCALARS, SLOTS, Branch
 from ..lowering.rules import Context
@@ -71,6 +72,16 @@ class Opcode:
     def dtype(self) -> ir.DType:
         """Element type of the destination."""
         return self.kinds[0].type.dtype
+
+    @property
+    def apart(self) -> tuple[bool, ...]:
+        """Which slots hold another register than the destination's, as bytes of both must not be shared."""
+        context = self.branch.context
+        found = kept_apart(
+            self.instruction, context.form, dict(context.types), context.semantics.profile.name
+        )
+        pairs = {frozenset((name, other)) for name, other, _ in found}
+        return tuple(frozenset((self.branch.tiles[0], name)) in pairs for name in self.branch.tiles)
 
     def __str__(self) -> str:
         types = " ".join(f"{n}:{t}" for n, t in self.branch.context.types)

@@ -15,7 +15,7 @@ from .values import U32, Array, Module, stream
 #: Instructions of a program.
 STEPS = 20
 #: Part of every case id: another version makes other programs of the same seeds.
-VERSION = "lockstep-2"
+VERSION = "lockstep-3"
 _SCALAR_RECIPES = np.array([0, 1, 2, 3, 4, 2, 2, 1], U32)
 # Numbers of the streams a program draws from; instructions and registers have a range of their own.
 _KIT, _REGION, _ROWS, _COLS, _ODD = range(5)
@@ -89,12 +89,22 @@ def _instructions(
     kinds = xp.asarray(table.slot_kinds)[opcodes]
     shifts = np.arange(SLOTS, dtype=U32) * U32(2) + U32(16)
     place = ((pick[:, :, None] >> shifts) % U32(PLACES)).astype(np.int32)
-    slots = xp.asarray(table.kits.places)[kit[:, None, None], kinds, place]
+    slots = _apart(xp, table, kit, opcodes, kinds, place)
     further = number[:, None] + np.arange(1, SCALARS + 1, dtype=U32)
     hashed = stream(tuple(k[:, None, None] for k in keys), further)
     recipe = xp.asarray(_SCALAR_RECIPES)[(values.mix(hashed) & U32(7)).astype(np.int32)]
     dtypes = xp.asarray(table.scalar_dtypes)[opcodes]
     return opcodes, slots, values.fill(xp, table.formats, dtypes, recipe, hashed)
+
+
+def _apart(xp: Module, table: Table, kit: Array, opcodes: Array, kinds: Array, place: Array) -> Array:
+    """Registers at some places of a kit; where one must not be the destination's, that of a later place."""
+    places, kit, marks = xp.asarray(table.kits.places), kit[:, None, None], xp.asarray(table.apart)[opcodes]
+    slots = places[kit, kinds, place]
+    for _ in range(PLACES - 1):
+        place = xp.where(marks & (slots == slots[:, :, :1]), (place + 1) % PLACES, place)
+        slots = places[kit, kinds, place]
+    return slots
 
 
 def contents(table: Table, pool: values.Pool, drawn: Drawn) -> NDArray[np.uint32]:

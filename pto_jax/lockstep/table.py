@@ -106,6 +106,14 @@ class Table:
         return np.array(rows, np.int32)
 
     @cached_property
+    def apart(self) -> NDArray[np.bool_]:
+        """Which slots of each opcode hold another register than the destination's, where kinds agree."""
+        marks: NDArray[np.bool_] = self.slot_kinds == self.slot_kinds[:, :1]
+        for i, o in enumerate(self.opcodes):
+            marks[i] &= np.resize((*o.apart, *[False] * SLOTS), SLOTS)
+        return marks
+
+    @cached_property
     def scalar_dtypes(self) -> Numbers:
         """Number in ``dtypes`` of each scalar operand of each opcode; 0 where there is none."""
         numbers = np.zeros((len(self.opcodes), SCALARS), np.int32)
@@ -202,7 +210,8 @@ def _kits(table: Table) -> Kits:
             kinds = _grown(needs, int(start), rng)
             fitting = np.array([i for i, need in enumerate(needs) if need <= kinds])
             covered.update(fitting.tolist())
-            chosen.append(_registers(kinds, [needs[i] for i in fitting]))
+            twice = {int(table.slot_kinds[i, 0]) for i in fitting if table.apart[i].any()}
+            chosen.append(_registers(kinds, [needs[i] for i in fitting], twice))
             usable.append(fitting)
     return _arrays(table, chosen, usable, rng)
 
@@ -216,12 +225,15 @@ def _grown(needs: list[frozenset[int]], start: int, rng: np.random.Generator) ->
     return kinds
 
 
-def _registers(kinds: set[int], needs: list[frozenset[int]]) -> list[int]:
-    """A register of every kind, and more of those that many opcodes use."""
+def _registers(kinds: set[int], needs: list[frozenset[int]], twice: set[int]) -> list[int]:
+    """A register of every kind, two of some, and more of those that many opcodes use."""
     held = sorted(kinds)
     uses = {k: 1 + sum(k in need for need in needs) for k in held}
     while len(held) < REGISTERS:
         held.append(max(kinds, key=lambda k: (uses[k] / (held.count(k) + 1), -k)))
+    for kind in sorted(k for k in twice if held.count(k) == 1):
+        most = max(kinds, key=lambda k: (held.count(k), -k))
+        held[len(held) - 1 - held[::-1].index(most)] = kind
     return held
 
 

@@ -12,12 +12,13 @@ from ..analysis.constant_folding import scalar_dtype
 from ..interpreter import Execution, Pointer, Scalar, Scope, TileRef
 from ..ir import DType, Op, TileType, Value
 from ..isa import load_class_files
+from ..isa.effects import kept_apart
 from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array
-from ..oracle.step import Policy, Step, not_executable
+from ..oracle.step import Policy, Step, not_executable, place_of
 from ..oracle.storage import Place, Window, map_of, storage_size
 from .report import Findings
-from .shadow import Origins, Shadow, ShadowBuffer, as_words
+from .shadow import Origins, Shadow, ShadowBuffer
 from .step import SHADOW_RULES, ShadowStep, shadow_of, shadow_step
 
 load_class_files("pto_jax.sanitizer")
@@ -185,6 +186,7 @@ class ShadowMachine(ReferenceMachine):
         with np.errstate(all="ignore"):
             self._clobber(shadow)
             rule(shadow)
+            self._share(shadow)
         super().compute(execution, step)
 
     def wrote(self, step: ShadowStep, name: str, positions: Array, origin_ids: Array) -> None:
@@ -200,29 +202,44 @@ class ShadowMachine(ReferenceMachine):
             step.sink("read", name, lanes)
 
     def _clobber(self, step: ShadowStep) -> None:
-        """Scratch tiles hold nothing afterwards; only A2/A3 uses them."""
-        if self.policy.profile.name != "a2a3":
-            return
-        tiles = {n: step.tile(n) for n in step.operands if step.is_tile(n)}
+        """Scratch tiles hold nothing once they are written, and so does an operand with the same bytes."""
         for operand in step.instruction.operands:
-            ref = tiles.get(operand.name)
-            if operand.role != "tmp" or ref is None:
-                continue
-            if any(_overlap(ref, other) for name, other in tiles.items() if name != operand.name):
-                continue
-            shadow, address = shadow_of(ref)
-            origin_ids = np.full((1, 1), step.origin_of("used as scratch"), np.int32)
-            at = map_of(ref.type)[: int(ref.v_row), : int(ref.v_col)]
-            shadow.write(at, as_words(origin_ids, ref.type.dtype), origin_ids, ref.type.dtype, address)
+            if operand.is_scratch_on(self.policy.profile.name) and step.is_tile(operand.name):
+                step.lose("used as scratch", _written(step, operand.name), operand.name)
+
+    def _share(self, step: ShadowStep) -> None:
+        """Destinations hold nothing that share bytes with an operand from which they must lie apart."""
+        types = {name: step.type(name) for name in step.operands if step.is_tile(name)}
+        found = kept_apart(step.instruction, step.bound.form, types, self.policy.profile.name)
+        pairs = [(a, b) for a, b, _ in found if _overlap(step, a, b)]
+        for name in (operand.name for operand in step.instruction.destinations):
+            other = next((b if a == name else a for a, b in pairs if name in (a, b)), None)
+            if other is not None:
+                reason = f"{step.shown(name)} shares bytes with {step.shown(other)}"
+                step.lose(reason, _written(step, name), name)
 
 
-def _overlap(a: TileRef, b: TileRef) -> bool:
-    """Whether two tiles share bytes."""
-    p, q = a.storage, b.storage
-    assert isinstance(p, Place) and isinstance(q, Place)
-    if p.buffer is not q.buffer:
+def _written(step: Step, name: str) -> Array:
+    """The storage positions of the valid region of an operand."""
+    rows, cols = step.valid(name)
+    return map_of(step.type(name))[:rows, :cols]
+
+
+def _overlap(step: Step, a: str, b: str) -> bool:
+    """Whether the valid regions of two operands share bytes."""
+    if place_of(step.tile(a)).buffer is not place_of(step.tile(b)).buffer:
         return False
-    return p.address < q.address + storage_size(b.type) and q.address < p.address + storage_size(a.type)
+    first, second = (_bytes(step, name) for name in (a, b))
+    return bool(np.intersect1d(first, second).size)
+
+
+def _bytes(step: Step, name: str) -> Array:
+    """The bytes of the valid region of an operand in its buffer."""
+    d, address = step.dtype(name), place_of(step.tile(name)).address
+    positions = _written(step, name)
+    if d.packed:
+        return np.asarray(address + (positions >> 1)).ravel()
+    return np.asarray((address + positions * d.word.itemsize)[..., None] + np.arange(d.word.itemsize)).ravel()
 
 
 def _arrays(contents: Contents) -> tuple[Array, Array, Array]:

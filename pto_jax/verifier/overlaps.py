@@ -1,10 +1,16 @@
-"""Tiles at constant addresses: ranges that overlap without being equal, and ranges that are reserved."""
+"""Tiles that share bytes: overwritten values, operands that lie apart, and reserved ranges."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ..analysis.facts import FunctionFacts
+from ..analysis.lifetimes import Access, Lifetimes, bits
+from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic, Span
-from ..ir import Loc, Op
+from ..ir import Function, Loc, Op, TileType, Value
+from ..isa import Bound
+from ..isa.effects import kept_apart
+from ..profiles import Profile
 from .errors import error_of
 
 
@@ -25,47 +31,78 @@ class Place:
         return (self.loc, self.start, self.end)
 
 
-def overlaps(places: list[Place]) -> Iterator[Diagnostic]:
-    """A warning for every two different ranges that share bytes.
+def overwritten(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
+    """A warning for every tile that is written over another one, of a different range, that is read later.
 
-    The same range under several handles is the normal way to see a tile through another view.
+    Tiles that take turns in the same bytes are planned reuse, and the same range under several handles is the
+    normal way to see a tile through another view.
     """
-    first: dict[tuple[Loc, int, int], Place] = {}
-    order: dict[tuple[Loc, int, int], int] = {}
-    for i, place in enumerate(places):
-        if place.bytes not in first:
-            first[place.bytes], order[place.bytes] = place, i
-    active: list[Place] = []
-    for place in sorted(first.values(), key=lambda p: p.bytes):
-        active = [p for p in active if p.loc == place.loc and p.end > place.start]
-        for other in active:
-            earlier, later = sorted((other, place), key=lambda p: order[p.bytes])
-            yield Diagnostic(
-                "warning",
-                f"%{later.name} at bytes [{later.start}, {later.end}) of the "
-                f"{later.loc.name.lower()} buffer shares "
-                f"bytes with %{earlier.name} at [{earlier.start}, {earlier.end})"
-                + (f" ({earlier.span})" if earlier.span else "")
-                + "; writes to one change part of the other",
-                later.span,
-                later.instruction,
-                rule="overlap",
-            )
-        active.append(place)
+    lifetimes = Lifetimes(resolved, function)
+    facts = resolved.facts(lifetimes.function)
+    places: dict[int, Place] = {}
+    for i, tile in enumerate(lifetimes.tiles):
+        start = facts.of(tile.op).number(tile.address)
+        if start is not None:
+            end = start + tile.bytes
+            places[i] = Place(tile.type.loc, start, end, tile.name, tile.op.span, tile.op.name)
+    near = _near(places)
+    found: dict[int, tuple[Op, int]] = {}
+
+    def visit(op: Op, access: Access, before: int, behind: int) -> None:
+        for i in bits(access.writes | access.scratch):
+            lost = near.get(i, 0) & before & behind & ~access.writes
+            if lost and i not in found:
+                found[i] = op, next(bits(lost))
+
+    if near:
+        lifetimes.visit(visit)
+    for i, (op, j) in found.items():
+        yield _overwrites(op, places[i], places[j])
 
 
-def shared_bytes(op: Op, whole: Mapping[str, str], places: Sequence[Place]) -> Iterator[Diagnostic]:
-    """Operands that share bytes with another one; ``whole`` names the tile that a handle is over."""
-    lies = {place.name: place for place in places}
-    operands = (*op.ins, *op.destinations)
-    for i, target in enumerate(operands):
-        for other in operands[:i]:
-            a, b = (whole.get(v.name, v.name) for v in (target, other))
-            one, two = lies.get(a), lies.get(b)
-            meet = one is not None and two is not None and one.loc == two.loc
-            if a == b or (meet and one and two and one.start < two.end and two.start < one.end):
-                message = f"{target} and {other} share bytes; allowed: tiles apart from each other"
-                yield error_of(op, "overlap", message)
+def _near(places: Mapping[int, Place]) -> dict[int, int]:
+    """For tiles, the others that have some bytes in common and not all."""
+    near: dict[int, int] = {}
+    active: list[int] = []
+    for i in sorted(places, key=lambda i: places[i].bytes):
+        place = places[i]
+        active = [j for j in active if places[j].loc == place.loc and places[j].end > place.start]
+        for j in (j for j in active if places[j].bytes != place.bytes):
+            near[i] = near.get(i, 0) | 1 << j
+            near[j] = near.get(j, 0) | 1 << i
+        active.append(i)
+    return near
+
+
+def _overwrites(op: Op, written: Place, other: Place) -> Diagnostic:
+    where = f" ({other.span})" if other.span else ""
+    return Diagnostic(
+        "warning",
+        f"writes %{written.name} at bytes [{written.start}, {written.end}) of the "
+        f"{written.loc.name.lower()} buffer, which shares bytes with %{other.name} at "
+        f"[{other.start}, {other.end}){where}, and %{other.name} is read later; allowed: bytes whose last "
+        "read is over",
+        op.span,
+        op.name,
+        rule="overlap",
+    )
+
+
+def shared_bytes(op: Op, bound: Bound, facts: FunctionFacts, profile: Profile) -> Iterator[Diagnostic]:
+    """An error for every two operands that share bytes and must not, by their handles or addresses."""
+    types = {name: value.type for name, value in bound.values.items()}
+    for name, other, apart in kept_apart(bound.instruction, bound.form, types, profile.name):
+        pair = bound.values[name], bound.values[other]
+        one, two = (facts.bytes_of(op, value) for value in pair)
+        if one is None or two is None or not one.overlaps(two) or any(map(_is_empty, pair)):
+            continue
+        found = f"{name} ({pair[0]}) and {other} ({pair[1]}) share bytes"
+        allowed = f"allowed on {profile.name}: {name} apart from {other}, {apart.source}"
+        yield error_of(op, "overlap", f"{found}; {allowed}; usual fix: another tile as {name}", pair[0])
+
+
+def _is_empty(value: Value) -> bool:
+    return isinstance(value.type, TileType) and 0 in value.type.valid
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,14 @@ from ..analysis.resolve import resolve
 from ..errors import Diagnostic, Span
 from ..ir import Function, Op, Program, Region, TileType, Type, Value
 from ..isa.check import EXPLICIT, check_op, run_time_rules, unsupported
-from ..isa.effects import aliased, placed, traits_of
+from ..isa.effects import placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
 from . import control_flow, functions, handles, instructions, pipes, scalars, targets, tokens, unwritten
+from .capacity import capacity_findings
 from .hazards import hazards
-from .overlaps import Place, Reserved, in_reserved, overlaps, shared_bytes
+from .overlaps import Place, Reserved, in_reserved, overwritten, shared_bytes
 
 __all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
 
@@ -114,6 +115,8 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         sink.extend(functions.function_findings(program, build.level, build.auto_sync))
         sink.extend(handles.handle_findings(resolved))
         sink.extend(pipes.pipe_findings(program, profile))
+        if build.level != EXPLICIT:
+            sink.extend(capacity_findings(resolved, profile))
         sink.extend(targets.target_findings(program, profile))
         sink.extend(tokens.token_findings(resolved))
         sink.extend(unwritten.unwritten_findings(resolved))
@@ -210,8 +213,6 @@ class _Checker:
         self.left: dict[str, Type] = {}
         self.places: list[Place] = []
         self.unplaced: list[Place] = []
-        #: The handle over whose bytes another one is, and where a handle lies.
-        self.whole: dict[str, str] = {}
         self.reserved: list[Reserved] = []
 
     def run(self) -> None:
@@ -227,7 +228,8 @@ class _Checker:
             self.error(
                 f"@{function.name} does not return; allowed: return at its end", function.span, rule="return"
             )
-        self.sink.extend(overlaps(self.places))
+        if len(self.places) > 1:
+            self.sink.extend(overwritten(self.rules.resolved, function))
 
     def error(self, message: str, span: Span | None, instruction: str | None = None, rule: str = "") -> None:
         self.sink.add(Diagnostic("error", message, span, instruction, rule=rule))
@@ -278,16 +280,14 @@ class _Checker:
             self.redefined(value, op)
             self.define(value, op.span, op.name, whole=_makes(op))
         self.place(op, known)
-        pair = aliased(op)
-        if pair is not None:
-            self.whole[pair[0].name] = self.whole.get(pair[1].name, pair[1].name)
 
     def instruction(self, op: Op, known: OperandFacts) -> None:
         """Check an instruction, and note what it overwrites."""
         found, overwritten = self.rules.check(op, known)
         self.sink.extend(found)
-        if traits_of(op).apart:
-            self.sink.extend(shared_bytes(op, self.whole, self.places))
+        bound = self.rules.resolved.of(op).bound
+        if bound is not None:
+            self.sink.extend(shared_bytes(op, bound, self.facts, self.rules.profile))
         if overwritten is not None:
             self.reserved.append(Reserved(*overwritten, op.name, op.span))
 

@@ -127,3 +127,17 @@ def test_recipes_give_words_of_the_type(recipe: Recipe) -> None:
     for d in TILE_DTYPES:
         found = words(np.random.default_rng(0), d, (4, 8), recipe)
         assert found.dtype == d.word and found.shape == (4, 8) and int(found.max()) < 1 << d.bits
+
+
+@pytest.mark.parametrize("profile", PROFILE_NAMES)
+def test_operands_that_must_not_share_bytes_are_made_apart(profile: str) -> None:
+    """Among instructions that say so, with addresses and handles over bytes of other tiles."""
+    apart = frozenset(n for n, i in isa.instructions().items() if i.apart and i.executable)
+    options = replace(
+        PRESETS["aliases"], profiles=(profile,), only=apart | {"tmov", "bitcast", "treshape"}, reuse=1.0
+    )
+    made = 0
+    for case in cases(4, 40, options):
+        assert not _errors(case), (case.index, _errors(case))
+        made += sum(op.name in apart for op in case.program.walk())
+    assert made > 40

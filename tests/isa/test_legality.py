@@ -113,6 +113,7 @@ NAMED = """
 %end = arith.constant 1073741824 : i64
 """
 FULL, OPEN = "!pto.tile_buf<vec, 16x64xf32>", "!pto.tile_buf<vec, 16x64xf32, valid=?x?>"
+PADDED = "!pto.tile_buf<vec, 16x64xf32, pad=max>"
 VIEW = "!pto.tensor_view<16x64xf32>"
 NZ = "!pto.tile_buf<mat, 16x64xf32, blayout=col_major, slayout=row_major>"
 TENSOR = f"%v = pto.make_tensor_view %p, shape = [%c16, %c64], strides = [%c64, %c1] : {VIEW}\n"
@@ -185,6 +186,12 @@ pto.section.{kind} {{
   pto.{core}_initialize_pipe {{dir_mask = 1, slot_size = 1024}} (c2v_consumer_buf = %slots : i32)
 }}"""
         for core, kind in (("aic", "cube"), ("aiv", "vector"))
+    },
+    **{
+        (name, "fills-nothing"): (
+            f"%t = pto.alloc_tile : {PADDED}\npto.{name} ins(%t : {PADDED}) outs(%t : {PADDED})"
+        )
+        for name in ("tfillpad", "tfillpad_inplace", "tfillpad_expand")
     },
     ("set_validshape", "valid-range"): f"{OPENED}pto.set_validshape %t, %c17, %c1 : {OPEN}",
     ("subset", "window"): (

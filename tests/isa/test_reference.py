@@ -46,8 +46,8 @@ def test_pages_begin_with_what_a_program_needs(name: str) -> None:
     lines = page(instructions()[name]).splitlines()
     headings = [line.partition(" (")[0] for line in lines[1:] if line and not line.startswith(" ")]
     order = ["Class, pipe and status", "Also written", "Operands", "Source operands in the text",
-             "Element types", "Result", "Attributes", "Constraints", "Accuracy", "Changes of the language",
-             "Sources", "Decisions"]  # fmt: skip
+             "Element types", "Result", "Attributes", "Constraints", "Tiles that share no bytes", "Accuracy",
+             "Changes of the language", "Sources", "Decisions"]  # fmt: skip
     assert headings == [h for h in order if h in headings]
     assert lines[0].startswith(f"{name}: ")
     assert all(len(line) <= WIDTH or " " not in line.strip() for line in lines)
@@ -67,3 +67,18 @@ def test_names_are_found_in_any_spelling() -> None:
         spellings = (name, name.replace(".", "_"), f"pto.{name}", name.replace(".", "_").upper())
         assert all(find(s) is instructions()[name] for s in spellings), name
     assert find("tad") is None
+
+
+def test_scratch_of_wide_float_row_reductions_has_a_row_for_each_of_the_source() -> None:
+    """A2/A3 folds rows of more than 256 bytes in scratch, all at once."""
+    from pto_jax.api import parse, verify
+
+    def warned(cols: int, rows: int, profile: str = "a2a3", dtype: str = "f32") -> bool:
+        src, tmp = f"!pto.tile_buf<vec, 16x{cols}x{dtype}>", f"!pto.tile_buf<vec, {rows}x{cols}x{dtype}>"
+        dst = f"!pto.tile_buf<vec, 16x1x{dtype}, blayout=col_major>"
+        made = f"%s = pto.alloc_tile : {src} %t = pto.alloc_tile : {tmp} %d = pto.alloc_tile : {dst}"
+        text = f"func.func @k() {{ {made} pto.trowmax ins(%s, %t : {src}, {tmp}) outs(%d : {dst}) return }}"
+        return any(d.rule == "tmp-size" for d in verify(parse(text), profile))
+
+    assert warned(128, 1) and not warned(128, 16) and not warned(64, 1)
+    assert not warned(128, 1, "a5") and not warned(128, 1, dtype="i32")

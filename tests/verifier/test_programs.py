@@ -76,16 +76,44 @@ def test_constants_are_folded_but_never_guessed(check: Check) -> None:
 
 def test_partial_overlaps_name_both_places(check: Check) -> None:
     body = f"%t = pto.alloc_tile addr = %a0 : {T}\n%u = pto.alloc_tile addr = %a2048 : {T}"
-    (found,) = check(module(function(body)))
-    assert (found.severity, found.rule) == ("warning", "overlap")
+    fills = "\n".join(f"pto.texpands ins(%one : f32) outs(%{n} : {T})" for n in "tu")
+    reads = {n: f"pto.tadds ins(%{n}, %one : {T}, f32) outs(%{n} : {T})" for n in "tu"}
+    one = "%one = arith.constant 1.0 : f32"
+
+    def found_in(*lines: str) -> list[Diagnostic]:
+        return check(module(function("\n".join((one, *lines)))))
+
+    (found,) = found_in(body, fills, reads["t"])
+    assert (found.severity, found.rule, found.instruction) == ("warning", "overlap", "texpands")
     assert "%u at bytes [2048, 6144)" in found.message and "%t at [0, 4096)" in found.message
     assert "p.pto:" in found.message and found.span is not None
+    assert found_in(body) == found_in(body, fills, reads["u"]) == []
+    assert found_in(body, fills.splitlines()[0], reads["t"], fills.splitlines()[1], reads["u"]) == []
     view = "!pto.tile_buf<vec, 1024x1xf32, blayout=col_major>"
     same = f"%t = pto.alloc_tile addr = %a0 : {T}\n%u = pto.alloc_tile addr = %a0 : {view}"
-    assert check(module(function(same))) == []
+    assert found_in(same, fills.replace(f"%u : {T}", f"%u : {view}"), reads["t"]) == []
     mat = "!pto.tile_buf<mat, 16x64xf32>"
     other = f"%t = pto.alloc_tile addr = %a0 : {T}\n%u = pto.alloc_tile addr = %a2048 : {mat}"
-    assert check(module(function(other))) == []
+    assert found_in(other, fills.replace(f"%u : {T}", f"%u : {mat}"), reads["t"]) == []
+
+
+def test_shared_bytes_are_a_warning_where_a_value_is_overwritten_before_its_last_read(check: Check) -> None:
+    """In loops the last read may stand before the write."""
+    body = f"""%one = arith.constant 1.0 : f32
+%t = pto.alloc_tile addr = %a0 : {T}
+%u = pto.alloc_tile addr = %a2048 : {T}
+pto.texpands ins(%one : f32) outs(%t : {T})
+scf.for %i = %c0 to %c32 step %c1 {{
+  pto.tadds ins(%t, %one : {T}, f32) outs(%v : {T})
+  WRITE
+}}"""
+    body = body.replace("scf.for", f"%v = pto.alloc_tile addr = %a8192 : {T}\nscf.for")
+    body = "%a8192 = arith.constant 8192 : i64\n" + body
+    write = f"pto.texpands ins(%one : f32) outs(%u : {T})"
+    assert rules(check(module(function(body.replace("WRITE", write)))), "warning") == ["overlap"]
+    again = write.replace("%u", "%t")
+    renewed = body.replace("WRITE", f"{write}\n{again}")
+    assert rules(check(module(function(renewed))), "warning") == []
 
 
 def view(shape: str, strides: str, kind: str, extra: str = "") -> str:

@@ -29,6 +29,7 @@ TMP = Operand(
     note="scratch of A2/A3; ignored elsewhere",
     implied=Implied("dst"),
 )
+WHOLE_TMP = replace(TMP, implied=Implied("dst", whole=True))
 _OF_DST = same_as("tmp", "dst", ("a2a3",), HEADERS)
 #: Scratch of the destination's type with a lane for each of its valid ones.
 LANE_SCRATCH = (
@@ -71,7 +72,7 @@ def _of_floats(site: Site) -> bool:
 
 
 #: Powers of floats are computed in scratch, on every chip; those of integers in none.
-POWER_TMP = replace(TMP, implied=Implied("dst", HARDWARE, _of_floats))
+POWER_TMP = replace(TMP, implied=Implied("dst", HARDWARE, _of_floats, whole=True))
 POWER_SCRATCH = (none_for_integers("dst"), same_region("dst", HARDWARE, _of_floats))
 
 

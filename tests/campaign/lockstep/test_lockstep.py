@@ -123,3 +123,16 @@ def test_an_interpreter_that_differs_is_found(switch: Runner, monkeypatch: pytes
     monkeypatch.setattr("pto_jax.oracle.machine.RULES", broken)
     found = _disagreements(switch)
     assert found and {o.kind for o in found} == {"different"}
+
+
+@pytest.mark.parametrize("profile", ["a2a3", "a5"])
+def test_a_destination_is_no_register_that_it_must_not_share_bytes_with(profile: ProfileName) -> None:
+    marked = clashes = 0
+    for number in range(6):
+        table = small(profile, number, 20)
+        drawn = draw(np, table, values.origin(3), np.arange(200, dtype=np.uint64))
+        slots = np.asarray(drawn.programs.slots)
+        marks = table.apart[np.asarray(drawn.programs.opcodes)]
+        marked += int(marks.sum())
+        clashes += int((marks & (slots == slots[..., :1])).sum())
+    assert marked and not clashes
