@@ -26,7 +26,7 @@ from .platforms import by_platform
 from .words import x64
 
 if TYPE_CHECKING:
-    from jaxtyping import Int32, Shaped
+    from jaxtyping import Int32, Shaped, UInt
 
     #: Where a slice begins along a dimension.
     Start: TypeAlias = "Int32[Array, ''] | Int32[np.ndarray, ''] | np.int32"
@@ -67,7 +67,7 @@ def varied(x: Shaped[Array, "*shape"], *others: Shaped[Array, "..."]) -> Shaped[
     """The array as a loop's carry: inside shard_map it varies over the axes that the others vary over."""
     for other in others:
         some = other.reshape(-1)[:1] == other.reshape(-1)[:1]
-        x = lax.select(jnp.broadcast_to(jnp.any(some), x.shape), x, x)
+        x = lax.select(jnp.any(some), x, x)
     return x
 
 
@@ -111,15 +111,23 @@ def computed_before(*arrays: Any) -> tuple[Any, ...]:
 
 
 def _through_loop(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
-    first = jnp.ravel(arrays[0])[0]
-    word = lax.bitcast_convert_type(first, np.dtype(f"u{first.dtype.itemsize}"))
+    word = _some_word(arrays[0])
     # No square leaves the remainder 2 or 3 when it is divided by 4.
     turns = lax.convert_element_type(lax.bitwise_and(lax.mul(word, word), word.dtype.type(2)), np.int32)
-    carried = tuple(varied(x, first) for x in arrays)
+    carried = tuple(varied(x, word) for x in arrays)
     looped: tuple[Array, ...] = lax.fori_loop(
         np.int32(0), turns, lambda _, xs: tuple(x + x.dtype.type(1) for x in xs), carried
     )
     return looped
+
+
+def _some_word(array: Shaped[Array, "..."]) -> UInt[Array, ""]:
+    """A word of an array, which may be sharded over explicit axes: these have no first element."""
+    axes = jax.typeof(array).sharding.spec
+    for axis in range(array.ndim):
+        if axis >= len(axes) or axes[axis] is None:
+            array = lax.slice_in_dim(array, 0, 1, axis=axis)
+    return jnp.max(lax.bitcast_convert_type(array, np.dtype(f"u{array.dtype.itemsize}")))
 
 
 def _through_barrier(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:

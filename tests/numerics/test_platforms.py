@@ -214,5 +214,6 @@ def test_short_loops_are_written_out_in_traces_for_gpus() -> None:
             lowered = jax.jit(kernel).lower(x)
         texts.append(str(lowered.as_text()))
         np.testing.assert_array_equal(np.asarray(lowered.compile()(x)["x"]), x + 40)
-    assert ["stablehlo.while" in text for text in texts] == [True, False]
+    # One more loop keeps the buffer apart from other arguments.
+    assert [text.count("stablehlo.while") for text in texts] == [2, 1]
     assert platforms.expected() == jax.default_backend()

