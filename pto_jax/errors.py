@@ -19,7 +19,7 @@ def bounded(text: str, most: int = MOST_CHARACTERS) -> str:
     """A text whose middle is left out where it is too long to be read.
 
     >>> bounded("k" * 60 + "; allowed: m", 24)
-    'kkkkkkkkkkkkkkkkkk ... 48 characters ... owed: m'
+    'kkkkkkkkkkkkkkkkkk ... 48 characters ... wed: m'
     """
     if len(text) <= most:
         return text

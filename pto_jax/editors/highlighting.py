@@ -42,7 +42,7 @@ class Category(Enum):
 _FIXED = (
     "module", "func.func", "attributes", "private", "public", "nested", "ins", "outs", "iter_args", "to",
     "step", "do", "else", "case", "default", "dense", "strided", "offset", "offsets", "count", "event", "loc",
-    "vector", "memref", "no_tmp", "T",
+    "vector", "memref", "no_tmp", "value", "T",
 )  # fmt: skip
 _BY_KIND = {
     Kind.STRING_LIT: Category.STRING,

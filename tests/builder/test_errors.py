@@ -161,7 +161,7 @@ def illegal(p: Any) -> None:
 
 def test_the_verifier_names_lines_of_the_python_file() -> None:
     line = illegal.function.__code__.co_firstlineno + 5
-    found = {d.rule: d for d in illegal.verify("a5")}
+    found = {d.rule: d for d in pto.verify(illegal.program, profile="a5", level=3)}
     assert {"types-equal", "hazard"} <= found.keys()
     for rule in ("types-equal", "hazard"):
         span = found[rule].span

@@ -95,7 +95,8 @@ def test_left_tiles_have_the_order_of_the_target() -> None:
         pto.tmatmul(pto.alloc_tile("f32", 32, 32, loc="acc"), left, right)
 
     for arch, profile in ((None, "a2a3"), ("a3", "a2a3"), ("a5", "a5")):
-        assert not pto.kernel(types={}, arch=arch)(product).verify(profile)
+        rules = {d.rule for d in pto.kernel(types={}, arch=arch)(product).verify(profile)}
+        assert rules == {"unwritten"}
 
 
 @pytest.mark.parametrize(
@@ -154,6 +155,6 @@ def test_a_warning_about_a_kernel_in_python_names_its_line_once() -> None:
 
     with pytest.warns(pto.PtoWarning) as caught:
         product.compile()
-    (warning,) = caught
+    (warning,) = (w for w in caught if "operand a" in str(w.message))
     assert warning.filename == __file__ and __file__ not in str(warning.message)
     assert str(warning.message).startswith("tmatmul: operand a: ")
