@@ -211,12 +211,12 @@ def test_scales_without_defined_storage_are_accepted_and_refused_by_every_way_to
     }
     text = PRINTED.format(**{name: f"!pto.tile_buf<{t}>" for name, t in types.items()})
     program, x = pto.parse(text, file="scaled.pto"), np.zeros(4, np.float32)
-    found = {
+    findings = {
         (d.rule, d.severity)
         for d in pto.verify(program, profile="a5")
         if d.rule not in ("unwritten", "stores-nothing")
     }
-    assert found == {("scale-form", "warning")}
+    assert findings == {("scale-form", "warning")}
     kernel = pto.compile(program, "a5")
     for run in (kernel, kernel.eager, lambda *a: pto.oracle.run(program, a, profile="a5")):
         with pytest.raises(pto.NotExecutableError) as found:
