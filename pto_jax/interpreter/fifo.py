@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import Diagnostic, NotExecutableError
 from ..ir import INDEX, AccPushEpilogue, Op, TileType, Type, UnknownType, Value
 from ..isa.rules.pipe_ends import default_slots
+from .abstract import Unknown
 from .cores import Block, Core, Kind
 from .interpreter import Interpreter, Steps, Waiting
 from .operands import Operand, Pointer, Scalar, TileRef, View
@@ -179,7 +180,7 @@ def pop_tile(interpreter: Interpreter, op: Op, t: TileType, through: Ring) -> St
 def allocate(interpreter: Interpreter, op: Op, t: Type, through: Ring) -> Steps[View]:
     """The view of the next slot, once it is free."""
     if interpreter.machine.abstract:
-        return slot(interpreter, op, t, through, 0)
+        return slot(interpreter, op, t, through, Unknown())
     shared, core = meeting(interpreter, op), interpreter.core
     partnered(op, shared, core)
     made = _counter(shared, "allocated", through, core)
@@ -200,7 +201,7 @@ def commit(interpreter: Interpreter, op: Op, through: Ring) -> None:
 def pop_slot(interpreter: Interpreter, op: Op, t: Type, through: Ring) -> Steps[View]:
     """The view of the slot that is ready next."""
     if interpreter.machine.abstract:
-        return slot(interpreter, op, t, through, 0)
+        return slot(interpreter, op, t, through, Unknown())
     yield from _received(interpreter, op, through, "slot")
     shared = meeting(interpreter, op)
     read = _counter(shared, "popped", through, interpreter.core)
