@@ -16,6 +16,7 @@ from pto_jax.ir import DType
 from . import canary, platforms
 from .region import flush
 from .rules import Context
+from .words import elements_at
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Shaped, UInt
@@ -73,7 +74,7 @@ def _accumulate(
     def step(carry: tuple[Bool[Array, " lanes"], Flat]) -> tuple[Bool[Array, " lanes"], Flat]:
         turn, current = carry
         target = jnp.where(turn, positions, beyond)
-        old = current.at[target].get(mode="fill", fill_value=0)
+        old = elements_at(current, target)
         current = current.at[target].set(combine(c, dtype, old, words), mode="drop")
         return jnp.concatenate([turn[:1] & False, turn[:-1]]) & ~first, current
 

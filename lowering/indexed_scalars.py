@@ -12,6 +12,8 @@ from jax import Array, lax
 from pto_jax.interpreter import Scalar
 from pto_jax.ir import DType, TileType, element_offset
 
+from .words import elements_at
+
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Shaped
 
@@ -49,7 +51,7 @@ def _index(position: Scalar, size: int) -> Int32[Array, ""]:
 
 def read(flat: Flat, position: Scalar) -> Word:
     """One word; zero outside."""
-    return flat.at[_index(position, flat.shape[0])].get(mode="fill", fill_value=0)
+    return elements_at(flat, _index(position, flat.shape[0]))
 
 
 def write(flat: Flat, position: Scalar, word: Word) -> Flat:

@@ -16,6 +16,7 @@ from pto_jax.isa.rules.memory_indexed import coalescing
 from . import atomics, bits, convert, irregular_storage, masks, memory_layouts, region, slicing
 from .machine.addresses import NEAR, begin, distance, product, reach, wide
 from .rules import Context, GlobalMemory, Inputs, memory_rule
+from .words import elements_at
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Int32, Int64, UInt, UInt64
@@ -145,7 +146,7 @@ def _picked(c: Context, data: str) -> Coalesce:
 def mgather(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     """The new words of the destination tile; elements outside the buffer read zero."""
     at = places(c, inputs, memory, "dst", _picked(c, "dst"))
-    found = memory.buffer.at[at.targets(memory.buffer)].get(mode="fill", fill_value=0)
+    found = elements_at(memory.buffer, at.targets(memory.buffer))
     return region.merge(c, inputs, found)
 
 
@@ -202,7 +203,7 @@ def _one_by_one(
     """Every lane in order combines with the element at ``compared`` and goes to the one at ``where``."""
 
     def step(i: Int[Array, ""], current: Flat) -> Flat:
-        old = current.at[compared[i]].get(mode="fill", fill_value=0)
+        old = elements_at(current, compared[i])
         return current.at[where[i]].set(combine(c, dtype, old, new[i]), mode="drop")
 
     stored: Array = lax.fori_loop(

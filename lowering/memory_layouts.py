@@ -27,6 +27,7 @@ from .machine import slices, storage
 from .machine.addresses import begin, distance, limited, product, wide
 from .memory_blocks import Block, Run
 from .rules import Context, GlobalMemory, Inputs, memory_rule
+from .words import elements_at
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
@@ -293,8 +294,7 @@ def fetch(buffer: Elements, window: Placed, shape: tuple[int, int], offsets: Ran
         words = block.taken(buffer) if known else block.read(slices.read(buffer, window.offset, block.span))
         words = region.fit(words, shape, fill)
         return words if inside is None else jnp.where(inside, words, fill)
-    where = within(window.addresses(shape), buffer)
-    return buffer.at[where].get(mode="fill", fill_value=0)
+    return elements_at(buffer, within(window.addresses(shape), buffer))
 
 
 def block_of(window: Placed, shape: tuple[int, int]) -> tuple[Block | None, Mask | None]:

@@ -7,13 +7,14 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from pto_jax.ir import F16, F32, DType
 
 if TYPE_CHECKING:
-    from jaxtyping import Shaped, UInt
+    from jaxtyping import Int32, Shaped, UInt
 
 
 def from_words(words: UInt[Array, "*shape"], like: np.dtype[Any]) -> Shaped[Array, "*shape"]:
@@ -52,6 +53,13 @@ def numbers_of(words: UInt[Array, "*shape"], dtype: DType) -> Shaped[Array, "*sh
     no array elements of their own stay words.
     """
     return words if dtype.packed or dtype.bits < 8 else from_words(words, np.dtype(dtype.numpy))
+
+
+def elements_at(flat: Shaped[Array, " size"], where: Int32[Array, "*shape"]) -> Shaped[Array, "*shape"]:
+    """Elements at int32 positions; zero at those that are not below the size, which may be none at all."""
+    if flat.shape[0] == 0:
+        return jnp.zeros(where.shape, flat.dtype)
+    return flat.at[where].get(mode="fill", fill_value=0)
 
 
 def recast(flat: UInt[Array, " words"], word: np.dtype[Any]) -> UInt[Array, " others"]:

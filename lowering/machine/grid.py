@@ -1,7 +1,7 @@
 """The blocks of a launch: side by side where they provably do not meet in global memory, else in order.
 
 The proof follows every block with its number known and everything else unknown, and collects the elements
-of each buffer that its transfers name. Blocks whose writes are disjoint, and who read nothing that another
+of each buffer that it names. Blocks whose writes are disjoint, and who read nothing that another
 one writes, are one ``vmap``: each sees the part it touches of a buffer as a buffer of its own.
 """
 
@@ -19,9 +19,11 @@ from jax import Array
 from numpy.typing import NDArray
 
 from pto_jax.errors import PtoError
-from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
-from pto_jax.ir import DType, Op, Program
+from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, run_block
+from pto_jax.ir import DType, GlobalLayout, Op, Program, PtrType, ScalarType
+from pto_jax.isa.effects import traits_of
 
+from ..memory_layouts import Window
 from ..slicing import computed_before, with_slice
 from ..words import numbers_of, raw
 from . import block_numbers, ranges
@@ -66,17 +68,19 @@ class _Budget:
 
 @dataclass
 class _Footprints(Surveyor):
-    """Notes the elements a block reads and writes."""
+    """Notes the elements that a block touches, and those of them that it writes."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     budget: _Budget = field(default_factory=_Budget)
-    reads: dict[str, list[Elements]] = field(default_factory=dict)
+    touched: dict[str, list[Elements]] = field(default_factory=dict)
     writes: dict[str, list[Elements]] = field(default_factory=dict)
     begins: dict[tuple[Key, str], set[int]] = field(default_factory=dict)
 
     def begin(self, op: Op, scope: Scope) -> None:
         super().begin(op, scope)
         self.budget.spend(operations=1)
+        if _is_address(op):
+            raise _Unproven  # of an element of a part it would be another number
 
     def unrolls(self, op: Op, trips: int) -> bool:
         return True
@@ -96,11 +100,11 @@ class _Footprints(Surveyor):
         raise _Unproven
 
     def load(self, op: Op, pointer: Pointer, dtype: Any) -> Scalar:
-        self._touch(self.reads, pointer.buffer, _element(pointer))
+        self._touch(pointer.buffer, _element(pointer))
         return ranges.Range()
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
-        self._touch(self.writes, pointer.buffer, _element(pointer))
+        self._touch(pointer.buffer, _element(pointer), writes=True)
 
     def execute(self, execution: Execution) -> dict[str, None]:
         for name, operand in execution.operands.items():
@@ -110,20 +114,30 @@ class _Footprints(Surveyor):
             whole = all(e.access != "scratch" and not e.indexed for e in uses)
             if not isinstance(operand, View) or not whole:
                 raise _Unproven
-            self.budget.spend(elements=np.prod([_number(n) for n in operand.shape], dtype=np.float64))
-            elements = _window(operand)
-            self._touch(self.reads, operand.buffer, elements)
+            elements = self._window(_placed(execution, operand))
+            self._touch(operand.buffer, elements, writes=any(e.access == "write" for e in uses))
             begins = self.begins.setdefault((key_of(execution.op), operand.buffer), set())
             begins.add(_number(operand.offset))
-            if any(e.access == "write" for e in uses):
-                self._touch(self.writes, operand.buffer, elements)
         return dict.fromkeys(execution.vectors)
 
-    def _touch(self, kind: dict[str, list[Elements]], buffer: Any, elements: Elements) -> None:
+    def _window(self, window: Window) -> Elements:
+        """The elements that a window names."""
+        steps = [(_number(n), _number(s)) for n, s in zip(window.shape, window.strides, strict=True)]
+        self.budget.spend(elements=np.prod([n for n, _ in steps], dtype=np.float64))
+        if abs(_number(window.offset)) + sum(n * abs(stride) for n, stride in steps) >= 1 << 62:
+            raise _Unproven
+        found = np.array([window.offset], np.int64)
+        for n, stride in steps:
+            found = (found[:, None] + np.arange(n) * stride).reshape(-1)
+        return found
+
+    def _touch(self, buffer: Any, elements: Elements, *, writes: bool = False) -> None:
         inside = isinstance(buffer, str) and (elements >= 0).all() and (elements < self.sizes[buffer]).all()
         if not inside:
             raise _Unproven
-        kind.setdefault(buffer, []).append(elements)
+        self.touched.setdefault(buffer, []).append(elements)
+        if writes:
+            self.writes.setdefault(buffer, []).append(elements)
 
 
 def _element(pointer: Pointer) -> Elements:
@@ -138,15 +152,19 @@ def _number(scalar: Scalar) -> int:
     return scalar
 
 
-def _window(view: View) -> Elements:
-    """The elements a view names."""
-    steps = [(_number(n), _number(stride)) for n, stride in zip(view.shape, view.strides, strict=True)]
-    if abs(_number(view.offset)) + sum(n * abs(stride) for n, stride in steps) >= 1 << 62:
-        raise _Unproven
-    found = np.array([view.offset], np.int64)
-    for n, stride in steps:
-        found = (found[:, None] + np.arange(n) * stride).reshape(-1)
-    return found
+def _is_address(op: Op) -> bool:
+    """Whether an operation makes a number of a pointer."""
+    return any(isinstance(v.type, PtrType) for v in op.ins) and any(
+        isinstance(v.type, ScalarType) and not traits_of(op).has("read", "global") for v in op.results
+    )
+
+
+def _placed(execution: Execution, view: View) -> Window:
+    """The window of a view with all dimensions that the layout of the transfer has."""
+    conv = (o.type.conv for o in execution.operands.values() if isinstance(o, TileRef) and o.type.conv)
+    given = execution.attrs.get("layout")
+    layout = given if isinstance(given, GlobalLayout) else view.layout
+    return Window.of(view, layout or next((c.layout for c in conv), None), flat=True)
 
 
 @dataclass(frozen=True)
@@ -222,7 +240,7 @@ def disjoint_parts(
             machine = _Footprints(sizes=elements, budget=budget)
             run_block(program, machine, function, operands, number, grid)
             found.append(machine)
-        buffers = {b for m in found for b in m.reads}
+        buffers = {b for m in found for b in m.touched}
         parts = {b: _part(b, elements[b], found) for b in sorted(buffers)}
         kept = {b: part for b, part in parts.items() if part is not None}
         return Disjoint(kept, _offsets(kept, found))
@@ -243,16 +261,13 @@ def _offsets(parts: Mapping[str, Part], blocks: Sequence[_Footprints]) -> dict[t
 def _part(buffer: str, size: int, blocks: Sequence[_Footprints]) -> Part | None:
     owner = np.full(size, -1, np.int32)
     for number, block in enumerate(blocks):
-        written = np.concatenate(block.writes.get(buffer, [np.zeros(0, np.int64)]))
-        if (owner[written] >= 0).any():
-            raise _Unproven
-        owner[written] = number
+        owner[np.concatenate(block.writes.get(buffer, [np.zeros(0, np.int64)]))] = number
     is_written = bool((owner >= 0).any())
     starts, ends = [], []
     for number, block in enumerate(blocks):
-        touched = np.concatenate([*block.reads.get(buffer, []), np.zeros(0, np.int64)])
+        touched = np.concatenate([*block.touched.get(buffer, []), np.zeros(0, np.int64)])
         if is_written and not np.isin(owner[touched], (-1, number)).all():
-            raise _Unproven
+            raise _Unproven  # another block writes it, before or after this one
         starts.append(int(touched.min(initial=size)) if touched.size else 0)
         ends.append(int(touched.max(initial=0)) + 1 if touched.size else 1)
     extent = max(e - s for s, e in zip(starts, ends, strict=True))

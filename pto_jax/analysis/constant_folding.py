@@ -1,9 +1,11 @@
 """Integer scalar operations on known operands.
 
 The interpreter folds with them while it executes, the verifier to see addresses and sizes that a text spells
-by constants.
+by constants. They are those of the scalars of every machine: a division by zero and a shift by more than the
+width have a value.
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from ..ir import I1, INDEX, DType, Op, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
@@ -26,28 +28,54 @@ def _quotient(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
-_INTEGER: dict[str, Callable[..., int]] = {
-    "arith.addi": lambda a, b: a + b,
-    "arith.subi": lambda a, b: a - b,
-    "arith.muli": lambda a, b: a * b,
-    "arith.divsi": _quotient,
-    "arith.remsi": lambda a, b: a - b * _quotient(a, b) if b else a,
-    "arith.minsi": min,
-    "arith.maxsi": max,
-    "arith.andi": lambda a, b: a & b,
-    "arith.ori": lambda a, b: a | b,
-    "arith.xori": lambda a, b: a ^ b,
-    "arith.index_cast": lambda a: a,
-    "arith.extsi": lambda a: -int(a) if isinstance(a, bool) else a,
-    "arith.trunci": lambda a: a,
-    "arith.select": lambda c, a, b: a if c else b,
-    "arith.cmpi.eq": lambda a, b: a == b,
-    "arith.cmpi.ne": lambda a, b: a != b,
-    "arith.cmpi.slt": lambda a, b: a < b,
-    "arith.cmpi.sle": lambda a, b: a <= b,
-    "arith.cmpi.sgt": lambda a, b: a > b,
-    "arith.cmpi.sge": lambda a, b: a >= b,
+def _remainder(a: int, b: int) -> int:
+    return a - b * _quotient(a, b) if b else a
+
+
+def _ceiling(a: int, b: int) -> int:
+    return -(-a // b) if b else -1
+
+
+_COMPARISONS: dict[str, Callable[[int, int], int]] = {
+    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge
+}  # fmt: skip
+#: Formulas of operands as signed integers (those of an unsigned type have no sign).
+_SIGNED: dict[str, Callable[..., int]] = {
+    "addi": operator.add,
+    "subi": operator.sub,
+    "muli": operator.mul,
+    "divsi": _quotient,
+    "ceildivsi": _ceiling,
+    "floordivsi": lambda a, b: a // b if b else -1,
+    "remsi": _remainder,
+    "minsi": min,
+    "maxsi": max,
+    "andi": operator.and_,
+    "ori": operator.or_,
+    "xori": operator.xor,
+    "shli": operator.lshift,
+    "shrsi": operator.rshift,
+    "index_cast": int,
+    "trunci": int,
+    # A true i1 is the number -1.
+    "extsi": lambda a: -int(a) if isinstance(a, bool) else a,
+    "cmpi.eq": operator.eq,
+    "cmpi.ne": operator.ne,
+    **{f"cmpi.s{name}": formula for name, formula in _COMPARISONS.items()},
 }
+#: Formulas of the bit patterns of operands.
+_UNSIGNED: dict[str, Callable[..., int]] = {
+    "divui": _quotient,
+    "ceildivui": _ceiling,
+    "remui": _remainder,
+    "minui": min,
+    "maxui": max,
+    "shrui": operator.rshift,
+    "index_castui": int,
+    "extui": int,
+    **{f"cmpi.u{name}": formula for name, formula in _COMPARISONS.items()},
+}
+_SHIFTS = ("shli", "shrsi", "shrui")
 
 
 def wrapped(value: int, d: DType) -> int:
@@ -59,12 +87,30 @@ def wrapped(value: int, d: DType) -> int:
     return low - (1 << bits) if d.kind != "uint" and low >> (bits - 1) else low
 
 
-def fold(name: str, args: Sequence[object], result: DType) -> int | None:
-    """The result of an operation when every operand is a Python integer, else None."""
-    function = _INTEGER.get(name)
-    if function is None or not all(isinstance(a, int) for a in args):
+def fold(name: str, args: Sequence[object], source: DType, result: DType) -> int | None:
+    """The result of an operation on operands of type ``source`` when all are Python integers, else None.
+
+    Shift counts are taken modulo the width.
+
+    >>> from ..ir import I8
+    >>> fold("arith.shrui", (-2, 9), I8, I8), fold("arith.remui", (-1, 10), I8, I8)
+    (127, 5)
+    """
+    operation = name.removeprefix("arith.")
+    signed = _SIGNED.get(operation)
+    formula = signed or _UNSIGNED.get(operation)
+    numbers = [a for a in args if isinstance(a, int)]
+    if len(numbers) < len(args) or (formula is None and operation != "select"):
         return None
-    return wrapped(function(*args), result)
+    if formula is None:
+        condition, yes, no = numbers
+        return wrapped(yes if condition else no, result)
+    operands = [wrapped(n, source) for n in numbers]
+    if operation in _SHIFTS:
+        operands[1] %= source.bits
+    if signed is None:
+        operands = [n & ((1 << source.bits) - 1) for n in operands]
+    return wrapped(formula(*operands), result)
 
 
 def operation(op: Op) -> str:
@@ -84,4 +130,4 @@ def fold_op(op: Op, constants: Mapping[str, int]) -> int | None:
         return None
     if op.name == CAST:
         return wrapped(args[0], scalar_dtype(op.results[0].type)) if len(args) == 1 else None
-    return fold(operation(op), args, scalar_dtype(op.results[0].type))
+    return fold(operation(op), args, scalar_dtype(op.ins[-1].type), scalar_dtype(op.results[0].type))

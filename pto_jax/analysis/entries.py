@@ -19,13 +19,14 @@ class Argument:
     """An argument of a kernel.
 
     ``min_elements`` is the number of elements a buffer needs for the views whose sizes the text gives, None
-    when it gives none.
+    when it gives none; ``read`` and ``written`` tell what the function does to a buffer.
     """
 
     name: str
     type: Type
     min_elements: int | None = None
     written: bool = False
+    read: bool = False
 
     def __repr__(self) -> str:
         needs = f", at least {self.min_elements} elements" if self.min_elements is not None else ""
@@ -58,9 +59,11 @@ def select_entry(program: Program, entry: str | None) -> Function:
 
 def arguments(program: Program, function: Function) -> tuple[Argument, ...]:
     """The arguments of a function with what is known about its buffers."""
-    changed = set(written_buffers(program, function))
+    read, changed = (set(_accessed(program, function, access)) for access in ("read", "write"))
     needs = _needs(program, function, frozenset())
-    return tuple(Argument(a.name, a.type, needs.get(a.name), a.name in changed) for a in function.args)
+    return tuple(
+        Argument(a.name, a.type, needs.get(a.name), a.name in changed, a.name in read) for a in function.args
+    )
 
 
 def fragment_outputs(program: Program) -> tuple[str, ...]:
@@ -87,10 +90,13 @@ def fragment_outputs(program: Program) -> tuple[str, ...]:
 
 def written_buffers(program: Program, function: Function) -> tuple[str, ...]:
     """Names of the buffer arguments a function writes, in order of the first write."""
-    return tuple(dict.fromkeys(_writes(program, function, frozenset())))
+    return tuple(dict.fromkeys(_accessed(program, function, "write")))
 
 
-def _writes(program: Program, function: Function, active: frozenset[str]) -> Iterator[str]:
+def _accessed(
+    program: Program, function: Function, access: str, active: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """Names of the buffer arguments that a function reads or writes, for every operation that does."""
     resolved = resolve(program)
     names = resolved.origins(function)
     order = {a.name: i for i, a in enumerate(function.args)}
@@ -99,12 +105,13 @@ def _writes(program: Program, function: Function, active: frozenset[str]) -> Ite
         return sorted(names.get(name or "", ()), key=order.__getitem__)
 
     for op in function.walk():
-        for target in resolved.of(op).written("global"):
-            yield from of(target.name)
+        for effect, value in resolved.of(op).accesses():
+            if effect.access == access and effect.resource == "global":
+                yield from of(value.name)
         callee = called(program, op)
         if callee is not None and callee.name not in active:
             given = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
-            for inner in _writes(program, callee, active | {function.name}):
+            for inner in _accessed(program, callee, access, active | {function.name}):
                 yield from of(given.get(inner))
             if any(map(of_number, callee.walk())):
                 yield from (a.name for a in function.args if isinstance(a.type, GlobalTypes))

@@ -157,7 +157,7 @@ def instruction_counts(program: Program) -> str:
 
 
 def generate_inputs(kernel: Signature, seed: int, example: examples.Example | None) -> dict[str, Array]:
-    """Seeded values for every argument: an example's own; else buffers the program writes are zeros."""
+    """Seeded values for every argument: an example's own; else buffers that are only written are zeros."""
     rng = np.random.default_rng(seed)
     values: dict[str, Array] = {}
     presets = example.arguments(seed) if example else {}
@@ -171,9 +171,9 @@ def generate_inputs(kernel: Signature, seed: int, example: examples.Example | No
             continue
         buffer = buffer_type(argument)
         shape = shape_of(buffer, argument.min_elements)
-        written = argument.name in kernel.outputs
+        only_written = argument.name in kernel.outputs and not argument.read
         values[argument.name] = (
-            np.zeros(shape, buffer.dtype.numpy) if written else random_values(rng, buffer.dtype, shape)
+            np.zeros(shape, buffer.dtype.numpy) if only_written else random_values(rng, buffer.dtype, shape)
         )
     return values
 
@@ -229,4 +229,6 @@ def _value(v: Any) -> str:
 def _describe_input(argument: Argument, value: Any) -> str:
     if isinstance(argument.type, ScalarType):
         return f"{argument.name}={_value(value)}"
-    return f"{argument.name} {buffer_type(argument).dtype}{list(np.asarray(value).shape)}"
+    array = np.asarray(value)
+    zeros = " zeros" if array.size and not array.tobytes().strip(b"\0") else ""
+    return f"{argument.name} {buffer_type(argument).dtype}{list(array.shape)}{zeros}"

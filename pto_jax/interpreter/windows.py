@@ -11,7 +11,7 @@ from .operands import NOWHERE, Scalar, TileRef, View
 
 def scalar(machine: Machine, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
     """An ``arith`` operation, folded when every operand is a Python integer."""
-    known = fold(name, args, result)
+    known = fold(name, args, source, result)
     return known if known is not None else machine.scalar(name, args, source, result)
 
 

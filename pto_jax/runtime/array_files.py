@@ -30,6 +30,10 @@ class Argument(Protocol):
     def min_elements(self) -> int | None:
         """Elements that the program accesses at least; None where the program does not say."""
 
+    @property
+    def read(self) -> bool:
+        """Whether the program reads the buffer."""
+
 
 class Signature(Protocol):
     """The arguments of a kernel and the names of the buffers it writes."""

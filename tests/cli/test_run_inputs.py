@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pto_jax import ir
+from pto_jax.cli.main import main
 from pto_jax.cli.run import count_changed, describe_array, generate_inputs, random_values
 from pto_jax.errors import ArgumentError, FileError
 from pto_jax.examples import example
@@ -23,6 +24,7 @@ class FakeArgument:
     name: str
     type: ir.Type
     min_elements: int | None = None
+    read: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,36 @@ def test_generated_input_depends_on_the_seed_only() -> None:
     np.testing.assert_array_equal(first["x"], again["x"])
     assert not np.array_equal(first["x"], other["x"])
     assert first["z"].tolist() == [0] * 8
+
+
+IN_PLACE = """
+func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %z: !pto.ptr<f32>, %w: !pto.ptr<f32>)
+  attributes {pto.entry} {
+  %c0 = arith.constant 0 : index
+  %c8 = arith.constant 8 : index
+  %v = pto.load_scalar %x[%c0] : !pto.ptr<f32> -> f32
+  pto.store_scalar %v, %x[%c8] : !pto.ptr<f32>, f32
+  pto.store_scalar %v, %z[%c8] : !pto.ptr<f32>, f32
+  func.call @inner(%y, %w) : (!pto.ptr<f32>, !pto.ptr<f32>) -> ()
+  return
+}
+func.func private @inner(%a: !pto.ptr<f32>, %b: !pto.ptr<f32>) {
+  %c1 = arith.constant 1 : index
+  %v = pto.load_scalar %a[%c1] : !pto.ptr<f32> -> f32
+  pto.store_scalar %v, %a[%c1] : !pto.ptr<f32>, f32
+  pto.store_scalar %v, %b[%c1] : !pto.ptr<f32>, f32
+  return
+}"""
+
+
+def test_buffers_that_are_read_and_written_are_generated_and_zeros_are_called_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.pto").write_text(IN_PLACE)
+    for more in ([], ["--trace"], ["--sanitize"]):
+        assert main(["run", str(tmp_path / "k.pto"), *more]) == 0
+        out = capsys.readouterr().out
+        assert "input:   generated, seed 0: x f32[65536], y f32[65536], z f32[65536] zeros, " in out
 
 
 def test_examples_bring_arguments_that_suit_them() -> None:

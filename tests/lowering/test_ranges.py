@@ -23,7 +23,7 @@ def test_a_range_holds_every_result(name: str) -> None:
     for a, b in product(INTERVALS + STEPS, INTERVALS + STEPS):
         found = ranges.scalar(f"arith.{name}", (a, b), INDEX, INDEX)
         for x, y in product(_numbers(a), _numbers(b)):
-            value = fold(f"arith.{name}", (x, y), INDEX)
+            value = fold(f"arith.{name}", (x, y), INDEX, INDEX)
             assert value is not None and value in _numbers(found), (a, b, x, y)
 
 

@@ -179,6 +179,60 @@ def test_slots_in_global_memory_are_written_again_when_they_are_free(agree: Agre
     np.testing.assert_array_equal(out["s"], x[8:])
 
 
+def test_blocks_have_all_slots_of_their_pipes_in_global_memory() -> None:
+    """Every block sends two tiles through a pipe of two slots, which lie behind those of the block before."""
+    setup = f"""
+    %block = pto.get_block_idx
+    %b = arith.index_cast %block : i64 to index
+    %first = arith.muli %b, %c32 : index
+    %words = arith.muli %first, %c16 : index
+    %own = pto.addptr %s, %words : !pto.ptr<f32> -> !pto.ptr<f32>
+    %slots = pto.make_tensor_view %own, shape = [%c16, %c16], strides = [%c16, %c1] : {SLOT}
+    pto.{{}}_initialize_pipe {{{{id = 1, dir_mask = 2, slot_size = 1024, slot_num = 2}}}}
+      (gm_slot_tensor = %slots : {SLOT})
+    {view("%all", "{}", "f32", "%c160")}
+    """
+    loop = f"""
+    scf.for %i = %c0 to %c2 step %c1 {{
+      %rows = arith.muli %i, %c16 : index
+      %row = arith.addi %rows, %first : index
+      %w = pto.partition_view %allv, offsets = [%row, %c0], sizes = [%c16, %c16] : {VIEW} -> {whole("f32")}
+    """
+    slot = f"""%part = pto.partition_view %e, offsets = [%c0, %c0], sizes = [%c16, %c16] : {SLOT}
+        -> {whole("f32")}"""
+    tile, mat, acc = vec("f32"), MAT.format("f32"), ACC.format("f32", "")
+    send = f"""{setup.format("aiv", "%x")}
+    %t = pto.alloc_tile : {tile}
+    {loop}
+      pto.tload ins(%w : {whole("f32")}) outs(%t : {tile})
+      %e = pto.talloc_to_aic {{id = 1, split = 0}} -> {SLOT}
+      {slot}
+      pto.tstore ins(%t : {tile}) outs(%part : {whole("f32")})
+      pto.tpush_to_aic(%e : {SLOT}) {{id = 1, split = 0}}
+    }}"""
+    receive = f"""{setup.format("aic", "%y")}
+    %m = pto.alloc_tile : {mat}
+    %left = pto.alloc_tile : {LEFT}
+    %right = pto.alloc_tile : {RIGHT}
+    %acc = pto.alloc_tile : {acc}
+    {loop}
+      %e = pto.tpop_from_aiv {{id = 1, split = 0}} -> {SLOT}
+      {slot}
+      pto.tload ins(%part : {whole("f32")}) outs(%m : {mat})
+      pto.tfree_from_aiv(%e : {SLOT}) {{id = 1, split = 0}}
+      pto.tmov ins(%m : {mat}) outs(%left : {LEFT})
+      pto.tmov ins(%m : {mat}) outs(%right : {RIGHT})
+      pto.tmatmul ins(%left, %right : {LEFT}, {RIGHT}) outs(%acc : {acc})
+      pto.tstore ins(%acc : {acc}) outs(%w : {whole("f32")})
+    }}"""
+    made = program("a5", receive, send)
+    x = RNG.integers(-4, 5, (10, 16, 16)).astype(np.float32)
+    kernel = pto.compile(made, grid=3, partial_launch=True)
+    out = kernel(x.reshape(160, 16), np.zeros_like(x), np.zeros((160, 16), np.float32), 0)
+    np.testing.assert_array_equal(np.asarray(out["s"])[:6], x[:6])
+    np.testing.assert_array_equal(np.asarray(out["y"])[:96], (x @ x)[:6].reshape(96, 16))
+
+
 @pytest.mark.parametrize("split", [1, 2])
 def test_each_vector_core_has_its_half_of_a_slot_in_global_memory(agree: Agree, split: int) -> None:
     rows, cols = (8, 16) if split == 1 else (16, 8)
