@@ -56,6 +56,8 @@ def read(flat: Flat, position: Scalar) -> Word:
 
 def write(flat: Flat, position: Scalar, word: Word) -> Flat:
     """The words with one replaced; as they are for a position outside."""
+    if flat.shape[0] == 0:
+        return flat
     return flat.at[_index(position, flat.shape[0])].set(word, mode="drop")
 
 

@@ -231,7 +231,7 @@ class JaxMachine(instructions.InstructionMachine):
 
     def _within(self, op: Op, position: Scalar, size: int, what: str) -> None:
         broken = indexed_scalars.outside(position, size)
-        allowed = f"an element of {what}, 0 to {size - 1}"
+        allowed = f"an element of {what}, " + (f"0 to {size - 1}" if size else "which has none")
         self.require(op, "offset-range", allowed, broken, "offset {}", (position,))
 
 

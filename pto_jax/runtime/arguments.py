@@ -107,7 +107,8 @@ def check_accesses(name: str, size: int, accesses: Accesses) -> None:
     op = accesses.before if accesses.first < 0 else accesses.behind
     if traits_of(op).transfer is None:
         position = accesses.first if accesses.first < 0 else accesses.last
-        message = f"found offset {position}; allowed: an element of {name}, 0 to {size - 1}"
+        places = f"0 to {size - 1}" if size else "which has none"
+        message = f"found offset {position}; allowed: an element of {name}, {places}"
         raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))
     place = f"{op.name}{f' at {op.span}' if op.span else ''}"
     needs = f"the program's views need {accesses.last + 1} ({place})"
