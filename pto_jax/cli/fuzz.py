@@ -47,8 +47,12 @@ examples, with what they take on two cores:
                                                          programs/s, 2 minutes
   pto-jax fuzz --lockstep --against lockstep:grouped --count 10000000
                                                          2 minutes to compile, then 50,000 programs/s
-machines: oracle eager trace jit fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
-  dut-server:COMMAND python:MODULE:NAME; oracle eager trace jit fast sanitizer take a profile: oracle:a5
+  pto-jax fuzz --preset overlaps --tested vmap --count 200
+                                                         programs that read and write the same memory, on a
+                                                         batch: XLA_FLAGS=--xla_backend_optimization_level=0
+                                                         compiles them faster
+machines: oracle eager trace jit vmap fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
+  dut-server:COMMAND python:MODULE:NAME; oracle eager trace jit vmap fast sanitizer take a profile: oracle:a5
 """
 
 
@@ -101,7 +105,7 @@ def add(command: Adder) -> None:
         "own programs: as they are, then with other instructions, attributes, types and sizes",
     )
     what.add_argument("--entry", metavar="F", help="function of own programs (default: every entry)")
-    what.add_argument("--grid", type=int, metavar="N", help="blocks of own programs (default: generated)")
+    what.add_argument("--grid", type=int, metavar="N", help="blocks of programs (default: generated)")
     machines = sub.add_argument_group("machines")
     machines.add_argument(
         "--tested",

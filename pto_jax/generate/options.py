@@ -38,6 +38,9 @@ class Options:
     programs read no undefined lane: contents come before reads, valid regions cover what is read, and no
     divisor, shift count or index is out of range.
 
+    ``having`` are names of which every program has one, as far as some attempts make it; ``grid`` is the
+    number of blocks of those that run on several.
+
     The other numbers are probabilities.
 
     Of operands: that a source is a tile there already (``reuse``), that a valid region is only known at run
@@ -53,13 +56,16 @@ class Options:
     Of programs: that one is a module of functions and no fragment (``functions``; only these have calls,
     pointers and blocks), that it runs on several blocks (``blocks``), that it orders its pipes itself
     (``sync``), that it is one for a cube core and vector cores that meet in pipes or through flags
-    (``cores``), that a function on one block has tiles as arguments (``tile_arguments``).
+    (``cores``), that it reads and writes the same memory again and again (``overlaps``), that a function on
+    one block has tiles as arguments (``tile_arguments``).
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
     statements: int = 10
     elements: int = 4096
     only: frozenset[str] = frozenset()
+    having: frozenset[str] = frozenset()
+    grid: int | None = None
     dtypes: frozenset[str] = frozenset()
     layouts: frozenset[str] = frozenset()
     regions: tuple[Region, ...] = ()
@@ -81,6 +87,7 @@ class Options:
     addresses: float = 0.0
     sync: float = 0.0
     cores: float = 0.0
+    overlaps: float = 0.0
     output: float = 0.0
     storage: float = 0.0
     functions: float = 0.0
@@ -88,6 +95,16 @@ class Options:
     blocks: float = 0.0
     depth: int = 2
     defined: bool = False
+
+
+def on_blocks(options: Options, grid: int | None) -> Options:
+    """Options whose programs run on a number of blocks; None: on one or some."""
+    if grid is None:
+        return options
+    # Tiles that are arguments, and fragments, belong to one block.
+    return replace(
+        options, grid=grid, blocks=float(grid > 1), functions=1.0 if grid > 1 else options.functions
+    )
 
 
 def layout_name(t: TileType) -> str:
@@ -163,6 +180,7 @@ SYNC = replace(
     ),
 )
 CORES = replace(STRAIGHT, cores=1.0, blocks=0.3, reuse=0.9, partial=0.0, dynamic=0.2)
+OVERLAPS = replace(STRAIGHT, overlaps=1.0, blocks=0.4, statements=3)
 #: Printing programs: kept apart from the presets, machines differ in where they print.
 OUTPUT = replace(STRAIGHT, output=0.3, functions=0.5)
 #: Options that campaigns take turns in, by name.
@@ -173,6 +191,7 @@ PRESETS = {
     "memory": MEMORY,
     "sync": SYNC,
     "cores": CORES,
+    "overlaps": OVERLAPS,
     "everything": EVERYTHING,
     "defined": DEFINED,
 }

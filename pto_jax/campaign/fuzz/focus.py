@@ -15,6 +15,7 @@ from functools import cache
 from typing import get_args
 
 from ...errors import ArgumentError
+from ...generate.instructions import MADE
 from ...generate.options import LAYOUT_NAMES, STRAIGHT, Options
 from ...generate.selection import catalogue, select
 from ...generate.values import RECIPES
@@ -56,17 +57,19 @@ class Focus:
             unknown = [name for name in given if name not in allowed]
             if unknown:
                 raise ArgumentError(f"--{option} {unknown[0]}; allowed: {' '.join(allowed)}")
+        known = generated() | MADE.keys()
         for name in self.only:
-            if name not in generated():
-                raise ArgumentError(f"--only {name}: no generated instruction{suggestion(name, generated())}")
+            if name not in known:
+                raise ArgumentError(f"--only {name}: no generated instruction{suggestion(name, known)}")
         for text in self.weights:
             _factor(text)
 
     def options(self, options: Options) -> Options:
         """Options of the generator with this focus, on the profiles that have such programs."""
+        made = frozenset(self.only) & MADE.keys()
         narrowed = replace(
-            options,
-            only=frozenset(self.only) or options.only,
+            with_statements(options, made),
+            only=(frozenset(self.only) - made) or options.only,
             dtypes=frozenset(self.dtypes),
             layouts=frozenset(self.layouts),
             regions=tuple(k for k in REGIONS if k in self.regions),
@@ -97,6 +100,23 @@ class Focus:
             "weight": self.weights,
         }
         return " ".join(f"--{option} {' '.join(names)}" for option, names in said.items() if names)
+
+
+def with_statements(options: Options, names: Iterable[str]) -> Options:
+    """Options with which programs have operations that no sample makes; each has one of the names."""
+    names = frozenset(names)
+    if not names:
+        return options
+    # Programs of these kinds have no other statements.
+    raised: dict[str, float] = {"cores": 0.0, "overlaps": 0.0}
+    for name in sorted(names):
+        for option, value in MADE[name].items():
+            raised[option] = (
+                value
+                if option == "tile_arguments"
+                else max(value, raised.get(option, getattr(options, option)))
+            )
+    return replace(options, having=names, **raised)  # type: ignore[arg-type]
 
 
 @cache
