@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import sys
@@ -59,7 +60,7 @@ machines: oracle eager trace jit vmap fast profile:NAME lockstep sanitizer dut:C
 #: Options whose names are those of a focus's fields.
 _FOCUS = (
     ("--only", "only", "NAME", "instructions"),
-    ("--dtype", "dtypes", "TYPE", "element types, of one operand at least"),
+    ("--dtype", "dtypes", "TYPE", "element types, of one operand at least; 'f32->i32': of source and result"),
     ("--layout", "layouts", "LAYOUT", "row col nz zn zz nn, of one tile at least"),
     ("--region", "regions", "KIND", "valid regions: full partial odd empty dynamic"),
     ("--values", "values", "RECIPE", "uniform bits specials ties overflow mixed sorted constant sparse rare"),
@@ -91,6 +92,9 @@ def add(command: Adder) -> None:
         help="bins of coverage that programs are aimed at in turn; those that are not reached are listed",
     )
     flag(focus, "--explain", "print what programs are made of, and stop")
+    flag(focus, "--full", "with --explain: every value, also of long tables")
+    flag(focus, "--json", "with --explain: as JSON, with counts")
+    flag(focus, "--list-presets", "print the names of the presets and what each is for, and stop")
     what.add_argument(
         "--programs", nargs="+", metavar="PATH", help="own programs: files, and folders of .pto files"
     )
@@ -189,19 +193,31 @@ def _fuzz(args: argparse.Namespace) -> int:
     from ..campaign.fuzz.summary import junit_cases, summary
     from ..campaign.junit import write_junit
     from ..campaign.known import read_known
+    from ..files.terminal import table
+    from ..generate.options import DESCRIPTIONS, PRESETS
     from . import fuzz_plan
     from .fuzz_resume import plan_of_store, resumed
 
     _check_numbers(args)
+    if args.list_presets:
+        print("\n".join(table([(name, DESCRIPTIONS[name]) for name in PRESETS])))
+        return 0
+    for option in ("full", "json"):
+        if getattr(args, option) and not args.explain:
+            raise ArgumentError(f"--{option} is for --explain; give both")
     plan = plan_of_store(args)
     if plan is None:
         # Asked for in minutes, a campaign has no last case.
         args.count = args.count or (Plan.count if args.minutes is None else ENDLESS)
         plan = fuzz_plan.plan_of(args)
     if args.explain:
-        from ..campaign.fuzz.explanation import explain
+        from ..campaign.fuzz import explanation
 
-        print(explain(plan))
+        print(
+            json.dumps(explanation.to_json(plan), indent=2)
+            if args.json
+            else explanation.explain(plan, args.full)
+        )
         return 0
     process, processes = _processes(args, plan)
     store = None if not args.store else args.store.replace("{process}", str(process))

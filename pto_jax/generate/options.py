@@ -32,14 +32,13 @@ class Options:
 
     ``statements`` bounds the statements of a program, ``elements`` those of a tile, ``depth`` the nesting of
     regions and functions. ``only``, ``dtypes`` and ``layouts`` restrict the instructions to some names, and
-    to operands of which one at least has one of the element types or layouts (none: all); ``regions`` the
-    valid regions, as far as an instruction takes them. ``weights`` are those of the classes of instructions,
-    ``factors`` multiply those of instructions or classes by name. ``defined``
-    programs read no undefined lane: contents come before reads, valid regions cover what is read, and no
-    divisor, shift count or index is out of range.
-
-    ``having`` are names of which every program has one, as far as some attempts make it; ``grid`` is the
-    number of blocks of those that run on several.
+    to operands of which one at least has one of the element types or layouts (none: all); by a pair
+    ``f32->i32`` a source and a result have. ``regions`` restricts the valid regions, as far as an instruction
+    takes them. ``weights`` are those of the classes of instructions, ``factors`` multiply those of
+    instructions or classes by name. ``having`` are names of which every program has one, as far as some
+    attempts make it; ``grid`` is the number of blocks of programs that run on several. ``defined`` programs
+    read no undefined lane: contents come before reads, valid regions cover what is read, and no divisor,
+    shift count or index is out of range.
 
     The other numbers are probabilities.
 
@@ -194,4 +193,16 @@ PRESETS = {
     "overlaps": OVERLAPS,
     "everything": EVERYTHING,
     "defined": DEFINED,
+}
+#: What the programs of each preset are for.
+DESCRIPTIONS = {
+    "straight": "instructions one after the other, of all types, attributes and valid regions",
+    "control": "loops, branches and scalars around simple instructions",
+    "aliases": "tiles that share bytes: addresses, windows, reshapes, slots",
+    "memory": "views of any rank and layout, pointers, memrefs, single elements",
+    "sync": "flags, events, tokens and barriers between the pipes",
+    "cores": "a cube core and vector cores that meet in pipes or through flags",
+    "overlaps": "the same memory read and written: in place, in loops, on several blocks",
+    "everything": "all of them in one program",
+    "defined": "no undefined lane is read (for the sanitizer)",
 }

@@ -39,7 +39,7 @@ from .state import Input, State
 #: Part of every case id: another version makes other programs of the same seeds.
 VERSION = "6"
 #: Programs that are drawn for a case until one has what it should have.
-_TRIES = 40
+_TRIES = 120
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ CLASSES: tuple[InstructionClass, ...] = get_args(InstructionClass)
 class Focus:
     """What the options of a campaign say of its programs; nothing where all is wanted.
 
-    ``only`` names instructions, ``dtypes`` element types and ``layouts`` layouts that an operand of each has,
+    ``only`` names instructions, ``dtypes`` element types and ``layouts`` layouts that an operand of each has
+    (``f32->i32``: a source and a result),
     ``regions`` kinds of valid regions, ``values`` recipes, ``weights`` are ``NAME=FACTOR`` of an instruction
     or class. ArgumentError for a name that there is not.
     """
@@ -47,8 +48,12 @@ class Focus:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "only", tuple(map(canonical, self.only)))
-        choices: tuple[tuple[str, tuple[str, ...], Sequence[str]], ...] = (
-            ("dtype", self.dtypes, [d.name for d in TILE_DTYPES]),
+        choices: tuple[tuple[str, Sequence[str], Sequence[str]], ...] = (
+            (
+                "dtype",
+                [d for text in self.dtypes for d in text.split("->", 1)],
+                [d.name for d in TILE_DTYPES],
+            ),
             ("layout", self.layouts, LAYOUT_NAMES),
             ("region", self.regions, REGIONS),
             ("values", self.values, RECIPES),
@@ -67,6 +72,9 @@ class Focus:
     def options(self, options: Options) -> Options:
         """Options of the generator with this focus, on the profiles that have such programs."""
         made = frozenset(self.only) & MADE.keys()
+        if self.only or self.dtypes or self.layouts:
+            # What programs of these kinds have does not follow the focus.
+            options = replace(options, cores=0.0, overlaps=0.0)
         narrowed = replace(
             with_statements(options, made),
             only=(frozenset(self.only) - made) or options.only,
@@ -84,7 +92,14 @@ class Focus:
 
     def in_lockstep(self, profiles: Sequence[ProfileName]) -> bool:
         """Whether programs that are made as arrays can follow it."""
-        if self.layouts or self.values or self.weights or not set(self.regions) <= set(table.REGIONS):
+        pairs = any("->" in d for d in self.dtypes)
+        if (
+            pairs
+            or self.layouts
+            or self.values
+            or self.weights
+            or not set(self.regions) <= set(table.REGIONS)
+        ):
             return False
         return any(
             not self.only or set(self.only) <= set(lockstep.names(p)) for p in profiles or PROFILE_NAMES
@@ -107,8 +122,7 @@ def with_statements(options: Options, names: Iterable[str]) -> Options:
     names = frozenset(names)
     if not names:
         return options
-    # Programs of these kinds have no other statements.
-    raised: dict[str, float] = {"cores": 0.0, "overlaps": 0.0}
+    raised = dict[str, float]()
     for name in sorted(names):
         for option, value in MADE[name].items():
             raised[option] = (
