@@ -18,7 +18,7 @@ from pto_jax.cli.main import main
 from pto_jax.errors import ArgumentError
 from pto_jax.generate.options import DESCRIPTIONS, PRESETS, STRAIGHT, layout_name
 from pto_jax.generate.selection import select
-from pto_jax.ir import Op, TileType
+from pto_jax.ir import Op, TileType, dtype
 from pto_jax.isa.rules.constraints import element_type
 from pto_jax.lockstep.table import REGIONS
 from pto_jax.lockstep.tables import Tables
@@ -157,9 +157,8 @@ def test_programs_have_what_bugs_hide_in() -> None:
 
 def test_a_pair_of_types_is_that_of_a_source_and_a_result() -> None:
     made = list(_operations("tcvt", 20, dtypes=("f32->i32",)))
-    assert made and {(op.ins[0].type.dtype.name, op.outs[0].type.dtype.name) for op in made if op.outs} == {
-        ("f32", "i32")
-    }
+    pairs = {(element_type(op.ins[0].type), element_type(op.destinations[0].type)) for op in made}
+    assert pairs == {(dtype("f32"), dtype("i32"))}
     with pytest.raises(ArgumentError, match="--dtype q; allowed: f32"):
         Focus(dtypes=("f32->q",))
     assert not Focus(dtypes=("f32->i32",)).in_lockstep(())
