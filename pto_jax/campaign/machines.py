@@ -5,6 +5,7 @@
 ``eager``                this engine, operation by operation
 ``trace``                this engine, traced as a whole and not compiled
 ``jit``                  this engine, compiled
+``vmap``                 this engine, compiled for a batch of calls, of which one has the case's data
 ``fast``                 this engine, compiled with fast numerics
 ``profile``              this engine, eager; needs a profile: ``profile:a5``
 ``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode
@@ -15,7 +16,7 @@
 ``python:MODULE:NAME``   a target that a module defines
 ======================== ==========================================================================
 
-``oracle eager trace jit fast sanitizer`` take a profile after a colon instead of the case's own.
+``oracle eager trace jit vmap fast sanitizer`` take a profile after a colon instead of the case's own.
 
 >>> machine("jit:a5").name
 'engine:jit:a5'
@@ -33,10 +34,10 @@ from ..lowering.numerics import Numerics
 from ..profiles import PROFILE_NAMES, ProfileName
 from .devices import contract
 from .machine_names import DEVICES
-from .targets import Engine, Mode, Oracle, Sanitizer, Target
+from .targets import Batched, Engine, Mode, Oracle, Sanitizer, Target
 
 NAMES = (
-    "oracle[:again][:Q] eager[:Q] trace[:Q] jit[:Q] fast[:Q] profile:Q lockstep[:grouped] "
+    "oracle[:again][:Q] eager[:Q] trace[:Q] jit[:Q] vmap[:Q] fast[:Q] profile:Q lockstep[:grouped] "
     "sanitizer[:strict][:Q] dut:COMMAND dut-batch:COMMAND dut-server:COMMAND "
     "python:MODULE:NAME"
 )
@@ -75,6 +76,10 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
         raise ArgumentError(f"machine {shown}: a profile is needed; allowed: {' '.join(PROFILE_NAMES)}")
     made: Target = entry.make(words, profile)
     return made
+
+
+def _batched(words: list[str], profile: ProfileName | None) -> Target:
+    return Batched(profile)
 
 
 def _lockstep(words: list[str], profile: ProfileName | None) -> Target:
@@ -131,6 +136,7 @@ _WORDS = {
     "eager": _Word(partial(_engine, "eager", "exact")),
     "trace": _Word(partial(_engine, "trace", "exact")),
     "jit": _Word(partial(_engine, "jit", "exact")),
+    "vmap": _Word(_batched),
     "fast": _Word(partial(_engine, "jit", "fast")),
     "profile": _Word(partial(_engine, "eager", "exact")),
     "lockstep": _Word(_lockstep, ("grouped",), profile=False),

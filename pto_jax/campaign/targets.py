@@ -1,18 +1,19 @@
 """Machines that execute cases: this engine in its execution modes, the interpreter and the sanitizer."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import jax
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import errors, oracle, profiles
 from ..analysis.provenance import GlobalTypes
 from ..analysis.resolve import resolve
 from ..generate.programs import Case
 from ..generate.state import Input
-from ..ir import ScalarType, TileType, VectorType, pack_pairs, unpack_pairs
+from ..ir import DType, ScalarType, TileType, VectorType, pack_pairs, unpack_pairs
 from ..lowering.numerics import Numerics
 from ..lowering.words import x64
 from ..oracle.machine import ReferenceMachine
@@ -23,6 +24,8 @@ from .results import Output, Run, type_of
 #: ``eager``: operation by operation; ``trace``: the program traced as a whole, executed without compiling
 #: it; ``jit``: compiled.
 Mode = Literal["eager", "trace", "jit"]
+#: Calls of a batch.
+LANES = 3
 
 
 class Target(Protocol):
@@ -108,16 +111,7 @@ class Engine:
 
     def run(self, case: Case) -> Run:
         """The results of the engine, with run-time rules checked."""
-        kernel = engine.compile(
-            case.program,
-            self.profile or case.profile,
-            case.entry,
-            numerics=self.numerics,
-            checks=True,
-            grid=case.grid,
-            warn=False,
-            partial_launch=True,
-        )
+        kernel = _checked(case, self.profile, self.numerics)
         arguments = {name: for_engine(i) for name, i in case.inputs.items()}
         if self.mode == "eager":
             outputs, report, _ = kernel._run((), arguments, jit=False)
@@ -126,6 +120,71 @@ class Engine:
         else:
             outputs, report = kernel(**arguments)
         return of_engine(case, outputs, report)
+
+
+def _checked(case: Case, profile: profiles.ProfileName | None, numerics: Numerics = "exact") -> engine.Kernel:
+    """A case's program, compiled so that run-time rules are checked."""
+    return engine.compile(
+        case.program,
+        profile or case.profile,
+        case.entry,
+        numerics=numerics,
+        checks=True,
+        grid=case.grid,
+        warn=False,
+        partial_launch=True,
+    )
+
+
+@dataclass(frozen=True)
+class Batched:
+    """The engine compiled for a batch of three calls: the case's own data in one, other data beside it.
+
+    Numbers are the same in all calls. In half of the cases the batch has them once, so that both forms of
+    offsets are compiled.
+    """
+
+    profile: profiles.ProfileName | None = None
+
+    @property
+    def name(self) -> str:
+        """The mode, and the profile where it is not that of the case."""
+        return "engine:vmap" + (f":{self.profile}" if self.profile else "")
+
+    def run(self, case: Case) -> Run:
+        """The results of the case's own call, with run-time rules checked."""
+        kernel, number = _checked(case, self.profile), int(case.id or "0", 16)
+        own, shared = number % LANES, number // LANES % 2 == 1
+        scalars = {n for n, i in case.inputs.items() if isinstance(i.type, ScalarType)}
+        axes = {
+            n: None if shared and n in scalars and len(scalars) < len(case.inputs) else 0 for n in case.inputs
+        }
+        lanes = [_lane(case, (lane - own) % LANES) for lane in range(LANES)]
+        with x64():
+            batch = {n: _stacked([x[n] for x in lanes]) if axes[n] == 0 else lanes[0][n] for n in axes}
+            run = jax.vmap(lambda given: kernel(**given), in_axes=(axes,))
+            outputs, report = jax.tree.map(lambda x: x[own], jax.jit(run)(batch))
+        return of_engine(case, outputs, report)
+
+
+def _lane(case: Case, which: int) -> dict[str, Any]:
+    """The inputs of a case, with other contents for all but the first: inverted or rotated words."""
+    inputs = case.inputs
+    if which:
+        change = (lambda w, d: w ^ w.dtype.type((1 << d.bits) - 1)) if which == 1 else _rotated
+        inputs = {
+            n: i if isinstance(i.type, ScalarType) else replace(i, words=change(i.words, i.type.dtype))
+            for n, i in inputs.items()
+        }
+    return {n: for_engine(i) for n, i in inputs.items()}
+
+
+def _rotated(words: NDArray[Any], d: DType) -> NDArray[Any]:
+    return np.roll(words.reshape(-1), 1).reshape(words.shape)
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: np.stack([np.asarray(x) for x in leaves]), *values)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import sys
@@ -47,15 +48,19 @@ examples, with what they take on two cores:
                                                          to five seconds, 3 minutes
   pto-jax fuzz --lockstep --against lockstep:grouped --count 10000000
                                                          2 minutes to compile, then 50,000 programs/s
-machines: oracle eager trace jit fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
-  dut-server:COMMAND python:MODULE:NAME; oracle eager trace jit fast sanitizer take a profile: oracle:a5
+  pto-jax fuzz --preset overlaps --tested vmap --count 200
+                                                         programs that read and write the same memory, on a
+                                                         batch: XLA_FLAGS=--xla_backend_optimization_level=0
+                                                         compiles them faster
+machines: oracle eager trace jit vmap fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
+  dut-server:COMMAND python:MODULE:NAME; oracle eager trace jit vmap fast sanitizer take a profile: oracle:a5
 """
 
 
 #: Options whose names are those of a focus's fields.
 _FOCUS = (
     ("--only", "only", "NAME", "instructions"),
-    ("--dtype", "dtypes", "TYPE", "element types, of one operand at least"),
+    ("--dtype", "dtypes", "TYPE", "element types, of one operand at least; 'f32->i32': of source and result"),
     ("--layout", "layouts", "LAYOUT", "row col nz zn zz nn, of one tile at least"),
     ("--region", "regions", "KIND", "valid regions: full partial odd empty dynamic"),
     ("--values", "values", "RECIPE", "uniform bits specials ties overflow mixed sorted constant sparse rare"),
@@ -87,6 +92,9 @@ def add(command: Adder) -> None:
         help="bins of coverage that programs are aimed at in turn; those that are not reached are listed",
     )
     flag(focus, "--explain", "print what programs are made of, and stop")
+    flag(focus, "--full", "with --explain: every value, also of long tables")
+    flag(focus, "--json", "with --explain: as JSON, with counts")
+    flag(focus, "--list-presets", "print the names of the presets and what each is for, and stop")
     what.add_argument(
         "--programs", nargs="+", metavar="PATH", help="own programs: files, and folders of .pto files"
     )
@@ -101,7 +109,7 @@ def add(command: Adder) -> None:
         "own programs: as they are, then with other instructions, attributes, types and sizes",
     )
     what.add_argument("--entry", metavar="F", help="function of own programs (default: every entry)")
-    what.add_argument("--grid", type=int, metavar="N", help="blocks of own programs (default: generated)")
+    what.add_argument("--grid", type=int, metavar="N", help="blocks of programs (default: generated)")
     machines = sub.add_argument_group("machines")
     machines.add_argument(
         "--tested",
@@ -193,19 +201,31 @@ def _fuzz(args: argparse.Namespace) -> int:
     from ..campaign.fuzz.summary import junit_cases, summary, too_few
     from ..campaign.junit import write_junit
     from ..campaign.known import read_known
+    from ..files.terminal import table
+    from ..generate.options import DESCRIPTIONS, PRESETS
     from . import fuzz_plan
     from .fuzz_resume import plan_of_store, resumed
 
     _check_numbers(args)
+    if args.list_presets:
+        print("\n".join(table([(name, DESCRIPTIONS[name]) for name in PRESETS])))
+        return 0
+    for option in ("full", "json"):
+        if getattr(args, option) and not args.explain:
+            raise ArgumentError(f"--{option} is for --explain; give both")
     plan = plan_of_store(args)
     if plan is None:
         # Asked for in minutes, a campaign has no last case.
         args.count = args.count or (Plan.count if args.minutes is None else ENDLESS)
         plan = fuzz_plan.plan_of(args)
     if args.explain:
-        from ..campaign.fuzz.explanation import explain
+        from ..campaign.fuzz import explanation
 
-        print(explain(plan))
+        print(
+            json.dumps(explanation.to_json(plan), indent=2)
+            if args.json
+            else explanation.explain(plan, args.full)
+        )
         return 0
     process, processes = _processes(args, plan)
     store = None if not args.store else args.store.replace("{process}", str(process))

@@ -25,6 +25,8 @@ def plan_of(args: argparse.Namespace) -> Plan:
     lockstep = args.lockstep or (_is_plain(args) and focus.in_lockstep(args.profile or ()))
     if lockstep and not focus.in_lockstep(args.profile or ()):
         raise ArgumentError(f"{focus}: not in lockstep; leave out --lockstep")
+    if lockstep and args.grid:
+        raise ArgumentError("--grid: programs in lockstep run on one block; leave out --lockstep")
     reference, tested = _machines(args, lockstep)
     plan = of_command(
         Plan,
@@ -59,7 +61,7 @@ def _check_goal(args: argparse.Namespace, focus: Focus, programs: bool) -> None:
 def _is_plain(args: argparse.Namespace) -> bool:
     """Whether neither machines nor programs are given: then they are those that are fast."""
     devices = (args.dut, args.dut_batch, args.dut_server)
-    options = (args.tested, args.against, *devices, args.preset, args.programs, args.goal)
+    options = (args.tested, args.against, *devices, args.preset, args.programs, args.goal, args.grid)
     return not any(options)
 
 
@@ -115,7 +117,7 @@ def device_presets() -> tuple[str, ...]:
 def _programs(args: argparse.Namespace) -> tuple[str, ...]:
     """The files of the programs, in order of their names."""
     if not args.programs:
-        for option in ("entry", "grid", "mutate"):
+        for option in ("entry", "mutate"):
             if getattr(args, option) not in (None, False):
                 raise ArgumentError(f"--{option} is for own programs; give --programs PATH")
         return ()

@@ -32,11 +32,13 @@ class Options:
 
     ``statements`` bounds the statements of a program, ``elements`` those of a tile, ``depth`` the nesting of
     regions and functions. ``only``, ``dtypes`` and ``layouts`` restrict the instructions to some names, and
-    to operands of which one at least has one of the element types or layouts (none: all); ``regions`` the
-    valid regions, as far as an instruction takes them. ``weights`` are those of the classes of instructions,
-    ``factors`` multiply those of instructions or classes by name. ``defined``
-    programs read no undefined lane: contents come before reads, valid regions cover what is read, and no
-    divisor, shift count or index is out of range.
+    to operands of which one at least has one of the element types or layouts (none: all); by a pair
+    ``f32->i32`` a source and a result have. ``regions`` restricts the valid regions, as far as an instruction
+    takes them. ``weights`` are those of the classes of instructions, ``factors`` multiply those of
+    instructions or classes by name. ``having`` are names of which every program has one, as far as some
+    attempts make it; ``grid`` is the number of blocks of programs that run on several. ``defined`` programs
+    read no undefined lane: contents come before reads, valid regions cover what is read, and no divisor,
+    shift count or index is out of range.
 
     The other numbers are probabilities.
 
@@ -53,13 +55,16 @@ class Options:
     Of programs: that one is a module of functions and no fragment (``functions``; only these have calls,
     pointers and blocks), that it runs on several blocks (``blocks``), that it orders its pipes itself
     (``sync``), that it is one for a cube core and vector cores that meet in pipes or through flags
-    (``cores``), that a function on one block has tiles as arguments (``tile_arguments``).
+    (``cores``), that it reads and writes the same memory again and again (``overlaps``), that a function on
+    one block has tiles as arguments (``tile_arguments``).
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
     statements: int = 10
     elements: int = 4096
     only: frozenset[str] = frozenset()
+    having: frozenset[str] = frozenset()
+    grid: int | None = None
     dtypes: frozenset[str] = frozenset()
     layouts: frozenset[str] = frozenset()
     regions: tuple[Region, ...] = ()
@@ -81,6 +86,7 @@ class Options:
     addresses: float = 0.0
     sync: float = 0.0
     cores: float = 0.0
+    overlaps: float = 0.0
     output: float = 0.0
     storage: float = 0.0
     functions: float = 0.0
@@ -88,6 +94,16 @@ class Options:
     blocks: float = 0.0
     depth: int = 2
     defined: bool = False
+
+
+def on_blocks(options: Options, grid: int | None) -> Options:
+    """Options whose programs run on a number of blocks; None: on one or some."""
+    if grid is None:
+        return options
+    # Tiles that are arguments, and fragments, belong to one block.
+    return replace(
+        options, grid=grid, blocks=float(grid > 1), functions=1.0 if grid > 1 else options.functions
+    )
 
 
 def layout_name(t: TileType) -> str:
@@ -163,6 +179,7 @@ SYNC = replace(
     ),
 )
 CORES = replace(STRAIGHT, cores=1.0, blocks=0.3, reuse=0.9, partial=0.0, dynamic=0.2)
+OVERLAPS = replace(STRAIGHT, overlaps=1.0, blocks=0.4, statements=3)
 #: Printing programs: kept apart from the presets, machines differ in where they print.
 OUTPUT = replace(STRAIGHT, output=0.3, functions=0.5)
 #: Options that campaigns take turns in, by name.
@@ -173,6 +190,19 @@ PRESETS = {
     "memory": MEMORY,
     "sync": SYNC,
     "cores": CORES,
+    "overlaps": OVERLAPS,
     "everything": EVERYTHING,
     "defined": DEFINED,
+}
+#: What the programs of each preset are for.
+DESCRIPTIONS = {
+    "straight": "instructions one after the other, of all types, attributes and valid regions",
+    "control": "loops, branches and scalars around simple instructions",
+    "aliases": "tiles that share bytes: addresses, windows, reshapes, slots",
+    "memory": "views of any rank and layout, pointers, memrefs, single elements",
+    "sync": "flags, events, tokens and barriers between the pipes",
+    "cores": "a cube core and vector cores that meet in pipes or through flags",
+    "overlaps": "the same memory read and written: in place, in loops, on several blocks",
+    "everything": "all of them in one program",
+    "defined": "no undefined lane is read (for the sanitizer)",
 }

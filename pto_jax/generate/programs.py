@@ -20,13 +20,26 @@ from dataclasses import dataclass
 from .. import ir, profiles
 from ..isa import history, queries
 from ..isa.memory import TSTORE
-from . import buffers, control, core_bodies, cores as generate_cores, handles, memory, operations, sync, tiles
+from . import (
+    buffers,
+    control,
+    core_bodies,
+    cores as generate_cores,
+    handles,
+    memory,
+    operations,
+    overlaps,
+    sync,
+    tiles,
+)
 from .legal import legal
 from .options import STRAIGHT, Options
 from .state import Input, State
 
 #: Part of every case id: another version makes other programs of the same seeds.
 VERSION = "6"
+#: Programs that are drawn for a case until one has what it should have.
+_TRIES = 120
 
 
 @dataclass(frozen=True)
@@ -61,7 +74,13 @@ def case_id(seed: int, index: int) -> str:
 def generate(seed: int, index: int, options: Options = STRAIGHT) -> Case:
     """One case. Equal arguments give equal cases."""
     identity = case_id(seed, index)
-    return draw(random.Random(int(identity, 16)), options, identity, seed, index)
+    rng = random.Random(int(identity, 16))
+    case = draw(rng, options, identity, seed, index)
+    for _ in range(_TRIES):
+        if not options.having or any(op.name in options.having for op in case.program.walk()):
+            break
+        case = draw(rng, options, identity, seed, index)
+    return case
 
 
 def cases(seed: int, count: int, options: Options = STRAIGHT, start: int = 0) -> Iterator[Case]:
@@ -73,14 +92,21 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
     """A case whose every choice comes from ``rng``."""
     profile = profiles.profile(rng.choice(options.profiles))
     cores = rng.random() < options.cores
-    fragment = not cores and rng.random() >= options.functions
+    overlapping = not cores and rng.random() < options.overlaps
+    fragment = not (cores or overlapping) and rng.random() >= options.functions
     state = State(rng, options, profile, fragment, operations.Scale.draw(rng, options))
     state.moving = state.chance(0.1)
-    grid = rng.randint(2, 3) if not fragment and state.chance(options.blocks) else 1
+    several = not fragment and state.chance(options.blocks)
+    grid = (options.grid or rng.randint(2, 3)) if several else 1
     state.tile_arguments = fragment or (grid == 1 and state.chance(options.tile_arguments))
     if cores:
         state.tile_arguments = False
         generate_cores.cores(state, grid)
+    elif overlapping:
+        state.tile_arguments = False
+        if grid > 1:
+            _number_block(state)
+        overlaps.overlapping(state, grid)
     else:
         _one_core(state, grid)
     # What is unwritten would mean something else in texts of another version.

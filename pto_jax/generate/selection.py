@@ -112,10 +112,13 @@ def select(profile: profiles.ProfileName, options: Options) -> Selection:
 
 def _wanted(sample: Sample, options: Options) -> bool:
     tiles = [t for t in sample.types.values() if isinstance(t, TileType)]
-    elements = {d.name for t in sample.types.values() if (d := element_type(t)) is not None}
+    elements = {n: d.name for n, t in sample.types.items() if (d := element_type(t)) is not None}
+    read = {d for n, d in elements.items() if n in sample.form}
+    written = {d for n, d in elements.items() if n not in sample.form}
+    known = {*read, *written, *(f"{a}->{b}" for a in read for b in written)}
     return (
         (not options.only or sample.instruction.name in options.only)
-        and (not options.dtypes or bool(options.dtypes & elements))
+        and (not options.dtypes or bool(options.dtypes & known))
         and (not options.layouts or any(layout_name(t) in options.layouts for t in tiles))
         and (not options.defined or defined.usable(sample))
     )

@@ -73,13 +73,15 @@ def _subset(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     def windowed(option: TileRef) -> Operand:
         return interpreter.machine.window(op, option, t, row, col)
 
-    whole = (ref.v_row, ref.v_col) == ref.type.shape if isinstance(ref.v_row, int) else False
+    # A tile may have one size that is a number and one that a compiled kernel does not know.
+    valid = (ref.v_row, ref.v_col)
+    whole = all(isinstance(n, int) for n in valid) and valid == ref.type.shape
     sizes = (
         t.shape
         if whole
         else tuple(
-            _rest(interpreter, valid, start, size)
-            for valid, start, size in zip((ref.v_row, ref.v_col), (row, col), t.shape, strict=True)
+            _rest(interpreter, extent, start, size)
+            for extent, start, size in zip(valid, (row, col), t.shape, strict=True)
         )
     )
     t = t if whole else t.with_valid(None, None)

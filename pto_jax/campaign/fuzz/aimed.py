@@ -17,11 +17,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ...errors import PtoError
+from ...generate.instructions import MADE
 from ...generate.options import STRAIGHT, Options
 from ...generate.programs import Case, case_id, generate
 from ...generate.selection import catalogue, select
 from ..kernels import kernel, kernels_only
 from . import coverage, goal, messages
+from .focus import with_statements
 
 #: Programs that are made for a case until one has an operation in its bin; the later half is made of the
 #: bin's instruction alone, by the plainest options.
@@ -79,8 +81,10 @@ def aimed(options: Options, wanted: goal.Bin, *, alone: bool, kernels: bool = Fa
     >>> sorted(made.only), made.dtypes, made.regions, made.control
     (['tcvt'], frozenset({'f16'}), ('odd',), 0.6)
     """
+    if wanted["instruction"] in MADE:
+        plain = replace(options, cores=0.0, overlaps=0.0)
+        return _with_control(with_statements(plain, (wanted["instruction"],)), wanted["control"])
     name, element, layout = wanted["instruction"], wanted["type"], wanted["layout"]
-    control = wanted["control"]
     made = replace(
         kernels_only(options) if kernels else options,
         only=frozenset({name} if alone else {name, *_beside(wanted, options)}),
@@ -88,14 +92,19 @@ def aimed(options: Options, wanted: goal.Bin, *, alone: bool, kernels: bool = Fa
         layouts=frozenset({layout} - {goal.ANY, "-"}),
         factors=(*options.factors, (name, _MORE)),
         attributes=_SURELY if wanted["attribute"] != goal.ANY else options.attributes,
-        control=max(options.control, _CONTROL) if control in ("loop", "branch") else options.control,
     )
+    made = _with_control(made, wanted["control"])
     if kinds := tuple(k for k in coverage.REGIONS if k == wanted["region"]):
         made = replace(made, regions=kinds, uneven=0.0)
-    if control == "call":
-        made = replace(made, functions=_SURELY, calls=_CALLS)
     having = tuple(p for p in made.profiles if name in select(p, made).names)
     return replace(made, profiles=having or made.profiles, only=made.only if having else frozenset({name}))
+
+
+def _with_control(options: Options, control: str) -> Options:
+    """Options with which operations often have what a bin wants around them."""
+    if control in ("loop", "branch"):
+        return replace(options, control=max(options.control, _CONTROL))
+    return replace(options, functions=_SURELY, calls=_CALLS) if control == "call" else options
 
 
 def _beside(wanted: goal.Bin, options: Options) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ... import errors, profiles
-from ...generate.options import PRESETS, Options
+from ...generate.options import PRESETS, Options, on_blocks
 from ...generate.programs import Case, generate
 from .. import comparison, machines, results, targets
 from ..devices.refusals import Refusals, finished
@@ -57,6 +57,7 @@ class Generated:
             raise errors.ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
         chosen = [PRESETS[p] for p in plan.presets or PRESETS]
         chosen = [replace(o, profiles=plan.profiles) if plan.profiles else o for o in chosen]
+        chosen = [on_blocks(o, plan.grid) for o in chosen]
         kernels = plan.form == "kernel"
         chosen = [kernels_only(o) for o in chosen] if kernels else chosen
         return Generated(plan.seed, tuple(map(plan.focus.options, chosen)), kernels)

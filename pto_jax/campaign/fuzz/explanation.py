@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -31,10 +33,28 @@ _PARTS = (
 )
 
 
-def explain(plan: Plan) -> str:
+@dataclass(frozen=True)
+class _Property:
+    """How often programs have each value of a property; of ``total`` programs, or of all that are counted."""
+
+    name: str
+    counts: Counter[str]
+    total: int | None = None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the programs of a campaign are made of."""
+
+    what: str
+    properties: tuple[_Property, ...]
+
+
+def explain(plan: Plan, full: bool = False) -> str:
     """A table for each property of the operations, how many of 100 have each value, rarest last.
 
-    ``plan`` says the programs; some hundred are made and none is executed.
+    ``plan`` says the programs; some hundred are made and none is executed. ``full`` shows the middle of long
+    tables, too.
 
     >>> from pto_jax.campaign.fuzz.focus import Focus
     >>> focus = Focus(only=("tabs",), dtypes=("f16",))
@@ -57,25 +77,43 @@ def explain(plan: Plan) -> str:
     optional operands: 1
       -  100.0 %
     """
-    if plan.lockstep:
-        return "\n".join(_lockstep(plan))
-    return "\n".join(_generated(plan))
+    return "\n".join(_lines_of(explained(plan), None if full else _SHOWN))
 
 
-def _generated(plan: Plan) -> Iterator[str]:
+def explained(plan: Plan) -> Explanation:
+    """What :func:`explain` shows: each property with how often it has each value, most frequent first."""
+    return _lockstep(plan) if plan.lockstep else _generated(plan)
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    """All values of all properties as JSON values: counts, and of how many."""
+    made = explained(plan)
+    return {
+        "programs": made.what,
+        "properties": {
+            p.name: {"of": p.total, "counts": dict(p.counts.most_common())} for p in made.properties
+        },
+    }
+
+
+def _generated(plan: Plan) -> Explanation:
     source = executor_cases.source_of(plan)
     cases = [source.case(index, 0) for index in range(plan.start, plan.start + SAMPLE)]
     cells: Counter[str] = Counter()
     for case in cases:
         cells.update(coverage.of_program(case.program))
-    yield f"{SAMPLE} programs, {cells.total() / SAMPLE:.1f} instructions in each"
     having = Counter(name for case in cases for name in {op.name for op in case.program.walk()})
     instructions = Counter({n: count for n, count in having.items() if n in isa.instructions()})
-    yield from _listed("programs with the instruction", instructions, SAMPLE)
-    yield from _of_cells(cells, _PARTS[1:])
-    yield from _listed("programs", _properties(cases), SAMPLE)
-    yield from _listed("elements of f32 arguments", _values(cases))
-    yield from _listed("lines of f32 tiles that are arguments", _lines(cases))
+    return Explanation(
+        f"{SAMPLE} programs, {cells.total() / SAMPLE:.1f} instructions in each",
+        (
+            _Property("programs with the instruction", instructions, SAMPLE),
+            *_of_cells(cells, _PARTS[1:]),
+            _Property("programs", _properties(cases), SAMPLE),
+            _Property("elements of f32 arguments", _values(cases)),
+            _Property("lines of f32 tiles that are arguments", _lines(cases)),
+        ),
+    )
 
 
 def _properties(cases: list[Case]) -> Counter[str]:
@@ -134,26 +172,31 @@ def _values(cases: list[Case]) -> Counter[str]:
     return counted
 
 
-def _lockstep(plan: Plan) -> Iterator[str]:
+def _lockstep(plan: Plan) -> Explanation:
     cells: Counter[str] = Counter()
     for turn in range(1, TABLES + 1):
         start = turn * plan.tables.span
         cells += covered_cells(plan.tables.of(start), plan.seed, start, start + OF_A_TABLE)
-    yield f"{TABLES} tables in lockstep, of each {OF_A_TABLE} programs of {STEPS} instructions"
-    yield from _of_cells(cells, _PARTS[:-1])
+    what = f"{TABLES} tables in lockstep, of each {OF_A_TABLE} programs of {STEPS} instructions"
+    return Explanation(what, tuple(_of_cells(cells, _PARTS[:-1])))
 
 
-def _of_cells(cells: Counter[str], parts: Sequence[str]) -> Iterator[str]:
+def _of_cells(cells: Counter[str], parts: Sequence[str]) -> Iterator[_Property]:
     for part in parts:
         counted: Counter[str] = Counter()
         for cell, count in cells.items():
             counted[cell.split("|")[_PARTS.index(part)]] += count
-        yield from _listed(part, counted)
+        yield _Property(part, counted)
 
 
-def _listed(part: str, counted: Counter[str], total: int | None = None) -> Iterator[str]:
-    ranked = [(n, f"{100 * c / (total or counted.total()):.1f} %") for n, c in counted.most_common() if c]
-    yield f"{part}: {len(ranked)}"
-    few = len(ranked) <= 2 * _SHOWN
-    for line in table(ranked if few else [*ranked[:_SHOWN], ("...", ""), *ranked[-_SHOWN:]]):
-        yield f"  {line}"
+def _lines_of(made: Explanation, shown: int | None) -> Iterator[str]:
+    """The lines of the table, of long properties the most and the least frequent values only."""
+    yield made.what
+    for p in made.properties:
+        total = p.total or p.counts.total()
+        ranked = [(n, f"{100 * c / total:.1f} %") for n, c in p.counts.most_common() if c]
+        yield f"{p.name}: {len(ranked)}"
+        if shown is not None and len(ranked) > 2 * shown:
+            ranked = [*ranked[:shown], ("...", ""), *ranked[-shown:]]
+        for line in table(ranked):
+            yield f"  {line}"

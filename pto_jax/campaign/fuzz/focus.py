@@ -15,6 +15,7 @@ from functools import cache
 from typing import get_args
 
 from ...errors import ArgumentError
+from ...generate.instructions import MADE
 from ...generate.options import LAYOUT_NAMES, STRAIGHT, Options
 from ...generate.selection import catalogue, select
 from ...generate.values import RECIPES
@@ -32,7 +33,8 @@ CLASSES: tuple[InstructionClass, ...] = get_args(InstructionClass)
 class Focus:
     """What the options of a campaign say of its programs; nothing where all is wanted.
 
-    ``only`` names instructions, ``dtypes`` element types and ``layouts`` layouts that an operand of each has,
+    ``only`` names instructions, ``dtypes`` element types and ``layouts`` layouts that an operand of each has
+    (``f32->i32``: a source and a result),
     ``regions`` kinds of valid regions, ``values`` recipes, ``weights`` are ``NAME=FACTOR`` of an instruction
     or class. ArgumentError for a name that there is not.
     """
@@ -46,8 +48,12 @@ class Focus:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "only", tuple(map(canonical, self.only)))
-        choices: tuple[tuple[str, tuple[str, ...], Sequence[str]], ...] = (
-            ("dtype", self.dtypes, [d.name for d in TILE_DTYPES]),
+        choices: tuple[tuple[str, Sequence[str], Sequence[str]], ...] = (
+            (
+                "dtype",
+                [d for text in self.dtypes for d in text.split("->", 1)],
+                [d.name for d in TILE_DTYPES],
+            ),
             ("layout", self.layouts, LAYOUT_NAMES),
             ("region", self.regions, REGIONS),
             ("values", self.values, RECIPES),
@@ -56,17 +62,22 @@ class Focus:
             unknown = [name for name in given if name not in allowed]
             if unknown:
                 raise ArgumentError(f"--{option} {unknown[0]}; allowed: {' '.join(allowed)}")
+        known = generated() | MADE.keys()
         for name in self.only:
-            if name not in generated():
-                raise ArgumentError(f"--only {name}: no generated instruction{suggestion(name, generated())}")
+            if name not in known:
+                raise ArgumentError(f"--only {name}: no generated instruction{suggestion(name, known)}")
         for text in self.weights:
             _factor(text)
 
     def options(self, options: Options) -> Options:
         """Options of the generator with this focus, on the profiles that have such programs."""
+        made = frozenset(self.only) & MADE.keys()
+        if self.only or self.dtypes or self.layouts:
+            # What programs of these kinds have does not follow the focus.
+            options = replace(options, cores=0.0, overlaps=0.0)
         narrowed = replace(
-            options,
-            only=frozenset(self.only) or options.only,
+            with_statements(options, made),
+            only=(frozenset(self.only) - made) or options.only,
             dtypes=frozenset(self.dtypes),
             layouts=frozenset(self.layouts),
             regions=tuple(k for k in REGIONS if k in self.regions),
@@ -81,7 +92,14 @@ class Focus:
 
     def in_lockstep(self, profiles: Sequence[ProfileName]) -> bool:
         """Whether programs that are made as arrays can follow it."""
-        if self.layouts or self.values or self.weights or not set(self.regions) <= set(table.REGIONS):
+        pairs = any("->" in d for d in self.dtypes)
+        if (
+            pairs
+            or self.layouts
+            or self.values
+            or self.weights
+            or not set(self.regions) <= set(table.REGIONS)
+        ):
             return False
         return any(
             not self.only or set(self.only) <= set(lockstep.names(p)) for p in profiles or PROFILE_NAMES
@@ -97,6 +115,22 @@ class Focus:
             "weight": self.weights,
         }
         return " ".join(f"--{option} {' '.join(names)}" for option, names in said.items() if names)
+
+
+def with_statements(options: Options, names: Iterable[str]) -> Options:
+    """Options with which programs have operations that no sample makes; each has one of the names."""
+    names = frozenset(names)
+    if not names:
+        return options
+    raised = dict[str, float]()
+    for name in sorted(names):
+        for option, value in MADE[name].items():
+            raised[option] = (
+                value
+                if option == "tile_arguments"
+                else max(value, raised.get(option, getattr(options, option)))
+            )
+    return replace(options, having=names, **raised)  # type: ignore[arg-type]
 
 
 @cache

@@ -31,6 +31,7 @@ from typing import Any, NoReturn
 from ... import errors, isa
 from ...files import read_text
 from ...generate import legal, options, selection
+from ...generate.instructions import MADE
 from ...ir import TILE_DTYPES, TileType
 from ...isa.samples.operations import Sample
 from ...profiles import PROFILE_NAMES, ProfileName, profile as find_profile
@@ -173,8 +174,8 @@ class _Entry:
         for said in listed:
             names = [n for n in sorted(generated()) if said in (ANY, isa.instructions()[n].cls)]
             name = canonical(said)
-            if not names and name not in generated():
-                hint = suggestion(name, (*generated(), *CLASSES))
+            if not names and name not in generated() | MADE.keys():
+                hint = suggestion(name, (*generated(), *MADE, *CLASSES))
                 message = f"no generated instruction or class {said}{hint}"
                 self.source.fail(self.number, "instruction", message, said)
             yield from names or [name]
@@ -262,6 +263,9 @@ def _kind(sample: Sample) -> tuple[str, str, str]:
 def _possible(parts: tuple[str, ...], profiles: tuple[ProfileName, ...]) -> bool:
     """Whether a profile has a legal operation with these parts, as far as samples show."""
     name, element, attribute, _, layout, operands, _ = parts
+    if name in MADE:
+        # What statements make has no samples: its bins are those of the operation and what surrounds it.
+        return parts[1:-1] == (ANY,) * len(parts[1:-1])
     return any(
         attribute == ANY or _takes(samples[:_TRIED], attribute, profile)
         for profile in profiles

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,10 +14,11 @@ from pto_jax.campaign.fuzz.explanation import explain
 from pto_jax.campaign.fuzz.focus import Focus
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.cli.fuzz_plan import device_presets
+from pto_jax.cli.main import main
 from pto_jax.errors import ArgumentError
-from pto_jax.generate.options import PRESETS, STRAIGHT, layout_name
+from pto_jax.generate.options import DESCRIPTIONS, PRESETS, STRAIGHT, layout_name
 from pto_jax.generate.selection import select
-from pto_jax.ir import Op, TileType
+from pto_jax.ir import Op, TileType, dtype
 from pto_jax.isa.rules.constraints import element_type
 from pto_jax.lockstep.table import REGIONS
 from pto_jax.lockstep.tables import Tables
@@ -151,3 +153,36 @@ def test_programs_have_what_bugs_hide_in() -> None:
     assert operands["none"] > 20 and set(shares["surrounded by"]) == {"straight", "loop", "branch", "call"}
     assert values["tie between two of f16"] > 2 and values["tie between two of bf16"] > 2
     assert all(values[name] > 0.5 for name in ("zero", "NaN", "infinity", "subnormal"))
+
+
+def test_a_pair_of_types_is_that_of_a_source_and_a_result() -> None:
+    made = list(_operations("tcvt", 20, dtypes=("f32->i32",)))
+    pairs = {(element_type(op.ins[0].type), element_type(op.destinations[0].type)) for op in made}
+    assert pairs == {(dtype("f32"), dtype("i32"))}
+    with pytest.raises(ArgumentError, match="--dtype q; allowed: f32"):
+        Focus(dtypes=("f32->q",))
+    assert not Focus(dtypes=("f32->i32",)).in_lockstep(())
+
+
+def test_a_focus_holds_where_presets_make_other_programs() -> None:
+    """Programs for cube and vector cores have instructions of their own choice."""
+    source = Generated.of(Plan(presets=("cores", "overlaps"), focus=Focus(("tcvt",), ("f32->i32",))))
+    assert all(any(op.name == "tcvt" for op in source.case(i).program.walk()) for i in range(12))
+
+
+def test_an_explanation_is_whole_or_short(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = ["fuzz", "--explain", "--preset", "overlaps", "--count", "5"]
+    shown = []
+    for more in ([], ["--full"], ["--json"]):
+        assert main([*plan, *more]) == 0
+        shown.append(capsys.readouterr().out)
+    short, full, made = *shown[:2], json.loads(shown[2])
+    counts = made["properties"]["programs with the instruction"]["counts"]
+    assert "..." in short and "..." not in full and all(f"  {name} " in full for name in counts)
+    assert main(["fuzz", "--json"]) == 2 and "--json is for --explain" in capsys.readouterr().err
+
+
+def test_presets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fuzz", "--list-presets"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(PRESETS)
+    assert DESCRIPTIONS.keys() == PRESETS.keys()

@@ -143,7 +143,10 @@ def test_a_store_is_named_after_its_process(setup_of: Any) -> None:
         (["--programs", "a.pto", "--preset", "control"], "--preset is for generated programs"),
         (["--programs", "a.pto", "--lockstep"], "--lockstep is for generated programs"),
         (["--entry", "f"], "--entry is for own programs; give --programs PATH"),
-        (["--grid", "2"], "--grid is for own programs; give --programs PATH"),
+        (
+            ["--grid", "2", "--lockstep"],
+            "--grid: programs in lockstep run on one block; leave out --lockstep",
+        ),
         (["--process", "0"], "--process I and --processes N go together"),
         (["--processes", "2", "--process", "2"], "--process is 2; allowed: 0 to 1"),
         (["--coordinator", "here"], "--coordinator here: allowed: HOST:PORT"),

@@ -16,7 +16,7 @@ from pto_jax.campaign.fuzz.goal_file import parse_goal, read_goal
 from pto_jax.campaign.fuzz.plan import Plan, in_lockstep
 from pto_jax.campaign.lockstep.executor import covered_cells
 from pto_jax.errors import ArgumentError
-from pto_jax.generate.options import PRESETS
+from pto_jax.generate.options import PRESETS, STRAIGHT
 from pto_jax.verifier.programs import verify_program
 
 GOAL = """\
@@ -166,3 +166,10 @@ def test_a_campaign_says_which_bins_it_has_not_reached(fuzz: Any) -> None:
     ):
         assert fuzz("--goal", "goal.toml", *more, "--count", 1) == 2
         assert message in fuzz.err and len(fuzz.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["set_flag", "barrier", "treshape", "store_scalar"])
+def test_operations_that_statements_make_are_goals(name: str) -> None:
+    bins = parse_goal(f'[[bins]]\ninstruction = "{name}"\n', "g.toml")
+    source = Aimed(1, (STRAIGHT,), bins)
+    assert all(any(map(bins[0].has, of_program(source.case(i).program))) for i in range(4))
