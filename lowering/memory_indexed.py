@@ -155,6 +155,8 @@ def mscatter(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     """The buffer after the stores, lane after lane in row-major order."""
     buffer, pick = memory.buffer, _picked(c, "src")
     at = places(c, inputs, memory, "src", pick)
+    if buffer.shape[0] == 0:
+        return buffer
     dtype, words = c.dtype("src"), masks.lanes(inputs, "src").words.reshape(-1)
     where, words = slicing.computed_before(at.targets(buffer).reshape(-1), words)
     op = c.attrs["scatterAtomicOp"]

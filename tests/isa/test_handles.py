@@ -315,7 +315,7 @@ def test_a_program_with_a_slot_in_global_memory_is_verified_and_refused(
     refused_by_every_way_to_run(tmp_path / "pipe.pto", ALLOCATED, message, capsys)
 
 
-@pytest.mark.filterwarnings("ignore:(?s:.*)nothing has written before")
+@pytest.mark.filterwarnings(r"ignore:[\s\S]*nothing has written before")
 @pytest.mark.parametrize(
     ("kind", "name", "op"),
     [

@@ -76,7 +76,7 @@ def test_blocks_run_in_order_each_with_its_number(grid: int) -> None:
     assert out.tobytes() == y.tobytes()
 
 
-@pytest.mark.filterwarnings("ignore:.*nothing has written before")
+@pytest.mark.filterwarnings(r"ignore:[\s\S]*nothing has written before")
 def test_a_block_starts_with_fresh_local_memory() -> None:
     """Every block finds its tiles as the profile leaves fresh ones, not as the block before left them."""
     text = f"""

@@ -217,7 +217,7 @@ def test_addresses_known_only_at_run_time(source: Source) -> None:
             kernel.eager(X, X, at)
 
 
-@pytest.mark.filterwarnings("ignore:(?s:.*)nothing has written before")
+@pytest.mark.filterwarnings(r"ignore:[\s\S]*nothing has written before")
 def test_fresh_tiles_hold_what_the_profile_says(source: Source, agree: Agree) -> None:
     for profile, wanted in (("cpu_sim", 0), ("a2a3", 0xFFFFFFFF), ("a5", 0xFFFFFFFF)):
         for at in (None, 0):
