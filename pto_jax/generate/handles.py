@@ -162,7 +162,7 @@ def _overlay(state: State, held: Held) -> None:
 
 def _move(state: State, held: Held) -> None:
     """Point a placed tile at other bytes."""
-    placed = [h for h in state.tiles() if h.placed]
+    placed = [h for h in state.tiles() if h.at is not None]
     if placed:
         other = state.rng.choice(placed)
         state.emit(Op("tassign", (other.value, address(state, other.type.bytes))))

@@ -264,7 +264,7 @@ def _allocated(state: State, t: ir.TileType, at: ir.Value | None = None) -> Held
         operands += [state.number(n) for n in sizes]
         groups += [("valid_row", 1), ("valid_col", 1)]
         t = t.with_valid(None, None)
-    held = Held(ir.Value(state.name("a"), t), t, sizes, placed=at is not None)
+    held = Held(ir.Value(state.name("a"), t), t, sizes, at)
     state.emit(ir.Op(ALLOC_TILE, tuple(operands), results=(held.value,), groups=tuple(groups)))
     return held
 

@@ -39,13 +39,13 @@ class Input:
 class Held:
     """A tile in scope: its value and its valid sizes when it is used, None where they depend on the run.
 
-    ``placed`` says that it has an address, ``window`` that its rows are parts of longer ones.
+    ``at`` is the address it is placed at, if any, ``window`` says that its rows are parts of longer ones.
     """
 
     value: ir.Value
     type: ir.TileType
     sizes: Sizes | None
-    placed: bool = False
+    at: ir.Value | None = None
     window: bool = False
 
 

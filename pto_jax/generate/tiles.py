@@ -80,7 +80,7 @@ def emit(state: State, want: Wanted) -> None:
             made.append(held)
             outs.append(held.value)
         elif isinstance(t, ir.TileType):
-            outs.append(_destination(state, want, operand.name, ulp, outs))
+            outs.append(_destination(state, want, operand.name, ulp, ins, outs))
         elif isinstance(t, ir.PartitionViewType):
             outs.append(view(state, t))
         else:
@@ -203,14 +203,23 @@ def _tolerant(state: State, want: Wanted) -> bool:
     return plain and all(c.region is None or c.severity != "error" for c in rules)
 
 
-def _destination(state: State, want: Wanted, name: str, ulp: int, taken: list[ir.Value]) -> ir.Value:
-    """A tile to write. Results that need not be exact go where nothing reads them."""
+def _destination(
+    state: State, want: Wanted, name: str, ulp: int, sources: list[ir.Value], taken: list[ir.Value]
+) -> ir.Value:
+    """A tile to write, sometimes one in the place of a source.
+
+    Results that need not be exact go where nothing reads them.
+    """
     t, sizes = want.types[name], want.sizes[name]
     assert isinstance(t, ir.TileType)
     if ulp:
         return fresh(state, t, sizes, filled=True, hidden=True).value
     if _lies_apart(state, want, name):
         return fresh(state, t, sizes, apart=True).value
+    used = [h for h in state.tiles() if h.value in sources and h.type.bytes >= t.bytes]
+    places = [h.at for h in used if h.at is not None]
+    if places and not state.options.defined and state.chance(0.2):
+        return _allocated(state, t, sizes, places[0]).value
     candidates = [h for h in _fitting(state, t, sizes, _tolerant(state, want)) if h.value not in taken]
     if candidates and state.chance(state.options.reuse):
         return state.rng.choice(candidates).value
@@ -239,20 +248,25 @@ def fresh(
         if not hidden and filled:
             state.levels[0].tiles.append(held)
         return held
-    groups: list[tuple[str, int]] = []
-    ins: list[ir.Value] = []
-    if placed:
-        ins.append(address(state, t.bytes))
-        groups.append(("addr", 1))
+    held = _allocated(state, t, sizes, address(state, t.bytes) if placed else None, shown=False)
+    if filled and not _fill(state, held, sizes) and state.options.defined:
+        raise Unfit
+    if filled and not hidden:
+        state.level.tiles.append(held)
+    return held
+
+
+def _allocated(state: State, t: ir.TileType, sizes: Sizes, at: ir.Value | None, shown: bool = True) -> Held:
+    """An allocated tile, at an address or anywhere; ``shown`` to later operations."""
+    ins = [] if at is None else [at]
+    groups = [("addr", 1)] * len(ins)
     for name, static, size in zip(("valid_row", "valid_col"), t.valid, sizes, strict=True):
         if static is None:
             ins.append(state.number(size))
             groups.append((name, 1))
-    held = Held(ir.Value(state.name("a"), t), t, sizes, placed)
+    held = Held(ir.Value(state.name("a"), t), t, sizes, at)
     state.emit(ir.Op(ALLOC_TILE, tuple(ins), results=(held.value,), groups=tuple(groups)))
-    if filled and not _fill(state, held, sizes) and state.options.defined:
-        raise Unfit
-    if filled and not hidden:
+    if shown:
         state.level.tiles.append(held)
     return held
 

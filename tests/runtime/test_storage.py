@@ -388,6 +388,7 @@ LOOP = """scf.for %i = %c0 to %n step %c1 {{
 }}"""
 
 
+@pytest.mark.filterwarnings(r"ignore:[\s\S]*nothing has written before")
 def test_storage_that_nobody_reinterprets_is_carried_as_typed_rows_and_columns() -> None:
     x, y = numbers()
     for at, more, typed in (

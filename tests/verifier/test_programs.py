@@ -81,7 +81,8 @@ def test_partial_overlaps_name_both_places(check: Check) -> None:
     one = "%one = arith.constant 1.0 : f32"
 
     def found_in(*lines: str) -> list[Diagnostic]:
-        return check(module(function("\n".join((one, *lines)))))
+        findings = check(module(function("\n".join((one, *lines)))))
+        return [d for d in findings if d.rule == "overlap"]
 
     (found,) = found_in(body, fills, reads["t"])
     assert (found.severity, found.rule, found.instruction) == ("warning", "overlap", "texpands")
@@ -110,10 +111,10 @@ scf.for %i = %c0 to %c32 step %c1 {{
     body = body.replace("scf.for", f"%v = pto.alloc_tile addr = %a8192 : {T}\nscf.for")
     body = "%a8192 = arith.constant 8192 : i64\n" + body
     write = f"pto.texpands ins(%one : f32) outs(%u : {T})"
-    assert rules(check(module(function(body.replace("WRITE", write)))), "warning") == ["overlap"]
+    assert "overlap" in rules(check(module(function(body.replace("WRITE", write)))), "warning")
     again = write.replace("%u", "%t")
     renewed = body.replace("WRITE", f"{write}\n{again}")
-    assert rules(check(module(function(renewed))), "warning") == []
+    assert "overlap" not in rules(check(module(function(renewed))), "warning")
 
 
 def view(shape: str, strides: str, kind: str, extra: str = "") -> str:

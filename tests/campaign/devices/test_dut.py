@@ -31,8 +31,8 @@ ORACLE = Oracle()
 
 @pytest.fixture(scope="module")
 def simple() -> Case:
-    """A fragment of one elementwise instruction."""
-    return generate(1, 0, replace(PRESETS["straight"], only=frozenset({"tadd"}), statements=1))
+    """A fragment of one elementwise instruction, whose result is defined in every lane."""
+    return generate(1, 1, replace(PRESETS["straight"], only=frozenset({"tadd"}), statements=1))
 
 
 def python(script: str, arguments: str = PLACES) -> str:

@@ -83,7 +83,7 @@ def test_one_process_answers_all_cases_in_order(serving: Any, some: list[Case]) 
 
 def test_results_are_read_and_compared(serving: Any, some: list[Case]) -> None:
     """Zeros are right where the sum is nothing but zeros, and the valid sizes come back as they are."""
-    case = some[0]
+    case = some[1]  # Defined in every lane.
     quiet = replace(
         case, inputs={n: replace(i, words=np.zeros_like(i.words)) for n, i in case.inputs.items()}
     )

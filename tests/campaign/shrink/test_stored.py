@@ -56,7 +56,7 @@ OPTIONS = kernels_only(
 
 def test_a_failure_in_company_is_named_after_the_first_result_that_differs() -> None:
     device, found = Forgetful(), set()
-    for index in range(8):
+    for index in range(24):
         case = kernel(2, index, OPTIONS)
         outcome = compare_case(case, Oracle(), device)
         if outcome.is_failure:
