@@ -156,7 +156,7 @@ def _overlay(state: State, held: Held) -> None:
     at = state.constant(state.rng.randrange(0, state.address, 32), I64)
     value = Value(state.name("o"), t)
     _made(
-        state, Op("alloc_tile", (at,), results=(value,), groups=(("addr", 1),)), Held(value, t, t.shape, True)
+        state, Op("alloc_tile", (at,), results=(value,), groups=(("addr", 1),)), Held(value, t, t.shape, at)
     )
 
 
