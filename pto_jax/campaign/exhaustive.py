@@ -29,11 +29,10 @@ from ..ir import AttrValue, Program, ScalarType, TileType
 from ..isa.declare import Sample
 from ..isa.samples.operations import legal_samples, to_program
 from ..profiles import Profile
-from ..testing.differential import differing
 from .comparison import COMPARED, compare_case
 from .kernels import as_kernel
 from .machine_names import is_device
-from .results import Output, Run
+from .results import Output, Run, mismatch
 from .shrink.search import is_legal
 from .targets import Target
 
@@ -230,9 +229,7 @@ def exhaust(row: Row, reference: Target, tested: Target, device: str = "") -> Re
         if outcome.kind in (*COMPARED, "stopped"):
             result.compared += row.inputs // len(listed)
         if outcome.kind in ("different", "crashed"):
-            failures = [
-                f for wanted, got in runs for f in _failures(row, case, wanted, got, outcome.case.ulp)
-            ]
+            failures = [f for both in runs for f in _failures(row, case, *both)]
             result.different += len(failures) or 1
             result.failures += failures[: SHOWN - len(result.failures)]
         if outcome.message and not runs:
@@ -240,37 +237,35 @@ def exhaust(row: Row, reference: Target, tested: Target, device: str = "") -> Re
     return result
 
 
-def _failures(row: Row, case: Case, wanted: Run, got: Run, ulp: Any) -> list[Failure]:
+def _failures(row: Row, case: Case, wanted: Run, got: Run) -> list[Failure]:
     """The inputs on which the results of one case differ, each input once."""
     found: dict[tuple[str, ...], Failure] = {}
     for name, value in wanted.outputs.items():
         other = got.outputs.get(name)
-        if other is None or other.words.shape != value.words.shape:
+        differs = mismatch(case, name, other, value, "")
+        if other is None or differs is None or differs.comparison is None:
             continue
-        for at, lane in _differing(row, name, value, other, ulp.get(name, 0)):
-            inputs = {n: _hexadecimal(case.inputs[n], lane) for n in row.sources}
-            words = (f"{int(o.words.reshape(-1)[at]):#x}" for o in (value, other))
-            found.setdefault(tuple(inputs.values()), Failure(inputs, *words))
+        for place in differs.comparison.places:
+            both = [int(o.words.reshape(-1)[place]) for o in (value, other)]
+            for lanes in _lanes(row, name, value, place, both[0] ^ both[1]):
+                inputs = {n: _hexadecimal(case.inputs[n], lanes) for n in row.sources}
+                found.setdefault(tuple(inputs.values()), Failure(inputs, *(f"{w:#x}" for w in both)))
     return list(found.values())
 
 
-def _differing(row: Row, name: str, wanted: Output, got: Output, ulp: int) -> Iterator[tuple[int, slice]]:
-    """Elements of a result that differ, each with the lanes of the sources that it comes from."""
+def _lanes(row: Row, name: str, result: Output, place: int, bits: int) -> Iterator[slice]:
+    """The lanes of the sources that ``bits`` of an element of a result come from."""
     tiles = [t for t in row.sources.values() if isinstance(t, TileType)]
     cols = tiles[0].cols if tiles else 1
-    height = row.destinations[name].rows
-    bad = differing(wanted.dtype, got.words, wanted.words, ulp).reshape(height, -1)
-    is_mask = row.sample.instruction.operand(name).holds == "mask"
-    width = bad.shape[1]
-    for r, c in np.argwhere(bad).tolist():
-        if is_mask:
-            bits = int(wanted.words.reshape(-1)[r * width + c]) ^ int(got.words.reshape(-1)[r * width + c])
-            lanes = [c * wanted.dtype.bits + i for i in range(wanted.dtype.bits) if bits >> i & 1]
-            yield from ((r * width + c, slice(r * cols + i, r * cols + i + 1)) for i in lanes if i < cols)
-        else:
-            # An element of two numbers comes from two lanes, and two numbers from such an element.
-            first = c * cols // width
-            yield r * width + c, slice(r * cols + first, r * cols + max(first + 1, (c + 1) * cols // width))
+    width = result.words.size // row.destinations[name].rows
+    r, c = divmod(place, width)
+    if row.sample.instruction.operand(name).holds == "mask":
+        lanes = (c * result.dtype.bits + i for i in range(result.dtype.bits) if bits >> i & 1)
+        yield from (slice(r * cols + lane, r * cols + lane + 1) for lane in lanes if lane < cols)
+    else:
+        # An element of two numbers comes from two lanes, and two numbers come from such an element.
+        first = r * cols + c * cols // width
+        yield slice(first, max(first + 1, r * cols + (c + 1) * cols // width))
 
 
 def _hexadecimal(given: Input, lane: slice) -> str:
@@ -291,7 +286,7 @@ def run(listed: Sequence[Row], reference: Target, tested: Target, device: str = 
 def summary(results: Sequence[Result]) -> str:
     """One line on all rows.
 
-    >>> summary([Result("a5 tneg f16 -> f16", 65536, 65536), Result("a5 tneg f32 -> f32", 0, too_large="all")])
+    >>> summary([Result("tneg f16 -> f16", 65536, 65536), Result("tneg f32 -> f32", 0, too_large="all")])
     '2 rows: 1 executed, 65536 inputs compared, 0 differ; 1 too large'
     """
     executed = [r for r in results if not r.too_large]

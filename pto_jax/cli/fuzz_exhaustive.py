@@ -38,10 +38,15 @@ def fuzz_exhaustive(args: argparse.Namespace) -> int:
     rows = list(exhaustive.rows(profiles, focus.only, focus.dtypes))
     machines = machine(against), machine(tested, args.dut_timeout)
     results = []
-    for result in exhaustive.run(rows, *machines, device=tested):
-        results.append(result)
-        if not args.json:
-            print(result, flush=True)
+    try:
+        for result in exhaustive.run(rows, *machines, device=tested):
+            results.append(result)
+            if not args.json:
+                print(result, flush=True)
+    finally:
+        close = getattr(machines[1], "close", None)
+        if close is not None:
+            close()
     if args.json:
         print(json.dumps([r.to_json() for r in results], indent=2))
     else:
