@@ -35,6 +35,7 @@ examples, with what they take on two cores:
                                                          a process that answers case after case: compiling
                                                          takes a minute, then hundreds of programs/s
   pto-jax fuzz --only tcvt tquant --dtype f16            these instructions, with an operand of this type
+  pto-jax fuzz --exhaustive --only tcvt --dtype f16      all 65,536 inputs of every mode of these conversions
   pto-jax fuzz --dut ./sim --goal goal.toml              towards bins of coverage, and which are not reached:
                                                          [[bins]]
                                                          instruction = ["tcvt", "reduce_expand"]
@@ -93,7 +94,7 @@ def add(command: Adder) -> None:
     )
     flag(focus, "--explain", "print what programs are made of, and stop")
     flag(focus, "--full", "with --explain: every value, also of long tables")
-    flag(focus, "--json", "with --explain: as JSON, with counts")
+    flag(focus, "--json", "with --explain: as JSON, with counts; with --exhaustive: the results as JSON")
     flag(focus, "--list-presets", "print the names of the presets and what each is for, and stop")
     what.add_argument(
         "--programs", nargs="+", metavar="PATH", help="own programs: files, and folders of .pto files"
@@ -107,6 +108,12 @@ def add(command: Adder) -> None:
         what,
         "--mutate",
         "own programs: as they are, then with other instructions, attributes, types and sizes",
+    )
+    flag(
+        what,
+        "--exhaustive",
+        "no random programs: every input of lane-wise instructions whose sources have 16 bits together, for "
+        "every legal combination of types and attributes (--only, --dtype, --profile; tested: jit)",
     )
     what.add_argument("--entry", metavar="F", help="function of own programs (default: every entry)")
     what.add_argument("--grid", type=int, metavar="N", help="blocks of programs (default: generated)")
@@ -210,9 +217,13 @@ def _fuzz(args: argparse.Namespace) -> int:
     if args.list_presets:
         print("\n".join(table([(name, DESCRIPTIONS[name]) for name in PRESETS])))
         return 0
-    for option in ("full", "json"):
+    if args.exhaustive:
+        from .fuzz_exhaustive import fuzz_exhaustive
+
+        return fuzz_exhaustive(args)
+    for option, users in (("full", "--explain"), ("json", "--explain or --exhaustive")):
         if getattr(args, option) and not args.explain:
-            raise ArgumentError(f"--{option} is for --explain; give both")
+            raise ArgumentError(f"--{option} is for {users}; give both")
     plan = plan_of_store(args)
     if plan is None:
         # Asked for in minutes, a campaign has no last case.

@@ -27,7 +27,7 @@ def plan_of(args: argparse.Namespace) -> Plan:
         raise ArgumentError(f"{focus}: not in lockstep; leave out --lockstep")
     if lockstep and args.grid:
         raise ArgumentError("--grid: programs in lockstep run on one block; leave out --lockstep")
-    reference, tested = _machines(args, lockstep)
+    reference, tested = machines_of(args, lockstep)
     plan = of_command(
         Plan,
         args,
@@ -65,7 +65,7 @@ def _is_plain(args: argparse.Namespace) -> bool:
     return not any(options)
 
 
-def _machines(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
+def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
     """Names of the reference and of the tested machine.
 
     One of them given alone stands beside this engine: the oracle is always the reference, every other one

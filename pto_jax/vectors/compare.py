@@ -5,7 +5,7 @@ other NaN where ``any_nan`` is set, and zeros of different sign differ whatever 
 that the recorded execution left alone must be bit-equal under every rule.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,7 @@ class Comparison:
     """Result for one operand.
 
     ``max_ulp`` is the largest distance of compared float elements that are no NaN; ``reason`` is set when the
-    data could not be compared at all (size, type).
+    data could not be compared at all (size, type); ``places`` are the elements of words that differ.
     """
 
     operand: str
@@ -63,6 +63,7 @@ class Comparison:
     max_ulp: int = 0
     first: Difference | None = None
     reason: str = ""
+    places: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     def __bool__(self) -> bool:
         return self.equal
@@ -151,6 +152,7 @@ def compare_words(
         int(bad.size),
         int(distance[compared].max(initial=0)),
         None if bad.size == 0 else _difference(name, d, want, got, int(bad[0]), tile),
+        places=tuple(bad.tolist()),
     )
 
 
