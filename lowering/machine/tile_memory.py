@@ -15,6 +15,7 @@ from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Choice, Scalar, TileRef, with_storage
 from pto_jax.ir import F32, DType, Op, TileType, Value
 from pto_jax.isa.rules.memory import ALIGNMENT
+from pto_jax.isa.rules.pipes import HALVES_OF_VALID
 
 from ..rules import Lanes, Semantics
 from ..words import from_words, moves_intact
@@ -200,6 +201,11 @@ class TileMemory:
             key = self._own_keys.get(place) or self._key(op.results[0].name)
             return self._own(self._own_keys.setdefault(place, key), type)
         return self._placed(op, type, address)
+
+    @property
+    def halves_of_valid(self) -> bool:
+        """Whether the profile splits tiles in pipes by their valid region."""
+        return self.semantics.profile.name in HALVES_OF_VALID
 
     def fresh(self, op: Op, result: Value, type: TileType) -> Slot:
         """A new cell for a result that no allocation names."""

@@ -22,6 +22,7 @@ class AbstractMachine:
     depth: int = 0
     abstract: bool = True
     checks: bool = False
+    halves_of_valid: bool = False
 
     def unknown(self, dtype: ir.DType | None = None) -> Scalar:
         """A scalar, of some type where that is given, of which nothing more is known."""

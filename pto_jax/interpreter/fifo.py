@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import Diagnostic, NotExecutableError
-from ..ir import INDEX, AccPushEpilogue, Op, TileType, Type, UnknownType, Value
+from ..ir import I1, INDEX, AccPushEpilogue, Op, TileType, Type, UnknownType, Value
 from ..isa.rules.pipe_ends import default_slots
 from .abstract import AbstractMachine
 from .cores import Block, Core, Kind
@@ -86,16 +86,49 @@ def ring(op: Op, scope: Scope) -> Ring:
 # -- tiles -------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Entry:
+    """The contents of a tile in a pipe, and how many of its rows and columns are pushed.
+
+    ``sizes`` are the valid ones, and the physical ones where only execution knows those.
+    """
+
+    contents: Any
+    sizes: tuple[int, int]
+
+
 def push_tile(interpreter: Interpreter, op: Op, tile: TileRef, through: Ring) -> None:
     """Put a tile into the queues of the cores at the other end."""
     split = split_of(op)
 
-    def part(other: Core | None) -> Any:
+    def part(other: Core | None) -> Entry:
         if other is None:
-            return interpreter.machine.contents(tile)
+            return _packed(interpreter, op, tile, split)
         return half(interpreter, op, tile, split, other.subblock)
 
     _send(interpreter, op, through, part)
+
+
+def _sizes(interpreter: Interpreter, tile: TileRef) -> tuple[int, int]:
+    """The valid sizes of a tile, the physical ones where a size is not known."""
+    valid = (interpreter.machine.known(n) for n in (tile.v_row, tile.v_col))
+    rows, cols = (size if n is None else n for n, size in zip(valid, tile.type.shape, strict=True))
+    return rows, cols
+
+
+def _packed(interpreter: Interpreter, op: Op, tile: TileRef, split: int) -> Entry:
+    """What a vector core pushes; the other core's half goes on behind the valid part of a first half."""
+    machine, sizes = interpreter.machine, list(_sizes(interpreter, tile))
+    if split:
+        axis = (split - 1) % 2
+        valid, size = (tile.v_row, tile.v_col)[axis], tile.type.shape[axis]
+        if not machine.halves_of_valid:
+            sizes[axis] = size
+        elif machine.known(valid) is None:
+            broken = interpreter.scalar("arith.cmpi.ne", (valid, size), INDEX, I1)
+            what = f"a half of {size} valid {('rows', 'columns')[axis]}"
+            machine.require(op, "pipe", what, broken, "{}", (valid,))
+    return Entry(machine.contents(tile), (sizes[0], sizes[1]))
 
 
 def _send(interpreter: Interpreter, op: Op, through: Ring, entry: Callable[[Core | None], Any]) -> None:
@@ -128,28 +161,32 @@ def _received(interpreter: Interpreter, op: Op, through: Ring, what: str) -> Ste
     return [q.popleft() for q in queues]
 
 
-def half(interpreter: Interpreter, op: Op, tile: TileRef, split: int, which: int) -> Any:
-    """The contents that a vector core gets: all, or half of the rows or columns.
+def half(interpreter: Interpreter, op: Op, tile: TileRef, split: int, which: int) -> Entry:
+    """What a vector core gets: all, or half of the rows or columns.
 
-    An odd number of valid ones is rounded up for the first core, and the second one goes on behind them.
+    The second core goes on behind half of the valid ones; an odd number is rounded up for the first core.
     """
-    machine = interpreter.machine
+    machine, sizes = interpreter.machine, list(_sizes(interpreter, tile))
     contents = machine.contents(tile)
     if not split:
-        return contents
+        return Entry(contents, (sizes[0], sizes[1]))
     axis = (split - 1) % 2
     size = tile.type.shape[axis] // 2
     first: Any = which * size
-    if split > 2 and which:
+    if which and (split > 2 or machine.halves_of_valid):
         valid = (tile.v_row, tile.v_col)[axis]
         rounded = interpreter.scalar("arith.addi", (valid, 1), INDEX, INDEX)
         first = interpreter.scalar("arith.divsi", (rounded, 2), INDEX, INDEX)
-        known = machine.known(first)
-        if known is None:
-            return _window(interpreter, op, tile, axis, size, first)
-        first = known
-    part = slice(first, first + size)
-    return contents[part] if axis == 0 else contents[:, part]
+    sizes[axis] = min(size, (sizes[axis] + 1 - which) // 2 if machine.halves_of_valid else size)
+    known = machine.known(first)
+    if known is None:
+        return Entry(_window(interpreter, op, tile, axis, size, first), (sizes[0], sizes[1]))
+    return Entry(_part(contents, axis, known, known + size), (sizes[0], sizes[1]))
+
+
+def _part(contents: Any, axis: int, start: int, end: int | None) -> Any:
+    """Some rows or columns of contents."""
+    return contents[start:end] if axis == 0 else contents[:, start:end]
 
 
 def _window(interpreter: Interpreter, op: Op, tile: TileRef, axis: int, size: int, first: Any) -> Any:
@@ -164,13 +201,43 @@ def _window(interpreter: Interpreter, op: Op, tile: TileRef, axis: int, size: in
 
 def pop_tile(interpreter: Interpreter, op: Op, t: TileType, through: Ring) -> Steps[Any]:
     """The contents of the next slot for a core."""
-    parts = yield from _received(interpreter, op, through, "tile")
-    split = split_of(op)
-    contents = parts[0] if len(parts) == 1 else interpreter.machine.concatenate(parts, (split - 1) % 2)
-    if contents.shape != t.shape or contents.dtype != t.dtype.word:
-        found = "x".join(map(str, contents.shape))
-        words = f"{found} words of {contents.dtype.itemsize} bytes"
-        raise refused(op, f"a slot of {words} for a tile {t}; allowed: equal sizes")
+    parts: list[Entry] = yield from _received(interpreter, op, through, "tile")
+    entry = parts[0] if len(parts) == 1 else _joined(interpreter, parts, (split_of(op) - 1) % 2)
+    words = entry.contents.dtype
+    pushed = zip(entry.sizes, entry.contents.shape, t.shape, t.valid, strict=True)
+    fits = all(
+        size <= to if to <= have else valid is not None and valid <= have for size, have, to, valid in pushed
+    )
+    if not fits or words != t.dtype.word:
+        rows, cols = entry.sizes
+        found = f"a slot of {rows}x{cols} words of {words.itemsize} bytes for a tile {t}"
+        raise refused(op, f"{found}; allowed: equal sizes")
+    return _fitted(interpreter, op, entry.contents, t)
+
+
+def _joined(interpreter: Interpreter, parts: list[Entry], axis: int) -> Entry:
+    """Both halves: first what is valid of them, then the rest, which has no place in the slot."""
+    sizes = list(parts[1].sizes)
+    valid = sizes[axis]
+    pieces = [_part(p.contents, axis, 0, valid) for p in parts]
+    pieces += [_part(p.contents, axis, valid, None) for p in parts]
+    sizes[axis] = sum(piece.shape[axis] for piece in pieces[:2])
+    whole = interpreter.machine.concatenate([p for p in pieces if p.shape[axis]], axis)
+    return Entry(whole, (sizes[0], sizes[1]))
+
+
+def _fitted(interpreter: Interpreter, op: Op, contents: Any, t: TileType) -> Any:
+    """Contents of the size of a tile: cut, or with elements behind them that nothing wrote."""
+    machine = interpreter.machine
+    for axis, size in enumerate(t.shape):
+        contents = _part(contents, axis, 0, size)
+        if contents.shape[axis] < size:
+            shape = [*contents.shape]
+            shape[axis] = size - contents.shape[axis]
+            rest = TileType(t.dtype, shape[0], shape[1])
+            storage = machine.fresh(op, Value("rest of a slot", rest), rest)
+            behind = machine.contents(TileRef(rest, storage, *shape))
+            contents = machine.concatenate([contents, behind], axis)
     return contents
 
 

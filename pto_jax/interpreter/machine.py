@@ -30,6 +30,10 @@ class Machine(Protocol):
     abstract: bool
     checks: bool
 
+    @property
+    def halves_of_valid(self) -> bool:
+        """Whether the halves of a tile in a pipe are those of its valid region."""
+
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         """An ``arith`` operation on scalars of type ``source`` of which at least one is not a number."""
 

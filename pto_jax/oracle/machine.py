@@ -25,6 +25,7 @@ from ..interpreter.operands import Buffer as GlobalBuffer
 from ..ir import DType, Loc, Op, TileType, Value
 from ..isa import load_class_files
 from ..isa.rules.memory import ALIGNMENT
+from ..isa.rules.pipes import HALVES_OF_VALID
 from . import scalars
 from .numbers import Array
 from .step import RULES, Policy, Rule, Step, not_executable, scalar_word
@@ -55,6 +56,11 @@ class ReferenceMachine:
         self._fill = 0 if policy.profile.fresh_tile == "zero" else 0xFF
         self._spaces: dict[tuple[str, Loc], Buffer] = {}
         self._allocated: dict[tuple[str, int], Buffer] = {}
+
+    @property
+    def halves_of_valid(self) -> bool:
+        """Whether the profile splits tiles in pipes by their valid region."""
+        return self.policy.profile.name in HALVES_OF_VALID
 
     def begin(self, op: Op, scope: Scope) -> None:
         """Nothing to prepare: instructions leave no state outside memory."""

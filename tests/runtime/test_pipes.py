@@ -488,3 +488,91 @@ def test_flags_of_a_block_tell_the_vector_cores_apart(agree: Agree) -> None:
     before = np.full((16, 16), 7, np.float32)
     out = agree(made, x, before, np.zeros((16, 16), np.float32), 0)
     np.testing.assert_array_equal(out["y"], np.concatenate([before[:8], (x @ x)[8:]]))
+
+
+@pytest.mark.variants(3)
+@pytest.mark.parametrize(("split", "physical"), [(0, 16), (1, 8), (2, 16), (2, 8)])
+@pytest.mark.parametrize("arch", ["a3", "a5"])
+def test_a_push_of_a_vector_core_counts_valid_rows_and_columns(
+    agree: Agree, arch: str, split: int, physical: int
+) -> None:
+    """The cube core gets what is valid of both halves side by side, whatever the tiles' physical size is."""
+    rows, cols = {0: (16, 16), 1: (8, 16), 2: (16, 8)}[split]
+    shape = {0: (32, 32), 1: (2 * physical, 16), 2: (16, 2 * physical)}[split]
+    t = vec("f32", *shape, f", valid={rows}x{cols}")
+    mat, acc = MAT.format("f32"), ACC.format("f32", "")
+    memory = "gm_slot_buffer = %s : !pto.ptr<f32>, " if arch == "a3" else ""
+    setup = f"{{dir_mask = 2, slot_size = 1024}} ({memory}c2v_consumer_buf = %z : i32, "
+    left = LEFT if arch == "a5" else LEFT.replace("blayout=col_major, ", "")
+    start = {0: "%c0, %c0", 1: "%start, %c0", 2: "%c0, %start"}[split]
+    vector = f"""
+    %z = arith.constant 0 : i32
+    %to = {IMPORTED.format("p", "cube")}
+    pto.aiv_initialize_pipe {setup}v2c_consumer_buf = %to : i32)
+    %core64 = pto.get_subblock_idx
+    %core = arith.index_cast %core64 : i64 to index
+    %start = arith.muli %core, %c8 : index
+    {view("%wx", "%x", "f32")}
+    %part = pto.partition_view %wxv, offsets = [{start}], sizes = [%c{rows}, %c{cols}]
+      : {VIEW} -> {whole("f32", rows, cols)}
+    %t = pto.alloc_tile : {t}
+    pto.tload ins(%part : {whole("f32", rows, cols)}) outs(%t : {t})
+    pto.tpush_to_aic(%t : {t}) {{split = {split}}}
+    """
+    cube = f"""
+    %z = arith.constant 0 : i32
+    %from = {RESERVED.format("p", "mat")}
+    pto.aic_initialize_pipe {setup}v2c_consumer_buf = %from : i32)
+    {view("%wy", "%y", "f32")}
+    %left = pto.alloc_tile : {left}
+    %right = pto.alloc_tile : {RIGHT}
+    %acc = pto.alloc_tile : {acc}
+    %m = pto.tpop_from_aiv {{split = {split}}} -> {mat}
+    pto.tmov ins(%m : {mat}) outs(%left : {left})
+    pto.tmov ins(%m : {mat}) outs(%right : {RIGHT})
+    pto.tfree_from_aiv {{split = {split}}}
+    pto.tmatmul ins(%left, %right : {left}, {RIGHT}) outs(%acc : {acc})
+    pto.tstore ins(%acc : {acc}) outs(%wy : {whole("f32")})
+    """
+    made = accepted(program(arch, cube, vector))
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    out = agree(made, x, np.zeros(1024, np.float32), np.zeros((16, 16), np.float32), 0)
+    np.testing.assert_array_equal(out["y"], x @ x)
+
+
+@pytest.mark.variants(3)
+@pytest.mark.filterwarnings("ignore:.*the product is written to its 16x16 corner")
+@pytest.mark.parametrize("rows", ["8", "?"])
+def test_the_second_half_begins_behind_half_of_the_valid_rows(agree: Agree, rows: str) -> None:
+    """Eight of 16 rows are valid: four for each vector core, whose tiles have room for eight."""
+    acc = ACC.format("f32", f", valid={rows}x16")
+    size = "valid_row = %n " if rows == "?" else ""
+    half = vec("f32", 8, 16, ", valid=4x16")
+    cube = f"""
+    %to = {IMPORTED.format("p", "vector")}
+    pto.aic_initialize_pipe {{dir_mask = 1, slot_size = 1024}} (c2v_consumer_buf = %to : i32)
+    {product("f32", ACC.format("f32", ""))}
+    %part = pto.alloc_tile {size}: {acc}
+    pto.tmatmul ins(%left, %right : {LEFT}, {RIGHT}) outs(%part : {acc})
+    pto.tpush_to_aiv(%part : {acc}) {{split = 1}}
+    """
+    vector = f"""
+    %to = {RESERVED.format("p", "vec")}
+    pto.aiv_initialize_pipe {{dir_mask = 1, slot_size = 1024}} (c2v_consumer_buf = %to : i32)
+    %core64 = pto.get_subblock_idx
+    %core = arith.index_cast %core64 : i64 to index
+    %four = arith.constant 4 : index
+    %start = arith.muli %core, %four : index
+    {view("%wy", "%y", "f32")}
+    %part = pto.partition_view %wyv, offsets = [%start, %c0], sizes = [%four, %c16]
+      : {VIEW} -> {whole("f32", 4)}
+    %t = pto.tpop_from_aic {{split = 1}} -> {half}
+    pto.tstore ins(%t : {half}) outs(%part : {whole("f32", 4)})
+    pto.tfree_from_aic {{split = 1}}
+    """
+    made = accepted(program("a5", cube, vector))
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    out = agree(made, x, np.zeros(1, np.float32), np.zeros((16, 16), np.float32), 8)
+    expected = np.zeros((16, 16), np.float32)
+    expected[:8] = (x @ x)[:8]
+    np.testing.assert_array_equal(out["y"], expected)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Unpack
 
 from ...ir import AddressSpace, Loc, Pipe, TileType
-from ...profiles import PROFILE_NAMES, Profile
+from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from ..traits import PLAIN, Traits
 from .constraints import place
@@ -62,6 +62,20 @@ RELEASE = Decision(
     "When does a slot become free?",
     "Once the consumer frees it: a program frees exactly once after each pop, in every profile.",
     "page TFREE (a2a3 releases in the pop itself, a5 and the simulator in the free)",
+)
+
+
+#: Profiles that split a tile by its valid region.
+HALVES_OF_VALID: tuple[ProfileName, ...] = ("a2a3", "a5")
+HALVES = Decision(
+    "Where does the half of the second vector core begin?",
+    "On a2a3 and a5 behind half of the rows or columns that are valid in the tile of the cube core, and "
+    "where it pushes behind as many as are valid in its own tile. The valid sizes of the popped tile do not "
+    "move it. "
+    "On cpu_sim halves are those of the physical tile.",
+    "headers npu/a2a3/TPush.hpp and npu/a5/TPush.hpp (valid sizes), cpu/TPush.hpp (physical sizes); "
+    "pto-isa issue 263 (a device reads a narrow second half at the right place, where the header takes the "
+    "place from the popped tile's sizes), PTOAS issue 1368",
 )
 
 
