@@ -140,8 +140,8 @@ def _checked(case: Case, profile: profiles.ProfileName | None, numerics: Numeric
 class Batched:
     """The engine compiled for a batch of three calls: the case's own data in one, other data beside it.
 
-    The other calls are cases of their own, compared as this one. Numbers are the same in all calls. In half of the cases the batch has them once, so that both forms of
-    offsets are compiled.
+    The other calls are cases of their own, compared as this one. Numbers are the same in all calls. In half
+    of the cases the batch has them once, so that both forms of offsets are compiled.
     """
 
     profile: profiles.ProfileName | None = None

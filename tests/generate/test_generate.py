@@ -67,6 +67,23 @@ def test_every_instruction_is_in_one_of_a_hundred_programs() -> None:
 
 
 @pytest.mark.slow
+def test_a_thousand_programs_have_most_pairs_of_an_instruction_and_a_type() -> None:
+    """Of the presets that campaigns take in turn, over all profiles."""
+    samples = (
+        s for p in PROFILE_NAMES for n in selection.catalogue(p, STRAIGHT.elements).values() for s in n
+    )
+    pairs = {
+        (s.instruction.name, d.name) for s in samples for t in s.types.values() if (d := element_type(t))
+    }
+    made, presets = set(), [PRESETS[name] for name in device_presets()]
+    for index in range(1000):
+        for op in generate(6, index, presets[index % len(presets)]).program.walk():
+            types = (element_type(v.type) for v in (*op.ins, *op.destinations))
+            made |= {(op.name, d.name) for d in types if d is not None}
+    assert len(pairs & made) >= 0.8 * len(pairs), sorted(pairs - made)
+
+
+@pytest.mark.slow
 def test_every_executable_instruction_and_type_is_there() -> None:
     names, types = Counter[str](), set[str]()
     for case in cases(2, 600, replace(STRAIGHT, weights=tuple((c, 1.0) for c, _ in STRAIGHT.weights))):
