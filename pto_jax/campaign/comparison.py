@@ -91,6 +91,24 @@ def _compared(
     found: Run | Exception,
     watch: Watch | None,
 ) -> Outcome:
+    """The outcome of a case, or of the first case executed with it that fails."""
+    outcome = _alone(case, reference, tested, wanted, found, watch)
+    for other, run in found.others if isinstance(found, Run) else ():
+        if outcome.is_failure:
+            break
+        beside = _alone(other, reference, tested, attempt(reference, other), run, None)
+        outcome = beside if beside.is_failure else outcome
+    return outcome
+
+
+def _alone(
+    case: Case,
+    reference: Target,
+    tested: Target,
+    wanted: Run | Exception,
+    found: Run | Exception,
+    watch: Watch | None,
+) -> Outcome:
     said = found.log if isinstance(found, Run) else getattr(found, "output", "")
 
     def outcome(kind: Kind, message: str = "", differs: Mismatch | None = None) -> Outcome:

@@ -5,7 +5,7 @@
 ``eager``                this engine, operation by operation
 ``trace``                this engine, traced as a whole and not compiled
 ``jit``                  this engine, compiled
-``vmap``                 this engine, compiled for a batch of calls, of which one has the case's data
+``vmap``                 this engine, compiled for a batch of three calls, all compared
 ``fast``                 this engine, compiled with fast numerics
 ``profile``              this engine, eager; needs a profile: ``profile:a5``
 ``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode

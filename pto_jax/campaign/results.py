@@ -28,11 +28,15 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The results of one case by name, the run-time rules that were found broken, what a device said."""
+    """The results of one case by name, the run-time rules that were found broken, what a device said.
+
+    ``others`` are cases that were executed at the same time, each with its own results.
+    """
 
     outputs: Mapping[str, Output]
     problems: tuple[str, ...] = ()
     log: str = ""
+    others: tuple[tuple[Case, "Run"], ...] = ()
 
 
 @dataclass(frozen=True)

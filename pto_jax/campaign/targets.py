@@ -140,8 +140,8 @@ def _checked(case: Case, profile: profiles.ProfileName | None, numerics: Numeric
 class Batched:
     """The engine compiled for a batch of three calls: the case's own data in one, other data beside it.
 
-    Numbers are the same in all calls. In half of the cases the batch has them once, so that both forms of
-    offsets are compiled.
+    The other calls are cases of their own, compared as this one. Numbers are the same in all calls. In half
+    of the cases the batch has them once, so that both forms of offsets are compiled.
     """
 
     profile: profiles.ProfileName | None = None
@@ -152,31 +152,35 @@ class Batched:
         return "engine:vmap" + (f":{self.profile}" if self.profile else "")
 
     def run(self, case: Case) -> Run:
-        """The results of the case's own call, with run-time rules checked."""
+        """The results of all calls, with run-time rules checked."""
         kernel, number = _checked(case, self.profile), int(case.id or "0", 16)
         own, shared = number % LANES, number // LANES % 2 == 1
         scalars = {n for n, i in case.inputs.items() if isinstance(i.type, ScalarType)}
         axes = {
             n: None if shared and n in scalars and len(scalars) < len(case.inputs) else 0 for n in case.inputs
         }
-        lanes = [_lane(case, (lane - own) % LANES) for lane in range(LANES)]
+        calls = [_with_data(case, (lane - own) % LANES) for lane in range(LANES)]
+        lanes = [{n: for_engine(i) for n, i in call.inputs.items()} for call in calls]
         with x64():
             batch = {n: _stacked([x[n] for x in lanes]) if axes[n] == 0 else lanes[0][n] for n in axes}
             run = jax.vmap(lambda given: kernel(**given), in_axes=(axes,))
-            outputs, report = jax.tree.map(lambda x: x[own], jax.jit(run)(batch))
-        return of_engine(case, outputs, report)
+            results = jax.device_get(jax.jit(run)(batch))
+            each = [jax.tree.map(lambda x, lane=lane: x[lane], results) for lane in range(LANES)]
+        runs = [of_engine(call, *result) for call, result in zip(calls, each, strict=True)]
+        others = tuple((calls[i], runs[i]) for i in range(LANES) if i != own)
+        return replace(runs[own], others=others)
 
 
-def _lane(case: Case, which: int) -> dict[str, Any]:
-    """The inputs of a case, with other contents for all but the first: inverted or rotated words."""
-    inputs = case.inputs
-    if which:
-        change = (lambda w, d: w ^ w.dtype.type((1 << d.bits) - 1)) if which == 1 else _rotated
-        inputs = {
-            n: i if isinstance(i.type, ScalarType) else replace(i, words=change(i.words, i.type.dtype))
-            for n, i in inputs.items()
-        }
-    return {n: for_engine(i) for n, i in inputs.items()}
+def _with_data(case: Case, which: int) -> Case:
+    """A case with other contents for all but the first of a batch: inverted or rotated words."""
+    if not which:
+        return case
+    change = (lambda w, d: w ^ w.dtype.type((1 << d.bits) - 1)) if which == 1 else _rotated
+    inputs = {
+        n: i if isinstance(i.type, ScalarType) else replace(i, words=change(i.words, i.type.dtype))
+        for n, i in case.inputs.items()
+    }
+    return replace(case, inputs=inputs)
 
 
 def _rotated(words: NDArray[Any], d: DType) -> NDArray[Any]:

@@ -98,6 +98,7 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
     state.moving = state.chance(0.1)
     several = not fragment and state.chance(options.blocks)
     grid = (options.grid or rng.randint(2, 3)) if several else 1
+    state.fixed = grid > 1 and state.chance(0.5)
     state.tile_arguments = fragment or (grid == 1 and state.chance(options.tile_arguments))
     if cores:
         state.tile_arguments = False

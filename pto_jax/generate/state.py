@@ -98,6 +98,8 @@ class State:
     address: int = 0
     #: Whether some addresses are only known at execution.
     moving: bool = False
+    #: Whether all numbers are constants: only then blocks can be proved to be apart.
+    fixed: bool = False
     #: Tensors that are arguments; the number of the block where there are several.
     tensors: list[ir.Value] = field(default_factory=list)
     block: ir.Value | None = None
@@ -195,7 +197,8 @@ class State:
 
     def number(self, number: int, known: float = 0.5) -> ir.Value:
         """An index of a given value, as a constant or as an argument."""
-        return self.constant(number) if self.chance(known) else self.index_argument(number)
+        constant = self.fixed or self.chance(known)
+        return self.constant(number) if constant else self.index_argument(number)
 
     def condition(self) -> ir.Value:
         """A truth value that execution finds."""

@@ -14,6 +14,7 @@ from pto_jax import isa
 from pto_jax.analysis.resolve import resolve
 from pto_jax.cli.fuzz_plan import device_presets
 from pto_jax.generate import selection
+from pto_jax.generate.instructions import REASONS
 from pto_jax.generate.options import OUTPUT, PRESETS, STRAIGHT
 from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.generate.values import RECIPES, Recipe, words
@@ -61,8 +62,25 @@ def test_every_instruction_is_in_one_of_a_hundred_programs() -> None:
     having = Counter[str]()
     for index in range(count):
         having.update({op.name for op in generate(6, index, presets[index % len(presets)]).program.walk()})
-    executed = {n for n, i in isa.instructions().items() if i.executable} - set(LEFT_OUT) - PRINTING
+    executed = {n for n, i in isa.instructions().items() if i.executable} - set(REASONS) - PRINTING
     assert not {n: having[n] / count for n in executed if having[n] < count / 100}
+
+
+@pytest.mark.slow
+def test_a_thousand_programs_have_most_pairs_of_an_instruction_and_a_type() -> None:
+    """Of the presets that campaigns take in turn, over all profiles."""
+    samples = (
+        s for p in PROFILE_NAMES for n in selection.catalogue(p, STRAIGHT.elements).values() for s in n
+    )
+    pairs = {
+        (s.instruction.name, d.name) for s in samples for t in s.types.values() if (d := element_type(t))
+    }
+    made, presets = set(), [PRESETS[name] for name in device_presets()]
+    for index in range(1000):
+        for op in generate(6, index, presets[index % len(presets)]).program.walk():
+            types = (element_type(v.type) for v in (*op.ins, *op.destinations))
+            made |= {(op.name, d.name) for d in types if d is not None}
+    assert len(pairs & made) >= 0.8 * len(pairs), sorted(pairs - made)
 
 
 @pytest.mark.slow
@@ -77,32 +95,18 @@ def test_every_executable_instruction_and_type_is_there() -> None:
     assert {d.name for d in TILE_DTYPES} <= types
 
 
-#: Executable instructions that no generated program has.
-LEFT_OUT = {
-    "trap": "stops the program: no result to compare",
-    **dict.fromkeys(
-        "tprefetch_async make_prefetch_async_context get_prefetch_async_session wait_async_event "
-        "test_async_event".split(),
-        "not generated yet; without an effect on values, as tests/runtime/test_sync_config shows",
-    ),
-    **dict.fromkeys(
-        "ptrtoint inttoptr castptr tile_buf_addr pointer_cast".split(),
-        "not generated yet; executed by the programs of tests/programs",
-    ),
-    **dict.fromkeys(
-        "declare_global talloc talloc_to_aic talloc_to_aiv".split(),
-        "not generated yet; executed by the programs of tests/programs and tests/runtime",
-    ),
-    **dict.fromkeys(
-        "cmo.cacheinvalid fence.barrier_all get_buf_dyn rls_buf_dyn set_cross_block wait_cross_block "
-        "set_intra_block wait_intra_block".split(),
-        "not generated yet; without an effect on values, as tests/runtime/test_sync_config shows",
-    ),
-}
 #: Machines differ in where they print: these are in the preset ``output`` only.
 PRINTING = {"print", "tprint"}
 #: Presets that reach instructions with a syntax of their own, most of them in few programs.
-INVENTORY = {"memory": 100, "aliases": 60, "sync": 60, "cores": 40, "everything": 60, "output": 10}
+INVENTORY = {
+    "memory": 100,
+    "aliases": 60,
+    "sync": 60,
+    "cores": 40,
+    "everything": 60,
+    "output": 10,
+    "overlaps": 60,
+}
 
 
 @pytest.mark.slow
@@ -111,7 +115,7 @@ def test_some_preset_reaches_every_executable_instruction() -> None:
     for name, count in INVENTORY.items():
         found |= {op.name for case in cases(5, count, ALL[name]) for op in case.program.walk()}
     executed = {n for n, i in isa.instructions().items() if i.executable}
-    assert executed - found == set(LEFT_OUT)
+    assert executed - found == set(REASONS)
     control = "for if while index_switch execute_region".split()
     assert {f"scf.{name}" for name in control} | {"call", "section.cube", "section.vector"} <= found
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
 
+from pto_jax.campaign import targets
 from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.fuzz.executor_cases import Generated
 from pto_jax.campaign.fuzz.focus import Focus
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.targets import Batched, Engine, Oracle
+from pto_jax.campaign.results import Run
+from pto_jax.campaign.targets import LANES, Batched, Engine, Oracle
 from pto_jax.cli.fuzz_plan import device_presets
 from pto_jax.generate.instructions import MADE
 from pto_jax.generate.options import OVERLAPS
@@ -51,6 +55,21 @@ def test_compiled_kernels_and_batches_agree_with_the_interpreter(machine: Engine
     """Small: campaigns execute thousands."""
     for index in SAMPLE:
         assert compare_case(generate(0, index, OVERLAPS), Oracle(), machine).kind == "equal", index
+
+
+@pytest.mark.parametrize("which", range(LANES))
+def test_every_call_of_a_batch_is_compared(which: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong word in one of them, whichever it is, is a difference."""
+    right, calls = targets.of_engine, count()
+
+    def wrong(case: Case, outputs: Any, report: Any) -> Run:
+        run = right(case, outputs, report)
+        if next(calls) != which:
+            return run
+        return replace(run, outputs={n: replace(o, words=o.words ^ 1) for n, o in run.outputs.items()})
+
+    monkeypatch.setattr(targets, "of_engine", wrong)
+    assert compare_case(generate(0, SAMPLE[0], OVERLAPS), Oracle(), Batched()).kind == "different"
 
 
 def test_a_subset_of_a_tile_with_one_size_known_is_compiled() -> None:
