@@ -33,6 +33,17 @@ class Core:
         )
 
 
+@dataclass(frozen=True)
+class Entry:
+    """The contents of a tile in a pipe, and how many of its rows and columns are pushed.
+
+    ``sizes`` are the valid ones, and the physical ones where only execution knows those.
+    """
+
+    contents: Any
+    sizes: tuple[int, int]
+
+
 @dataclass
 class Block:
     """One block of a launch: its cores, and what they share besides global memory.

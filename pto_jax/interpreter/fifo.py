@@ -13,7 +13,7 @@ from ..errors import Diagnostic, NotExecutableError
 from ..ir import I1, INDEX, AccPushEpilogue, Op, TileType, Type, UnknownType, Value
 from ..isa.rules.pipe_ends import default_slots
 from .abstract import AbstractMachine
-from .cores import Block, Core, Kind
+from .cores import Block, Core, Entry, Kind
 from .interpreter import Interpreter, Steps, Waiting
 from .operands import Operand, Pointer, Scalar, TileRef, View
 from .scope import Scope
@@ -84,17 +84,6 @@ def ring(op: Op, scope: Scope) -> Ring:
 
 
 # -- tiles -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The contents of a tile in a pipe, and how many of its rows and columns are pushed.
-
-    ``sizes`` are the valid ones, and the physical ones where only execution knows those.
-    """
-
-    contents: Any
-    sizes: tuple[int, int]
 
 
 def push_tile(interpreter: Interpreter, op: Op, tile: TileRef, through: Ring) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import I1, INDEX, Op, ScalarType, TileType, Value, dtype
-from .cores import Block, Core
+from .cores import Block, Core, Entry
 from .interpreter import Steps, Waiting
 from .machine import Machine
 from .operands import Operand, Scalar, TileRef
@@ -219,17 +219,17 @@ def _form(block: Block) -> Form:
     return tuple((key, tuple(map(_type, block.queues[key]))) for key in filled)
 
 
-def _type(entry: Any) -> TileType | None:
+def _type(entry: Entry | None) -> TileType | None:
     if entry is None:
         return None
-    rows, cols = entry.shape
-    return TileType(dtype(f"u{8 * entry.dtype.itemsize}"), rows, cols)
+    rows, cols = entry.contents.shape
+    return TileType(dtype(f"u{8 * entry.contents.dtype.itemsize}"), rows, cols).with_valid(*entry.sizes)
 
 
 def _held(machine: Machine, op: Op, block: Block) -> tuple[Operand, ...]:
     """What is in the pipes as tiles, and the numbers of slots that were used."""
     tiles = [
-        TileRef(t, machine.receive(op, "pipe", t, entry), *t.shape)
+        TileRef(t, machine.receive(op, "pipe", t, entry.contents), *t.shape)
         for key, types in _form(block)
         for t, entry in zip(types, block.queues[key], strict=True)
         if t is not None
@@ -241,8 +241,13 @@ def _put(machine: Machine, block: Block, form: Form, held: Sequence[Operand]) ->
     """Fill the pipes with what :func:`_held` gave."""
     rest = iter(held)
     for key, types in form:
-        block.queues[key] = deque(None if t is None else machine.contents(next(rest)) for t in types)
+        block.queues[key] = deque(None if t is None else _entry(machine, t, next(rest)) for t in types)
     block.turns.update(zip(block.turns, rest, strict=True))
+
+
+def _entry(machine: Machine, t: TileType, held: Operand) -> Entry:
+    assert isinstance(held, TileRef)
+    return Entry(machine.contents(held), (t.v_row or 0, t.v_col or 0))
 
 
 def _turns(
