@@ -138,3 +138,12 @@ def test_a_device_gets_every_input_as_a_function_over_pointers() -> None:
     row = _row("a5", "tneg", "f16")
     result = exhaust(row, machine("oracle"), Device(), device="dut:./sim")
     assert (result.compared, result.different) == (65536, 0), str(result)
+
+
+def test_a_device_that_declines_everything_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    device = "python:tests.campaign.devices.devices:Declining"
+    command = f"fuzz --exhaustive --only tabs --dtype i8 --profile a5 --tested {device}"
+    assert main(command.split()) == 1
+    out = capsys.readouterr().out
+    assert "a5 tabs i8 -> i8: 0 of 256 inputs compared, 0 differ" in out
+    assert "too hard" in out
