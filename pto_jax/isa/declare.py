@@ -312,7 +312,7 @@ class Instruction:
         tiles = tuple(o for o in self.operands if o.kind == "tile")
         for scratch in tiles:
             others = tuple(o.name for o in tiles if o != scratch)
-            profiles = tuple(p for p in PROFILE_NAMES if scratch.is_scratch_on(p))
+            profiles: tuple[ProfileName, ...] = tuple(p for p in PROFILE_NAMES if scratch.is_scratch_on(p))
             if others and profiles and self.syntax == "tile":
                 yield Apart(scratch.name, others, SCRATCH_APART, profiles)
 

@@ -125,11 +125,8 @@ def with_statements(options: Options, names: Iterable[str]) -> Options:
     raised = dict[str, float]()
     for name in sorted(names):
         for option, value in MADE[name].items():
-            raised[option] = (
-                value
-                if option == "tile_arguments"
-                else max(value, raised.get(option, getattr(options, option)))
-            )
+            before: float = raised[option] if option in raised else getattr(options, option)
+            raised[option] = value if option == "tile_arguments" else max(value, before)
     return replace(options, having=names, **raised)  # type: ignore[arg-type]
 
 
