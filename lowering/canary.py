@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 from jax import Array, lax
+from numpy.typing import NDArray
 
 from pto_jax.errors import ExactnessError
 
@@ -45,8 +46,8 @@ class Check:
 
     name: str
     function: Callable[..., Shaped[Array, "..."]]
-    arguments: tuple[np.ndarray[Any, Any], ...]
-    expected: np.ndarray[Any, Any]
+    arguments: tuple[NDArray[Any], ...]
+    expected: NDArray[Any]
     lost: str
     #: The platforms whose code rests on it, by JAX's names; None for all.
     platforms: tuple[str, ...] | None = None
@@ -54,12 +55,12 @@ class Check:
     last: bool = False
 
     @property
-    def words(self) -> np.ndarray[Any, Any]:
+    def words(self) -> NDArray[Any]:
         """What is expected, as words of 32 bits."""
         return self.expected.reshape(-1).view(np.uint32)
 
 
-def _numbers(*values: float) -> np.ndarray[Any, Any]:
+def _numbers(*values: float) -> NDArray[Any]:
     return np.array(values, np.float64)
 
 
@@ -194,9 +195,9 @@ def _failures(platform: str) -> tuple[str, ...]:
     return tuple(c.lost for c, words in pairs if not np.array_equal(c.words, words))
 
 
-def _apart(function: Callable[[], list[np.ndarray[Any, Any]]]) -> list[np.ndarray[Any, Any]]:
+def _apart(function: Callable[[], list[NDArray[Any]]]) -> list[NDArray[Any]]:
     """What a function gives in a thread of its own, which has no traces, meshes and settings of this one."""
-    results: list[np.ndarray[Any, Any]] = []
+    results: list[NDArray[Any]] = []
     raised: list[Exception] = []
 
     def run() -> None:
@@ -220,7 +221,7 @@ def _flags() -> np.uint32:
     return np.uint32(zlib.crc32(Path(name).read_bytes() if named else b""))
 
 
-def _computed(checked: Sequence[Check], device: Any) -> list[np.ndarray[Any, Any]]:
+def _computed(checked: Sequence[Check], device: Any) -> list[NDArray[Any]]:
     """The words of what the checks give on a device, compiled together.
 
     What need not come last is one array with the flags, which is one kernel.

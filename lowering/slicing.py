@@ -140,6 +140,9 @@ _by_platform = by_platform(_through_loop, cuda=_through_barrier)
 
 @custom_vmap
 def _stored(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
+    # An empty batch has no word.
+    if not all(x.size for x in arrays):
+        return arrays
     # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
     with x64():
         return tuple(_by_platform(*arrays))

@@ -209,9 +209,12 @@ def _kits(table: Table) -> Kits:
                 continue
             kinds = _grown(needs, int(start), rng)
             fitting = np.array([i for i, need in enumerate(needs) if need <= kinds])
+            twice = [int(table.slot_kinds[i, 0]) for i in (start, *fitting) if table.apart[i].any()]
+            held = _registers(kinds, [needs[i] for i in fitting], list(dict.fromkeys(twice)))
+            single = np.array([held.count(int(table.slot_kinds[i, 0])) == 1 for i in fitting])
+            fitting = fitting[~(single & table.apart[fitting].any(axis=1))]
             covered.update(fitting.tolist())
-            twice = {int(table.slot_kinds[i, 0]) for i in fitting if table.apart[i].any()}
-            chosen.append(_registers(kinds, [needs[i] for i in fitting], twice))
+            chosen.append(held)
             usable.append(fitting)
     return _arrays(table, chosen, usable, rng)
 
@@ -225,15 +228,17 @@ def _grown(needs: list[frozenset[int]], start: int, rng: np.random.Generator) ->
     return kinds
 
 
-def _registers(kinds: set[int], needs: list[frozenset[int]], twice: set[int]) -> list[int]:
-    """A register of every kind, two of some, and more of those that many opcodes use."""
+def _registers(kinds: set[int], needs: list[frozenset[int]], twice: list[int]) -> list[int]:
+    """A register of every kind, two of the first of some, and more of those that many opcodes use."""
     held = sorted(kinds)
     uses = {k: 1 + sum(k in need for need in needs) for k in held}
     while len(held) < REGISTERS:
         held.append(max(kinds, key=lambda k: (uses[k] / (held.count(k) + 1), -k)))
-    for kind in sorted(k for k in twice if held.count(k) == 1):
-        most = max(kinds, key=lambda k: (held.count(k), -k))
-        held[len(held) - 1 - held[::-1].index(most)] = kind
+    for kind in [k for k in twice if held.count(k) == 1]:
+        spare = [k for k in kinds if held.count(k) > (2 if k in twice else 1)]
+        if spare:
+            most = max(spare, key=lambda k: (held.count(k), -k))
+            held[len(held) - 1 - held[::-1].index(most)] = kind
     return held
 
 

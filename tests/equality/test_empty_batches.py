@@ -59,9 +59,11 @@ def test_mapped_products_of_empty_static_regions(name: str, empty: str, numerics
     kernel = Kernel(program, program.functions[0].name, choices(A5, numerics, None, "keep"))
     rng = np.random.default_rng(0)
     types = {v.name: v.type for v in program.functions[0].args if isinstance(v.type, TileType)}
+    # Fast numerics take subnormal numbers for zero: sums are of ordinary ones.
     data = {
-        n: rng.integers(1, 60, (3, *t.shape)).astype(t.dtype.word).view(t.dtype.numpy)
+        n: x.astype(t.dtype.numpy) if t.dtype.bits == 32 else x.astype(t.dtype.word).view(t.dtype.numpy)
         for n, t in types.items()
+        for x in (rng.integers(1, 60, (3, *t.shape)),)
     }
     mapped = np.asarray(jax.vmap(lambda tiles: kernel(**tiles)["dst"].array)(data))
     assert jax.vmap(jax.vmap(lambda tiles: kernel(**tiles)["dst"].array))(

@@ -38,22 +38,12 @@ def groups_of(x: Array) -> tuple[Array, Array]:
     return codes.reshape(rows, -1)[:, :k], np.exp2(exponent.astype(np.float64))
 
 
-def fold(a: Array, b: Array, block: int) -> Array:
-    """Ascending sums in float32 of each block along K, and of the blocks."""
-    total: Array | None = None
-    for start in range(0, a.shape[1], block):
-        part = np.zeros((a.shape[0], b.shape[1]), F32)
-        for k in range(start, min(start + block, a.shape[1])):
-            part = (part.astype(np.float64) + np.outer(a[:, k], b[k])).astype(F32)
-        total = part if total is None else (total + part).astype(F32)
-    assert total is not None
+def fold(a: Array, b: Array) -> Array:
+    """Ascending sums in float32 along K: the sums of a block start with those of the blocks before."""
+    total = np.zeros((a.shape[0], b.shape[1]), F32)
+    for k in range(a.shape[1]):
+        total = (total.astype(np.float64) + np.outer(a[:, k], b[k])).astype(F32)
     return total
-
-
-def block_along(k: int, largest: int) -> int:
-    """Equal blocks of a multiple of 64, at most the largest."""
-    count = -(-k // largest)
-    return -(-k // (count * 64)) * 64
 
 
 def linear(x: Array, w: Array, bias: Array | None, format: str) -> Array:
@@ -66,15 +56,15 @@ def linear(x: Array, w: Array, bias: Array | None, format: str) -> Array:
         if format == "int8":
             y = (a.astype(np.int32) @ b.astype(np.int32)).astype(F32)
         else:
-            y = fold(a.astype(np.float64), b.astype(np.float64), block_along(k, 256))
+            y = fold(a.astype(np.float64), b.astype(np.float64))
         y = ((y * sx).astype(F32) * sw).astype(F32)
     elif format == "mx":
         (a, ea), (b, eb) = groups_of(x), groups_of(np.ascontiguousarray(w.T))
         a = a.astype(np.float64) * np.repeat(ea, 32, 1)[:, :k]
         b = b.astype(np.float64) * np.repeat(eb, 32, 1)[:, :k]
-        y = fold(a, b.T, block_along(k, 256))
+        y = fold(a, b.T)
     else:
         d = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}[format]
         a, b = x.astype(d).astype(np.float64), w.astype(d).astype(np.float64)
-        y = fold(a, b, block_along(k, 64 if format == "f32" else 128))
+        y = fold(a, b)
     return y if bias is None else (y + bias).astype(F32)
