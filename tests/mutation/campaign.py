@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pto_jax.campaign.comparison import Outcome, compare_case
 from pto_jax.campaign.results import Run
@@ -99,6 +99,8 @@ class Recorded:
 
     result: Run | Exception
     name: str = "interpreter"
+    #: Undefined data is what the profile says.
+    follows: ClassVar[bool] = True
 
     def run(self, case: Case) -> Run:
         if isinstance(self.result, Exception):

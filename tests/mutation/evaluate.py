@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 import numpy as np
@@ -31,6 +31,8 @@ class Interpreted:
 
     platform: str = "cpu"
     name: str = "engine:numpy"
+    #: Undefined data is what the profile says.
+    follows: ClassVar[bool] = True
 
     def run(self, case: Case) -> Run:
         kernel = engine.compile(

@@ -233,8 +233,8 @@ class Open:
         if self.is_open(name):
             return wanted
         same = found.words.shape == wanted.words.shape and found.words.dtype == wanted.words.dtype
-        if name not in self.bits or not same:
-            return found
+        if name not in self.bits or not same or self.bits[name].shape != wanted.words.shape:
+            return found  # Of another shape than the program's, as machines of one's own may give.
         bits = self.bits[name]
         return replace(found, words=(found.words & ~bits) | (wanted.words & bits))
 

@@ -30,7 +30,7 @@ def test_only_new_causes_fail(fuzz: Any) -> None:
     assert len(causes) == 2
     tests = ElementTree.parse("out.xml").getroot()[0]
     assert [len(t) for t in tests] == [0, 1, 1] and tests.get("failures") == "2"
-    assert tests[0].get("name") == "15 programs: 13 equal"
+    assert tests[0].get("name") == "15 programs: 15 compared, 13 equal"
     first = str(tests[1].get("name"))
     Path("known.txt").write_text(f"# one of two\n\n{first}\n")
     assert fuzz(*options, "--known", "known.txt", "--junit", "out.xml") == 1

@@ -157,7 +157,7 @@ def test_cases_survive_text_and_files(preset: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_folders_per_cause_are_limited(tmp_path: Path) -> None:
     machine = Planted("tadd", last_column)
-    outcomes = list(islice(failures("control", machine), 4))
+    outcomes = list(islice(failures("straight", machine), 4))
     keeper = Keeper(tmp_path, 20, "oracle", "planted", each=2)
     records = [keeper(o, Oracle(), machine) for o in outcomes]
     made = [r.folder for r in records if r.folder is not None]

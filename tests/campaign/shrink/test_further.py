@@ -114,7 +114,7 @@ def test_attributes_in_called_functions_are_varied_and_left_out() -> None:
     def has_phase(case: Case) -> bool:
         return any(op.attrs.get("accPhase") == AccPhase.FINAL for op in case.program.walk())
 
-    case = numbered(next(cases(3, 1, PRESETS["everything"], start=9)))
+    case = numbered(next(cases(4, 1, PRESETS["everything"], start=66)))
     machines = Machines(Oracle(), OneMore(has_phase))
     phases = varied(machines, machines.run(case))["tgemv.mx.bias accPhase"]
     assert phases["final"] == "fails" and set(phases.values()) == {"fails", "equal"}
