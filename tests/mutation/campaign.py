@@ -70,6 +70,7 @@ PARTS: tuple[tuple[int, Options], ...] = (
     (60, _some("tload tstore", functions=1.0, reuse=0.0, tile_arguments=1.0, addresses=0.0)),
     (40, _some("tmrgsort tsort32", reuse=0.0, shapes=0.0)),
     (40, _some("tmov.zz", profiles=("a5",), partial=1.0, statements=2)),
+    (40, _some("tcvt", recipes=("specials",), profiles=("cpu_sim", "a5"))),
 )
 #: Numbers of the cases of a part begin at a multiple of this.
 PART = 10_000
