@@ -84,7 +84,7 @@ def transfer(state: State) -> None:
         sizes = held.type.shape
     shape, d = shape_for(state.rng, held.type, sizes, reads), held.type.dtype
     layout: ir.GlobalLayout | None = None
-    if state.chance(0.25):
+    if state.chance(0.4):
         window = _recast(state, d, shape)
     else:
         whole, layout = pointer_view(state, d, shape)

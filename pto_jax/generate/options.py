@@ -36,9 +36,10 @@ class Options:
     ``f32->i32`` a source and a result have. ``regions`` restricts the valid regions, as far as an instruction
     takes them. ``weights`` are those of the classes of instructions, ``factors`` multiply those of
     instructions or classes by name. ``having`` are names of which every program has one, as far as some
-    attempts make it; ``grid`` is the number of blocks of programs that run on several. ``defined`` programs
-    read no undefined lane: contents come before reads, valid regions cover what is read, and no divisor,
-    shift count or index is out of range.
+    attempts make it; ``turns`` is the number of instructions that the index of a program chooses, so that a
+    campaign soon has every pair of an instruction and an element type; ``grid`` is the number of blocks of
+    programs that run on several. ``defined`` programs read no undefined lane: contents come before reads,
+    valid regions cover what is read, and no divisor, shift count or index is out of range.
 
     The other numbers are probabilities.
 
@@ -64,6 +65,7 @@ class Options:
     elements: int = 4096
     only: frozenset[str] = frozenset()
     having: frozenset[str] = frozenset()
+    turns: int = 4
     grid: int | None = None
     dtypes: frozenset[str] = frozenset()
     layouts: frozenset[str] = frozenset()

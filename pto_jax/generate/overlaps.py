@@ -102,7 +102,9 @@ def overlapping(state: State, grid: int) -> None:
 
 def _piece(state: State, grid: int) -> None:
     area = _area(state, grid)
-    make = state.rng.choice((_transfer, _transfer, _transfer, _exchange, _scalars, _scalars, _tiles, _slots))
+    make = state.rng.choice(
+        (_transfer, _transfer, _transfer, _exchange, _scalars, _scalars, _tiles, _tiles, _slots)
+    )
     pick = state.rng.random()
     if pick < 0.25:
         _repeated(state, area, make)
@@ -203,7 +205,7 @@ def _exchange(state: State, area: Area) -> None:
 
 def _scalars(state: State, area: Area) -> None:
     """Single elements are read and written: at even and odd places, or anywhere."""
-    if state.chance(0.2):
+    if state.chance(0.3):
         area = area.recast(state, state.rng.choice([d for d in _ELEMENTS if d.bits <= area.dtype.bits]))
     d = area.dtype
     if area.counters and state.chance(0.5):

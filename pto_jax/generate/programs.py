@@ -37,7 +37,7 @@ from .options import STRAIGHT, Options
 from .state import Input, State
 
 #: Part of every case id: another version makes other programs of the same seeds.
-VERSION = "6"
+VERSION = "7"
 #: Programs that are drawn for a case until one has what it should have.
 _TRIES = 120
 
@@ -89,8 +89,8 @@ def cases(seed: int, count: int, options: Options = STRAIGHT, start: int = 0) ->
 
 
 def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0, index: int = 0) -> Case:
-    """A case whose every choice comes from ``rng``."""
-    profile = profiles.profile(rng.choice(options.profiles))
+    """A case whose every choice comes from ``rng``, but for those that take turns."""
+    profile, turn = _turn(rng, options, seed, index)
     cores = rng.random() < options.cores
     overlapping = not cores and rng.random() < options.overlaps
     fragment = not (cores or overlapping) and rng.random() >= options.functions
@@ -109,19 +109,33 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
             _number_block(state)
         overlaps.overlapping(state, grid)
     else:
-        _one_core(state, grid)
+        _one_core(state, grid, turn)
     # What is unwritten would mean something else in texts of another version.
     program, entry = history.written_out(_program(state)), None if fragment else "main"
     return Case(identity, seed, index, profile, program, state.inputs, state.loose, grid, entry)
 
 
-def _one_core(state: State, grid: int) -> None:
+def _turn(rng: random.Random, options: Options, seed: int, index: int) -> tuple[profiles.Profile, int]:
+    """The profile of a case and the first of its turns: every profile sees all of them."""
+    if not options.turns:
+        return profiles.profile(rng.choice(options.profiles)), 0
+    lap, place = divmod(index, len(options.profiles))
+    order = random.Random(f"{seed}:{lap}").sample(options.profiles, len(options.profiles))
+    return profiles.profile(order[place]), random.Random(seed).getrandbits(32) + options.turns * lap
+
+
+def _one_core(state: State, grid: int, turn: int) -> None:
     """Instructions and other statements, for a core that executes everything."""
     if grid > 1:
         _number_block(state)
-    tiles.instruction(state)
-    more = max(0, state.options.statements - 1)
-    statements(state, state.rng.randint(min(1, more), more))
+    bound = max(1, state.options.statements)
+    chosen = min(bound, state.options.turns)
+    for number in range(turn, turn + chosen):
+        tiles.instruction(state, number)
+    if not chosen:
+        tiles.instruction(state)
+    rest = bound - max(1, chosen)
+    statements(state, min(rest, state.rng.randint(1, bound)))
     if not state.fragment:
         _store_everything(state, grid)
 

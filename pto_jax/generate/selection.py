@@ -11,7 +11,7 @@
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 
 from .. import isa, profiles
@@ -48,6 +48,19 @@ class Selection:
         """Samples of one instruction in one form: optional operands are as often absent as there."""
         (name,) = rng.choices(self.names, cum_weights=self.cumulative)
         return rng.choice(self.forms[name])
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[Sample, ...], ...]:
+        """The samples of every pair of an instruction and an element type, in a scattered order."""
+        having: dict[tuple[str, str], list[Sample]] = {}
+        for name in self.names:
+            for sample in self.samples(name):
+                elements = filter(None, map(element_type, sample.types.values()))
+                for element in dict.fromkeys(d.name for d in elements) or ("",):
+                    having.setdefault((name, element), []).append(sample)
+        order = sorted(having)
+        random.Random(0).shuffle(order)
+        return tuple(tuple(having[pair]) for pair in order)
 
 
 @cache

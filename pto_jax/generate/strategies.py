@@ -36,7 +36,8 @@ _SEEDS = st.integers(0, (1 << 32) - 1)
 def cases(given: Options | None = None) -> st.SearchStrategy[Case]:
     """Programs that their profile allows, with inputs; of the options given, else of any preset."""
     chosen = st.just(given) if given is not None else st.sampled_from(list(PRESETS.values()))
-    return st.builds(draw, st.randoms(use_true_random=False), chosen)
+    drawn = chosen.map(lambda options: replace(options, turns=0))
+    return st.builds(draw, st.randoms(use_true_random=False), drawn)
 
 
 def programs(given: Options | None = None) -> st.SearchStrategy[Program]:

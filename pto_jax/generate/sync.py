@@ -19,6 +19,8 @@ _ARRAY = OpaqueType("eventid_array", "4")
 _KINDS: dict[Pipe, tuple[PipeEventType, ...]] = {
     pipe: tuple(kind for kind, p in EVENT_PIPES.items() if p == pipe) for pipe in EVENT_PIPES.values()
 }
+#: Pipes that execute operations on tiles, each of which has barriers of its own.
+_PIPES = (Pipe.S, *_KINDS)
 
 
 def synchronised(state: State, body: Sequence[Op]) -> tuple[Op, ...]:
@@ -66,14 +68,14 @@ class _Sync:
         if last is not None and pipe_of(last) != pipe_of(op):
             self.link(last, op)
         elif last is not None and self.state.chance(0.1):
-            self.same_pipe(pipe_of(op))
+            self.one_pipe(pipe_of(op) if self.state.chance(0.5) else self.state.rng.choice(_PIPES))
         self.ops.append(op)
         return op
 
     def barrier(self) -> None:
         self.ops.append(Op("barrier", attributes=attrs(pipe=Pipe.ALL)))
 
-    def same_pipe(self, pipe: Pipe) -> None:
+    def one_pipe(self, pipe: Pipe) -> None:
         """A barrier of one pipe, which orders nothing that is not ordered already."""
         if pipe in _KINDS and self.state.chance(0.5):
             kind = self.state.rng.choice(_KINDS[pipe])
@@ -84,10 +86,10 @@ class _Sync:
     def link(self, last: Op, op: Op) -> None:
         """Make an operation wait for the one before, which another pipe executes."""
         first, second = pipe_of(last), pipe_of(op)
-        ways: list[Callable[[], None]] = [self.barrier]
+        ways: list[Callable[[], None]] = [self.barrier, *[lambda: self.flags(first, second)] * 2]
+        ways += [lambda: self.numbered(first, second), lambda: self.listed(first, second)]
         if Pipe.S not in (first, second):
-            ways += [lambda: self.flags(first, second)] * 2 + [lambda: self.cores(first, second)]
-            ways += [lambda: self.numbered(first, second), lambda: self.listed(first, second)]
+            ways.append(lambda: self.cores(first, second))
             if first in _KINDS and second in _KINDS:
                 ways += [lambda: self.events(first, second), lambda: self.tokens(first, second)]
             instruction = isa.find(last.name)

@@ -22,12 +22,15 @@ from .selection import select
 from .state import Held, Sizes, State, Unfit
 
 
-def instruction(state: State) -> None:
-    """One instruction with operands that are there, as far as there are any, and new ones otherwise."""
+def instruction(state: State, turn: int | None = None) -> None:
+    """One instruction with operands that are there, as far as there are any, and new ones otherwise.
+
+    A ``turn`` chooses the instruction and a type that an operand has: all pairs, one after the other.
+    """
     selection = select(state.profile.name, state.options)
     there = {_place(h.type) for h in state.tiles()}
     for _ in range(40 if state.options.defined else 4):
-        samples = selection.draw(state.rng)
+        samples = selection.draw(state.rng) if turn is None else selection.pairs[turn % len(selection.pairs)]
         if samples[0].instruction.cls == "sync_config" and len(state.levels) > 1:
             continue
         sample = max(state.rng.choices(samples, k=4), key=lambda s: _matches(there, s))

@@ -91,6 +91,7 @@ def aimed(options: Options, wanted: goal.Bin, *, alone: bool, kernels: bool = Fa
         dtypes=frozenset({element} - {goal.ANY, "-"}),
         layouts=frozenset({layout} - {goal.ANY, "-"}),
         factors=(*options.factors, (name, _MORE)),
+        turns=0,
         attributes=_SURELY if wanted["attribute"] != goal.ANY else options.attributes,
     )
     made = _with_control(made, wanted["control"])

@@ -84,6 +84,7 @@ class Focus:
             uneven=0.0 if self.regions else options.uneven,
             recipes=tuple(r for r in RECIPES if r in self.values) or options.recipes,
             factors=(*options.factors, *map(_factor, self.weights)),
+            turns=0 if made or self.weights else options.turns,
         )
         having = tuple(p for p in narrowed.profiles if select(p, narrowed).names)
         if not having:
@@ -127,7 +128,7 @@ def with_statements(options: Options, names: Iterable[str]) -> Options:
         for option, value in MADE[name].items():
             before: float = raised[option] if option in raised else getattr(options, option)
             raised[option] = value if option == "tile_arguments" else max(value, before)
-    return replace(options, having=names, **raised)  # type: ignore[arg-type]
+    return replace(options, having=names, turns=0, **raised)  # type: ignore[arg-type]
 
 
 @cache

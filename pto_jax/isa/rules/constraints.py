@@ -298,29 +298,31 @@ def equal_valid(operands: tuple[str, ...], source: str) -> Constraint:
     def rule(site: Site) -> Iterator[Finding]:
         present = [n for n in operands if n in site.valid]
         for a, b in pairwise(present):
-            (ra, ca), (rb, cb) = site.valid[a], site.valid[b]
-            columns = None if ca is None or cb is None else (ca * _numbers(site, a), cb * _numbers(site, b))
-            differ = (None not in (ra, rb) and ra != rb) or (columns is not None and columns[0] != columns[1])
-            if (
-                differ
-                and _could_cover(site.tile(a), site.valid[b])
-                and _could_cover(site.tile(b), site.valid[a])
-            ):
+            (ra, ca), (rb, cb) = one, other = _in_numbers(site, a), _in_numbers(site, b)
+            differ = (None not in (ra, rb) and ra != rb) or (None not in (ca, cb) and ca != cb)
+            if differ and _could_cover(site.tile(a), other) and _could_cover(site.tile(b), one):
+                (ra, ca), (rb, cb) = site.valid[a], site.valid[b]
                 here, there = f"{size(rb)}x{size(cb)}", f"{size(ra)}x{size(ca)}"
-                yield b, f"{b} has valid region {here}, {a} has {there}; allowed: equal valid regions"
+                paired = " in numbers, two to an element of a pair" * _pairs_with_others(site, a, b)
+                yield b, f"{b} has valid region {here}, {a} has {there}; allowed: equal valid regions{paired}"
 
     return rule
 
 
-def _numbers(site: Site, name: str) -> int:
-    """Numbers in an element of an operand: 2 in pairs."""
-    t = site.tile(name)
-    return 1 if t is None else t.dtype.numbers
+def _pairs_with_others(site: Site, *names: str) -> bool:
+    """Whether elements of some operands are pairs and those of others are not."""
+    return len({t.dtype.numbers for _, t in site.named(*names)}) > 1
+
+
+def _in_numbers(site: Site, name: str) -> tuple[int | None, int | None]:
+    """The valid region of an operand, with two columns for an element that is a pair."""
+    (rows, cols), t = site.valid[name], site.tile(name)
+    return rows, cols if cols is None or t is None else cols * t.dtype.numbers
 
 
 def _could_cover(t: TileType | None, region: tuple[int | None, int | None]) -> bool:
-    """Whether a tile is physically large enough; where it is not, a rule on shapes reports it."""
-    return t is not None and t.rows >= (region[0] or 0) and t.cols >= (region[1] or 0)
+    """Whether a tile has so many rows and numbers in a row; where not, a rule on shapes reports it."""
+    return t is not None and t.rows >= (region[0] or 0) and t.cols * t.dtype.numbers >= (region[1] or 0)
 
 
 def non_empty(operands: tuple[str, ...], source: str) -> Constraint:
