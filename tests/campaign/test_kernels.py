@@ -38,7 +38,7 @@ def is_kernel(case: Case) -> bool:
 def test_kernels_do_what_their_programs_do(preset: str) -> None:
     made = 0
     for index in range(14):
-        case = generate(3, index, kernels_only(PRESETS[preset]))
+        case = generate(5, index, kernels_only(PRESETS[preset]))
         kernel = as_kernel(case)
         if kernel is None:
             continue

@@ -27,7 +27,7 @@ from .focus import with_statements
 
 #: Programs that are made for a case until one has an operation in its bin; the later half is made of the
 #: bin's instruction alone, by the plainest options.
-TRIES = 16
+TRIES = 24
 #: Instructions beside that of the bin, and how much more often that one is.
 _BESIDE, _MORE = 4, 6.0
 #: Probabilities of what surrounds an operation, where a bin says that.
