@@ -44,8 +44,13 @@ class Selection:
         """All samples of an instruction."""
         return tuple(sample for form in self.forms.get(name, ()) for sample in form)
 
-    def draw(self, rng: random.Random) -> tuple[Sample, ...]:
-        """Samples of one instruction in one form: optional operands are as often absent as there."""
+    def draw(self, rng: random.Random, turn: int | None = None) -> tuple[Sample, ...]:
+        """Samples of one instruction in one form: optional operands are as often absent as there.
+
+        A ``turn`` chooses the pair of an instruction and an element type instead.
+        """
+        if turn is not None and self.pairs:
+            return self.pairs[turn % len(self.pairs)]
         (name,) = rng.choices(self.names, cum_weights=self.cumulative)
         return rng.choice(self.forms[name])
 

@@ -30,7 +30,7 @@ def instruction(state: State, turn: int | None = None) -> None:
     selection = select(state.profile.name, state.options)
     there = {_place(h.type) for h in state.tiles()}
     for _ in range(40 if state.options.defined else 4):
-        samples = selection.draw(state.rng) if turn is None else selection.pairs[turn % len(selection.pairs)]
+        samples = selection.draw(state.rng, turn)
         if samples[0].instruction.cls == "sync_config" and len(state.levels) > 1:
             continue
         sample = max(state.rng.choices(samples, k=4), key=lambda s: _matches(there, s))

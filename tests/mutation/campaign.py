@@ -41,7 +41,7 @@ def _some(names: str, **options: Any) -> Options:
 
 
 def _preset(name: str) -> Options:
-    return replace(PRESETS[name], statements=4, elements=512, only=SIMPLE)
+    return replace(PRESETS[name], statements=4, elements=512, only=SIMPLE, turns=0)
 
 
 #: What the cases of the pool are made of, and how many of them there are of each kind.
