@@ -26,6 +26,7 @@ from . import (
     derivatives,
     dispatch,
     execution,
+    judged_calls,
     launch_rule,
     notices,
     streaming,
@@ -154,10 +155,14 @@ class Kernel(ahead.Portable):
             return None
         try:
             with x64():
-                results, report = self._whole(*args)
+                results, report = self._calls(args)
         except PtoError:  # The long way raises it without the frames of a trace.
             return None
         return {name: results[name] for name in self.outputs if name in results}, report
+
+    @cached_property
+    def _calls(self) -> judged_calls.Calls:
+        return judged_calls.Calls(self._whole)
 
     @cached_property
     def _whole(self) -> Any:

@@ -155,13 +155,16 @@ class PackedReport:
         flags, numbers = data
         return cls(flags, numbers, sites)
 
+    @property
+    def broken(self) -> bool:
+        """Whether a rule was broken; not so under a trace."""
+        known = self.flags is not None and not isinstance(self.flags, Tracer)
+        return known and bool(np.asarray(self.flags).any())
+
     def raise_if_broken(self) -> None:
         """Raise ExecutionError with every broken rule; nothing under a trace."""
-        if self.flags is None or isinstance(self.flags, Tracer):
-            return
-        flags = np.asarray(self.flags)
-        if flags.any():
-            self._report(flags).raise_if_broken()
+        if self.broken:
+            self._report(np.asarray(self.flags)).raise_if_broken()
 
     def _report(self, flags: np.ndarray[Any, Any]) -> Report:
         numbers = iter(() if self.numbers is None else np.asarray(self.numbers))
