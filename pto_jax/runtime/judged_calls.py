@@ -40,7 +40,7 @@ class Judged:
         if key in self.inside:
             return results, NOTHING
         report = self.judge(*numbers)
-        if not report.broken:
+        if report.kept:
             if len(self.inside) >= REMEMBERED:
                 self.inside.clear()
             self.inside.add(key)

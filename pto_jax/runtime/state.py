@@ -156,14 +156,15 @@ class PackedReport:
         return cls(flags, numbers, sites)
 
     @property
-    def broken(self) -> bool:
-        """Whether a rule was broken; not so under a trace."""
-        known = self.flags is not None and not isinstance(self.flags, Tracer)
-        return known and bool(np.asarray(self.flags).any())
+    def kept(self) -> bool | None:
+        """Whether no rule was broken; None under a trace, where nobody knows yet."""
+        if isinstance(self.flags, Tracer):
+            return None
+        return self.flags is None or not np.asarray(self.flags).any()
 
     def raise_if_broken(self) -> None:
         """Raise ExecutionError with every broken rule; nothing under a trace."""
-        if self.broken:
+        if self.kept is False:
             self._report(np.asarray(self.flags)).raise_if_broken()
 
     def _report(self, flags: np.ndarray[Any, Any]) -> Report:

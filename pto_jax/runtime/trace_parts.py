@@ -80,7 +80,7 @@ def _kind(eqn: Any) -> str:
 
 
 def _carried(body: Jaxpr, first: int, wanted: Needed, rest: Needed) -> Needed:
-    """Which of the values that a loop carries (from operand ``first`` on) the wanted ones need, in any trip."""
+    """Which of the values that a loop carries, from operand ``first`` on, wanted ones need in any trip."""
     used = inputs(body, wanted + rest)[first : first + len(wanted)]
     more = _both(wanted, used)
     return wanted if more == wanted else _carried(body, first, more, rest)
