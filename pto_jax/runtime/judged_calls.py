@@ -57,9 +57,9 @@ class Calls:
     def __call__(self, args: Sequence[Any]) -> tuple[Results, PackedReport]:
         """The results, and the report of what was not judged before."""
         leaves, structure = jax.tree.flatten(tuple(args))
-        kind = structure, *((x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves)
+        kind = structure, *[(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves]
         if kind not in self.made:
-            self.made[kind] = None if jax.config.jax_disable_jit else _judged(self.whole.trace(*args), leaves)
+            self.made[kind] = _judged(self.whole.trace(*args), leaves)
         judged = self.made[kind]
         whole: tuple[Results, PackedReport] = self.whole(*args) if judged is None else judged(args, leaves)
         return whole
@@ -68,24 +68,23 @@ class Calls:
 def _judged(traced: Any, leaves: Sequence[Any]) -> Judged | None:
     """The two functions of a trace; None where its accesses depend on more than numbers, or on nothing."""
     results, report = map(jax.tree.structure, traced.out_info)
+    first, rules = (len(jax.tree.leaves(part)) for part in traced.out_info)
     jaxpr: ClosedJaxpr = traced.jaxpr
-    wanted = [False] * results.num_leaves + [True] * report.num_leaves
-    others = [not w for w in wanted]
+    wanted, others = [False] * first + [True] * rules, [True] * first + [False] * rules
     needed = trace_parts.inputs(jaxpr.jaxpr, wanted)
     arrays = any(n and x.ndim for n, x in zip(needed, leaves, strict=True))
-    if not report.num_leaves or arrays or jaxpr.effects:
+    if not rules or arrays or jaxpr.effects:
         return None
 
     @jax.jit
-    def pto(*args: Any) -> Results:
+    def pto(*args: Any) -> Any:
         found = trace_parts.evaluate(jaxpr, jax.tree.leaves(args), others)
-        return jax.tree.unflatten(results, found[: results.num_leaves])
+        return jax.tree.unflatten(results, found[:first])
 
     @jax.jit
-    def judge(*numbers: Any) -> PackedReport:
+    def judge(*numbers: Any) -> Any:
         rest = iter(numbers)
-        values = [next(rest) if n else None for n in needed]
-        found = trace_parts.evaluate(jaxpr, values, wanted)
-        return jax.tree.unflatten(report, found[results.num_leaves :])
+        found = trace_parts.evaluate(jaxpr, [next(rest) if n else None for n in needed], wanted)
+        return jax.tree.unflatten(report, found[first:])
 
     return Judged(pto, judge, tuple(i for i, n in enumerate(needed) if n))

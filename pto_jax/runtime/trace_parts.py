@@ -131,10 +131,10 @@ def _while(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
     n, m = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
     carried = _carried_while(p, wanted)
 
-    def condition(state: list[Any]) -> Any:
+    def condition(state: Sequence[Any]) -> Any:
         return evaluate(p["cond_jaxpr"], [*values[:n], *_spread(state, carried)], [True])[0]
 
-    def body(state: list[Any]) -> list[Any]:
+    def body(state: Sequence[Any]) -> Sequence[Any]:
         results = evaluate(p["body_jaxpr"], [*values[n:m], *_spread(state, carried)], carried)
         return _chosen(results, carried)
 
