@@ -238,7 +238,7 @@ def test_accesses_that_numbers_tell_are_not_waited_for(form: str) -> None:
     assert judged is not None and judged.places == (2,) and len(judged.inside) == 1
     kernel(x, y, n)
     kernel(x=x, y=y, n=n)
-    assert len(judged.inside) == 1 and jax.tree.structure(judged.results(x, y, n)).num_leaves == 1
+    assert len(judged.inside) == 1 and list(judged.results(x, y, n)) == ["y"]
 
 
 def test_every_way_to_call_with_arrays_that_are_there_checks() -> None:
