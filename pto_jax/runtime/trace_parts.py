@@ -67,9 +67,9 @@ def _operands(eqn: Any, wanted: Needed) -> Needed:
             condition = inputs(p["cond_jaxpr"].jaxpr, [True])[: p["cond_nconsts"]]
             return condition + inputs(p["body_jaxpr"].jaxpr, carried)[: p["body_nconsts"]] + carried
         case "scan":
-            n, m = p["num_consts"], p["num_carry"]
-            carried = _carried(p["jaxpr"].jaxpr, n, wanted[:m], wanted[m:])
-            used = inputs(p["jaxpr"].jaxpr, carried + wanted[m:])
+            n, m, traced = _scanned(p)
+            carried = _carried(traced.jaxpr, n, wanted[:m], wanted[m:])
+            used = inputs(traced.jaxpr, carried + wanted[m:])
             return used[:n] + carried + used[n + m :]
     return [True] * len(eqn.invars)
 
@@ -141,16 +141,24 @@ def _while(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
     return _spread(lax.while_loop(condition, body, _chosen(values[m:], carried)), carried)
 
 
+def _scanned(p: dict[str, Any]) -> tuple[int, int, ClosedJaxpr]:
+    """How many constants a scan has and how many values it carries, and its body; trees in JAX 0.12."""
+    if "num_consts" in p:
+        return p["num_consts"], p["num_carry"], p["jaxpr"]
+    fixed, carried, _ = (len(jax.tree.leaves(t, is_leaf=lambda x: x is None)) for t in p["ft_in"])
+    return fixed, carried, ClosedJaxpr(p["jaxpr"], ())
+
+
 def _scan(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
-    n, m = p["num_consts"], p["num_consts"] + p["num_carry"]
-    stacked = wanted[m - n :]
-    carried = _carried(p["jaxpr"].jaxpr, n, wanted[: m - n], stacked)
-    used = inputs(p["jaxpr"].jaxpr, carried + stacked)[m:]
+    n, count, traced = _scanned(p)
+    m, stacked = n + count, wanted[count:]
+    carried = _carried(traced.jaxpr, n, wanted[:count], stacked)
+    used = inputs(traced.jaxpr, carried + stacked)[m:]
 
     def body(state: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
         operands = [*values[:n], *_spread(state, carried), *_spread(rows, used)]
-        results = evaluate(p["jaxpr"], operands, carried + stacked)
-        return _chosen(results[: m - n], carried), _chosen(results[m - n :], stacked)
+        results = evaluate(traced, operands, carried + stacked)
+        return _chosen(results[:count], carried), _chosen(results[count:], stacked)
 
     options = {k: p[k] for k in ("length", "reverse")}
     state, rows = lax.scan(body, _chosen(values[n:m], carried), _chosen(values[m:], used), **options)
