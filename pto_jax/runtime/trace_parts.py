@@ -145,7 +145,7 @@ def _scanned(p: dict[str, Any]) -> tuple[int, int, ClosedJaxpr]:
     """How many constants a scan has and how many values it carries, and its body; trees in JAX 0.12."""
     if "num_consts" in p:
         return p["num_consts"], p["num_carry"], p["jaxpr"]
-    fixed, carried, _ = (len(jax.tree.leaves(t, is_leaf=lambda x: x is None)) for t in p["ft_in"])
+    fixed, carried, _ = map(len, p["ft_in"].unpack())
     return fixed, carried, ClosedJaxpr(p["jaxpr"], ())
 
 
