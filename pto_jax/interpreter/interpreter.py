@@ -173,6 +173,7 @@ class Interpreter:
             return {}
         execution = memory_indexed.loaded(self.machine, execution)
         self._require_windows(execution)
+        windows.require_fitting(self.machine, execution)
         if any(o.holds == "positions" for o in execution.instruction.operands):
             seen = {n: self._flat(execution.op, o) for n, o in execution.operands.items()}
             execution = replace(execution, operands=seen)

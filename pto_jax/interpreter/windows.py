@@ -1,12 +1,14 @@
 """Where windows of views and tiles begin, and whether they lie inside what they are windows of."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from ..analysis.constant_folding import fold
-from ..ir import I1, INDEX, BLayout, Compact, DType, Op, TileType
+from ..ir import I1, INDEX, AttrValue, BLayout, Compact, DType, GlobalLayout, Op, TileType
+from ..isa.rules.windows import window_axes
 from .machine import Machine
-from .operands import NOWHERE, Scalar, TileRef, View
+from .operands import NOWHERE, Execution, Scalar, TileRef, View
 
 
 def scalar(machine: Machine, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
@@ -83,6 +85,46 @@ def require_inside(
         broken = either(machine, broken, *(_compared(machine, "slt", n, 0) for n in (offset, size)))
         machine.require(op, "window", f"a window inside {what}", broken, found, numbers)
         slowest = slowest and isinstance(extent, int) and extent == 1
+
+
+def require_fitting(machine: Machine, e: Execution) -> None:
+    """Follow the rules on windows of global memory that have the shape of a tile's valid region.
+
+    They are judged where their types leave sizes open and some element is valid; what a smaller window does
+    not have is outside of it, which the transfer itself judges.
+    """
+    for tile, view in (c.fits for c in e.instruction.constraints if c.fits and machine.checks):
+        ref, window, declared = e.operands[tile], e.operands[view], e.bound.values[view].type
+        if not isinstance(ref, TileRef) or not isinstance(window, View) or ref.type.conv is not None:
+            continue
+        if None not in getattr(declared, "dims", ()) or e.op.group("offsets"):
+            continue
+        have, want = _shapes(machine, window, e.attrs.get("layout") or window.layout, ref)
+        larger = [_compared(machine, "sgt", h, w) for h, w in zip(have, want, strict=True)]
+        some = (_compared(machine, "sgt", n, 0) for n in (ref.v_row, ref.v_col))
+        broken = _both(machine, either(machine, *larger), *some)
+        sizes = "x".join(["{}"] * len(have)) + ("" if len(have) > 1 else " elements")
+        allowed = f"{view} has the shape of the valid region of {tile}"
+        found = f"a window of {sizes} for a valid region of {sizes}"
+        machine.require(e.op, "window-size", allowed, broken, found, (*have, *want))
+
+
+def _shapes(
+    machine: Machine, window: View, layout: AttrValue | None, ref: TileRef
+) -> tuple[list[Scalar], list[Scalar]]:
+    """What a window and a valid region are compared by: rows and columns, or elements without a layout."""
+
+    def times(numbers: Iterable[Scalar]) -> Scalar:
+        return reduce(lambda a, b: scalar(machine, "arith.muli", (a, b), INDEX, INDEX), numbers, 1)
+
+    sizes = [_settled(machine, n) for n in window.shape]
+    valid = [_settled(machine, n) for n in (ref.v_row, ref.v_col)]
+    if not isinstance(layout, GlobalLayout) and len(sizes) > 2:
+        return [times(sizes)], [times(valid)]
+    of_five = [1] * (5 - len(sizes)) + sizes
+    axes = window_axes(len(sizes), layout if isinstance(layout, GlobalLayout) else None)
+    pairs = [(times(of_five[i] for i in a), v) for a, v in zip(axes, valid, strict=True) if a is not None]
+    return [have for have, _ in pairs], [want for _, want in pairs]
 
 
 def _exceeds(machine: Machine, offset: Scalar, size: Scalar, extent: Scalar) -> Scalar:

@@ -107,9 +107,11 @@ class Constraint:
     sample into one that violates exactly this rule, so that tests can be generated; ``fix`` says how programs
     usually come to satisfy it. An empty ``allowed`` means that the finding says what is allowed itself.
     ``window`` names a tile whose valid region is a window of another tile, that one, and the scalars that say
-    where: execution checks what types do not show. ``on_lanes`` is false for rules whose violation leaves the
-    lanes that are read as they are. ``since`` names the version of the language that the rule came with: in
-    texts of earlier ones its findings are warnings; ``until`` the one that dropped it.
+    where: execution checks what types do not show. ``fits`` names a tile and a window of global memory with
+    the shape of its valid region: execution checks windows whose types leave sizes open. ``on_lanes`` is
+    false for rules whose violation leaves the lanes that are read as they are. ``since`` names the version of
+    the language that the rule came with: in texts of earlier ones its findings are warnings; ``until`` the
+    one that dropped it.
     """
 
     rule: str
@@ -122,6 +124,7 @@ class Constraint:
     breaks: Breaker | None = None
     region: RegionRule | None = None
     window: tuple[str, str, tuple[str, str]] | None = None
+    fits: tuple[str, str] | None = None
     fix: Fix | None = None
     on_lanes: bool = True
     since: Language | None = None

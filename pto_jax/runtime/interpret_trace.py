@@ -17,19 +17,12 @@ from ..lowering.words import x64
 from .arguments import prepare
 from .execution import Mode, execute
 from .kernel import Kernel
+from .trace_parts import by_jax
 
 #: Executes one equation on the values of its operands.
 Step: TypeAlias = Callable[[Any, list[Any]], list[Any]]
 
 _compiled: dict[int, tuple[ClosedJaxpr, Callable[..., Any]]] = {}
-
-
-def by_jax(eqn: Any, values: list[Any]) -> list[Any]:
-    """An equation executed by JAX, alone."""
-    params = eqn.primitive.get_bind_params(eqn.params)
-    with eqn.ctx.manager:
-        result = eqn.primitive.bind(*map(jax.numpy.asarray, values), **params)
-    return list(result) if eqn.primitive.multiple_results else [result]
 
 
 def _call(eqn: Any, values: list[Any]) -> list[Any]:

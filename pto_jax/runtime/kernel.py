@@ -9,13 +9,14 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 
 import jax
+import numpy as np
 from jax.core import Tracer
 
 from .. import api, launches, profiles
 from ..analysis import entries, parts, type_inference
 from ..analysis.resolve import resolve
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
-from ..ir import DType, Function, Program, Type, UnknownType, short_list
+from ..ir import DType, Function, Program, ScalarType, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
 from ..lowering.machine.observed import Observer
 from ..lowering.words import x64
@@ -26,6 +27,7 @@ from . import (
     derivatives,
     dispatch,
     execution,
+    judged_calls,
     launch_rule,
     notices,
     streaming,
@@ -134,7 +136,7 @@ class Kernel(ahead.Portable):
         """
         if self.checks:
             return self._run(args, kwargs, jit=True, check="all")[:2]
-        made: tuple[dict[str, Any], Report | PackedReport] | None = None if kwargs else self._compiled(args)
+        made: tuple[dict[str, Any], Report | PackedReport] | None = self._compiled(args, kwargs)
         if made is None:
             traced = any(isinstance(x, Tracer) for x in jax.tree.leaves((args, kwargs)))
             check: execution.Check = "nothing" if traced else self._check
@@ -148,16 +150,36 @@ class Kernel(ahead.Portable):
         """The run-time rules that calls with arrays that are there follow."""
         return "accesses" if self.checks is None else "all" if self.checks else "nothing"
 
-    def _compiled(self, args: Sequence[Any]) -> tuple[dict[str, Any], PackedReport] | None:
-        """The call as one compiled function, arguments prepared in it; None where they are no arrays."""
-        if not all(map(dispatch.is_concrete, args)):
+    def _compiled(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], PackedReport] | None:
+        """The call as a compiled function, arrays prepared in it; None where other things are given."""
+        if kwargs:
+            if args or len(kwargs) != len(self._names) or not all(n in kwargs for n in self._names):
+                return None
+            args = [kwargs[n] for n in self._names]
+        if len(args) > len(self._names):
             return None
         try:
+            if not all(map(dispatch.is_concrete, args)):
+                args = list(map(self._number, self.arguments, args))
+                if not all(map(dispatch.is_concrete, args)):
+                    return None
             with x64():
-                results, report = self._whole(*args)
+                results, report = self._calls(args)
         except PtoError:  # The long way raises it without the frames of a trace.
             return None
         return {name: results[name] for name in self.outputs if name in results}, report
+
+    def _number(self, argument: entries.Argument, value: Any) -> Any:
+        """A number for a scalar as an array, anything else as it is."""
+        if isinstance(argument.type, ScalarType) and isinstance(value, int | float | np.generic):
+            return np.asarray(prepare(self.entry, argument, value))
+        return value
+
+    @cached_property
+    def _calls(self) -> judged_calls.Calls:
+        return judged_calls.Calls(self._whole)
 
     @cached_property
     def _whole(self) -> Any:

@@ -155,13 +155,17 @@ class PackedReport:
         flags, numbers = data
         return cls(flags, numbers, sites)
 
+    @property
+    def kept(self) -> bool | None:
+        """Whether no rule was broken; None under a trace, where nobody knows yet."""
+        if isinstance(self.flags, Tracer):
+            return None
+        return self.flags is None or not np.asarray(self.flags).any()
+
     def raise_if_broken(self) -> None:
         """Raise ExecutionError with every broken rule; nothing under a trace."""
-        if self.flags is None or isinstance(self.flags, Tracer):
-            return
-        flags = np.asarray(self.flags)
-        if flags.any():
-            self._report(flags).raise_if_broken()
+        if self.kept is False:
+            self._report(np.asarray(self.flags)).raise_if_broken()
 
     def _report(self, flags: np.ndarray[Any, Any]) -> Report:
         numbers = iter(() if self.numbers is None else np.asarray(self.numbers))

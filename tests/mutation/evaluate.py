@@ -20,7 +20,8 @@ from pto_jax.campaign.results import Run
 from pto_jax.campaign.targets import for_engine, of_engine
 from pto_jax.generate.programs import Case
 from pto_jax.runtime import kernel as engine
-from pto_jax.runtime.interpret_trace import Interpreter, Step, by_jax
+from pto_jax.runtime.interpret_trace import Interpreter, Step
+from pto_jax.runtime.trace_parts import by_jax
 
 Values: TypeAlias = "list[NDArray[Any]]"
 

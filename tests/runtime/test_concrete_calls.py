@@ -96,6 +96,33 @@ def _region(d: str) -> Source:
     return s
 
 
+def _backwards(d: str) -> Source:
+    """Rows from the last to the first: the stride is negative, the first row of the view is row %n."""
+    s = Source(ARGS.format(d)).do("%c16 = arith.constant 16 : index").do("%f = arith.muli %n, %c16 : index")
+    s.do(f"%r = pto.addptr %x, %f : !pto.ptr<{d}> -> !pto.ptr<{d}>")
+    s._pointers["%r"] = d
+    s.view("%a", "%r", (4, 16), (-16, 1)).view("%b", "%y", (4, 16), (16, 1))
+    return s.tile("%t", d, 4, 16).load("%a", "%t").store("%t", "%b")
+
+
+def _empty(d: str) -> Source:
+    """Row %n of four, of which no element is valid."""
+    s = Source(ARGS.format(d)).view("%a", "%x", (4, 16), (16, 1)).view("%b", "%y", (4, 16), (16, 1))
+    s.do("%none = arith.constant 0 : index").window("%p", "%av", ("%n", 0), ("%none", 16))
+    s.window("%q", "%bv", ("%n", 0), ("%none", 16))
+    return s.tile("%t", d, 2, 16, valid=("%none", 16)).load("%p", "%t").store("%t", "%q")
+
+
+def _steps(d: str) -> Source:
+    """A loop in a loop, whose inner one begins where the outer one is."""
+    s = Source(ARGS.format(d)).view("%a", "%x", (4, 16), (16, 1)).view("%b", "%y", (4, 16), (16, 1))
+    s.tile("%t", d, 1, 16).do("%c1 = arith.constant 1 : index").do("%c4 = arith.constant 4 : index")
+    s.do("%c0 = arith.constant 0 : index").do("scf.for %i = %c0 to %n step %c1 {")
+    s.do("scf.for %j = %i to %n step %c4 {").window("%p", "%av", ("%i", 0), (1, 16))
+    s.window("%q", "%bv", ("%j", 0), (1, 16)).load("%p", "%t").store("%t", "%q")
+    return s.do("}").do("}")
+
+
 _LOAD = "%v = pto.load_scalar {}[{}] : !pto.ptr<{{0}}> -> {{0}}"
 _STORE = "pto.store_scalar %v, {}[{}] : !pto.ptr<{{0}}>, {{0}}"
 _POINTER = "%p = pto.addptr {}, %n : !pto.ptr<{{0}}> -> !pto.ptr<{{0}}>"
@@ -109,6 +136,10 @@ FORMS: dict[str, Callable[[str], Outside]] = {
     "rows of a buffer": lambda d: Outside(_rows(d), 4, 5, "tload"),
     "loop": lambda d: Outside(_loop(d), 4, 5, "partition_view"),
     "blocks": lambda d: Outside(_blocks(d), 1, 2, "partition_view", grid=4),
+    "rows backwards": lambda d: Outside(_backwards(d), 3, 2, "tload"),
+    "rows backwards, behind": lambda d: Outside(_backwards(d), 3, 4, "tload"),
+    "no rows": lambda d: Outside(_empty(d), 4, -1, "partition_view"),
+    "loop in a loop": lambda d: Outside(_steps(d), 4, 5, "partition_view"),
     "scalar load": lambda d: Outside(
         _scalar(d, "; ".join((_LOAD.format("%x", "%n"), _STORE.format("%y", "%c0")))), 63, 64, "load_scalar"
     ),
@@ -157,6 +188,57 @@ def test_an_access_outside_raises_with_its_place(form: str, d: str) -> None:
     np.testing.assert_array_equal(unchecked(x, y, case.good)["y"], kept)
     lost = unchecked(x, y, case.bad)["y"]
     np.testing.assert_array_equal(jax.jit(kernel)(x, y, case.bad)["y"], lost)
+
+
+def test_numbers_of_good_calls_do_not_excuse_others() -> None:
+    case = FORMS["store below"]("f32")
+    kernel, (x, y) = pto.compile(case.source.program), arrays("f32")
+    for n in (case.good, case.bad, case.good, case.bad, case.bad):
+        if n == case.good:
+            kernel(x, y, n)
+            continue
+        with pytest.raises(pto.ExecutionError, match="offset 3 and size 2"):
+            kernel(x, y, n)
+    with pytest.raises(pto.ExecutionError):
+        kernel(x[:32], y[:32], case.good)
+
+
+def test_a_call_inside_jit_tells_nothing_of_calls_outside() -> None:
+    case = FORMS["store below"]("f32")
+    kernel, (x, y) = pto.compile(case.source.program), arrays("f32")
+    bad = np.asarray(case.bad, np.int32)
+    jax.jit(lambda c: kernel(x, y, bad)["y"] + c)(np.float32(0))
+    with pytest.raises(pto.ExecutionError):
+        kernel(x, y, bad)
+
+
+def test_numbers_that_memory_has_are_judged_in_every_call() -> None:
+    line = f"{_LOAD.format('%x', '%c0')}; %i = arith.index_cast %v : {{0}} to index"
+    source = _scalar("i32", f"{line}; {_STORE.format('%y', '%i')}")
+    kernel, (x, y) = pto.compile(source.program), arrays("i32")
+    for first in (3, SIZE, 5, -1):
+        x[0] = first
+        if 0 <= first < SIZE:
+            assert kernel(x, y, 0)["y"][first] == first
+            continue
+        with pytest.raises(pto.ExecutionError, match=f"offset {first}"):
+            kernel(x, y, 0)
+
+
+@pytest.mark.parametrize("form", ["store below", "loop", "loop in a loop", "blocks", "no rows"])
+def test_accesses_that_numbers_tell_are_not_waited_for(form: str) -> None:
+    """Calls of equal numbers are one function without rules, the one that judges takes the number alone."""
+    case = FORMS[form]("f32")
+    kernel = pto.compile(case.source.program, grid=case.grid, partial_launch=True, warn=False)
+    x, y = map(jax.numpy.asarray, arrays("f32"))
+    n = jax.numpy.int32(case.good)
+    kernel._calls.made.clear()  # Equal programs are one kernel.
+    kernel(x, y, n)
+    (judged,) = kernel._calls.made.values()
+    assert judged is not None and judged.places == (2,) and len(judged.inside) == 1
+    kernel(x, y, n)
+    kernel(x=x, y=y, n=n)
+    assert len(judged.inside) == 1 and list(judged.results(x, y, n)) == ["y"]
 
 
 def test_every_way_to_call_with_arrays_that_are_there_checks() -> None:

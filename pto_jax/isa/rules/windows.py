@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from ... import ir
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
@@ -75,39 +75,38 @@ def view_layout(site: Site, view: str) -> ir.GlobalLayout | None:
     return None if value is None else site.layouts.get(value.name)
 
 
+#: A window's dimensions, of five, whose product is the number of its rows, and of its columns.
+Axes: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...] | None]"
+_AXES: dict[ir.GlobalLayout, Axes] = {
+    _G.NZ: ((2, 3), (0, 1, 4)),
+    _G.MX_A_ZZ: ((1, 3), (2, 4)),
+    _G.MX_B_NN: ((2, 4), (1, 3)),
+    _G.MX_A_ND: ((2,), (3, 4)),
+    _G.MX_A_DN: ((3,), (2, 4)),
+    _G.MX_B_ND: ((2, 4), (3,)),
+    _G.MX_B_DN: ((3, 4), (2,)),
+    _G.NC1HWC0: ((0, 2, 3), (1, 4)),
+    _G.NDC1HWC0: ((0, 3, 4), None),
+    _G.NCHW: ((0, 1, 3, 4), (2,)),
+    _G.NCDHW: ((0, 2, 3, 4), (1,)),
+}
+
+
+def window_axes(rank: int, layout: ir.GlobalLayout | None) -> Axes:
+    """The dimensions, of five, that are the rows and the columns of a window as a tile."""
+    if layout == _G.DN and rank > 2:
+        return (3,), (0, 1, 2, 4)
+    return _AXES.get(layout, ((0, 1, 2, 3), (4,))) if layout is not None else ((0, 1, 2, 3), (4,))
+
+
 def window_shape(dims: Dims, layout: ir.GlobalLayout | None) -> tuple[int | None, int | None]:
     """Rows and columns that a window has as a tile.
 
     >>> window_shape((1, 2, 3, 16, 8), ir.GlobalLayout.NZ)
     (48, 16)
     """
-    a, b, c, d, e = five(dims)
-    match layout:
-        case _G.NZ:
-            return times(c, d), times(a, b, e)
-        case _G.MX_A_ZZ:
-            return times(b, d), times(c, e)
-        case _G.MX_B_NN:
-            return times(c, e), times(b, d)
-        case _G.MX_A_ND:
-            return c, times(d, e)
-        case _G.MX_A_DN:
-            return d, times(c, e)
-        case _G.MX_B_ND:
-            return times(c, e), d
-        case _G.MX_B_DN:
-            return times(d, e), c
-        case _G.NC1HWC0:
-            return times(a, c, d), times(b, e)
-        case _G.NDC1HWC0:
-            return times(a, d, e), None
-        case _G.NCHW:
-            return times(a, b, d, e), c
-        case _G.NCDHW:
-            return times(a, c, d, e), b
-        case _G.DN if len(dims) > 2:
-            return d, times(a, b, c, e)
-    return times(a, b, c, d), e
+    sizes, (rows, cols) = five(dims), window_axes(len(dims), layout)
+    return times(*(sizes[i] for i in rows)), None if cols is None else times(*(sizes[i] for i in cols))
 
 
 def layout_pair(tile: str, view: str, connected: Connected) -> Constraint:
@@ -304,7 +303,8 @@ def window_fits(
         elif not larger and None not in (rows, cols) and (rows, cols) != (t.v_row, t.v_col):
             yield view, _told(view, rows, cols, tile, t, "equal rows and columns")
 
-    return rule
+    read = severity == "error" and until is None
+    return replace(rule, fits=(tile, view)) if read else rule
 
 
 def conv_window(tile: str, view: str, profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Constraint:
