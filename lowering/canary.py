@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from pto_jax.errors import ExactnessError
 
+from .cached import cached_code
 from .slicing import with_slice
 from .words import x64
 
@@ -239,7 +240,7 @@ def _computed(checked: Sequence[Check], device: Any) -> list[NDArray[Any]]:
     quiet = jax.debug_nans(False), jax.debug_infs(False), jax.transfer_guard("allow"), jax.disable_jit(False)
     with ExitStack() as settings:
         # Arrays that are bound to a device are compiled with a sharding, most kernels' are not.
-        for setting in (x64(), jax.default_device(device), *quiet):
+        for setting in (x64(), jax.default_device(device), cached_code(), *quiet):
             settings.enter_context(setting)
         joined, last = jax.device_get(jax.jit(pto_canary)([c.arguments for c in checked]))
     sizes = [c.words.size for c in checked if not c.last]

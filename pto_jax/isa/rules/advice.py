@@ -82,11 +82,17 @@ def row_major_instead(site: Site, operand: str) -> str | None:
     return f"compute on the same bytes as a row: {line}"
 
 
+def made_anew(t: TileType) -> str:
+    """The expression that makes a tile; a type where sizes are given beside it."""
+    listed = in_python(t)
+    return f"its type as pto.tile_type({listed})" if None in t.valid else f"pto.alloc_tile({listed})"
+
+
 def _allocated(name: str, t: TileType) -> str:
     """The statement that allocates a tile; one of a dynamic region is allocated by its type."""
     if None in t.valid:
         return f"allocate {name} by its type, pto.tile_type({in_python(t)})"
-    return f"{name} = pto.alloc_tile({in_python(t)})"
+    return f"{name} = {made_anew(t)}"
 
 
 def _row(column: TileType, cols: int) -> TileType:

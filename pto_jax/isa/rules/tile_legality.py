@@ -8,7 +8,7 @@ from ... import ir
 from ...errors import Severity
 from ...profiles import Profile
 from . import constraints, typesets
-from .advice import USUAL, aligned, in_blocks, in_boxes, in_python, largest
+from .advice import USUAL, aligned, in_blocks, in_boxes, largest, made_anew
 
 _BLOCK = 32
 #: The rules on whole blocks, which are rules on tiles that are made, not on other handles.
@@ -30,8 +30,7 @@ class TypeFinding:
         """The message with the usual fix in the language of the program."""
         if not python or self.fixed is None:
             return self.message
-        made = "its type as pto.tile_type" if None in self.fixed.valid else "pto.alloc_tile"
-        return f"{self.message.partition(USUAL)[0]}{USUAL}{made}({in_python(self.fixed)})"
+        return f"{self.message.partition(USUAL)[0]}{USUAL}{made_anew(self.fixed)}"
 
 
 def _never(t: ir.TileType, profile: Profile) -> bool:
