@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -22,9 +22,8 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from pto_jax.errors import ExactnessError
+from pto_jax.errors import ExactnessError, FileError
 
-from .cached import cached_code
 from .slicing import with_slice
 from .words import x64
 
@@ -246,6 +245,21 @@ def _computed(checked: Sequence[Check], device: Any) -> list[NDArray[Any]]:
     sizes = [c.words.size for c in checked if not c.last]
     parts, own = iter(np.split(joined, np.cumsum(sizes))), iter(last)
     return [next(own) if c.last else next(parts) for c in checked]
+
+
+@contextmanager
+def cached_code() -> Iterator[None]:
+    """One clear error where an entry of JAX's persistent cache holds the code of another program."""
+    try:
+        yield
+    except AssertionError as error:
+        folder = jax.config.values["jax_compilation_cache_dir"]
+        if not folder:
+            raise
+        raise FileError(
+            f"{folder}: an entry of JAX's compilation cache is not the code of its program ({error}); "
+            "allowed: entries as JAX has written them; usual fix: empty this folder"
+        ) from None
 
 
 def require(platform: str) -> None:

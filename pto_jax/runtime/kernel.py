@@ -17,7 +17,7 @@ from ..analysis.resolve import resolve
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
 from ..ir import DType, Function, Program, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
-from ..lowering.cached import cached_code
+from ..lowering.canary import cached_code
 from ..lowering.machine.observed import Observer
 from ..lowering.words import x64
 from . import (
