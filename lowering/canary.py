@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import threading
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -22,7 +22,7 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from pto_jax.errors import ExactnessError
+from pto_jax.errors import ExactnessError, FileError
 
 from .slicing import with_slice
 from .words import x64
@@ -239,12 +239,27 @@ def _computed(checked: Sequence[Check], device: Any) -> list[NDArray[Any]]:
     quiet = jax.debug_nans(False), jax.debug_infs(False), jax.transfer_guard("allow"), jax.disable_jit(False)
     with ExitStack() as settings:
         # Arrays that are bound to a device are compiled with a sharding, most kernels' are not.
-        for setting in (x64(), jax.default_device(device), *quiet):
+        for setting in (x64(), jax.default_device(device), cached_code(), *quiet):
             settings.enter_context(setting)
         joined, last = jax.device_get(jax.jit(pto_canary)([c.arguments for c in checked]))
     sizes = [c.words.size for c in checked if not c.last]
     parts, own = iter(np.split(joined, np.cumsum(sizes))), iter(last)
     return [next(own) if c.last else next(parts) for c in checked]
+
+
+@contextmanager
+def cached_code() -> Iterator[None]:
+    """One clear error where an entry of JAX's persistent cache holds the code of another program."""
+    try:
+        yield
+    except AssertionError as error:
+        folder = jax.config.values["jax_compilation_cache_dir"]
+        if not folder:
+            raise
+        raise FileError(
+            f"{folder}: an entry of JAX's compilation cache is not the code of its program ({error}); "
+            "allowed: entries as JAX has written them; usual fix: empty this folder"
+        ) from None
 
 
 def require(platform: str) -> None:

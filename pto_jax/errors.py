@@ -30,13 +30,17 @@ def bounded(text: str, most: int = MOST_CHARACTERS) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A place in program text: 1-based line and column, and the source line itself."""
+    """A place in program text: 1-based line and column, and the source line itself.
+
+    ``python`` says that it is a place in the Python code that made the program.
+    """
 
     file: str
     line: int
     col: int
     length: int = 1
     text: str = ""
+    python: bool = False
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.col}"

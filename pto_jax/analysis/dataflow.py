@@ -64,6 +64,10 @@ class Forward(ABC, Generic[S]):
         ``carried``: from one trip of a loop to the next one, or into or out of the loop.
         """
 
+    def meeting(self, op: Op, paths: Sequence[S]) -> Callable[[S], None]:
+        """What adds to the state behind a branch what its paths say together."""
+        return lambda _: None
+
     def at_least_once(self, op: Op, state: S) -> bool:
         """Whether a loop with bounds certainly executes its body."""
         return False
@@ -112,9 +116,12 @@ class Forward(ABC, Generic[S]):
         return path
 
     def _branch(self, op: Op, state: S, skips: bool) -> None:
-        first, *others = [self._path(op, region, state) for region in op.regions]
+        paths = [self._path(op, region, state) for region in op.regions]
+        add = self.meeting(op, paths)
+        first, *others = paths
         for other in [*others, state.fork()] if skips else others:
             first.weaken(other)
+        add(first)
         state.adopt(first)
 
     def _for(self, op: Op, state: S) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, TypeAlias
@@ -136,6 +136,29 @@ class _Problem(dataflow.Forward[lattices.Facts]):
                 facts[i] = _with_bytes(fact, None if carried else where)
         for target, fact in zip_longest(targets, facts):
             there[target.name] = fact if fact is not None else lattices.fact_of(target.type)
+
+    def meeting(self, op: Op, paths: Sequence[lattices.Facts]) -> Callable[[lattices.Facts], None]:
+        """A handle that a branch hands on is one of two, and its condition says which one."""
+        regions = effects.traits_of(op).regions
+        both = regions is not None and regions.runs == "if" and len(paths) == 2
+        chosen = dict(self._chosen(op, *paths)) if both else {}
+
+        def add(state: lattices.Facts) -> None:
+            for name, where in chosen.items():
+                state[name] = _with_bytes(state[name], where)
+
+        return add
+
+    def _chosen(
+        self, op: Op, yes: lattices.Facts, no: lattices.Facts
+    ) -> Iterator[tuple[str, addresses.Bytes | None]]:
+        condition = op.ins[0]
+        number = self.solution[id(op)].number(condition)
+        for value in op.results:
+            one, two = self._bytes(value, yes), self._bytes(value, no)
+            if one is not None and two is not None:
+                either = one.or_else(two, self.prefix + condition.name)
+                yield value.name, either if not isinstance(number, int) else one if number else two
 
     def at_least_once(self, op: Op, state: lattices.Facts) -> bool:
         """Whether the bounds of a loop are known and apart."""

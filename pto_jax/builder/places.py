@@ -61,13 +61,13 @@ def _positions(code: CodeType) -> tuple[_Position, ...]:
 def _place(file: str, line: int, position: _Position) -> Place:
     first, last, start, end = position
     if first is None or last is None or start is None or end is None:
-        return Place(Span(file, line, 1, 1, _source(file, line)))
+        return Place(Span(file, line, 1, 1, _source(file, line), python=True))
     text = _source(file, first)
     column = _characters(text, start)
     last_text = text if last == first else _source(file, last)
     end_column = _characters(last_text, end)
     length = end_column - column if last == first else len(text) - column
-    span = Span(file, first, column + 1, max(length, 1), text)
+    span = Span(file, first, column + 1, max(length, 1), text, python=True)
     before, after = text[:column], last_text[end_column:]
     # Older versions of Python give the whole statement as the place where its block is opened.
     opened = _OPENS.fullmatch(text)
@@ -108,8 +108,8 @@ def definition(code: CodeType) -> Span:
         text = _source(code.co_filename, number)
         if text.lstrip().startswith(("def ", "async def ")):
             indent = len(text) - len(text.lstrip())
-            return Span(code.co_filename, number, indent + 1, len(text.strip()), text)
-    return Span(code.co_filename, line, 1, 1, _source(code.co_filename, line))
+            return Span(code.co_filename, number, indent + 1, len(text.strip()), text, python=True)
+    return Span(code.co_filename, line, 1, 1, _source(code.co_filename, line), python=True)
 
 
 def fail(

@@ -1,20 +1,16 @@
 """The ``diff`` command: two programs on the same inputs, and a folder with what shows a difference."""
 
 import json
-import re
 import shlex
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..api import load, verify
+from ..api import load
 from ..campaign.failures import first_difference, new_folder
-from ..errors import ArgumentError, Diagnostic
+from ..errors import ArgumentError
 from ..files import folder_replacing, read_text, save_arrays, write_text
-from ..ir import Program
-from ..profiles import Profile
 from ..runtime.array_files import read_inputs, storable
 from .options import DiffOptions
 
@@ -45,6 +41,7 @@ def _two(options: DiffOptions, file: str) -> bool:
     after = load(file, language=options.language_after)
 
     from ..campaign import translation
+    from ..campaign.passes.changes import new_warnings, only_change
     from ..campaign.passes.files import locate
 
     both = translation.pair(
@@ -64,7 +61,7 @@ def _two(options: DiffOptions, file: str) -> bool:
     else:
         result = translation.validate(both, options.count, options.seed, options.scalars)
         origin = f"{result.compared} generated inputs, seed {options.seed}"
-    for finding in _new_warnings(before, after, both.before.profile):
+    for finding in new_warnings(before, after, both.before.profile):
         print(finding.render())
     setting = f"profile {both.before.profile.name}, numerics {options.numerics}"
     if result.failure is None:
@@ -74,31 +71,12 @@ def _two(options: DiffOptions, file: str) -> bool:
     where = locate(both, result.failure)
     if where is not None:
         print(f"the programs part where {where}")
+    change = only_change(before, after)
+    if change:
+        print(change)
     folder = save_failure(options, both.before.profile.name, result.failure)
     print(f"programs, input, outputs and report.json are in {folder}")
     return False
-
-
-def _new_warnings(before: Program, after: Program, profile: Profile) -> list[Diagnostic]:
-    """The warnings about one program that the other one does not get, wherever the texts have them."""
-    old = Counter(map(_said, verify(before, profile)))
-    listed = []
-    for finding in verify(after, profile):
-        if old[_said(finding)]:
-            old[_said(finding)] -= 1
-        elif finding.severity == "warning":
-            listed.append(finding)
-    return listed
-
-
-def _said(finding: Diagnostic) -> tuple[str | None, ...]:
-    """A finding without the places that it names."""
-    return (
-        finding.severity,
-        finding.rule,
-        finding.instruction,
-        re.sub(r"\([^()\s]*:\d+:\d+\)", "", finding.message),
-    )
 
 
 def save_failure(options: DiffOptions, profile: str, failure: Any) -> Path:

@@ -34,7 +34,7 @@ def diff_corpus(options: DiffOptions) -> bool:
 
     def told(verdict: Verdict) -> None:
         seen.append(verdict)
-        if verdict.is_failure:
+        if verdict.is_failure or verdict.warnings:
             for line in lines(verdict):
                 print(line, file=sys.stderr, flush=True)
         elif terminal and len(seen) % 10 == 0:

@@ -6,10 +6,14 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of the operand list of the generic form: its name there, and the operands that it may hold."""
+    """A part of the operand list of the generic form: its name there, and the operands that it may hold.
+
+    A part that is ``later`` is listed by newer assemblers only.
+    """
 
     name: str
     operands: tuple[str, ...]
+    later: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,20 @@ class Assembly:
 def segments(text: str) -> tuple[Segment, ...]:
     """The segments of the generic form: one word each, ``name`` or ``name=operand,operand``.
 
-    >>> segments("src fp=scale")
-    (Segment(name='src', operands=('src',)), Segment(name='fp', operands=('scale',)))
+    ``name=`` holds no operand of these declarations, and ``+`` in front says that it is a later part.
+
+    >>> segments("src +fp=scale")
+    (Segment(name='src', operands=('src',), later=False), Segment(name='fp', operands=('scale',), later=True))
+    >>> segments("pad=")
+    (Segment(name='pad', operands=(), later=False),)
     """
-    parts = (word.partition("=") for word in text.split())
-    return tuple(Segment(name, tuple((listed or name).split(","))) for name, _, listed in parts)
+    parts = (word.removeprefix("+").partition("=") for word in text.split())
+    return tuple(
+        Segment(
+            name, tuple((listed if given else name).split(",")) if listed or not given else (), word[0] == "+"
+        )
+        for word, (name, given, listed) in zip(text.split(), parts, strict=True)
+    )
 
 
 #: Spelled as the roles of the operands say.

@@ -291,10 +291,11 @@ def _types(bound: Bound, profile: profiles.Profile, op: ir.Op) -> Iterator[Diagn
         for finding in check_type(value.type, profile):
             if (finding.rule, finding.message) not in seen:
                 seen.add((finding.rule, finding.message))
+                place = _place(value, op)
                 yield Diagnostic(
                     finding.severity,
-                    finding.message,
-                    _place(value, op),
+                    finding.written(python=place is not None and place.python),
+                    place,
                     bound.instruction.name,
                     name,
                     finding.rule,

@@ -187,7 +187,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         sampler=memory.transfers,
         moves="copy",
         traits=traits.Traits(transfer=("dst", "src")),
-        assembly=assembly.Assembly(indexed=("src",)),
+        assembly=assembly.Assembly(
+            indexed=("src",),
+            generic=assembly.segments(
+                "src dst +pad_value= +left_padding_num= +right_padding_num= +init_condition="
+            ),
+        ),
         changes=(changes.rule("static sizes of window and tile are equal", "the window may be larger"),),
     ),
     Instruction(
@@ -250,7 +255,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         pipe_rule=issue.stored,
         assembly=assembly.Assembly(
             indexed=("src",),
-            generic=assembly.segments("src dst pre_quant_scalar=preQuantScalar"),
+            generic=assembly.segments("src dst +fp pre_quant_scalar=preQuantScalar"),
             typed_apart=True,
             with_fp="tstore_fp",
         ),

@@ -219,7 +219,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Attribute("name", str, None, "name the peer imports"),
             Attribute("size", int, None, "bytes"),
             Attribute("location", ir.AddressSpace, None, "vec on the vector core, mat on the cube core"),
-            Attribute("auto", bool, None, "whether the address is assigned"),
+            Attribute("auto", bool, None, "whether the address is assigned", ("auto", "autoAlloc")),
             Attribute("base", int, None, "byte address; needed where auto is false"),
         ),
         (

@@ -18,6 +18,7 @@ from ..analysis.resolve import resolve
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
 from ..ir import DType, Function, Program, ScalarType, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
+from ..lowering.canary import cached_code
 from ..lowering.machine.observed import Observer
 from ..lowering.words import x64
 from . import (
@@ -281,7 +282,7 @@ class Kernel(ahead.Portable):
         run = _jitted(kernel, mode) if jit else eager
         # The guard is for data: constants of instructions may go to the device one by one.
         guard = nullcontext() if jit else jax.transfer_guard("allow")
-        with x64(), guard:
+        with x64(), guard, cached_code():
             rule = launch_rule.launched(kernel, prepared, check == "all")  # pyright: ignore[reportArgumentType]
             results, report, state = kernel._without_derivative(run, prepared, keep_state)
         report = report.joined(rule)

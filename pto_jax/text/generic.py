@@ -73,6 +73,8 @@ def segments_of(instruction: Instruction) -> tuple[Segment, ...]:
 def _sized(reader: Reader, head: TileOp, parts: tuple[Segment, ...], sizes: object, count: int) -> list[str]:
     """The operand that each of ``count`` values stands for by the sizes of the segments."""
     listed = sizes if isinstance(sizes, tuple) else ()
+    if len(listed) < len(parts):
+        parts = tuple(part for part in parts if not part.later)
     names: list[str] = []
     for part, n in zip(parts, listed, strict=False):
         names += part.operands[:n] if isinstance(n, int) and n >= 0 else ()

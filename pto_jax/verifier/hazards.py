@@ -10,7 +10,7 @@ the assembler inserts what orders the pipes (``PTOInsertSync.cpp``), so that eve
 ones that it depends on.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -69,6 +69,12 @@ class Numbers:
         """The numbers of all windows that depend on the value of a name."""
         return frozenset(self._at.get(("name", name), ()))
 
+    def chosen(self, name: str) -> dict[int, int]:
+        """The numbers of bytes that a condition chooses, with those of what an earlier value of it chose."""
+        numbers = list(self._at.get(("choice", name), ()))
+        memory = {n: self.known[n] for n in numbers}
+        return {n: self.of(m.whenever(name)) for n, m in memory.items() if isinstance(m, addresses.Bytes)}
+
     @property
     def windows(self) -> frozenset[int]:
         """The numbers of all windows of global memory."""
@@ -87,6 +93,10 @@ def _places(found: Memory) -> Iterator[tuple[object, ...]]:
         yield from (("windows",), ("buffer", found.root))
         yield from (("name", name) for name in dict.fromkeys(found.names()))
         return
+    if found.either:
+        yield from dict.fromkeys(place for one in found.either for place in _places(one))
+        yield from (("choice", name) for name in dict.fromkeys(found.conditions()))
+        return
     yield (found.root,)
     if found.range is not None:
         first, last = (min(max(n // _BLOCK, 0), _BLOCKS) for n in (found.range[0], found.range[1] - 1))
@@ -104,7 +114,8 @@ def hazards(
     search = _Search(resolved, as_written, vector)
     for function in roots(resolved.program) if search.judged else ():
         walk = _Walk(search, function, resolved.facts(function), ())
-        walk.enter({a.name: w for a in function.args if (w := windows.of_argument(a)) is not None}, Order())
+        denoted = {a.name: (w,) for a in function.args if (w := windows.of_argument(a)) is not None}
+        walk.enter(denoted, Order())
     return list(search.found.values())
 
 
@@ -157,10 +168,10 @@ class _Walk(dataflow.Forward[Order]):
         self.loops = loops
         #: The pipe of the operation that made an event.
         self.produced: dict[str, Pipe] = {}
-        #: The windows that pointers and views denote.
-        self.windows: dict[str, windows.Window] = {}
+        #: The windows that pointers and views denote, several where branches choose one.
+        self.windows: dict[str, tuple[windows.Window, ...]] = {}
 
-    def enter(self, denoted: Mapping[str, windows.Window], state: Order) -> None:
+    def enter(self, denoted: Mapping[str, tuple[windows.Window, ...]], state: Order) -> None:
         """Go through the function, whose arguments denote windows."""
         self.windows |= denoted
         self.redefine(self.facts.function.args, state)
@@ -174,7 +185,9 @@ class _Walk(dataflow.Forward[Order]):
     def redefine(self, values: Iterable[Value], state: Order) -> None:
         """Names have other values from here on, and windows that depend on them are others."""
         for value in values:
-            state.forget(self.search.numbers.named(self.facts.entered.prefix + value.name))
+            name = self.facts.entered.prefix + value.name
+            state.forget(self.search.numbers.named(name))
+            state.renumber(self.search.numbers.chosen(name))
 
     def transfer(self, op: Op, state: Order) -> None:
         """What an operation waits for, lets go on, reads and writes."""
@@ -198,12 +211,24 @@ class _Walk(dataflow.Forward[Order]):
     def derive(self, op: Op) -> None:
         """What a pointer or view denotes that an operation makes."""
         made, source = effects.aliased(op) or (None, None)
-        base = self.windows.get(source.name) if source is not None else None
-        window = windows.of_alias(op, base, lambda v: self.number(op, v)) if base is not None else None
-        if made is not None and window is not None:
-            self.windows[made.name] = window
-        elif made is not None:
-            self.windows.pop(made.name, None)
+        bases = self.windows.get(source.name, ()) if source is not None else ()
+        made_of = [windows.of_alias(op, base, lambda v: self.number(op, v)) for base in bases]
+        if made is not None:
+            self.windows[made.name] = tuple(window for window in made_of if window is not None)
+
+    def hand_on(
+        self,
+        targets: Sequence[Value],
+        sources: Sequence[Value],
+        here: Order,
+        there: Order,
+        *,
+        carried: bool = False,
+    ) -> None:
+        """A view that branches choose is one of theirs."""
+        for target, source in zip(targets, sources, strict=False) if not carried else ():
+            more = (*self.windows.get(target.name, ()), *self.windows.get(source.name, ()))
+            self.windows[target.name] = tuple(dict.fromkeys(more))
 
     def number(self, op: Op, value: Value) -> windows.Sum:
         """The number of an operand, or its name."""
@@ -286,7 +311,7 @@ class _Walk(dataflow.Forward[Order]):
         uses = [
             (value, Use(pipe, self.search.numbers.of(where), write))
             for value, write in _uses(self.search.resolved.of(op))
-            if (where := self.memory(op, value)) is not None
+            for where in self.memory(op, value)
         ]
         for value, use in uses:
             for other in self.clashing(use):
@@ -303,13 +328,15 @@ class _Walk(dataflow.Forward[Order]):
                 self.search.kinds[pipe, use.write] = None
                 state.began(use, Pending(order, op, value, frozenset((pipe,)), pipe != Pipe.V))
 
-    def memory(self, op: Op, value: Value) -> Memory | None:
-        """The bytes of a tile, or the window of a view for one kind of core: each has pipes of its own."""
+    def memory(self, op: Op, value: Value) -> Iterator[Memory]:
+        """The bytes of a tile, or the windows of a view for one kind of core: each has pipes of its own."""
         if issue.loc_of(value.type) is not None:
-            return self.facts.bytes_of(op, value)
-        window = self.windows.get(value.name)
+            where = self.facts.bytes_of(op, value)
+            yield from (where,) if where is not None else ()
+            return
         core = self.search.cores.get(id(op))
-        return replace(window, root=f"{core.name if core else ''}:{window.root}") if window else None
+        for window in self.windows.get(value.name, ()):
+            yield replace(window, root=f"{core.name if core else ''}:{window.root}")
 
     def clashing(self, use: Use) -> Iterator[Use]:
         """Uses by other pipes that share memory with a use, one of both writing."""

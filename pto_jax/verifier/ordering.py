@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple, TypeAlias
@@ -116,3 +116,16 @@ class Order:
         """A handle denotes other bytes from here on."""
         for pipe, number, write in product(Pipe, numbers, (False, True)) if numbers else ():
             self.pending.pop(Use(pipe, number, write), None)
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        """Uses of some memory count as uses of other memory from here on."""
+        moved = {use for use in self.pending if use.number in numbers} if numbers else set[Use]()
+        if not moved:
+            return
+        later = {use: use._replace(number=numbers[use.number]) for use in moved}
+        renamed = Order(
+            {later[use]: self.pending.pop(use) for use in moved},
+            {s: frozenset(later.get(u, u) for u in uses) for s, uses in self.signals.items()},
+        )
+        self.signals = {s: uses - moved for s, uses in self.signals.items()}
+        self.adopt(self._joined(renamed))

@@ -1,7 +1,7 @@
 """Tiles that share bytes: overwritten values, operands that lie apart, and reserved ranges."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..analysis.facts import FunctionFacts
 from ..analysis.lifetimes import Access, Lifetimes, bits
@@ -96,9 +96,11 @@ def shared_bytes(op: Op, bound: Bound, facts: FunctionFacts, profile: Profile) -
         one, two = (facts.bytes_of(op, value) for value in pair)
         if one is None or two is None or not one.overlaps(two) or any(map(_is_empty, pair)):
             continue
-        found = f"{name} ({pair[0]}) and {other} ({pair[1]}) share bytes"
+        certain = one.certainly_overlaps(two)
+        found = f"{name} ({pair[0]}) and {other} ({pair[1]}) {'share' if certain else 'may share'} bytes"
         allowed = f"allowed on {profile.name}: {name} apart from {other}, {apart.source}"
-        yield error_of(op, "overlap", f"{found}; {allowed}; usual fix: another tile as {name}", pair[0])
+        error = error_of(op, "overlap", f"{found}; {allowed}; usual fix: another tile as {name}", pair[0])
+        yield error if certain else replace(error, severity="warning")
 
 
 def _is_empty(value: Value) -> bool:

@@ -249,7 +249,11 @@ class _Checker:
             where = value.span or span
             self.sink.add(
                 Diagnostic(
-                    finding.severity, f"{value}: {finding.message}", where, instruction, rule=finding.rule
+                    finding.severity,
+                    f"{value}: {finding.written(python=where is not None and where.python)}",
+                    where,
+                    instruction,
+                    rule=finding.rule,
                 )
             )
 

@@ -38,10 +38,10 @@ def unwritten_findings(resolved: ResolvedProgram) -> Iterator[Diagnostic]:
 def _stores_nothing(
     resolved: ResolvedProgram, function: Function, aliases: AliasClasses
 ) -> Iterator[Diagnostic]:
-    if not any(isinstance(a.type, provenance.GlobalTypes) for a in function.args):
-        return
-    arguments = {aliases.of(function.name, a.name) for a in function.args}
+    buffers = any(isinstance(a.type, provenance.GlobalTypes) for a in function.args)
+    tiles = {aliases.of(function.name, a.name): a for a in function.args if issue.loc_of(a.type) is not None}
     first: Op | None = None
+    written: Value | None = None
     for owner in _executed(resolved, function):
         for op in owner.walk():
             traits = effects.traits_of(op)
@@ -52,12 +52,13 @@ def _stores_nothing(
                 return
             for value in resolved.of(op).written("tile"):
                 first = first or op
-                if aliases.of(owner.name, value.name) in arguments:
-                    return
-    if first is not None and not function.results:
-        message = (
-            f"@{function.name} writes tiles and stores none of them; allowed: a store into one of its buffers"
-        )
+                written = written or tiles.get(aliases.of(owner.name, value.name))
+    if first is not None and not function.results and (buffers or written is not None):
+        what = "writes tiles and stores none of them"
+        if written is not None:
+            what = f"writes its argument {written} and stores nothing, and callers get buffers back, no tiles"
+        where = "one of its buffers" if buffers else "a buffer that is an argument, too"
+        message = f"@{function.name} {what}; allowed: a store into {where}"
         yield Diagnostic("warning", message, function.span or first.span, rule="stores-nothing")
 
 

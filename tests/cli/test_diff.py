@@ -50,6 +50,56 @@ def test_a_wait_that_a_pass_has_lost_is_a_new_warning(commands: Any) -> None:
     assert commands("diff", files[1], files[1], "--count", 1) == 0 and "warning" not in commands.out
 
 
+_DYNAMIC, _VIEW = "!pto.tile_buf<vec, 4x16xf32, valid=?x16>", "!pto.tensor_view<?x?xf32>"
+_PART = "!pto.partition_tensor_view<?x16xf32>"
+#: -x, four rows at a time.
+NEGATED = f"""\
+func.func @f(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c4 = arith.constant 4 : index
+  %c16 = arith.constant 16 : index
+  %xv = pto.make_tensor_view %x, shape = [%c16, %c16], strides = [%c16, %c1] : {_VIEW}
+  %yv = pto.make_tensor_view %y, shape = [%c16, %c16], strides = [%c16, %c1] : {_VIEW}
+  %t = pto.alloc_tile valid_row = %c4 : {_DYNAMIC}
+  scf.for %i = %c0 to %c4 step %c1 {{
+    %r = arith.muli %i, %c4 : index
+    %xp = pto.partition_view %xv, offsets = [%r, %c0], sizes = [%c4, %c16] : {_VIEW} -> {_PART}
+    %yp = pto.partition_view %yv, offsets = [%r, %c0], sizes = [%c4, %c16] : {_VIEW} -> {_PART}
+    pto.tload ins(%xp : {_PART}) outs(%t : {_DYNAMIC})
+    pto.tneg ins(%t : {_DYNAMIC}) outs(%t : {_DYNAMIC})
+    pto.tstore ins(%t : {_DYNAMIC}) outs(%yp : {_PART})
+  }}
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("valid_row = %c4", "valid_row = %c2", "alloc_tile"),
+        ("to %c4 step", "to %c2 step", "scf.for"),
+        (
+            "%x, shape = [%c16, %c16], strides = [%c16",
+            "%x, shape = [%c16, %c16], strides = [%c4",
+            "make_tensor_view",
+        ),
+        ("%yv, offsets = [%r, %c0]", "%yv, offsets = [%i, %c0]", "partition_view"),
+    ],
+)
+def test_the_only_change_is_named(commands: Any, old: str, new: str, name: str) -> None:
+    after = NEGATED.replace(old, new)
+    assert after != NEGATED
+    files = commands.file("before.pto", NEGATED), commands.file("after.pto", after)
+    assert commands("diff", *files, "--count", 1, "--failures", "found") == 1, commands.err
+    (line,) = [line for line in commands.out.splitlines() if line.startswith("the only change: ")]
+    assert line.startswith(f"the only change: {name} (")
+    assert "before.pto:" in line
+    assert "after.pto:" in line
+
+
 def test_a_difference_leaves_a_folder_that_reproduces_it(
     commands: Any, files: tuple[Path, Path], doubled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

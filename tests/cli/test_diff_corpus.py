@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from pto_jax.campaign.junit import JunitCase, junit
+from pto_jax.examples import EXAMPLES
+from pto_jax.files import read_text
 
 TILE, VIEW = "!pto.tile_buf<vec, 4x16xf32>", "!pto.tensor_view<?x?xf32>"
 WINDOW = "!pto.partition_tensor_view<4x16xf32>"
@@ -208,3 +210,18 @@ def test_junit_holds_what_xml_has_no_form_for() -> None:
     made = junit("s", [JunitCase("a\x1b<", "error", "b\x00&", 0.5, "c\ud800")])
     case = ElementTree.fromstring(made)[0][0]
     assert case.get("name") == "a?<" and case[0].get("message") == "b?&" and case[0].text == "c?"
+
+
+def test_new_warnings_are_shown(commands: Any, tmp_path: Path) -> None:
+    text = read_text(EXAMPLES["add_relu_convert"].path)
+    (lost, *_) = [line for line in text.splitlines(keepends=True) if "pto.wait_flag" in line]
+    for folder, said in (("old", text), ("new", text.replace(lost, ""))):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "k.pto").write_text(said)
+    report = tmp_path / "report.json"
+    status = commands("diff", "--corpus", tmp_path / "old", tmp_path / "new", "--count", 1, "--json", report)
+    assert status == 0, commands.err
+    assert "k.pto: equal" in commands.err
+    assert "nothing orders it after" in commands.err
+    (program,) = json.loads(report.read_text())["programs"]
+    assert any("nothing orders it after" in warning for warning in program["warnings"])

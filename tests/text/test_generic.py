@@ -138,3 +138,40 @@ _VIEW, _PIPE = "!pto.tensor_view<16x16xf32>", "{dir_mask = 1, slot_size = 1024, 
 def test_instructions_with_a_syntax_of_their_own_have_the_generic_form(generic: str, custom: str) -> None:
     assert parse(generic) == parse(custom)
     assert parse(str(parse(generic))) == parse(custom)
+
+
+WINDOW, TILE = "!pto.partition_tensor_view<16x16xf32>", "!pto.tile_buf<acc, 16x16xf32>"
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "sizes", "as_name", "sources"),
+    [
+        ("tload", (WINDOW, TILE), "1, 1, 0, 0, 0, 0", "tload", 1),
+        ("tload", (WINDOW, TILE), "1, 1", "tload", 1),
+        ("tstore", (TILE, WINDOW), "1, 1, 0", "tstore", 1),
+        ("tstore", (TILE, WINDOW), "1, 1, 0, 0", "tstore", 1),
+        ("tstore", (TILE, WINDOW, "i64"), "1, 1, 1", "tstore", 2),
+        ("tstore", (TILE, WINDOW, "i64"), "1, 1, 0, 1", "tstore", 2),
+        ("tstore", (TILE, WINDOW, "!pto.tile_buf<scaling, 1x16xui64>"), "1, 1, 1, 0", "tstore_fp", 2),
+    ],
+)
+def test_sizes_of_segments_are_those_of_each_assembler(
+    name: str, types: tuple[str, ...], sizes: str, as_name: str, sources: int
+) -> None:
+    operands = ", ".join(f"%v{i}" for i in range(len(types)))
+    attributes = f"{{operandSegmentSizes = array<i32: {sizes}>}}"
+    op = only(parse(f'"pto.{name}"({operands}) {attributes} : ({", ".join(types)}) -> ()'))
+    assert (op.name, len(op.ins), [v.name for v in op.outs]) == (as_name, sources, ["v1"])
+
+
+def test_segments_without_a_declared_operand_stay_empty() -> None:
+    attributes = "{operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>}"
+    text = f'"pto.tload"(%a, %b, %c) {attributes} : ({WINDOW}, {TILE}, f32) -> ()'
+    with pytest.raises(ParseError, match=r"one size for each of \(src, dst, pad_value"):
+        parse(text)
+
+
+def test_attributes_have_the_names_of_the_generic_form() -> None:
+    attributes = '{autoAlloc = true, location = #pto.address_space<vec>, name = "b", size = 64 : i32}'
+    op = only(parse(f'%0 = "pto.reserve_buffer"() {attributes} : () -> i32'))
+    assert op.attrs["auto"] is True

@@ -112,7 +112,6 @@ def test_calls_are_followed() -> None:
     [
         (load_("a") + neg("b", "a"), False),
         (load_("a"), False),
-        (load_("a") + neg("given", "a"), True),
         (load_("a") + store("a"), True),
         (load_("a") + f"scf.if %c {{\n{store('a')}}}\n", True),
         ("", True),
@@ -122,6 +121,17 @@ def test_a_kernel_that_stores_nothing_is_named(body: str, silent: bool) -> None:
     listed = found(body)
     assert [d.rule for d in listed] == ([] if silent else ["stores-nothing"])
     assert silent or "@f writes tiles and stores none of them" in listed[0].message
+
+
+def test_a_tile_argument_is_no_result() -> None:
+    (finding,) = found(load_("a") + neg("given", "a"))
+    assert finding.rule == "stores-nothing"
+    assert "@f writes its argument %given and stores nothing" in finding.message
+    assert finding.message.endswith("allowed: a store into one of its buffers")
+    assert found(load_("a") + neg("given", "a") + store("given")) == []
+    alone = parse(f"func.func @g(%t: {T}) {{\n{neg('t', 't')}return\n}}")
+    (finding,) = [d for d in verify(alone, "a5") if d.rule in RULES]
+    assert finding.message.endswith("allowed: a store into a buffer that is an argument, too")
 
 
 def test_shipped_examples_store_what_they_compute() -> None:

@@ -125,5 +125,4 @@ def counted(verdicts: Sequence[Verdict]) -> str:
 def lines(verdict: Verdict) -> Iterator[str]:
     """A verdict in words: what differs, and where."""
     yield f"{verdict.name}: {verdict.kind}" + (f": {verdict.message}" if verdict.message else "")
-    if verdict.parting:
-        yield f"    {verdict.parting}"
+    yield from (f"    {line}" for line in (verdict.parting, verdict.change, *verdict.warnings) if line)

@@ -13,7 +13,7 @@ from ...profiles import ProfileName
 from ...runtime.array_files import read_inputs
 from .. import failures, translation
 from ..translation import Failure, Pair, Result
-from . import alignment, interpreted
+from . import alignment, changes, interpreted
 from .trace import Span, trace
 
 #: ``equal`` on every input; ``same``: the programs say the same; ``different``; ``rejected``: only the
@@ -43,7 +43,8 @@ class Comparing:
 class Verdict:
     """What became of one program: its name, how many inputs were compared, and what differs where.
 
-    ``before`` and ``after`` are the places of the instructions at which the programs part.
+    ``before`` and ``after`` are the places of the instructions at which the programs part, ``change`` is the
+    one operation that the texts say differently, ``warnings`` those that only the program after gets.
     """
 
     name: str
@@ -54,6 +55,8 @@ class Verdict:
     before: str = ""
     after: str = ""
     parting: str = ""
+    change: str = ""
+    warnings: tuple[str, ...] = ()
     element: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -64,7 +67,7 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """As JSON values, without what is not known."""
         return {
-            k: round(v, 3) if k == "seconds" else v for k, v in vars(self).items() if v not in ("", {}, 0)
+            k: round(v, 3) if k == "seconds" else v for k, v in vars(self).items() if v not in ("", {}, 0, ())
         }
 
 
@@ -89,12 +92,15 @@ def _compared(name: str, before: Path, after: Path, how: Comparing) -> Verdict:
     if first == second:
         return Verdict(name, "same")
     inputs = 0
+    warnings = tuple(map(str, changes.new_warnings(first, second, how.profile)))
     for entry in _entries(first):
-        verdict = _entry(Verdict(name, "equal"), (first, second), entry, how, before.with_suffix(".npz"))
+        verdict = _entry(
+            Verdict(name, "equal", warnings=warnings), (first, second), entry, how, before.with_suffix(".npz")
+        )
         if verdict.kind != "equal":
             return verdict
         inputs += verdict.inputs
-    return Verdict(name, "equal", inputs=inputs)
+    return Verdict(name, "equal", inputs=inputs, warnings=warnings)
 
 
 def _entries(program: Program) -> list[str | None]:
@@ -134,6 +140,7 @@ def _entry(
         before=alignment.place(where.before if where else None),
         after=alignment.place(where.after if where else None) or _broken(failure),
         parting=str(where) if where else "",
+        change=changes.only_change(before, after),
         element=failures.first_difference(failure.comparison, "buffer", "before", "after"),
     )
 

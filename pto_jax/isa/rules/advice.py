@@ -1,12 +1,17 @@
-"""The usual fix behind a rule on tile types: what error messages propose, as text that can be copied."""
+"""The usual fix behind a rule on tile types: what error messages propose, as code that can be copied.
+
+Programs that Python code made get Python code, all others the text of the language.
+"""
 
 from dataclasses import replace
 from enum import IntEnum
 
-from ...ir import BLayout, TileType
+from ...ir import BLayout, TileType, element_order
 from ..declare import Site
 
 _BLOCK_BITS = 256
+#: What stands in messages between what is allowed and the fix.
+USUAL = "; usual fix: "
 
 
 def spelled(t: TileType) -> str:
@@ -27,6 +32,30 @@ def spelled(t: TileType) -> str:
     return f"!pto.tile_buf<{', '.join(parts)}>"
 
 
+def in_python(t: TileType) -> str:
+    """The arguments of the builder's ``alloc_tile`` and ``tile_type`` that give a tile type.
+
+    >>> from pto_jax.ir import F32
+    >>> in_python(TileType(F32, 16, 1, v_row=13, blayout=BLayout.COL_MAJOR))
+    '"f32", 16, 1, valid=(13, 1), blayout="col_major"'
+    """
+    parts = [f'"{t.dtype}"', str(t.rows), str(t.cols)]
+    if not t.is_full:
+        parts.append(f"valid={t.valid}")
+    outer, inner, box = element_order(t.loc)
+    default = TileType(t.dtype, t.rows, t.cols, slayout=inner, blayout=outer, fractal=box)
+    layout = ("slayout", "blayout") if (t.blayout, t.slayout) != (outer, inner) else ()
+    if layout:
+        default = replace(
+            default, blayout=TileType(t.dtype, 1, 1).blayout, slayout=TileType(t.dtype, 1, 1).slayout
+        )
+    for key in ("loc", "blayout", "slayout", "fractal", "pad", "compact"):
+        value = getattr(t, key)
+        if value != getattr(default, key):
+            parts.append(f'{key}="{value.name.lower()}"' if isinstance(value, IntEnum) else f"{key}={value}")
+    return ", ".join(parts)
+
+
 def row_major_instead(site: Site, operand: str) -> str | None:
     """How a tile that is not row_major is handed to an instruction that takes row_major tiles only.
 
@@ -35,13 +64,35 @@ def row_major_instead(site: Site, operand: str) -> str | None:
     t, value = site.tile(operand), site.values.get(operand)
     if t is None or value is None or t.boxed or t.conv is not None:
         return None
+    python = site.op.span is not None and site.op.span.python
     if t.cols != 1 or t.rows == 1 or site.instruction.lanes != "same":
         wide = replace(t, cols=_whole(t.cols, t), blayout=BLayout.ROW_MAJOR)
-        return f"allocate {value} as {spelled(wide)}"
+        return _allocated(value.name, wide) if python else f"allocate {value} as {spelled(wide)}"
     if t.rows % _unit(t):
-        return f"allocate {value} as a row of numbers, {spelled(_row(t, _whole(t.rows, t)))}"
-    line = f"{value}_row = pto.treshape {value} : {spelled(t)} -> {spelled(_row(t, t.rows))}"
+        row = _row(t, _whole(t.rows, t))
+        return (
+            _allocated(value.name, row) if python else f"allocate {value} as a row of numbers, {spelled(row)}"
+        )
+    row = _row(t, t.rows)
+    line = (
+        f"{value.name}_row = pto.treshape({value.name}, type=pto.tile_type({in_python(row)}))"
+        if python
+        else f"{value}_row = pto.treshape {value} : {spelled(t)} -> {spelled(row)}"
+    )
     return f"compute on the same bytes as a row: {line}"
+
+
+def made_anew(t: TileType) -> str:
+    """The expression that makes a tile; a type where sizes are given beside it."""
+    listed = in_python(t)
+    return f"its type as pto.tile_type({listed})" if None in t.valid else f"pto.alloc_tile({listed})"
+
+
+def _allocated(name: str, t: TileType) -> str:
+    """The statement that allocates a tile; one of a dynamic region is allocated by its type."""
+    if None in t.valid:
+        return f"allocate {name} by its type, pto.tile_type({in_python(t)})"
+    return f"{name} = {made_anew(t)}"
 
 
 def _row(column: TileType, cols: int) -> TileType:
@@ -65,6 +116,21 @@ def aligned(t: TileType) -> str:
     if t.layout == "ND" or t.rows == 1:
         return _rounded("cols", t.cols, t.v_col, t)
     return _rounded("rows", t.rows, t.v_row, t)
+
+
+def in_blocks(t: TileType) -> TileType:
+    """The tile type that :func:`aligned` describes."""
+    if t.cols == 1 and t.rows > 1:
+        return replace(t, rows=_whole(t.rows, t), blayout=BLayout.COL_MAJOR)
+    if t.layout == "ND" or t.rows == 1:
+        return replace(t, cols=_whole(t.cols, t))
+    return replace(t, rows=_whole(t.rows, t))
+
+
+def in_boxes(t: TileType) -> TileType:
+    """A tile of whole boxes, the data in a part of it."""
+    rows, cols = t.box
+    return replace(t, rows=-(-t.rows // rows) * rows if t.rows != 1 else 1, cols=-(-t.cols // cols) * cols)
 
 
 def _rounded(axis: str, n: int, valid: int | None, t: TileType) -> str:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 from ... import ir
+from ...errors import Severity
 from ...profiles import Profile
 from . import constraints, typesets
-from .advice import aligned, largest
+from .advice import USUAL, aligned, in_blocks, in_boxes, largest, made_anew
 
 _BLOCK = 32
 #: The rules on whole blocks, which are rules on tiles that are made, not on other handles.
@@ -23,7 +23,14 @@ class TypeFinding:
 
     rule: str
     message: str
-    severity: Literal["error", "warning"] = "error"
+    severity: Severity = "error"
+    fixed: ir.TileType | None = None
+
+    def written(self, *, python: bool) -> str:
+        """The message with the usual fix in the language of the program."""
+        if not python or self.fixed is None:
+            return self.message
+        return f"{self.message.partition(USUAL)[0]}{USUAL}{made_anew(self.fixed)}"
 
 
 def _never(t: ir.TileType, profile: Profile) -> bool:
@@ -39,11 +46,14 @@ class TypeRule:
     check: Callable[[ir.TileType, Profile], Iterator[str]]
     source: str = "pto-isa pto_tile.hpp (static checks, equal on all profiles)"
     tolerated: Callable[[ir.TileType, Profile], bool] = _never
+    fix: Callable[[ir.TileType], ir.TileType] | None = None
 
     def findings(self, t: ir.TileType, profile: Profile) -> Iterator[TypeFinding]:
         """What breaks the rule in a tile type: warnings for a tolerated type, else errors."""
+        severity: Severity = "warning" if self.tolerated(t, profile) else "error"
         for message in self.check(t, profile):
-            yield TypeFinding(self.name, message, "warning" if self.tolerated(t, profile) else "error")
+            fixed = self.fix(t) if self.fix is not None and USUAL in message else None
+            yield TypeFinding(self.name, message, severity, fixed)
 
 
 def _sizes(t: ir.TileType, profile: Profile) -> Iterator[str]:
@@ -154,8 +164,14 @@ TYPE_RULES: tuple[TypeRule, ...] = (
         "for a single column",
         _alignment,
         tolerated=_single_column,
+        fix=in_blocks,
     ),
-    TypeRule(BOXES, "boxed tiles consist of whole boxes; rows are free in vec and MX scale tiles", _boxes),
+    TypeRule(
+        BOXES,
+        "boxed tiles consist of whole boxes; rows are free in vec and MX scale tiles",
+        _boxes,
+        fix=in_boxes,
+    ),
     TypeRule(
         "tile-convolution",
         "convolution tiles have a layout of theirs, its number of dimensions and whole blocks of channels",
