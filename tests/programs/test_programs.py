@@ -54,17 +54,22 @@ def _kernel(case: Case) -> pto.Kernel:
     return pto.compile(case.parsed, entry=case.entry, grid=case.grid, warn=False)
 
 
-@pytest.mark.variants(14)
-@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
-def test_a_program_leaves_and_prints_what_its_formula_says(
-    case: Case, capsys: pytest.CaptureFixture[str]
-) -> None:
+def check(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """The interpreter and the jitted kernel leave and print what a program's formula says."""
     kernel = _kernel(case)
     executions: dict[str, Callable[[Arguments], Arrays]] = {
         "oracle": lambda arguments: oracle.run(case.parsed, arguments, entry=case.entry, grid=case.grid),
         "jitted": lambda arguments: kernel(**arguments),
     }
     _checked(case, executions, capsys)
+
+
+@pytest.mark.variants(14)
+@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
+def test_a_program_leaves_and_prints_what_its_formula_says(
+    case: Case, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(case, capsys)
 
 
 @pytest.mark.variants(2)
