@@ -16,6 +16,7 @@ import pto_jax as pto
 from pto_jax import oracle
 from tests.programs import cases_control, cases_cores, cases_handles, cases_memory, cases_pointers
 from tests.programs.cases import Arguments, Arrays, Case
+from tests.tables import every
 
 CASES = (
     *cases_control.CASES,
@@ -82,7 +83,7 @@ def test_it_does_instruction_by_instruction(case: Case, capsys: pytest.CaptureFi
     _checked(case, {"eager": lambda arguments: kernel.eager(**arguments)}, capsys)
 
 
-@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
+@every("case", CASES, ids=[c.name for c in CASES])
 def test_a_call_changes_something(case: Case) -> None:
     """Expectations that equal the arguments, or each other, would show nothing."""
     calls = list(case.arguments())
