@@ -31,8 +31,8 @@ def every(names: str | tuple[str, ...], rows: Iterable[Any], ids: object = None)
                     test(**fixtures, **dict(zip(keys, (row,) if single else values, strict=True)))
                 except Exception as error:
                     problems.append(f"{_label(row)}: {type(error).__name__}: {error}")
-            assert table
-            assert problems == []
+            assert table, "the table is empty"
+            assert not problems, "\n".join(problems)
 
         parameters = inspect.signature(test).parameters
         left = [p for name, p in parameters.items() if name not in keys]

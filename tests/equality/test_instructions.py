@@ -9,8 +9,9 @@ Recordings and programs show errors that the engine and the interpreter have in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ from pto_jax.campaign.targets import Engine, Oracle
 from pto_jax.generate.instructions import MADE
 from pto_jax.generate.options import STRAIGHT
 from pto_jax.generate.programs import generate
-from pto_jax.isa.samples.operations import Sample, legal_samples
+from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
 from pto_jax.lowering.words import x64
 from pto_jax.profiles import PROFILES
 from pto_jax.testing.differential import (
@@ -58,8 +59,9 @@ QUICK: dict[str, bool | int] = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
 }
-#: Most samples and most recordings of an instruction that the engine executes; the interpreter executes all.
-SAMPLES, RECORDED = 3, 3
+#: Most samples, samples with another attribute, and recordings that the engine executes of an instruction;
+#: the interpreter executes all recordings.
+SAMPLES, MODES, RECORDED = 3, 4, 4
 #: Programs of the generator, for an instruction that has nothing else.
 SEED, GENERATED = 1, 3
 _T = TypeVar("_T")
@@ -83,19 +85,34 @@ def _features(sample: Sample, profile: str) -> set[object]:
 def sampled(name: str) -> tuple[tuple[Sample, str], ...]:
     """A few samples with their profiles, each the one that shows most of what those before it do not."""
     instruction = TABLE[name]
-    candidates = [
-        (sample, profile, _features(sample, profile))
-        for profile in ("a5", "a2a3", "cpu_sim")
-        for sample in legal_samples(instruction, PROFILES[profile])
-    ]
-    chosen, shown = [], set[object]()
-    while candidates and len(chosen) < SAMPLES:
+    plain = [(s, p) for p in ("a5", "a2a3", "cpu_sim") for s in legal_samples(instruction, PROFILES[p])]
+    chosen = _covering(plain, SAMPLES)
+    modes = [(moded, p) for s, p in chosen for moded in _moded(s, p)]
+    return (*chosen, *spread(_covering(modes, len(modes)), MODES))
+
+
+def _covering(pairs: Sequence[tuple[Sample, str]], count: int) -> list[tuple[Sample, str]]:
+    candidates = [(sample, profile, _features(sample, profile)) for sample, profile in pairs]
+    chosen, shown = list[tuple[Sample, str]](), set[object]()
+    while candidates and len(chosen) < count:
         best = max(candidates, key=lambda c: len(c[2] - shown))
         if best[2] <= shown:
             break
         chosen.append(best[:2])
         shown |= best[2]
-    return tuple(chosen)
+    return chosen
+
+
+def _moded(sample: Sample, profile: str) -> Iterator[Sample]:
+    """A sample with one attribute changed, where that is legal."""
+    for attribute in sample.instruction.attributes:
+        values: Sequence[Any] = (False, True) if attribute.type is bool else ()
+        if issubclass(attribute.type, IntEnum):
+            values = list(attribute.type)
+        for value in values:
+            moded = replace(sample, attrs={**sample.attrs, attribute.name: value})
+            if not [d for d in pto.verify(to_program(moded), profile) if d.severity == "error"]:
+                yield moded
 
 
 def _moderate(given: Mapping[str, Given]) -> dict[str, Given]:
