@@ -61,7 +61,7 @@ QUICK: dict[str, bool | int] = {
 }
 #: Most samples, samples with another attribute, and recordings that the engine executes of an instruction;
 #: the interpreter executes all recordings.
-SAMPLES, MODES, RECORDED = 3, 4, 4
+SAMPLES, MODES, RECORDED = 4, 4, 24
 #: Programs of the generator, for an instruction that has nothing else.
 SEED, GENERATED = 1, 3
 _T = TypeVar("_T")
@@ -78,7 +78,8 @@ def spread(items: Sequence[_T], count: int) -> list[_T]:
 
 
 def _features(sample: Sample, profile: str) -> set[object]:
-    return {profile, *modes_shown(sample), *types_shown(sample)}
+    types = types_shown(sample)
+    return {profile, *modes_shown(sample), *types, *((profile, t) for t in types)}
 
 
 @cache
@@ -167,12 +168,23 @@ def _name(case: manifest.Case) -> str | None:
     return None if instruction is None else instruction.name
 
 
+def _various(cases: Sequence[manifest.Case]) -> list[manifest.Case]:
+    """A few cases, each the one that shows most attributes and types that those before it do not."""
+    chosen, shown = list[manifest.Case](), set[str]()
+    features = {case.id: {f"{n}={v}" for n, v in case.attrs.items()} | {case.label} for case in cases}
+    while len(chosen) < RECORDED and (left := [c for c in cases if features[c.id] - shown]):
+        best = max(left, key=lambda c: len(features[c.id] - shown))
+        chosen.append(best)
+        shown |= features[best.id]
+    return chosen
+
+
 def _check_recordings(name: str) -> None:
     cases = recordings(name)
     chosen = [case for case in cases if run_case(case, run_case_oracle).status == "pass"]
     failures = [str(r) for case in cases if (r := run_case(case, run_case_oracle)).status == "fail"]
     assert not failures, failures[:3]
-    few = spread(chosen, RECORDED)
+    few = _various(chosen)
     for case, after in zip(few, run_cases_engine(few, compiler_options=QUICK), strict=True):
         result = run_case(case, lambda _, after=after: after)  # type: ignore[misc]
         assert result.status == "pass", f"engine: {result}"
