@@ -58,7 +58,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of tests that are marked ``variants(n)``, n variants are of every run and the others are slow."""
+    """Of tests that are marked ``variants(n)``, n variants are of every run and the others are slow.
+
+    ``-k`` selects a test by the names of the instructions that it is marked with.
+    """
+    for item in items:
+        if marker := item.get_closest_marker("instructions"):
+            item.extra_keyword_matches.update(marker.args)
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("variants") and not item.get_closest_marker("slow"):

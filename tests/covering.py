@@ -20,7 +20,7 @@ def covering(
     seen: set[object] = set(known)
     kept = []
     for sample in sorted(samples, key=lambda s: label(s) not in first):
-        shown = {*_modes_shown(sample), *types_shown(sample, pairs=not known)}
+        shown = {*modes_shown(sample), *types_shown(sample, pairs=not known)}
         if not shown <= seen:
             kept.append(sample)
             seen |= shown
@@ -38,7 +38,8 @@ def types_shown(sample: Sample, pairs: bool = True) -> set[object]:
     return {*bound.items(), *both}
 
 
-def _modes_shown(sample: Sample) -> Iterator[object]:
+def modes_shown(sample: Sample) -> Iterator[object]:
+    """The overload, orders of tiles, kinds of shapes and attribute values of a sample."""
     tiles = {name: t for name, t in sample.types.items() if isinstance(t, TileType)}
     order = ((n, t.loc, t.blayout, t.slayout, t.fractal, t.pad, t.compact) for n, t in tiles.items())
     yield sample.form, tuple(order)

@@ -12,6 +12,7 @@ from pto_jax.analysis import constant_folding
 from pto_jax.ir import I1, I8, I16, I32, I64, INDEX, U8, U16, U32, U64, DType
 from pto_jax.launches import numbers
 from pto_jax.oracle import scalars
+from tests.tables import every
 
 OPERATIONS = sorted({*constant_folding._SIGNED, *constant_folding._UNSIGNED})
 CASTS = {"index_cast": I64, "index_castui": I64, "trunci": I8, "extui": I64, "extsi": I64}
@@ -35,8 +36,8 @@ def test_every_integer_operation_of_the_interpreter_is_folded() -> None:
     assert {*OPERATIONS} == {*scalars._INTEGER, *CASTS, *comparisons} == {*numbers._FORMULAS}
 
 
-@pytest.mark.parametrize("source", [I1, I8, U8], ids=str)
-@pytest.mark.parametrize("operation", OPERATIONS)
+@every("source", [I1, I8, U8], ids=str)
+@every("operation", OPERATIONS)
 def test_small_integers_are_folded_exhaustively(operation: str, source: DType) -> None:
     """All values against all edges and shift counts, and every value against itself."""
     values = (False, True) if source == I1 else range(source.min_int, source.max_int + 1)

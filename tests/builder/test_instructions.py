@@ -13,6 +13,7 @@ from pto_jax.ir import F32, CmpMode, CoreType, Op, PartitionViewType, Pipe, Pipe
 from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
 from pto_jax.profiles import PROFILES
 from pto_jax.verifier.programs import check_op
+from tests.tables import every
 
 
 def samples(name: str) -> Iterator[tuple[str, Sample]]:
@@ -59,7 +60,7 @@ def meaning(op: Op) -> tuple[object, ...]:
     return (op.name, *types, op.attributes, op.groups)
 
 
-@pytest.mark.parametrize("name", isa.instructions())
+@every("name", isa.instructions())
 def test_every_instruction_is_built_and_read_back(name: str) -> None:
     for profile, sample in samples(name):
         program = built(sample, by_name=True)
@@ -76,7 +77,7 @@ AMBIGUOUS = ("tconcat", "trowargmax", "trowargmin", "tcolargmax", "tcolargmin")
 PLAIN = [n for n, i in isa.instructions().items() if i.syntax == "tile" and n not in AMBIGUOUS]
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@every("name", PLAIN)
 def test_operands_by_position_are_those_by_name(name: str) -> None:
     for _, sample in samples(name):
         assert meaning(operation(built(sample, by_name=False), name)) == meaning(

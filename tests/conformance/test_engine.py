@@ -1,11 +1,12 @@
-"""The JAX engine against every recorded case of the public CPU simulator."""
+"""The JAX engine against every recorded case of the public CPU simulator.
+
+A few cases of every instruction are of every run: ``tests/equality/test_instructions.py``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,19 +27,8 @@ REQUIRED = ("pass", "excluded", "differs", "unsupported")
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
-#: Instructions of every kind of rule; the others are compiled for minutes. The interpreter executes all
-#: recorded cases in tests/oracle.
-ALWAYS = frozenset("taddc tands tload trowmax tcolexpand tmov ttrans".split())
-
-
-def _files() -> Iterator[Any]:
-    for path in FILES:
-        marks = () if path.stem in ALWAYS else (pytest.mark.slow,)
-        yield pytest.param(path, id=path.stem, marks=marks)
-
-
-@pytest.mark.variants(3)
-@pytest.mark.parametrize("path", list(_files()))
+@pytest.mark.slow
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_every_required_case_passes(path: Path) -> None:
     together = partial(run_cases_engine, compiler_options=QUICK)
     report = run_conformance([path], run_case_engine, together=together)

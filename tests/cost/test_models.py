@@ -15,6 +15,7 @@ from pto_jax.cost import MODELS, Figure, cycles, estimate
 from pto_jax.cost.analytic_legacy import binary_repeats, tile_scalar_repeats, unary_repeats
 from pto_jax.cost.work import Work
 from pto_jax.ir import dtype
+from tests.tables import every
 
 POINTS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parent / "reference_points.json").read_text(encoding="utf-8")
@@ -52,7 +53,7 @@ def test_every_reference_point_is_here() -> None:
     assert {p["model"] for p in POINTS} == set(MODELS)
 
 
-@pytest.mark.parametrize("point", POINTS, ids=lambda p: f"{p['id']}-{p['model']}-{p['instruction']}")
+@every("point", POINTS, ids=lambda p: f"{p['id']}-{p['model']}-{p['instruction']}")
 def test_reference_point(point: dict[str, Any]) -> None:
     figure = figure_of(point)
     assert figure.model == point["model"]
@@ -62,7 +63,7 @@ def test_reference_point(point: dict[str, Any]) -> None:
         assert reached >= point["precision"] - 1e-4
 
 
-@pytest.mark.parametrize("point", POINTS, ids=lambda p: str(p["id"]))
+@every("point", POINTS, ids=lambda p: str(p["id"]))
 def test_reference_point_with_arrays_for_sizes(point: dict[str, Any]) -> None:
     found = figure_of(point, arrays=True).cycles
     assert np.broadcast_to(found, (2,)).tolist() == [point["cycles"]] * 2

@@ -10,6 +10,7 @@ from pto_jax.isa import find, instructions
 from pto_jax.isa.reference import matrix, operands_text, types_text
 from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.text.names import instruction_names
+from tests.tables import every
 
 TABLE = instructions()
 _EXPANDED = [f"expand{operation}" for operation in ("", *"add sub mul div max min expdif".split())]
@@ -83,7 +84,7 @@ def test_documented_forms_are_declared(name: str, form: tuple[str, ...], key: st
     assert key is None or TABLE[name].attribute(key) is not None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_documented_instructions_are_declared_and_listed(name: str) -> None:
     instruction = find(name)
     assert instruction is not None

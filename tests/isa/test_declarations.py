@@ -13,6 +13,7 @@ from pto_jax.ir import Op, ScalarType, TileType, Value, find_dtype
 from pto_jax.isa import Instruction, bind, instructions
 from pto_jax.isa.check import check_op
 from pto_jax.profiles import PROFILE_NAMES, profile
+from tests.tables import every
 
 TABLE = instructions()
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -60,7 +61,7 @@ def cases(name: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", WITH_VECTORS)
+@every("name", WITH_VECTORS)
 def test_simulator_types_cover_the_recorded_vectors(name: str) -> None:
     instruction = TABLE[name]
     legal = set(instruction.types["cpu_sim"])
@@ -95,7 +96,7 @@ def value_type(operand: dict[str, Any]) -> TileType | ScalarType:
     return ScalarType(d) if operand["role"] == "scalar" else TileType(d, operand["rows"], operand["cols"])
 
 
-@pytest.mark.parametrize("name", WITH_VECTORS)
+@every("name", WITH_VECTORS)
 def test_recorded_operations_break_no_rule_but_those_on_regions(name: str) -> None:
     """The simulator also executes what a page forbids: valid regions that differ."""
     for case in cases(name):
@@ -196,7 +197,7 @@ def test_saturating_forms_have_every_type_of_the_profile() -> None:
         assert {"f8e4m3", "hif8", "u64"} <= {r[0] for r in TABLE[name].types["a5"]}
 
 
-@pytest.mark.parametrize("name", sorted(TABLE))
+@every("name", sorted(TABLE))
 def test_declarations_are_complete(name: str) -> None:
     instruction = TABLE[name]
     operands = {o.name for o in instruction.operands}

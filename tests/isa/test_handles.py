@@ -25,6 +25,7 @@ from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
 from pto_jax.profiles import PROFILES
+from tests.tables import every
 
 NAMES = [i.name for m in (communication, communication_async) for i in m.INSTRUCTIONS]
 NAMES += ["grid_tpush"]
@@ -127,8 +128,8 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("form", [None, "ssa", "dps"])
+@every("text", TEXTS)
+@every("form", [None, "ssa", "dps"])
 def test_texts_are_read_accepted_and_printed_back(text: str, form: str | None) -> None:
     from pto_jax.text import print_program
 

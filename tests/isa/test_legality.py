@@ -12,6 +12,7 @@ from pto_jax.isa import Constraint, Instruction, instructions
 from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
 from pto_jax.profiles import PROFILE_NAMES, ProfileName, profile
 from pto_jax.verifier.programs import verify_program
+from tests.tables import every
 
 TABLE = instructions()
 NAMES = sorted(TABLE)
@@ -34,8 +35,8 @@ def broken(sample: Sample, constraint: Constraint, profile_name: str) -> Sample 
     return replace(sample, types=types, attrs=attrs)
 
 
-@pytest.mark.parametrize("profile_name", PROFILE_NAMES)
-@pytest.mark.parametrize("name", NAMES)
+@every("profile_name", PROFILE_NAMES)
+@every("name", NAMES)
 def test_samples_are_accepted(name: str, profile_name: str) -> None:
     found = samples(name, profile_name)
     assert bool(found) == exists(TABLE[name], profile_name)
@@ -60,8 +61,8 @@ def test_what_a_profile_does_not_have_is_rejected_there(name: str) -> None:
                 assert "types" in {d.rule for d in verify_program(to_program(sample), profile(profile_name))}
 
 
-@pytest.mark.parametrize("profile_name", PROFILE_NAMES)
-@pytest.mark.parametrize("name", NAMES)
+@every("profile_name", PROFILE_NAMES)
+@every("name", NAMES)
 def test_every_constraint_rejects_what_breaks_it(name: str, profile_name: ProfileName) -> None:
     for constraint in constraints(TABLE[name], profile_name) if exists(TABLE[name], profile_name) else ():
         cases = [
@@ -263,7 +264,7 @@ def test_every_constraint_has_a_rejected_program() -> None:
     assert no_edit == set(WRITTEN_OUT)
 
 
-@pytest.mark.parametrize(("name", "rule"), WRITTEN_OUT)
+@every(("name", "rule"), WRITTEN_OUT)
 def test_what_is_written_out_breaks_one_rule(name: str, rule: str) -> None:
     text = f"func.func @f(%p: !pto.ptr<f32>) {{{NAMED}{WRITTEN_OUT[name, rule]}\nreturn\n}}"
     (constraint,) = (c for c in TABLE[name].constraints if c.rule == rule)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from pto_jax.isa import find, instructions
 from pto_jax.isa.declare import Contradiction
 from pto_jax.isa.reference import WIDTH, matrix, page
+from tests.tables import every
 
 
-@pytest.mark.parametrize("name", sorted(instructions()))
+@every("name", sorted(instructions()))
 def test_pages_show_everything(name: str) -> None:
     instruction = instructions()[name]
     for style in ("text", "markdown"):
@@ -40,7 +39,7 @@ def test_matrix_lists_every_instruction() -> None:
     assert max(len(line) for line in text.splitlines()) < 300
 
 
-@pytest.mark.parametrize("name", sorted(instructions()))
+@every("name", sorted(instructions()))
 def test_pages_begin_with_what_a_program_needs(name: str) -> None:
     """Summary, operands and types come before the details; lines fit a terminal."""
     lines = page(instructions()[name]).splitlines()

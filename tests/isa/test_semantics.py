@@ -24,6 +24,7 @@ from pto_jax.isa.semantics import REAL, Formula
 from pto_jax.profiles import CPU_SIM
 from pto_jax.testing.differential import random_words
 from pto_jax.vectors.compare import is_nan, ulp_distance
+from tests.tables import every
 
 TABLE = isa.instructions()
 Words = NDArray[Any]
@@ -329,7 +330,7 @@ def test_a_lane_depends_on_lanes_of_its_line(name: str) -> None:
                 assert len(set(rows)) <= 1 or len(set(cols)) <= 1, operand
 
 
-@pytest.mark.parametrize("name", [n for n, i in TABLE.items() if i.in_place.get("cpu_sim")])
+@every("name", [n for n, i in TABLE.items() if i.in_place.get("cpu_sim")])
 def test_a_destination_may_be_the_declared_source(name: str) -> None:
     executed = 0
     for sample in samples(TABLE[name]):

@@ -31,6 +31,7 @@ from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.storage import Place, Window
 from pto_jax.profiles import PROFILE_NAMES, ProfileName, profile
 from pto_jax.text import parse
+from tests.tables import every
 
 TABLE = instructions()
 MEMORY = {
@@ -116,7 +117,7 @@ def role_problems(instruction: Instruction) -> Iterator[str]:
             yield f"{operand.name} is {operand.role} and has effects {sorted(found)}"
 
 
-@pytest.mark.parametrize("name", TABLE)
+@every("name", TABLE)
 def test_traits_fit_the_operands_of_the_instruction(name: str) -> None:
     assert list(problems(TABLE[name])) == []
 
@@ -286,7 +287,7 @@ def alone(instruction: Instruction) -> bool:
     return instruction.executable and instruction.name != "trap" and not takes_slots(instruction.traits)
 
 
-@pytest.mark.parametrize("name", [n for n, i in TABLE.items() if alone(i)])
+@every("name", [n for n, i in TABLE.items() if alone(i)])
 def test_execution_writes_what_the_effects_say_and_nothing_else(name: str) -> None:
     for sample, on in samples(TABLE[name]):
         machine = executed(sample, on)

@@ -17,6 +17,7 @@ from pto_jax.manual import example, manual, topics
 from pto_jax.manual.topics import program
 from pto_jax.profiles import PROFILES
 from tests.cli.conftest import Commands, commands as commands
+from tests.tables import every
 
 PROGRAMS = [(topic.name, profile, text) for topic in topics().values() for profile, text in topic.programs()]
 
@@ -54,7 +55,7 @@ def test_the_spellings_of_a_tile_type_are_one_type() -> None:
     assert len(tiles) == 4 and len(set(tiles)) == 1
 
 
-@pytest.mark.parametrize("name", sorted(instructions()))
+@every("name", sorted(instructions()))
 def test_the_example_on_an_instruction_page_is_accepted(name: str) -> None:
     text = example(instructions()[name])
     if text is None:

@@ -60,6 +60,11 @@ def functions_of(code: CodeType) -> dict[Place, CodeType]:
     return found
 
 
+def compiled(module: str, edited: ast.Module) -> dict[Place, CodeType]:
+    """The functions of a module's edited syntax tree."""
+    return functions_of(compile(edited, str(_file(module)), "exec"))
+
+
 @cache
 def _functions() -> Mapping[str, list[FunctionType]]:
     """The functions of each module that exist since import."""
@@ -106,28 +111,33 @@ def forget() -> None:
 
 
 @cache
-def _tree(module: str) -> ast.Module:
+def tree(module: str) -> ast.Module:
     return ast.parse(text(module))
 
 
-def spot(module: str, begin: int, end: int) -> Spot | None:
-    """The innermost statement of a function (or lambda) that has the text from ``begin`` to ``end``."""
-    found: ast.stmt | ast.Lambda | None = None
-    starts = [0, *(i + 1 for i, c in enumerate(text(module)) if c == "\n")]
+@cache
+def definitions() -> Mapping[str, list[tuple[str, ast.FunctionDef]]]:
+    """Functions and methods by name (``function``, ``Class.method``), each with its module."""
+    functions: dict[str, list[tuple[str, ast.FunctionDef]]] = {}
 
-    def visit(node: ast.AST, inside: bool) -> None:
-        nonlocal found
-        if (inside and isinstance(node, ast.stmt)) or isinstance(node, ast.Lambda):
-            assert node.end_lineno is not None and node.end_col_offset is not None
-            first = starts[node.lineno - 1] + node.col_offset
-            last = starts[node.end_lineno - 1] + node.end_col_offset
-            if first <= begin and end <= last:
-                found = node
-        for child in ast.iter_child_nodes(node):
-            visit(child, inside or isinstance(node, ast.FunctionDef))
+    def visit(module: str, node: ast.Module | ast.ClassDef, prefix: str) -> None:
+        for child in node.body:
+            if isinstance(child, ast.FunctionDef):
+                functions.setdefault(prefix + child.name, []).append((module, child))
+            elif isinstance(child, ast.ClassDef):
+                visit(module, child, f"{prefix}{child.name}.")
 
-    visit(_tree(module), False)
-    return None if found is None else (module, found.lineno, found.col_offset)
+    for module in modules():
+        visit(module, tree(module), "")
+    return functions
+
+
+def spot(module: str, node: ast.AST) -> Spot:
+    """The innermost statement of a function (or lambda) that has a node."""
+    parents = {child: parent for parent in ast.walk(tree(module)) for child in ast.iter_child_nodes(parent)}
+    while not isinstance(node, ast.stmt | ast.Lambda):
+        node = parents[node]
+    return module, node.lineno, node.col_offset
 
 
 class _Watching(ast.NodeTransformer):
@@ -163,8 +173,8 @@ class _Watching(ast.NodeTransformer):
 
 @cache
 def _watching(module: str) -> Mapping[Place, CodeType]:
-    tree = _Watching(module).visit(ast.parse(text(module)))
-    return functions_of(compile(ast.fix_missing_locations(tree), str(_file(module)), "exec"))
+    watching = _Watching(module).visit(ast.parse(text(module)))
+    return compiled(module, ast.fix_missing_locations(watching))
 
 
 @contextmanager

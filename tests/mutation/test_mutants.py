@@ -26,6 +26,7 @@ def test_the_table_has_mutants_of_every_module_each_at_one_spot() -> None:
     assert set(code.modules()) - {m.module for m in table()} <= _NOTHING_TO_CHANGE
     for mutant in table():
         assert mutant.spot[0] == mutant.module
+        assert mutant.old != mutant.new
 
 
 @pytest.mark.slow
@@ -40,8 +41,7 @@ def test_the_campaign_kills_every_mutant() -> None:
 
 
 def test_a_mutant_is_put_in_place_and_taken_back() -> None:
-    text = "total = getattr(a, operation)(a.decode(x), a.decode(y))"
-    mutant = Mutant("x", "formulas", text, "total = 1 / 0")
+    mutant = Mutant("x", "saturating", "getattr(a, operation)(a.decode(x), a.decode(y))", "1 / 0")
     before = formulas.saturating.__code__
     with applied(mutant):
         assert formulas.saturating.__code__ is not before
@@ -58,17 +58,22 @@ def test_watched_code_tells_the_statements_it_executes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "message"),
+    ("function", "old", "message"),
     [
-        ("no such text", "0 times"),
-        ("return", "times in region.py"),
-        ("from . import bits", "more than one statement"),
-        ("NumberFormula: TypeAlias = Callable[..., Num]", "more than one statement"),
+        ("all_ones", "no_such_name", "0 times"),
+        ("no_such_function", "word", "0 times"),
+        ("all_ones", "dtype", "times in functions of this name"),
+        ("all_ones", "return (", "neither one expression nor one statement"),
     ],
 )
-def test_edits_outside_of_one_statement_are_refused(old: str, message: str) -> None:
+def test_edits_that_have_not_one_place_are_refused(function: str, old: str, message: str) -> None:
     with pytest.raises(TableError, match=message):
-        _ = Mutant("x", "region", old, "Formula = None").spot
+        _ = Mutant("x", function, old, "None").spot
+
+
+def test_layout_of_text_does_not_matter() -> None:
+    mutant = Mutant("x", "saturating", "getattr( a,operation )(a.decode(x), (a.decode(y)))", "1 / 0")
+    assert mutant.module == formulas.__name__.removeprefix("pto_jax.lowering.")
 
 
 def test_a_malformed_table_is_refused() -> None:

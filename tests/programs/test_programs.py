@@ -16,6 +16,7 @@ import pto_jax as pto
 from pto_jax import oracle
 from tests.programs import cases_control, cases_cores, cases_handles, cases_memory, cases_pointers
 from tests.programs.cases import Arguments, Arrays, Case
+from tests.tables import every
 
 CASES = (
     *cases_control.CASES,
@@ -54,17 +55,22 @@ def _kernel(case: Case) -> pto.Kernel:
     return pto.compile(case.parsed, entry=case.entry, grid=case.grid, warn=False)
 
 
-@pytest.mark.variants(14)
-@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
-def test_a_program_leaves_and_prints_what_its_formula_says(
-    case: Case, capsys: pytest.CaptureFixture[str]
-) -> None:
+def check(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """The interpreter and the jitted kernel leave and print what a program's formula says."""
     kernel = _kernel(case)
     executions: dict[str, Callable[[Arguments], Arrays]] = {
         "oracle": lambda arguments: oracle.run(case.parsed, arguments, entry=case.entry, grid=case.grid),
         "jitted": lambda arguments: kernel(**arguments),
     }
     _checked(case, executions, capsys)
+
+
+@pytest.mark.variants(2)
+@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
+def test_a_program_leaves_and_prints_what_its_formula_says(
+    case: Case, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(case, capsys)
 
 
 @pytest.mark.variants(2)
@@ -77,7 +83,7 @@ def test_it_does_instruction_by_instruction(case: Case, capsys: pytest.CaptureFi
     _checked(case, {"eager": lambda arguments: kernel.eager(**arguments)}, capsys)
 
 
-@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
+@every("case", CASES, ids=[c.name for c in CASES])
 def test_a_call_changes_something(case: Case) -> None:
     """Expectations that equal the arguments, or each other, would show nothing."""
     calls = list(case.arguments())

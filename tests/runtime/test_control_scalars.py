@@ -122,6 +122,7 @@ def test_modes_set_in_a_loop_hold_in_it() -> None:
         kernel(x, np.zeros_like(x), 2)
 
 
+@pytest.mark.instructions("trap")
 def test_a_trap_ends_every_way_of_execution() -> None:
     text = kernel_text(f"%f = arith.cmpi eq, %n, %m : index\n scf.if %f {{ pto.trap }}\n {store('b')}")
     x, y = data()

@@ -19,6 +19,7 @@ from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.profiles import PROFILES, Profile
 from pto_jax.runtime.op_request import ArrayType, NumberType, Request, SourceType
 from pto_jax.runtime.op_types import resolve
+from tests.tables import every
 
 #: Instructions whose destination is also read, whose destination's size no source says, and whose
 #: destination's element type the sources do not say (on one profile only: the name with it).
@@ -66,7 +67,7 @@ def first_samples(name: str) -> Iterator[tuple[Sample, Profile]]:
             yield sample, profile
 
 
-@pytest.mark.parametrize("name", ops.names())
+@every("name", ops.names())
 def test_every_instruction_takes_arrays_and_says_which_destination_it_needs(name: str) -> None:
     for sample, profile in first_samples(name):
         asked = request(sample, profile)

@@ -179,6 +179,7 @@ def test_slots_in_global_memory_are_written_again_when_they_are_free(agree: Agre
     np.testing.assert_array_equal(out["s"], x[8:])
 
 
+@pytest.mark.instructions("talloc_to_aic")
 def test_blocks_have_all_slots_of_their_pipes_in_global_memory() -> None:
     """Every block sends two tiles through a pipe of two slots, which lie behind those of the block before."""
     setup = f"""
@@ -271,6 +272,7 @@ def test_each_vector_core_has_its_half_of_a_slot_in_global_memory(agree: Agree, 
     np.testing.assert_array_equal(out["y"], -(x @ x))
 
 
+@pytest.mark.instructions("talloc_to_aiv")
 def test_slots_in_global_memory_are_used_in_turn_in_a_loop_of_unknown_length(agree: Agree) -> None:
     """Trip i uses slot i modulo their number, and frees it."""
     setup = (

@@ -270,6 +270,7 @@ def compare(program: pto.Program, count: int, a: Any, b: Any) -> None:
         assert same.all(), f"row {np.argmin(same) // 8} of {name} for {a}, {b}"
 
 
+@pytest.mark.instructions(*INTEGERS, "cmpi")
 def test_integer_scalars_agree_with_the_interpreter(source: Source) -> None:
     lines = [(f"%r = arith.{name} %a, %b : i32", "i32") for name in INTEGERS]
     lines += [(f"%r = arith.cmpi {p}, %a, %b : i32", "i1") for p in PREDICATES]
@@ -282,6 +283,7 @@ def test_integer_scalars_agree_with_the_interpreter(source: Source) -> None:
 FLOATS = "addf subf mulf divf remf maximumf minimumf maxnumf minnumf".split()
 
 
+@pytest.mark.instructions(*FLOATS, "negf", "cmpf")
 def test_float_scalars_agree_with_the_interpreter(source: Source) -> None:
     lines = [(f"%r = arith.{name} %a, %b : f32", "f32") for name in FLOATS]
     lines += [("%r = arith.negf %a : f32", "f32")]
@@ -293,6 +295,10 @@ def test_float_scalars_agree_with_the_interpreter(source: Source) -> None:
             compare(program, len(lines), a, b)
 
 
+CONVERSIONS = "extsi extui extf sitofp uitofp fptosi fptoui bitcast select index_cast trunci truncf".split()
+
+
+@pytest.mark.instructions(*CONVERSIONS)
 def test_scalar_conversions_agree_with_the_interpreter(source: Source) -> None:
     integer = [
         ("%r = arith.extsi %h : i8 to i32", "i32"),

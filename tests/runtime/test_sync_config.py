@@ -187,6 +187,9 @@ def test_modes_hold_from_where_they_are_set(target: str) -> None:
         np.testing.assert_array_equal(wanted[f"c{n}"].data, expected)
 
 
+@pytest.mark.instructions(
+    "make_prefetch_async_context", "get_prefetch_async_session", "tprefetch_async", "wait_async_event"
+)
 def test_a_prefetch_has_completed_at_once() -> None:
     flat = "!pto.partition_tensor_view<128xf32>"
     text = f"""func.func @k(%x: !pto.ptr<f32>, %w: !pto.ptr<i8>) attributes {{pto.entry}} {{

@@ -21,6 +21,7 @@ from tests.seeds.overview import (
     random_words,
     words,
 )
+from tests.tables import every
 
 _FULL = "!pto.tile<f32, 16, 64>"
 _LEFT = "!pto.tile<left, 16x64xf16, blayout=col_major, slayout=row_major>"
@@ -144,8 +145,8 @@ def test_a_result_may_be_a_changed_valid_region() -> None:
     np.testing.assert_array_equal(np.asarray(out["y"]), want)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("text", EXAMPLES.values(), ids=EXAMPLES.keys())
+@every("profile", PROFILES)
+@every("text", EXAMPLES.values(), ids=EXAMPLES.keys())
 def test_example_of_an_instruction_class(text: str, profile: str) -> None:
     program = pto.parse(text)
     (op,) = program.walk()

@@ -7,6 +7,7 @@ import pytest
 
 import pto_jax as pto
 from tests.seeds.overview import FP8, PROFILES, found, ssa
+from tests.tables import every
 
 HARDWARE = ("a2a3", "a5")
 
@@ -96,10 +97,10 @@ def test_tile_instructions_work_on_whole_tiles_not_on_vector_registers(
         )
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("name", ["tadd", "tmul", "tmax", "tdiv", "taddc"])
-@pytest.mark.parametrize("small", ["f32, 16, 1, col_major", "f32, 1, 64", "f32, 1, 8", "f32, 16, 8"])
-@pytest.mark.parametrize("which", [0, 1], ids=["src0", "src1"])
+@every("profile", PROFILES)
+@every("name", ["tadd", "tmul", "tmax", "tdiv", "taddc"])
+@every("small", ["f32, 16, 1, col_major", "f32, 1, 64", "f32, 1, 8", "f32, 16, 8"])
+@every("which", [0, 1], ids=["src0", "src1"])
 def test_no_implicit_broadcasting(which: int, small: str, name: str, profile: str) -> None:
     types = ["f32, 16, 64"] * 3
     types[which] = small

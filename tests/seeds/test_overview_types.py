@@ -24,6 +24,7 @@ from tests.seeds.overview import (
     random_words,
     ssa,
 )
+from tests.tables import every
 
 INTEGERS = [f"{kind}{bits}" for kind in "iu" for bits in (8, 16, 32, 64)]
 NUMPY: dict[str, Any] = {
@@ -165,8 +166,8 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("text", USES.values(), ids=USES.keys())
-@pytest.mark.parametrize(("d", "profile"), [*product((*STANDARD, *A5_ONLY), PROFILES)])
+@every("text", USES.values(), ids=USES.keys())
+@every(("d", "profile"), [*product((*STANDARD, *A5_ONLY), PROFILES)])
 def test_type_support_by_profile(d: str, profile: str, text: str) -> None:
     """ "No" is an error on A2/A3 and a warning on the simulator, which has these types all the same."""
     text = text.format(d=d)

@@ -24,6 +24,7 @@ from tests.seeds.tadd import (
     warnings,
     words,
 )
+from tests.tables import every
 
 # --- Constraints and exceptions ----------------------------------------------------------------------
 
@@ -120,7 +121,7 @@ def test_lanes_of_a_fresh_destination_outside_its_valid_region(profile: str) -> 
 
 
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
-@pytest.mark.parametrize(("d", "profile"), [*product(TABLE, PROFILES)])
+@every(("d", "profile"), [*product(TABLE, PROFILES)])
 def test_target_profile_table(d: str, profile: str) -> None:
     legal = TABLE[d][PROFILES.index(profile)]
     text = ssa(*[f"16x64x{d}"] * 3)

@@ -6,6 +6,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.cost import Path, cycles, estimate
+from tests.tables import every
 
 FLOATS = ("f32", "f16", "bf16")
 INTEGERS = ("i32", "i16", "i8", "u8")
@@ -24,8 +25,8 @@ def test_completion_latency_by_type_class(dtypes: tuple[str, ...], completion: i
         assert estimate("tadd", dtype, 16, 64).terms["completion"] == completion
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
+@every("shape", SHAPES)
+@every("dtype", [*FLOATS, *INTEGERS])
 def test_cycle_model(dtype: str, shape: tuple[int, int]) -> None:
     """14 + C + 2R + (R-1) x 18 with R = validRow x validCol / 8, for every element type."""
     r = -(-shape[0] * shape[1] // 8)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from tests.tables import every
 
 Array = np.ndarray[Any, Any]
 
@@ -279,9 +280,9 @@ def test_all_tiles_must_be_row_major(which: str, profile: str) -> None:
     assert "col_major" in found[0] and "row_major" in found[0]
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("which", ["src0", "src1", "dst"])
-@pytest.mark.parametrize("loc", ["mat", "left", "right", "acc"])
+@every("profile", PROFILES)
+@every("which", ["src0", "src1", "dst"])
+@every("loc", ["mat", "left", "right", "acc"])
 def test_all_tiles_must_live_in_vec(loc: str, which: str, profile: str) -> None:
     types = {n: f"32x32x{d}" for n, d in (("src0", "f32"), ("src1", "f32"), ("dst", "f16"))}
     types[which] += f", loc={loc}"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from tests.tables import every
 
 Array = np.ndarray[Any, Any]
 
@@ -185,8 +186,8 @@ def test_all_forms_compute_the_same() -> None:
 # --- Constraints -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("d", [*NUMPY, *NO_ARITHMETIC])
+@every("profile", PROFILES)
+@every("d", [*NUMPY, *NO_ARITHMETIC])
 def test_dtype_must_be_one_of_the_listed(d: str, profile: str) -> None:
     legal = (profile, d) in SUPPORTED
     text = of_type(d)

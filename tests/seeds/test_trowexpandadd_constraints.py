@@ -29,6 +29,7 @@ from tests.seeds.trowexpandadd import (
     tile,
     tile_type,
 )
+from tests.tables import every
 
 ALL_TYPES = "f32 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 f8e4m3 f8e5m2 hif8".split()
 SPELLED = {"u8": "ui8", "u16": "ui16", "u32": "ui32", "u64": "ui64", "f8e4m3": "f8E4M3", "f8e5m2": "f8E5M2"}
@@ -47,8 +48,8 @@ def test_all_three_tiles_have_one_element_type(profile: str, odd: str) -> None:
     assert rules(dps(**types), profile) == {"types-equal"}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("d", ALL_TYPES)
+@every("profile", PROFILES)
+@every("d", ALL_TYPES)
 def test_element_types_per_profile(profile: str, d: str) -> None:
     written = SPELLED.get(d, d)
     width = max(32, 256 // pto.dtype(d).bits)

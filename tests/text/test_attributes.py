@@ -8,6 +8,7 @@ from pto_jax.ir import F32, AddressSpace, AttrValue, Pipe, PtrType, RoundMode, S
 from pto_jax.text import parse, print_program
 from pto_jax.text.attributes import ENUMERATIONS, EnumText, member, quoted
 from pto_jax.text.dictionaries import print_float, print_value
+from tests.tables import every
 
 VALUES: list[tuple[str, AttrValue]] = [
     ("1", 1),
@@ -44,7 +45,7 @@ def test_value_is_read_and_reads_back(text: str, value: AttrValue) -> None:
     assert parse(print_program(program)) == program
 
 
-@pytest.mark.parametrize("style", ENUMERATIONS, ids=lambda e: e.mnemonic)
+@every("style", ENUMERATIONS, ids=lambda e: e.mnemonic)
 def test_members_read_back_in_every_spelling(style: EnumText) -> None:
     for value in style.cls:
         word = style.word(value)

@@ -11,6 +11,7 @@ from pto_jax.errors import ParseError
 from pto_jax.isa.declare import Instruction
 from pto_jax.text import parse
 from pto_jax.text.generic import segments_of
+from tests.tables import every
 from tests.text.test_spellings import only
 
 TYPES = {
@@ -48,7 +49,7 @@ def written(instruction: Instruction, names: list[str], attributes: str) -> str:
     return f'"pto.{instruction.name}"({operands}) {attributes} : ({types}) -> ()'
 
 
-@pytest.mark.parametrize("name", with_optional())
+@every("name", with_optional())
 def test_operands_of_every_overload_are_the_declared_ones(name: str) -> None:
     instruction = isa.instructions()[name]
     found = list(overloads(instruction))

@@ -12,6 +12,7 @@ from pto_jax.text import parse, print_program
 from pto_jax.text.control import CONTROL
 from pto_jax.text.formats import PREDICATES, find_format, format_names
 from tests.programs.cases import FOLDER
+from tests.tables import every
 from tests.text.windows_and_queries import HANDLES
 
 VIEWS = """
@@ -237,8 +238,8 @@ def by_name(program: ir.Program) -> dict[str, ir.Op]:
     return {op.name: op for op in program.walk()}
 
 
-@pytest.mark.parametrize("text", PROGRAMS.values(), ids=PROGRAMS.keys())
-@pytest.mark.parametrize("form", [None, "as", "ssa", "dps"])
+@every("text", PROGRAMS.values(), ids=PROGRAMS.keys())
+@every("form", [None, "as", "ssa", "dps"])
 def test_program_reads_back(text: str, form: str | None) -> None:
     program = parse(text)
     printed = print_program(program, form)  # type: ignore[arg-type]
@@ -252,7 +253,7 @@ def test_every_operation_of_the_table_is_covered() -> None:
     assert not {n for n in missing if not n.startswith("arith.")}
 
 
-@pytest.mark.parametrize("name", [n for n in format_names() if n.startswith("arith.")])
+@every("name", [n for n in format_names() if n.startswith("arith.")])
 def test_arithmetic_reads_back(name: str) -> None:
     fmt = find_format(name)
     assert fmt is not None

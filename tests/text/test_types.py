@@ -10,6 +10,7 @@ from pto_jax.text import parse
 from pto_jax.text.lexer import Cursor
 from pto_jax.text.type_text import print_type
 from pto_jax.text.types import TypeReader
+from tests.tables import every
 
 LEFT = ir.TileType(
     ir.F16,
@@ -86,13 +87,13 @@ def read(text: str) -> ir.Type:
     return found
 
 
-@pytest.mark.parametrize(("text", "expected"), SPELLINGS, ids=[t for t, _ in SPELLINGS])
+@every(("text", "expected"), SPELLINGS, ids=[t for t, _ in SPELLINGS])
 def test_spelling_means(text: str, expected: ir.Type) -> None:
     assert read(text) == expected
 
 
-@pytest.mark.parametrize("t", {print_type(t): t for _, t in SPELLINGS}.values(), ids=print_type)
-@pytest.mark.parametrize("style", ["long", "short"])
+@every("t", {print_type(t): t for _, t in SPELLINGS}.values(), ids=print_type)
+@every("style", ["long", "short"])
 def test_printed_type_reads_back(t: ir.Type, style: str) -> None:
     assert read(print_type(t, "short" if style == "short" else "long")) == t
 

@@ -15,6 +15,7 @@ from pto_jax.vectors.physical import (
     to_physical,
     unpack_elements,
 )
+from tests.tables import every
 
 LAYOUTS = [
     (b, s, fractal, dtype)
@@ -35,7 +36,7 @@ def tile(b: ir.BLayout, s: ir.SLayout, fractal: int, dtype: ir.DType) -> ir.Tile
     return ir.TileType(dtype, 64, 64, blayout=b, slayout=s, fractal=fractal)
 
 
-@pytest.mark.parametrize(("b", "s", "fractal", "dtype"), LAYOUTS)
+@every(("b", "s", "fractal", "dtype"), LAYOUTS)
 def test_offsets_follow_the_definition(b: ir.BLayout, s: ir.SLayout, fractal: int, dtype: ir.DType) -> None:
     t = tile(b, s, fractal, dtype)
     expected = [[ir.element_offset(t, r, c) for c in range(t.cols)] for r in range(t.rows)]
@@ -44,7 +45,7 @@ def test_offsets_follow_the_definition(b: ir.BLayout, s: ir.SLayout, fractal: in
     assert sorted(offsets.reshape(-1)) == list(range(t.elements))
 
 
-@pytest.mark.parametrize(("b", "s", "fractal", "dtype"), LAYOUTS)
+@every(("b", "s", "fractal", "dtype"), LAYOUTS)
 def test_bytes_survive_a_round_trip(b: ir.BLayout, s: ir.SLayout, fractal: int, dtype: ir.DType) -> None:
     t = tile(b, s, fractal, dtype)
     raw = np.random.default_rng(0).integers(0, 256, t.bytes, dtype=np.uint8)

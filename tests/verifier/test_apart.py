@@ -11,6 +11,7 @@ from pto_jax.isa import find, instructions
 from pto_jax.profiles import PROFILE_NAMES, ProfileName, profile
 from pto_jax.sanitizer.sanitize import sanitize
 from pto_jax.verifier.programs import verify_program
+from tests.tables import every
 
 T = "!pto.tile_buf<vec, 8x32xi16>"
 F = "!pto.tile_buf<vec, 8x32xf32>"
@@ -56,8 +57,8 @@ def shared(text: str, name: str) -> list[str]:
     return [d.message for d in found if d.rule == "overlap" and d.severity == "error"]
 
 
-@pytest.mark.parametrize("name", PROFILE_NAMES)
-@pytest.mark.parametrize("case", IN_PLACE)
+@every("name", PROFILE_NAMES)
+@every("case", IN_PLACE)
 def test_one_handle_as_two_operands_that_lie_apart_is_an_error(case: str, name: str) -> None:
     t, body, forbidden = IN_PLACE[case]
     found = shared(program(t, body), name)

@@ -9,6 +9,7 @@ from pto_jax.isa import instructions
 from pto_jax.isa.check import check_op
 from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
 from pto_jax.profiles import PROFILE_NAMES, ProfileName, profile
+from tests.tables import every
 
 TABLE = instructions()
 IMPLIED = [(i.name, o.name) for i in TABLE.values() for o in i.operands if o.implied is not None]
@@ -25,8 +26,8 @@ def rules(sample: Sample, profile_name: ProfileName, level: int | None) -> set[s
     return {d.rule for d in check_op(op, profile(profile_name), level=level) if d.severity == "error"}
 
 
-@pytest.mark.parametrize(("name", "operand"), IMPLIED)
-@pytest.mark.parametrize("profile_name", PROFILE_NAMES)
+@every(("name", "operand"), IMPLIED)
+@every("profile_name", PROFILE_NAMES)
 def test_programs_that_place_their_tiles_give_scratch(
     name: str, operand: str, profile_name: ProfileName
 ) -> None:

@@ -1,0 +1,288 @@
+"""One row for every instruction that executes: what the engine and the interpreter make of it.
+
+``pytest -k NAME`` selects the row of an instruction, and any error in its lowering or in its rule of the
+interpreter makes the row fail. A row has up to three parts: samples of the declaration, on random data and
+partial valid regions, compiled and compared with the interpreter; recordings of the public simulator, for
+both; and a program of ``tests/programs`` that contains the instruction, with the result that NumPy gives.
+Recordings and programs show errors that the engine and the interpreter have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from enum import IntEnum
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax import isa, oracle
+from pto_jax.campaign.comparison import compare_case
+from pto_jax.campaign.targets import Engine, Oracle
+from pto_jax.generate.instructions import MADE
+from pto_jax.generate.options import STRAIGHT
+from pto_jax.generate.programs import generate
+from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
+from pto_jax.lowering.words import x64
+from pto_jax.profiles import PROFILES
+from pto_jax.testing.differential import (
+    BATCH,
+    Case,
+    Given,
+    arguments,
+    computes,
+    differing,
+    make_case,
+    result_words,
+)
+from pto_jax.vectors import manifest
+from pto_jax.vectors.cases import case_instruction
+from pto_jax.vectors.conformance import run_case
+from pto_jax.vectors.execute import run_case_oracle
+from pto_jax.vectors.execute_engine import run_cases_engine
+from tests.covering import modes_shown, types_shown
+from tests.equality.test_products import moderate
+from tests.programs import cases as programs
+from tests.programs.test_programs import CASES as PROGRAMS, check
+from tests.runtime.test_sync_config import IDLE, given as values, program as synchronised
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+TABLE = isa.instructions()
+#: Every program is executed once or twice: optimisations cost more than they repay. What they do to the bits
+#: is compared in test_modes.py.
+QUICK: dict[str, bool | int] = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+}
+#: Most samples, samples with another attribute, and recordings that the engine executes of an instruction;
+#: the interpreter executes all recordings.
+SAMPLES, MODES, RECORDED = 4, 4, 24
+#: Programs of the generator, for an instruction that has nothing else.
+SEED, GENERATED = 1, 3
+_T = TypeVar("_T")
+
+
+def spread(items: Sequence[_T], count: int) -> list[_T]:
+    """So many of the items, evenly spaced, the first and the last among them."""
+    if len(items) <= count:
+        return list(items)
+    return [items[i * (len(items) - 1) // (count - 1)] for i in range(count)]
+
+
+# -- samples -----------------------------------------------------------------------------------------
+
+
+def _features(sample: Sample, profile: str) -> set[object]:
+    types = types_shown(sample)
+    return {profile, *modes_shown(sample), *types, *((profile, t) for t in types)}
+
+
+@cache
+def sampled(name: str) -> tuple[tuple[Sample, str], ...]:
+    """A few samples with their profiles, each the one that shows most of what those before it do not."""
+    instruction = TABLE[name]
+    plain = [(s, p) for p in ("a5", "a2a3", "cpu_sim") for s in legal_samples(instruction, PROFILES[p])]
+    chosen = _covering(plain, SAMPLES)
+    modes = [(moded, p) for s, p in chosen for moded in _moded(s, p)]
+    return (*chosen, *spread(_covering(modes, len(modes)), MODES))
+
+
+def _covering(pairs: Sequence[tuple[Sample, str]], count: int) -> list[tuple[Sample, str]]:
+    candidates = [(sample, profile, _features(sample, profile)) for sample, profile in pairs]
+    chosen, shown = list[tuple[Sample, str]](), set[object]()
+    while candidates and len(chosen) < count:
+        best = max(candidates, key=lambda c: len(c[2] - shown))
+        if best[2] <= shown:
+            break
+        chosen.append(best[:2])
+        shown |= best[2]
+    return chosen
+
+
+def _moded(sample: Sample, profile: str) -> Iterator[Sample]:
+    """A sample with one attribute changed, where that is legal."""
+    for attribute in sample.instruction.attributes:
+        values: Sequence[Any] = (False, True) if attribute.type is bool else ()
+        if issubclass(attribute.type, IntEnum):
+            values = list(attribute.type)
+        for value in values:
+            moded = replace(sample, attrs={**sample.attrs, attribute.name: value})
+            if not [d for d in pto.verify(to_program(moded), profile) if d.severity == "error"]:
+                yield moded
+
+
+def _moderate(given: Mapping[str, Given]) -> dict[str, Given]:
+    """The operands with float values near 1, so that rounding decides and no NaN hides it."""
+    rng = np.random.default_rng(11)
+    return {
+        name: replace(g, words=moderate(rng, g.type.dtype, g.words.shape)) if g.type.dtype.is_float else g
+        for name, g in given.items()
+    }
+
+
+def _check_samples(name: str) -> None:
+    cases = [make_case(sample, PROFILES[profile]) for sample, profile in sampled(name)]
+
+    def execute(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [case.kernel(**one) for case, one in zip(cases, given, strict=True)]
+
+    compiled = jax.jit(jax.vmap(execute), compiler_options=QUICK)
+    for data in (cases, [replace(case, given=_moderate(case.given)) for case in cases]):
+        with x64():
+            results = jax.device_get(compiled([arguments(case.given) for case in data]))
+        for case, result in zip(data, results, strict=True):
+            _compare(case, result)
+
+
+def _compare(case: Case, result: Mapping[str, Any]) -> None:
+    for b in range(BATCH):
+        for name, wanted in case.reference(b).items():
+            got = result_words(case.dtype(name), result[name], b)
+            lanes = np.argwhere(differing(case.dtype(name), got, wanted, case.ulp(name)))
+            assert not len(lanes), (
+                f"{case.label} [{case.profile.name}], batch {b}: {len(lanes)} lanes of {name} differ, "
+                f"first {tuple(lanes[0])}: engine {got[tuple(lanes[0])]:#x}, "
+                f"interpreter {wanted[tuple(lanes[0])]:#x}"
+            )
+
+
+# -- recordings --------------------------------------------------------------------------------------
+
+
+@cache
+def recordings(name: str) -> tuple[manifest.Case, ...]:
+    """The recorded cases of an instruction, which are in a file of its name or of its base form's."""
+    stem = name.replace(".", "_")
+    stems = {stem, stem.removesuffix("_acc"), stem.removesuffix("_bias"), name.partition(".")[0]}
+    files = [path for s in sorted(stems) if (path := GOLDEN / f"{s}.npz").exists()]
+    return tuple(case for path in files for case in manifest.load_file(path) if _name(case) == name)
+
+
+def _name(case: manifest.Case) -> str | None:
+    instruction = case_instruction(case)
+    return None if instruction is None else instruction.name
+
+
+def _various(cases: Sequence[manifest.Case]) -> list[manifest.Case]:
+    """A few cases, each the one that shows most attributes and types that those before it do not."""
+    chosen, shown = list[manifest.Case](), set[str]()
+    features = {case.id: {f"{n}={v}" for n, v in case.attrs.items()} | {case.label} for case in cases}
+    while len(chosen) < RECORDED and (left := [c for c in cases if features[c.id] - shown]):
+        best = max(left, key=lambda c: len(features[c.id] - shown))
+        chosen.append(best)
+        shown |= features[best.id]
+    return chosen
+
+
+def _check_recordings(name: str) -> None:
+    cases = recordings(name)
+    chosen = [case for case in cases if run_case(case, run_case_oracle).status == "pass"]
+    failures = [str(r) for case in cases if (r := run_case(case, run_case_oracle)).status == "fail"]
+    assert not failures, failures[:3]
+    few = _various(chosen)
+    for case, after in zip(few, run_cases_engine(few, compiler_options=QUICK), strict=True):
+        result = run_case(case, lambda _, after=after: after)  # type: ignore[misc]
+        assert result.status == "pass", f"engine: {result}"
+
+
+# -- programs ----------------------------------------------------------------------------------------
+
+
+#: Programs that other rows of this process have executed.
+_PASSED = set[str]()
+
+
+@cache
+def containing() -> Mapping[str, tuple[programs.Case, ...]]:
+    """The programs that execute an operation, by its name, the shortest first."""
+    found: dict[str, list[programs.Case]] = {}
+    for case in sorted(PROGRAMS, key=lambda c: len(list(c.parsed.walk()))):
+        for name in _operations(case):
+            found.setdefault(name, []).append(case)
+    return {name: tuple(cases) for name, cases in found.items()}
+
+
+def _operations(case: programs.Case) -> set[str]:
+    """Names of the operations in the functions that a program's entry calls or starts."""
+    functions = {f.name: f for f in case.parsed.functions}
+    if case.entry is None:
+        return {op.name for op in case.parsed.walk()}
+    names, reached, left = set[str](), set[str](), [case.entry]
+    while left:
+        function = left.pop()
+        reached.add(function)
+        for op in functions[function].walk():
+            names.add(op.name)
+            called = set(map(str, op.attrs.values()))
+            left += (called & functions.keys()) - reached
+    return names
+
+
+# -- synchronisation ---------------------------------------------------------------------------------
+
+
+def _check_idle(name: str) -> None:
+    """An instruction that changes no value does not, behind those that it may wait for."""
+    names = list(IDLE)
+    lines = [IDLE[before] for before in names[: names.index(name) + 1]]
+    program, given = synchronised("\n".join(lines)), values()
+    wanted = np.abs(given["x"] + given["x"])
+    for profile in PROFILES:
+        np.testing.assert_array_equal(oracle.run(program, given, profile=profile)["y"], wanted, profile)
+    np.testing.assert_array_equal(pto.compile(program, profile="a5", warn=False)(**given)["y"], wanted)
+
+
+# -- generated programs ------------------------------------------------------------------------------
+
+
+def _check_generated(name: str) -> None:
+    """Programs of the generator that contain an instruction, on engine and interpreter."""
+    options = replace(STRAIGHT, statements=12, elements=256, **MADE.get(name, {}))
+    if name not in MADE:
+        options = replace(options, only=frozenset({name, "tmov", "tmov.fp"}))
+    cases = (generate(SEED, number, options) for number in range(100))
+    containing = [case for case in cases if any(op.name == name for op in case.program.walk())]
+    assert containing
+    for case in containing[:GENERATED]:
+        outcome = compare_case(case, Oracle(), Engine())
+        assert outcome.kind == "equal", str(outcome)
+
+
+# -- rows --------------------------------------------------------------------------------------------
+
+ROWS = sorted(name for name, instruction in TABLE.items() if instruction.executable)
+#: Instructions that tests with the marker ``instructions`` execute.
+MARKED = frozenset(
+    "get_prefetch_async_session make_prefetch_async_context talloc_to_aic talloc_to_aiv tprefetch_async trap "
+    "wait_async_event".split()
+)
+#: Instructions that no test executes yet: slots of pipes in global memory by handle, events of one core.
+OPEN = frozenset({"declare_global", "talloc", "test_async_event"})
+
+
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in MARKED | OPEN])
+def test_engine_and_interpreter_give_the_expected_bits(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if recordings(name):
+        _check_recordings(name)
+    if computes(TABLE[name]) and sampled(name):
+        _check_samples(name)
+    if name in IDLE:
+        _check_idle(name)
+    if not recordings(name) and name in containing():
+        case = containing()[name][0]
+        if case.name not in _PASSED:
+            check(case, capsys)
+            _PASSED.add(case.name)
+    if not (recordings(name) or computes(TABLE[name]) or name in IDLE or name in containing()):
+        _check_generated(name)
+
+
+def test_every_instruction_that_executes_has_a_test_and_every_recording_a_row() -> None:
+    assert sum(len(recordings(name)) for name in ROWS) == 6233
+    assert set(ROWS) >= MARKED | OPEN
