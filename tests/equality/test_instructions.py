@@ -61,7 +61,7 @@ QUICK: dict[str, bool | int] = {
 }
 #: Most samples, samples with another attribute, and recordings that the engine executes of an instruction;
 #: the interpreter executes all recordings.
-SAMPLES, MODES, RECORDED = 4, 4, 24
+SAMPLES, MODES, RECORDED = 3, 2, 8
 #: Programs of the generator, for an instruction that has nothing else.
 SEED, GENERATED = 1, 3
 _T = TypeVar("_T")
