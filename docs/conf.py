@@ -49,7 +49,7 @@ def setup(app: object) -> None:
     """Write the pages that are made from declarations, and let highlighting know PTO text."""
     from sphinx.application import Sphinx
 
-    from pto_jax.editors.pygments_lexer import PtoLexer
+    from pto_jax.editors.highlighting import PtoLexer
 
     assert isinstance(app, Sphinx)
     app.add_lexer("pto", PtoLexer)

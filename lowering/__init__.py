@@ -6,7 +6,7 @@ if __name__ != "pto_jax.lowering":
 
 from pto_jax.isa import load_class_files
 
-from .machine.attempts import varying_axes as varying_axes
+from .machine.control_flow import varying_axes as varying_axes
 from .machine.grid import disjoint_parts as disjoint_parts
 from .machine.planning import (
     Accesses as Accesses,

@@ -3,23 +3,74 @@
 XLA flushes subnormals, contracts multiply-add chains and narrows convert-operate-convert sequences; a
 float64 between an integer decode and an integer encode is the form it leaves alone. Everything here
 runs inside a scoped 64-bit context.
-"""
 
+Names for the arrays that most files have in their signatures: the type of the elements, and the axes.
+
+Annotations of arrays say both: ``UInt32[Array, "lines lanes"]``. Equal names in one signature are equal
+sizes; ``*shape`` stands for any axes, ``*#shape`` for axes that broadcast with the others of that name, ``_``
+for one axis and ``...`` for all axes that nothing is said about; ``{count}`` is the value of a parameter.
+Modules import the names for type checking only, so that executing needs no jaxtyping;
+tests/numerics/test_shapes.py holds the rules against them.
+
+Floats of a few bits to float32 words and back, as instructions on whole vectors.
+
+A table of 256 values is a load for every element, which is several times slower on CPUs.
+
+Raw words and the scope in which they are computed with.
+"""
 from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-
 from pto_jax.ir import BF16, F8E4M3, F16, F32, DType, RoundMode
-
-from . import small_floats
+from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from pto_jax.ir import DType, RoundMode
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from pto_jax.ir import F16, F32, DType
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, Float64, Int, Shaped, UInt, UInt8, UInt16, UInt32
+
+    from jaxtyping import Bool, Float, Float64, Int32, Integer, Shaped, UInt
+
+    #: Raw words of a tile, or of the lanes that an instruction computes.
+    Words: TypeAlias = UInt[Array, "rows cols"]
+    #: The raw word of a scalar.
+    Word: TypeAlias = UInt[Array, ""]
+    #: Raw words of a buffer of global memory or of a tile's storage, one after the other.
+    Flat: TypeAlias = UInt[Array, " elements"]
+    #: Such words, or the numbers that they stand for.
+    Elements: TypeAlias = Shaped[Array, " elements"]
+    #: The same of a tile.
+    Lanes: TypeAlias = Shaped[Array, "rows cols"]
+    #: Which of those lanes are meant.
+    Mask: TypeAlias = Bool[Array, "rows cols"]
+    #: The values of the words of a tile.
+    Values: TypeAlias = Float64[Array, "rows cols"]
+    #: A valid size, or another small number, that only execution knows.
+    Size: TypeAlias = Int32[Array, ""]
+    #: An array that control flow carries, of any type and shape.
+    Leaf: TypeAlias = Shaped[Array, "..."]
+    #: Integers of an element type, no raw words; they broadcast with the arrays of ``*#shape``.
+    Integers: TypeAlias = Integer[Array, "*#shape"]
+    #: Values of floats, float64 or under fast numerics float32; they broadcast likewise.
+    Floats: TypeAlias = Float[Array, "*#shape"]
+    from jaxtyping import Int32, UInt8, UInt32
+    from jaxtyping import Int32, Shaped, UInt
+
 
 U32 = np.uint32
 _ABS = U32(0x7FFFFFFF)
@@ -248,7 +299,7 @@ def to_single(words: UInt[Array, "*shape"], dtype: DType) -> UInt32[Array, "*sha
         case "bf16":
             return bf16_to_f32(words)
         case "f8e4m3" | "f8e5m2" | "f8e8m0":
-            return small_floats.single(words, dtype)
+            return single(words, dtype)
     table = value_table(dtype).astype(np.float32).view(np.uint32)
     index = lax.convert_element_type(words & np.uint8((1 << dtype.bits) - 1), np.int32)
     return jnp.asarray(table)[index]
@@ -273,8 +324,8 @@ def narrow(
     if dtype.name == "f8e8m0":
         return _narrow_e8m0(single)
     sign, a = single >> U32(31), single & _ABS
-    nearest = mode == RoundMode.RINT and dtype.name in small_floats.IEEE
-    code = small_floats.nearest(a, dtype) if nearest else small_floats.rounded(a, sign, dtype, mode)
+    nearest = mode == RoundMode.RINT and dtype.name in IEEE
+    code = nearest_code(a, dtype) if nearest else rounded(a, sign, dtype, mode)
     largest, infinity = _limits(dtype)
     over = largest if saturate or infinity is None else infinity
     code = jnp.where((code > U32(largest)) | (a >= _INF), U32(over), code)
@@ -307,7 +358,7 @@ def _limits(dtype: DType) -> tuple[int, int | None]:
 def _nearest_hif8(single: UInt32[Array, "*shape"], mode: RoundMode, saturate: bool) -> UInt8[Array, "*shape"]:
     """The nearest HiFloat8 code; ties go away from zero under ROUND, else to the even code."""
     a = single & _ABS
-    code = lax.convert_element_type(small_floats.hif8(a, mode), np.uint8)
+    code = lax.convert_element_type(hif8(a, mode), np.uint8)
     # The value after 2^15 would be 1.5 * 2^15, whose code is the infinity.
     halfway = np.float32(1.25 * 2.0**15).view(np.uint32)
     over = a >= halfway if mode == RoundMode.ROUND else a > halfway
@@ -348,3 +399,212 @@ def unpack(packed: UInt8[Array, "rows pairs"]) -> UInt8[Array, "rows numbers"]:
     """The 4-bit words of bytes of two: :func:`pack` undone."""
     both = jnp.stack([packed & np.uint8(15), packed >> np.uint8(4)], axis=2)
     return both.reshape(packed.shape[0], -1)
+
+
+_INFINITY_WORD, _NAN = U32(0x7F800000), U32(0x7FC00000)
+#: Formats with a sign, a biased exponent and a fraction, whose subnormals are normal in float32.
+IEEE = ("f8e4m3", "f8e5m2")
+
+
+def single(words: UInt8[Array, "*shape"], dtype: DType) -> UInt32[Array, "*shape"]:
+    """float32 words of codes of a format of :data:`IEEE` or of f8e8m0; exact, NaN canonical with its sign."""
+    w = lax.convert_element_type(words, U32)
+    if dtype.name == "f8e8m0":
+        return jnp.where(w == U32(0), U32(1 << 22), jnp.where(w == U32(255), _NAN, w << U32(23)))
+    fraction, rebias = 23 - dtype.mantissa, 127 - dtype.bias
+    magnitude = w & U32(0x7F)
+    # The bits of a fraction as a whole number, whose exponent is then moved.
+    number = lax.convert_element_type(lax.bitcast_convert_type(magnitude, np.int32), np.float32)
+    number = lax.bitcast_convert_type(number, U32)
+    tiny = number - U32((dtype.mantissa + dtype.bias - 1) << 23)
+    small = jnp.where(magnitude == U32(0), U32(0), tiny)
+    normal = (magnitude << U32(fraction)) + U32(rebias << 23)
+    value = jnp.where(magnitude < U32(1 << dtype.mantissa), small, normal)
+    if dtype.name == "f8e4m3":
+        value = jnp.where(magnitude == U32(0x7F), _NAN, value)
+    else:
+        value = jnp.where(magnitude >= U32(0x7C), jnp.where(magnitude == U32(0x7C), _INFINITY_WORD, _NAN), value)
+    return value | ((w & U32(0x80)) << U32(24))
+
+
+def nearest_code(a: UInt32[Array, "*shape"], dtype: DType) -> UInt32[Array, "*shape"]:
+    """Codes of finite float32 magnitudes in a format of :data:`IEEE`, nearest even.
+
+    Codes go on beyond the format's largest.
+    """
+    drop, rebias = 23 - dtype.mantissa, 127 - dtype.bias
+    normal = (a - U32(rebias << 23) + U32((1 << (drop - 1)) - 1) + ((a >> U32(drop)) & U32(1))) >> U32(drop)
+    # A sum with a power of two whose last place is the smallest code: the rounding is the addition's.
+    # float32 subnormals, which a CPU takes for zeros, are far below half of that code.
+    unit = np.float32(2.0 ** (24 - dtype.mantissa - dtype.bias))
+    total = lax.bitcast_convert_type(lax.bitcast_convert_type(a, np.float32) + unit, U32)
+    return jnp.where(a < U32((rebias + 1) << 23), total - unit.view(U32), normal)
+
+
+def rounded(
+    a: UInt32[Array, "*shape"], sign: UInt32[Array, "*shape"], dtype: DType, mode: RoundMode
+) -> UInt32[Array, "*shape"]:
+    """Codes of finite float32 magnitudes, rounded by mode; they go on beyond the format's largest.
+
+    ``sign`` is 1 for negative values.
+    """
+    field = a >> U32(23)
+    significand = jnp.where(field == U32(0), a, (a & U32(0x7FFFFF)) | U32(0x800000))
+    exponent = lax.convert_element_type(jnp.maximum(field, U32(1)), np.int32) - np.int32(127 - dtype.bias)
+    shift = np.int32(23 - dtype.mantissa) + jnp.maximum(np.int32(1) - exponent, np.int32(0))
+    shift = lax.convert_element_type(jnp.minimum(shift, np.int32(31)), np.uint32)
+    quotient = _round_shift(significand, shift, sign, mode)
+    lead = lax.convert_element_type(jnp.maximum(exponent, np.int32(1)) - np.int32(1), np.uint32)
+    return (lead << U32(dtype.mantissa)) + quotient
+
+
+def _round_shift(
+    significand: UInt32[Array, "*shape"],
+    shift: UInt32[Array, "*shape"],
+    sign: UInt32[Array, "*shape"],
+    mode: RoundMode,
+) -> UInt32[Array, "*shape"]:
+    """``significand >> shift`` rounded by mode (``sign`` is 1 for negative values)."""
+    quotient = significand >> shift
+    rest = significand & ((U32(1) << shift) - U32(1))
+    half = U32(1) << (shift - U32(1))
+    match mode:
+        case RoundMode.ROUND:
+            up = rest >= half
+        case RoundMode.FLOOR:
+            up = (rest != U32(0)) & (sign == U32(1))
+        case RoundMode.CEIL:
+            up = (rest != U32(0)) & (sign == U32(0))
+        case RoundMode.TRUNC:
+            return quotient
+        case RoundMode.ODD:
+            return quotient | lax.convert_element_type(rest != U32(0), np.uint32)
+        case _:
+            up = (rest > half) | ((rest == half) & ((quotient & U32(1)) == U32(1)))
+    return quotient + lax.convert_element_type(up, np.uint32)
+
+
+def hif8(a: UInt32[Array, "*shape"], mode: RoundMode) -> UInt32[Array, "*shape"]:
+    """HiFloat8 codes of float32 magnitudes, nearest; of those above 2^15 and of NaN, any code.
+
+    Ties go away from zero under ROUND, else to the even code.
+    """
+    drop = _hif8_exponent(a)[2]
+    half = U32(1) << (drop - U32(1))
+    # Below the normal range codes count powers of two, and the exponent's last bit is the code's.
+    add = half if mode == RoundMode.ROUND else half - U32(1) + ((a >> drop) & U32(1))
+    value = ((a + add) >> drop) << drop
+    exponent, size, drop = _hif8_exponent(value)
+    below = lax.convert_element_type(exponent < np.int32(0), U32)
+    fraction = (value & U32(0x7FFFFF)) >> drop
+    wide = (drop << U32(5)) + (size << (U32(23) - drop)) + (below << U32(4)) - U32(19 * 32 + 16)
+    narrow = (size + below + U32(1)) << U32(3)
+    code = jnp.where(size < U32(2), narrow, wide) + fraction
+    tiny = lax.bitcast_convert_type(exponent + np.int32(23), U32)
+    code = jnp.where(exponent < np.int32(-15), tiny, code)
+    # Half of the smallest magnitude, 2^-22, rounds to it or to zero.
+    least = a >= U32(104 << 23) if mode == RoundMode.ROUND else a > U32(104 << 23)
+    return jnp.where(a < U32(105 << 23), lax.convert_element_type(least, U32), code)
+
+
+def _hif8_exponent(
+    a: UInt32[Array, "*shape"],
+) -> tuple[Int32[Array, "*shape"], UInt32[Array, "*shape"], UInt32[Array, "*shape"]]:
+    """Of float32 magnitudes: the exponent, its size, and how many bits of the fraction HiFloat8 drops."""
+    exponent = lax.bitcast_convert_type(a >> U32(23), np.int32) - np.int32(127)
+    size = lax.bitcast_convert_type(lax.abs(exponent), U32)
+    drop = lax.full_like(a, U32(20))
+    for most in (3, 7, 15):
+        drop = drop + lax.convert_element_type(size > U32(most), U32)
+    return exponent, size, drop
+
+
+def from_words(words: UInt[Array, "*shape"], like: np.dtype[Any]) -> Shaped[Array, "*shape"]:
+    """Raw words as an array of the given type. Call inside the 64-bit scope."""
+    return words if words.dtype == like else lax.bitcast_convert_type(words, like)
+
+
+def raw(array: Shaped[Array, "*shape"]) -> UInt[Array, "*shape"]:
+    """The raw words of an array; of words, the array."""
+    word = np.dtype(f"u{array.dtype.itemsize}")
+    return array if array.dtype == word else lax.bitcast_convert_type(array, word)
+
+
+def moved_as(dtype: DType) -> np.dtype[Any]:
+    """The type of the arrays in which elements of global memory are moved: that of arguments and results.
+
+    As words they would have to be copied on the way in and out. Narrow floats stay words, as XLA may
+    compute with others on the way.
+    """
+    kept = dtype == F32 or (dtype.is_integer and dtype.bits >= 8)
+    return np.dtype(dtype.numpy if kept else dtype.word)
+
+
+def moves_intact(dtype: DType) -> bool:
+    """Whether an element of the type is one array element, whose bits XLA leaves as they are on the way.
+
+    On CPUs slices of bfloat16 and of 8-bit floats are slices of wider floats.
+    """
+    return not dtype.packed and (dtype.is_integer or dtype in (F32, F16))
+
+
+def numbers_of(words: UInt[Array, "*shape"], dtype: DType) -> Shaped[Array, "*shape"]:
+    """Words as numbers of their type, to be reshaped: that keeps the bits of any type.
+
+    XLA drops conversions to words and back only where no reshape of words stands between. Elements that are
+    no array elements of their own stay words.
+    """
+    return words if dtype.packed or dtype.bits < 8 else from_words(words, np.dtype(dtype.numpy))
+
+
+def elements_at(flat: Shaped[Array, " size"], where: Int32[Array, "*shape"]) -> Shaped[Array, "*shape"]:
+    """Elements at int32 positions; zero at those that are not below the size, which may be none at all."""
+    if flat.shape[0] == 0:
+        return jnp.zeros(where.shape, flat.dtype)
+    return flat.at[where].get(mode="fill", fill_value=0)
+
+
+def recast(flat: UInt[Array, " words"], word: np.dtype[Any]) -> UInt[Array, " others"]:
+    """The bytes of flat words as words of another size, without those at the end that fill none."""
+    old, new = flat.dtype.itemsize, word.itemsize
+    if new > old:
+        size = new // old
+        flat = flat[: flat.shape[0] // size * size].reshape(-1, size)
+    return flat if new == old else lax.bitcast_convert_type(flat, word).reshape(-1)
+
+
+def restored(flat: UInt[Array, " words"], others: UInt[Array, " others"]) -> UInt[Array, " words"]:
+    """Flat words of which those that :func:`recast` gives are replaced by others."""
+    if others.dtype == flat.dtype:
+        return others
+    made = recast(others, flat.dtype)
+    return flat.at[: made.shape[0]].set(made)
+
+
+#: Settings of JAX that code of this package is written for, and how each is entered.
+_SETTINGS: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
+    ("jax_numpy_rank_promotion", "allow", jax.numpy_rank_promotion),
+    ("jax_numpy_dtype_promotion", "standard", jax.numpy_dtype_promotion),
+    # What is executed is a program as a whole, and an instruction as a whole: never an operation of XLA.
+    ("jax_disable_jit", False, jax.disable_jit),
+    # A trace that shows what a loop carries is left, and begun again.
+    ("jax_check_tracer_leaks", False, jax.check_tracer_leaks),
+)
+
+
+def x64() -> Any:
+    """The scope in which words are computed with: 64 bits, and the settings that code here is written for.
+
+    The global configuration is never touched.
+    """
+    wide = jax.enable_x64(True)
+    others = [enter(value) for name, value, enter in _SETTINGS if getattr(jax.config, name) != value]
+    return _entered((wide, *others)) if others else wide
+
+
+@contextmanager
+def _entered(settings: Sequence[Any]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for setting in settings:
+            stack.enter_context(setting)
+        yield

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pto_jax.errors import ExactnessError, FileError
 
 from .slicing import with_slice
-from .words import x64
+from .bits import x64
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Shaped

@@ -23,7 +23,7 @@ from .numerics import ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt
 
-    from .arrays import Size
+    from .bits import Size
 
 Operation: TypeAlias = Literal["add", "mul"]
 #: Takes the number so far and the words of one line, and gives the next number.

@@ -21,7 +21,7 @@ from .numerics import FastFloat, Float, Integer, Num, Real, SoftwareDivision
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int, Shaped, UInt, UInt32
 
-    from .arrays import Floats, Integers
+    from .bits import Floats, Integers
 
 Arithmetic = Float | Integer
 #: Bits of the widest type whose integer power is one kernel.

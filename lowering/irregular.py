@@ -1,27 +1,136 @@
-"""Irregular instructions that make values: sequences, triangles, random numbers, histograms; printing."""
+"""Irregular instructions that make values: sequences, triangles, random numbers, histograms; printing.
 
+Gathering inside on-chip tiles: by index, by a repeating pattern, or the indices of matches.
+
+Blocks gathered by byte offset, and scattering by offset or by a repeating pattern.
+
+Combining two tiles of which each may be valid in a part of the destination only.
+
+What irregular instructions share: their operands, integer positions, and tiles as flat storage.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-
 from pto_jax.ir import I32, DType, PrintFormat
 from pto_jax.isa.irregular import counted_byte
-
-from . import bits, convert, masks, region
-from .irregular_storage import iota, scalar, source
+from . import bits, convert, region, region
 from .rules import Context, Inputs, Outputs, rule
+from typing import TYPE_CHECKING
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from pto_jax.ir import CmpMode, GatherAxis
+from .machine import storage
+from .region import lanes
+from .region import fit, flush, merge, sizes
+from .rules import Context, Inputs, Outputs, rule
+from typing import TYPE_CHECKING
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from pto_jax.ir import ScatterAxis
+from . import region, region
+from .machine import storage
+from .rules import Context, Inputs, Outputs, rule
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+import jax.numpy as jnp
+from pto_jax.ir import CmpMode
+from pto_jax.isa.irregular_partial import SRC0_WINS
+from . import formulas, region, region
+from .numerics import Float, Integer
+from .rules import Context, Inputs, Outputs, rule
+from typing import TYPE_CHECKING
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from pto_jax.ir import DType, MaskPattern
+from pto_jax.isa.rules.irregular import period
+from . import convert, region, region
+from .machine import storage
+from .rules import Context, Inputs, Lanes
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, UInt, UInt32
 
-    from .arrays import Size, Words
+    from .bits import Size, Words
+    from .bits import Words
+    from .bits import Words
+    from .bits import Mask, Word, Words
+    from jaxtyping import Int32, UInt
+
+    from .bits import Flat, Mask, Size, Word, Words
+
+
+def iota(shape: tuple[int, ...], axis: int) -> Int32[Array, "..."]:
+    """int32 numbers along one axis."""
+    return lax.broadcasted_iota(np.int32, shape, axis)
+
+
+def source(c: Context, inputs: Inputs, name: str, shape: tuple[int, int] | None = None) -> Words:
+    """A source's words over ``shape`` (default: its own), with the profile's fill outside its valid region.
+
+    Unlike :func:`region.read` it does not rely on the destination's region to be inside.
+    """
+    t = c.tile(name)
+    shape = shape or t.shape
+    fill = region.all_ones(t.dtype)
+    words = region.fit(region.lanes(inputs, name).words, shape, fill)
+    if c.semantics.out_of_region != "ones":
+        return words
+    inside = region.mask(t, region.lanes(inputs, name), shape)
+    return words if inside is None else jnp.where(inside, words, fill)
+
+
+def inside(c: Context, inputs: Inputs, name: str, shape: tuple[int, int] | None = None) -> Mask:
+    """Lanes of ``shape`` inside a tile's valid region, as an array even where that is every lane."""
+    shape = shape or c.tile(name).shape
+    found = region.mask(c.tile(name), region.lanes(inputs, name), shape)
+    return jnp.ones(shape, np.bool_) if found is None else found
+
+
+def positions(words: UInt[Array, "*shape"], dtype: DType, size: int) -> Int32[Array, "*shape"]:
+    """Integer words as int32 positions; negative ones and those not below ``size`` become ``size``."""
+    wide = lax.convert_element_type(convert.integer(words, dtype), np.int64)
+    legal = (wide >= np.int64(0)) & (wide < np.int64(size))
+    return lax.convert_element_type(jnp.where(legal, wide, np.int64(size)), np.int32)
+
+
+def flat(c: Context, inputs: Inputs, name: str) -> Flat:
+    """A tile's words in storage order."""
+    return storage.to_physical(region.lanes(inputs, name).words, c.tile(name))
+
+
+def store_first(c: Context, inputs: Inputs, name: str, values: UInt[Array, "..."], count: Size) -> Words:
+    """Words [rows, cols] of a tile whose first ``count`` elements in storage order are ``values``.
+
+    The other elements keep what they hold; values that do not fit are dropped.
+    """
+    old = flat(c, inputs, name)
+    line = region.fit(values.reshape(1, -1), (1, old.shape[0]), old.dtype.type(0))[0]
+    return storage.to_logical(jnp.where(iota(old.shape, 0) < count, line, old), c.tile(name))
+
+
+def scalar(inputs: Inputs, name: str) -> Word:
+    """The 0-d word of a scalar operand."""
+    word = inputs[name]
+    assert not isinstance(word, Lanes)
+    return word
+
+
+def pattern(c: Context) -> tuple[np.int32, np.int32]:
+    """The pair (n, k) of the operation's mask pattern: element i takes part where ``i % n == k``."""
+    given = c.attrs["maskPattern"]
+    assert isinstance(given, MaskPattern)
+    n, k = period(given)
+    return np.int32(n), np.int32(k)
+
 
 _U32 = np.uint32
 
@@ -31,7 +140,7 @@ _U32 = np.uint32
 @rule("tci")
 def _tci(c: Context, inputs: Inputs) -> Outputs:
     """The valid rows of dst do not matter."""
-    t, a, old = c.tile("dst"), c.arithmetic(), masks.lanes(inputs, "dst")
+    t, a, old = c.tile("dst"), c.arithmetic(), region.lanes(inputs, "dst")
     start, number = region.flush(c, scalar(inputs, "start"), t.dtype), iota(t.shape, 1)
     steps = convert.cast(lax.bitcast_convert_type(number, _U32), I32, t.dtype)
     combine = a.sub if c.attrs["descending"] else a.add
@@ -101,7 +210,7 @@ def _trandom(c: Context, inputs: Inputs) -> Outputs:
         n: lax.convert_element_type(scalar(inputs, n), _U32)
         for n in ("key0", "key1", "counter0", "counter1", "counter2", "counter3")
     }
-    chunks, v_col = -(-cols // _CHUNK), region.sizes(t, masks.lanes(inputs, "dst"))[1]
+    chunks, v_col = -(-cols // _CHUNK), region.sizes(t, region.lanes(inputs, "dst"))[1]
     row, chunk, lane = (iota((rows, chunks, _LANES), axis) for axis in range(3))
     used = (v_col + np.int32(_CHUNK - 1)) // np.int32(_CHUNK)
     if c.profile == "cpu_sim":
@@ -131,8 +240,8 @@ def _byte(words: UInt[Array, "*shape"], number: int) -> Int32[Array, "*shape"]:
 @rule("thistogram")
 def _thistogram(c: Context, inputs: Inputs) -> Outputs:
     t, src, filters = c.tile("dst"), c.tile("src"), c.tile("idx")
-    words, old = masks.lanes(inputs, "src").words, masks.lanes(inputs, "dst").words
-    v_row, v_col = region.sizes(src, masks.lanes(inputs, "src"))
+    words, old = region.lanes(inputs, "src").words, region.lanes(inputs, "dst").words
+    v_row, v_col = region.sizes(src, region.lanes(inputs, "src"))
     counted, highest = int(counted_byte(src.dtype.bits, c.attrs)), src.dtype.bits // 8 - 1
     # One filter byte per row for 16-bit elements, one per byte above the counted one for 32 bits.
     needed = src.rows if src.dtype.bits == 16 else highest
@@ -183,7 +292,241 @@ def _tprint(c: Context, inputs: Inputs) -> Outputs:
     """
     chosen = c.attrs["format"]
     assert isinstance(chosen, PrintFormat)
-    tile = masks.lanes(inputs, "src")
+    tile = region.lanes(inputs, "src")
     show = partial(_show, c.dtype("src"), *_FIELDS[chosen])
     jax.debug.callback(show, tile.words, *region.sizes(c.tile("src"), tile))
     return {}
+
+
+@rule("tgather")
+def _tgather(c: Context, inputs: Inputs) -> Outputs:
+    if c.has("indices"):
+        return {"dst": _by_index(c, inputs)}
+    if c.has("kValue"):
+        return _matches(c, inputs)
+    if c.attrs.get("axis") == GatherAxis.GATHER_COL:
+        return {"dst": _picked_rows(c, inputs)}
+    return {"dst": _packed(c, inputs)}
+
+
+def _by_index(c: Context, inputs: Inputs) -> Words:
+    """Indices address the source's storage, whatever of it is valid."""
+    words = lanes(inputs, "src").words.reshape(-1)
+    index = source(c, inputs, "indices", c.tile("dst").shape)
+    where = positions(index, c.dtype("indices"), words.shape[0])
+    return merge(c, inputs, words.at[where].get(mode="fill", fill_value=0))
+
+
+def _packed(c: Context, inputs: Inputs) -> Words:
+    """The picked elements of all valid rows, from the start of dst's storage on."""
+    n, k = pattern(c)
+    v_row, v_col = sizes(c.tile("src"), lanes(inputs, "src"))
+    words, old = lanes(inputs, "src").words, flat(c, inputs, "dst")
+    per_row = jnp.maximum((v_col + n - np.int32(1) - k) // n, np.int32(0))
+    place = iota(old.shape, 0)
+    divisor = jnp.maximum(per_row, np.int32(1))
+    row, column = place // divisor, place % divisor * n + k
+    taken = words.at[row, column].get(mode="fill", fill_value=0)
+    return storage.to_logical(jnp.where(place < v_row * per_row, taken, old), c.tile("dst"))
+
+
+def _picked_rows(c: Context, inputs: Inputs) -> Words:
+    n, k = pattern(c)
+    t, old = c.tile("dst"), lanes(inputs, "dst").words
+    picked = lanes(inputs, "src").words[int(k) :: int(n)]
+    v_row, v_col = sizes(c.tile("src"), lanes(inputs, "src"))
+    written = (iota(t.shape, 0) * n + k < v_row) & (iota(t.shape, 1) < v_col)
+    return jnp.where(written, fit(picked, t.shape, old.dtype.type(0)), old)
+
+
+def _matches(c: Context, inputs: Inputs) -> Outputs:
+    """Numbers of the matching elements, packed at the start of each row, and how many they are."""
+    t, src, a = c.tile("dst"), c.tile("src"), c.arithmetic("src")
+    mode, offset = c.attrs["cmpMode"], c.attrs.get("offset") or 0
+    assert isinstance(mode, CmpMode) and isinstance(offset, int)
+    x, k = (flush(c, w, src.dtype) for w in (lanes(inputs, "src").words, scalar(inputs, "kValue")))
+    found = a.compare_words(mode, x, k) & inside(c, inputs, "src")
+    columns = lax.sort(jnp.where(found, iota(src.shape, 1), np.int32(src.cols)), dimension=1)
+    counts = jnp.sum(lax.convert_element_type(found, np.int32), axis=1, dtype=np.int32)
+    first = lax.convert_element_type(iota(src.shape, 0) * np.int32(src.cols), np.uint32)
+    first = first + np.uint32(offset & 0xFFFFFFFF)
+    numbers = fit(first + lax.convert_element_type(columns, np.uint32), t.shape, np.uint32(0))
+    v_row = sizes(src, lanes(inputs, "src"))[0]
+    count = fit(counts[:, None], (t.rows, 1), np.int32(0))
+    written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < count)
+    result = {"dst": jnp.where(written, numbers, lanes(inputs, "dst").words)}
+    if c.has("cdst"):
+        totals = lax.convert_element_type(counts, c.dtype("cdst").word)
+        result["cdst"] = store_first(c, inputs, "cdst", totals, jnp.minimum(v_row, np.int32(src.rows)))
+    return result
+
+
+_BLOCK_BYTES = 32
+
+
+@rule("tgatherb")
+def _tgatherb(c: Context, inputs: Inputs) -> Outputs:
+    """Whole blocks only on the simulator, the valid part of a last block on hardware."""
+    t, old = c.tile("dst"), region.lanes(inputs, "dst")
+    size = t.dtype.word_bits // 8
+    per_block = _BLOCK_BYTES // size
+    stored = storage.regroup(flat(c, inputs, "src"), 8)
+    blocks = -(-t.cols // per_block)
+    begin = source(c, inputs, "offset", (t.rows, blocks))
+    begin = jnp.repeat(begin, per_block, axis=1)[:, : t.cols]
+    column = iota(t.shape, 1)
+    last = stored.shape[0] - _BLOCK_BYTES
+    found = (begin <= np.uint32(max(last, 0))) & np.bool_(last >= 0)
+    byte = jnp.where(found, begin, np.uint32(0))
+    byte = lax.convert_element_type(byte, np.int32) + column % np.int32(per_block) * np.int32(size)
+    parts = stored.at[byte[:, :, None] + iota((1, 1, size), 2)].get(mode="fill", fill_value=0)
+    new = storage.regroup(parts.reshape(-1), size * 8).reshape(t.shape)
+    if c.profile == "cpu_sim":
+        whole = region.sizes(t, old)[1] // np.int32(per_block) * np.int32(per_block)
+        found = found & (column < whole)
+    return {"dst": region.merge(c, inputs, jnp.where(found, new, old.words))}
+
+
+@rule("tscatter")
+def _tscatter(c: Context, inputs: Inputs) -> Outputs:
+    """Hardware clears the whole destination first."""
+    old = region.lanes(inputs, "dst").words
+    if c.profile != "cpu_sim":
+        old = jnp.zeros_like(old)
+    if c.has("indexes"):
+        return {"dst": _scattered(c, inputs, old)}
+    spread = _rows if c.attrs.get("axis") == ScatterAxis.SCATTER_COL else _elements
+    return {"dst": jnp.where(inside(c, inputs, "dst"), spread(c, inputs), old)}
+
+
+def _scattered(c: Context, inputs: Inputs, old: Words) -> Words:
+    """The destination's words after the scatter, [rows, cols].
+
+    The writer with the highest row-major number wins: the maximum does not depend on the order in which a
+    scatter is carried out.
+    """
+    t, shape = c.tile("dst"), c.tile("indexes").shape
+    stored = storage.to_physical(old, t)
+    where = positions(region.lanes(inputs, "indexes").words, c.dtype("indexes"), stored.shape[0])
+    where = jnp.where(inside(c, inputs, "indexes"), where, np.int32(stored.shape[0])).reshape(-1)
+    writers = jnp.full(stored.shape, np.int32(-1)).at[where].max(iota(where.shape, 0), mode="drop")
+    values = source(c, inputs, "src", shape).reshape(-1)
+    new = values[jnp.maximum(writers, np.int32(0))]
+    return storage.to_logical(jnp.where(writers >= np.int32(0), new, stored), t)
+
+
+def _elements(c: Context, inputs: Inputs) -> Words:
+    """Columns that fit the pattern take the source's elements in order, the others 0.
+
+    The simulator's order runs on through the whole source, except where every column fits.
+    """
+    (n, k), t, src = pattern(c), c.tile("dst"), c.tile("src")
+    words, row, column = _spread(c, inputs, src.shape), iota(t.shape, 0), iota(t.shape, 1)
+    number = column // n
+    if c.profile == "cpu_sim" and n > 1:
+        v_col = region.sizes(t, region.lanes(inputs, "dst"))[1]
+        number = number + row * ((v_col + n - np.int32(1) - k) // n)
+        row, number = number // np.int32(src.cols), number % np.int32(src.cols)
+    taken = words.at[row, number].get(mode="fill", fill_value=0)
+    return jnp.where(column % n == k, taken, words.dtype.type(0))
+
+
+def _spread(c: Context, inputs: Inputs, shape: tuple[int, int]) -> Words:
+    """The source over ``shape``; on hardware what it has no valid element for stays zero."""
+    words = source(c, inputs, "src", shape)
+    if c.profile == "cpu_sim":
+        return words
+    return jnp.where(inside(c, inputs, "src", shape), words, words.dtype.type(0))
+
+
+def _rows(c: Context, inputs: Inputs) -> Words:
+    """Rows that fit the pattern take the source's rows in order, the others 0."""
+    (n, k), t = pattern(c), c.tile("dst")
+    words = _spread(c, inputs, (-(-t.rows // int(n)), t.cols))
+    words = region.fit(jnp.repeat(words, int(n), axis=0), t.shape, words.dtype.type(0))
+    return jnp.where(iota(t.shape, 0) % n == k, words, words.dtype.type(0))
+
+
+def _words(c: Context, inputs: Inputs, name: str) -> Words:
+    """A source's stored words over the destination's lanes."""
+    words = region.lanes(inputs, name).words
+    return region.fit(words, c.tile("dst").shape, words.dtype.type(0))
+
+
+def _index(c: Context, inputs: Inputs, name: str) -> Words:
+    """:func:`_words` with the profile's fill outside the tile's own region."""
+    words = _words(c, inputs, name)
+    if c.semantics.out_of_region != "ones":
+        return words
+    own = inside(c, inputs, name, c.tile("dst").shape)
+    return jnp.where(own, words, region.all_ones(c.dtype(name)))
+
+
+def _either(second: Mask, y: Words) -> Words:
+    return jnp.where(second, y, y.dtype.type(0))
+
+
+def _never_wins(c: Context, lowest: bool) -> Word:
+    """On a5 the word of the lowest or the largest finite number, elsewhere zero."""
+    d = c.dtype("dst")
+    if c.profile != "a5":
+        return jnp.asarray(d.word.type(0))
+    if d.is_integer:
+        return jnp.asarray(d.word.type((d.min_int if lowest else d.max_int) & ((1 << d.bits) - 1)))
+    largest = (((1 << d.exponent) - 1) << d.mantissa) - 1
+    return jnp.asarray(d.word.type(largest | (lowest << (d.bits - 1))))
+
+
+def _partial(
+    name: str,
+    combine: Callable[[Float | Integer, Words, Words], Words],
+    neither: Callable[[Context], Word] | None = None,
+) -> None:
+    @rule(name)
+    def apply(c: Context, inputs: Inputs) -> Outputs:
+        shape, d = c.tile("dst").shape, c.dtype("dst")
+        first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
+        x, y = (_words(c, inputs, n) for n in ("src0", "src1"))
+        both = region.flush(c, combine(c.arithmetic(), region.flush(c, x, d), region.flush(c, y, d)), d)
+        one = jnp.where(first, x, _either(second, y))
+        if neither is not None:
+            one = jnp.where(first | second, one, neither(c))
+        return {"dst": region.merge(c, inputs, jnp.where(first & second, both, one))}
+
+
+_partial("tpartadd", lambda a, x, y: formulas.binary(a, "add", x, y))
+_partial("tpartmul", lambda a, x, y: formulas.binary(a, "mul", x, y))
+_partial("tpartmax", formulas.maximum, lambda c: _never_wins(c, lowest=True))
+_partial("tpartmin", formulas.minimum, lambda c: _never_wins(c, lowest=False))
+
+
+def _partial_arg(name: str, mode: CmpMode) -> None:
+    @rule(name)
+    def apply(c: Context, inputs: Inputs) -> Outputs:
+        """The value tiles' regions decide which index is taken, those of index tiles what it is."""
+        shape, d, a = c.tile("dst").shape, c.dtype("dst"), c.arithmetic()
+        first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
+        x, y = (region.flush(c, _words(c, inputs, n), d) for n in ("src0", "src1"))
+        taken = first & (~second | _first_wins(c.profile, a, mode, x, y))
+        value = jnp.where(taken, x, _either(second, y))
+        i, j = (_index(c, inputs, n) for n in ("src0Idx", "src1Idx"))
+        index = jnp.where(taken, i, _either(second, j))
+        index = region.fit(index, c.tile("dstIdx").shape, index.dtype.type(0))
+        return {
+            "dst": region.merge(c, inputs, value),
+            "dstIdx": region.merge(c, inputs, index, "dstIdx", region="dst"),
+        }
+
+
+def _first_wins(profile: str, a: Float | Integer, mode: CmpMode, x: Words, y: Words) -> Mask:
+    match SRC0_WINS[profile]:
+        case "better":
+            return a.compare_words(mode, x, y)
+        case "equal":
+            return a.compare_words(mode, x, y) | a.compare_words(CmpMode.EQ, x, y)
+        case "unless worse":
+            return ~a.compare_words(mode, y, x)
+
+
+_partial_arg("tpartargmax", CmpMode.GT)
+_partial_arg("tpartargmin", CmpMode.LT)

@@ -1,30 +1,44 @@
-"""Quantisation to 8-bit integers with row parameters, and back."""
+"""Quantisation to 8-bit integers with row parameters, and back.
 
+Block-scaled quantisation: groups of 32 elements share an exponent.
+"""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-
 from pto_jax.ir import F32, I8, U8, DType, QuantType, RoundMode
-
-from . import convert, masks
-from .irregular_storage import inside, iota, source
+from . import convert, region
+from .irregular import inside, iota, source
 from .numerics import Integer
 from .region import fit, flush, merge, sizes
+from .rules import Context, Inputs, Outputs, rule
+from typing import TYPE_CHECKING, NamedTuple
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.ir import BF16, F4E2M1, F8E4M3, F32, MxQuantAlg
+from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
+from . import bits, convert, irregular, region
+from .machine import storage
+from .numerics import Integer, arithmetic
+from .region import fit, flush, sizes
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float32, UInt8, UInt32
 
-    from .arrays import Words
+    from .bits import Words
+    from jaxtyping import UInt, UInt8, UInt32
+
+    from .bits import Size, Words
 
 
 def _row_parameter(c: Context, inputs: Inputs, name: str, rows: int) -> UInt32[Array, "rows 1"]:
     """Column 0 of a parameter tile over ``rows`` rows [rows, 1]; its last valid row serves all after it."""
-    last = sizes(c.tile(name), masks.lanes(inputs, name))[0] - np.int32(1)
+    last = sizes(c.tile(name), region.lanes(inputs, name))[0] - np.int32(1)
     row = jnp.maximum(jnp.minimum(iota((rows, 1), 0), last), np.int32(0))
     words = flush(c, source(c, inputs, name), F32)
     return words[:, 0].at[row].get(mode="clip")
@@ -34,8 +48,8 @@ def _row_parameter(c: Context, inputs: Inputs, name: str, rows: int) -> UInt32[A
 def _tquant(c: Context, inputs: Inputs) -> Outputs:
     src, t, a = c.tile("src"), c.tile("dst"), c.semantics.arithmetic(F32)
     assert not isinstance(a, Integer)
-    old = masks.lanes(inputs, "dst").words
-    x = flush(c, masks.lanes(inputs, "src").words, F32)
+    old = region.lanes(inputs, "dst").words
+    x = flush(c, region.lanes(inputs, "src").words, F32)
     scale = _row_parameter(c, inputs, "scale", src.rows)
     limits = U8 if c.attrs["quant_type"] == QuantType.INT8_ASYM else I8
     if not c.has("offset") and c.semantics.numerics == "exact":
@@ -83,7 +97,7 @@ def _codes(value: Float32[Array, "*shape"], limits: DType) -> UInt8[Array, "*sha
 @rule("tdequant")
 def _tdequant(c: Context, inputs: Inputs) -> Outputs:
     t, d, a = c.tile("dst"), c.dtype("dst"), c.arithmetic()
-    last = sizes(c.tile("scale"), masks.lanes(inputs, "scale"))[1] - np.int32(1)
+    last = sizes(c.tile("scale"), region.lanes(inputs, "scale"))[1] - np.int32(1)
     column = jnp.maximum(jnp.minimum(iota((1, t.cols), 1), last), np.int32(0))
 
     def parameter(name: str) -> Words:
@@ -95,3 +109,201 @@ def _tdequant(c: Context, inputs: Inputs) -> Outputs:
     difference = a.sub(a.decode(code), a.decode(parameter("offset")))
     new = flush(c, a.encode(a.mul(difference, a.decode(parameter("scale")))), d)
     return {"dst": merge(c, inputs, new)}
+
+
+_U32 = np.uint32
+_ABS, _INF = _U32(0x7FFFFFFF), _U32(0x7F800000)
+_MANTISSA, _NAN = _U32(0x7FFFFF), _U32(F32.canonical_nan)
+_NV = (MxQuantAlg.NV_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP4_E2M1)
+
+
+class _Groups(NamedTuple):
+    """Results per group [lines, groups] and per element.
+
+    ``largest`` magnitudes and ``factor`` are float32 words, ``exponent`` bytes; ``codes`` are
+    [lines, elements].
+    """
+
+    largest: UInt32[Array, "lines groups"]
+    exponent: UInt8[Array, "lines groups"]
+    factor: UInt32[Array, "lines groups"]
+    codes: UInt8[Array, "lines elements"]
+
+
+def _largest(single: UInt32[Array, "lines groups 32"], alg: MxQuantAlg) -> UInt32[Array, "lines groups"]:
+    """float32 words of the largest magnitude of each group [lines, groups, 32]."""
+    magnitude = single & _ABS
+    if alg == MxQuantAlg.OCP_MX_FP4_E2M1:
+        # The largest bit pattern cut to bf16: a NaN is larger than infinity.
+        return _maximum(magnitude & _U32(0xFFFF0000))
+    nan = magnitude > _INF
+    found = _maximum(jnp.where(nan, _U32(0), magnitude))
+    if alg == MxQuantAlg.NV_MX_FP4_E2M1:
+        return jnp.where(jnp.any(nan, axis=2), _NAN, found)
+    return found
+
+
+def _maximum(words: UInt32[Array, "lines groups 32"]) -> UInt32[Array, "lines groups"]:
+    found: Array = lax.reduce(words, _U32(0), lax.max, (2,))
+    return found
+
+
+def _exponent(c: Context, largest: UInt32[Array, "*shape"], alg: MxQuantAlg) -> UInt32[Array, "*shape"]:
+    """The shared exponents (biased by 127) as 32-bit words; 255 where the magnitude is NaN."""
+    nan = largest > _INF
+    if alg not in _NV:
+        below = _U32(2 if alg in FP4_ALGS else 8)
+        field = largest >> _U32(23)
+        return jnp.where(nan, _U32(255), jnp.maximum(field, below) - below)
+    # Exact under fast numerics too: a subnormal taken for zero would halve the scale of its group.
+    a = arithmetic(F32)
+    assert not isinstance(a, Integer)
+    inverse = np.float32(1) / np.float32(6 if alg in FP4_ALGS else 448)
+    scaled = a.encode(a.mul(a.decode(largest), a.const(float(inverse))))
+    field, mantissa = scaled >> _U32(23), scaled & _MANTISSA
+    stays = (field == _U32(254)) | ((field == _U32(0)) & (mantissa <= _U32(0x400000)))
+    up = (mantissa != _U32(0)) & ~stays
+    exponent = jnp.where(scaled == _INF, _U32(254), field + lax.convert_element_type(up, _U32))
+    return jnp.where(nan, _U32(255), exponent)
+
+
+def _factor(exponent: UInt32[Array, "*shape"], largest: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    """2^(127 - exponent), subnormal for 254; the magnitude itself where the exponent is 255."""
+    field = jnp.where(exponent < _U32(254), (_U32(254) - exponent) << _U32(23), _U32(0x400000))
+    return jnp.where(exponent == _U32(255), largest, field)
+
+
+def _encode(single: UInt32[Array, "*shape"], alg: MxQuantAlg) -> UInt8[Array, "*shape"]:
+    """Codes of float32 words: nearest, ties to even, clamped to the largest finite value."""
+    magnitude = single & _ABS
+    if alg in FP4_ALGS:
+        codes = bits.narrow(single, F4E2M1, saturate=True)
+        return jnp.where(magnitude > _INF, np.uint8(7), codes)
+    codes = bits.narrow(single, F8E4M3, saturate=True)
+    codes = jnp.where((codes & np.uint8(0x7F)) == np.uint8(0), np.uint8(0), codes)
+    if alg not in _NV:
+        return codes
+    sign = lax.convert_element_type((single >> _U32(24)) & _U32(0x80), np.uint8)
+    return jnp.where(magnitude < _U32(0x3A800000), sign, codes)
+
+
+def _scaled(
+    single: UInt32[Array, "lines groups 32"], exponent: UInt32[Array, "lines groups 1"]
+) -> UInt32[Array, "lines groups 32"]:
+    """float32 words times 2^(127 - exponent) of exponents up to 247; exact where a code is not zero.
+
+    CPUs take float32 subnormals for zeros: of such a word the fraction, as a whole number, is multiplied.
+    """
+    magnitude = single & _ABS
+    tiny = magnitude < _U32(1 << 23)
+    fraction = lax.convert_element_type(lax.bitcast_convert_type(magnitude, np.int32), np.float32)
+    number = jnp.where(tiny, fraction, lax.bitcast_convert_type(magnitude, np.float32))
+    power = (_U32(254) - exponent) << _U32(23)
+    low = jnp.where(exponent < _U32(254 - 149), power - _U32(149 << 23), _U32(0))
+    product = number * lax.bitcast_convert_type(jnp.where(tiny, low, power), np.float32)
+    return lax.bitcast_convert_type(product, _U32) | (single & ~_ABS)
+
+
+def _quantise(c: Context, words: UInt[Array, "lines elements"], alg: MxQuantAlg) -> _Groups:
+    """Words [lines, elements] of the source, grouped along the second axis."""
+    a, d = c.semantics.arithmetic(F32), c.dtype("src")
+    assert not isinstance(a, Integer)
+    lines, elements = words.shape
+    single = bits.to_single(flush(c, words, d), d).reshape(lines, elements // GROUP, GROUP)
+    largest = _largest(single, alg)
+    exponent = _exponent(c, largest, alg)
+    factor = _factor(exponent, largest)
+    if alg == MxQuantAlg.OCP_MX_FP8_E4M3:
+        scaled = _scaled(single, exponent[:, :, None])
+    else:
+        # 2^-127, the factor of a group with an infinity, is multiplied as 2^-126 and a half, since fast
+        # numerics take a subnormal for zero. The codes of products below 2^-126 are zero in any case.
+        lowest = (exponent == _U32(254))[:, :, None]
+        power = a.decode(jnp.where(lowest, _U32(1 << 23), factor[:, :, None]))
+        half = a.decode(jnp.where(lowest, _U32(126 << 23), _U32(127 << 23)))
+        scaled = flush(c, a.encode(a.mul(a.mul(a.decode(single), power), half)), F32)
+    if d == BF16 and alg in FP4_ALGS:
+        scaled = bits.bf16_to_f32(bits.f32_to_bf16(scaled))
+    codes = _encode(scaled, alg).reshape(lines, elements)
+    return _Groups(largest, lax.convert_element_type(exponent, np.uint8), factor, codes)
+
+
+@rule("tquant.mx", "tquant_dn")
+def _tquant_mx(c: Context, inputs: Inputs) -> Outputs:
+    """Groups are computed over the static extent of the grouped axis, and so are the codes."""
+    if c.has("exp_zz"):
+        raise NotExecutableError(Diagnostic("error", REORDERED, None, c.instruction))
+    alg, src, t = algorithm(c.attrs), c.tile("src"), c.tile("dst")
+    down = along_rows(c.attrs)
+    v_row, v_col = sizes(src, region.lanes(inputs, "src"))
+    words = irregular.source(c, inputs, "src")
+    found = _quantise(c, words.T if down else words, alg)
+    codes = found.codes.T if down else found.codes
+    groups = _count(c, v_row if down else v_col, found.exponent.shape[1])
+    rows, cols = (groups * np.int32(GROUP), v_col) if down else (v_row, groups * np.int32(GROUP))
+    old = region.lanes(inputs, "dst").words
+    if c.profile == "cpu_sim" and t.dtype.packed:
+        old = jnp.zeros_like(old)
+    results = (_place_columns if down else _place_rows)(c, inputs, found, groups, v_col if down else v_row)
+    # Of a last pair only the valid number is written.
+    shape = t.rows, t.cols * t.dtype.numbers
+    numbers = bits.unpack(old) if t.dtype.pair_of else old
+    written = (irregular.iota(shape, 0) < rows) & (irregular.iota(shape, 1) < cols)
+    numbers = jnp.where(written, fit(codes, shape, np.uint8(0)), numbers)
+    return {"dst": bits.pack(numbers) if t.dtype.pair_of else numbers, **results}
+
+
+def _count(c: Context, valid: Size, physical: int) -> Size:
+    """Groups of a line: the valid ones, on the simulator all."""
+    groups = (
+        np.int32(physical) if c.profile == "cpu_sim" else (valid + np.int32(GROUP - 1)) // np.int32(GROUP)
+    )
+    return jnp.asarray(groups)
+
+
+def _place_rows(c: Context, inputs: Inputs, found: _Groups, groups: Size, rows: Size) -> Outputs:
+    """Group g of row r: exponent at (r, g), the others at element r * groups + g."""
+    t, old = c.tile("exp"), region.lanes(inputs, "exp").words
+    results = {n: _store(c, inputs, n, w, groups, (rows, groups)) for n, w in _converted(c, found)}
+    if c.profile == "a5" and t.rows == 1:
+        return results | {"exp": _store(c, inputs, "exp", found.exponent, groups, (rows, groups))}
+    written = (irregular.iota(t.shape, 0) < rows) & (irregular.iota(t.shape, 1) < groups)
+    return results | {"exp": jnp.where(written, fit(found.exponent, t.shape, np.uint8(0)), old)}
+
+
+def _place_columns(c: Context, inputs: Inputs, found: _Groups, groups: Size, cols: Size) -> Outputs:
+    """Group g of column j: exponent at (g, j), the others at element g * (columns) + j."""
+    t, old = c.tile("exp"), region.lanes(inputs, "exp").words
+    pitch = cols if c.profile == "cpu_sim" else jnp.asarray(np.int32(c.tile("src").cols))
+    results = {n: _store(c, inputs, n, w.T, pitch, (groups, cols)) for n, w in _converted(c, found)}
+    exponents, rows = found.exponent.T, groups
+    if c.attrs.get("interleave"):
+        pairs = jnp.pad(exponents, ((0, exponents.shape[0] % 2), (0, 0)))
+        pairs = pairs.reshape(-1, 2, pairs.shape[1]).transpose(0, 2, 1)
+        exponents, cols = pairs.reshape(pairs.shape[0], -1), cols * np.int32(2)
+        rows = (groups + np.int32(1)) // np.int32(2)
+    written = (irregular.iota(t.shape, 0) < rows) & (irregular.iota(t.shape, 1) < cols)
+    return results | {"exp": jnp.where(written, fit(exponents, t.shape, np.uint8(0)), old)}
+
+
+def _converted(c: Context, found: _Groups) -> list[tuple[str, UInt[Array, "lines groups"]]]:
+    """Magnitudes and factors in the element types of their tiles."""
+    pairs = (("max", found.largest), ("scaling", found.factor))
+    return [(n, convert.cast(w, F32, c.dtype(n))) for n, w in pairs]
+
+
+def _store(
+    c: Context,
+    inputs: Inputs,
+    name: str,
+    values: UInt[Array, "lines columns"],
+    pitch: Size,
+    region: tuple[Size, Size],
+) -> Words:
+    """A tile whose storage has the ``region`` of ``values`` in rows of ``pitch`` elements."""
+    old = irregular.flat(c, inputs, name)
+    place, divisor = irregular.iota(old.shape, 0), jnp.maximum(pitch, np.int32(1))
+    row, col = place // divisor, place % divisor
+    taken = values.at[row, col].get(mode="fill", fill_value=0)
+    written = (row < region[0]) & (col < region[1])
+    return storage.to_logical(jnp.where(written, taken, old), c.tile(name))

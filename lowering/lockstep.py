@@ -31,7 +31,7 @@ from .slicing import computed_before
 if TYPE_CHECKING:
     from jaxtyping import Int, Int32, UInt32
 
-    from .arrays import Word, Words
+    from .bits import Word, Words
 
 #: The words of one register, and of several or of those of several programs.
 Register: TypeAlias = "UInt32[Array, ' words']"

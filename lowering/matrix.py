@@ -2,30 +2,56 @@
 
 M and K are the valid rows and columns of ``a``, N the valid columns of ``b``; the M x N corner of the
 destination is written, whatever its own valid region.
-"""
 
+Accumulators on their way out with a row of parameter words.
+
+Block-scaled (MX) products: every 32 elements along K share a power-of-two scale.
+
+The scales are multiplied into the elements first: exact, as is the product of two scaled elements in
+float64. With so few significant bits the float64 sum of a product and the accumulator, rounded to
+float32, is the exact sum rounded once.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-
 from pto_jax.ir import BF16, F16, F32, HIF8, RoundMode
 from pto_jax.isa.matrix import ROUNDING_STATE, SHORT_MANTISSA, STARTED
-
-from . import bits, masks, products
+from . import bits, region, products
 from .bits import dtype_sign
 from .products import Precision
 from .region import all_ones, fit, flush, mask
 from .rules import Context, Inputs, Lanes, Outputs, rule
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from . import layout, layout
+from .memory import tstore
+from .rules import Context, GlobalMemory, Inputs, Output, memory_rule, rule
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.ir import DType
+from pto_jax.isa.rules.matrix import SCALE_GROUP, groups
+from pto_jax.isa.rules.block_scales import SCALE_PLACES, unstored
+from . import bits, platforms, products, merging_gpu, slicing
+from .products import Precision
+from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
     from jaxtyping import UInt, UInt32
 
-    from .arrays import Mask, Size, Words
+    from .bits import Mask, Size, Words
+    from .bits import Flat
+    from jaxtyping import Shaped, UInt8, UInt32
+
 
 #: Computes the finished sums [m, n] as words of the destination's type; float sums start from words or +0.
 Product: TypeAlias = "Callable[[Context, Inputs, UInt32[Array, 'M N'] | None], UInt32[Array, 'M N']]"
@@ -48,7 +74,7 @@ class Extents(NamedTuple):
     def of(cls, c: Context, inputs: Inputs) -> Extents:
         """The extents by the valid regions of ``a`` and ``b``; traced where these are dynamic."""
         a, b = c.tile("a"), c.tile("b")
-        left, right = masks.lanes(inputs, "a"), masks.lanes(inputs, "b")
+        left, right = region.lanes(inputs, "a"), region.lanes(inputs, "b")
         return cls(_size(a.v_row, left.v_row), _size(a.v_col, left.v_col), _size(b.v_col, right.v_col))
 
     def bounds(self, c: Context) -> tuple[int, int, int]:
@@ -68,12 +94,12 @@ def within(c: Context, inputs: Inputs, shape: tuple[int, int], rows: Extent, col
     """Lanes of ``shape`` in the first ``rows`` and ``cols``, or None when that is every lane."""
     static = (s if isinstance(s, int) else None for s in (rows, cols))
     traced = (None if isinstance(s, int) else s for s in (rows, cols))
-    return mask(c.tile("dst").with_valid(*static), Lanes(masks.lanes(inputs, "dst").words, *traced), shape)
+    return mask(c.tile("dst").with_valid(*static), Lanes(region.lanes(inputs, "dst").words, *traced), shape)
 
 
 def fetch(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Words:
     """A source's words over ``shape``, with the profile's fill outside its valid region."""
-    t, source = c.tile(name), masks.lanes(inputs, name)
+    t, source = c.tile(name), region.lanes(inputs, name)
     words, fill = source.words, all_ones(t.dtype)
     inside = mask(t, source) if c.semantics.out_of_region == "ones" else None
     if inside is not None:
@@ -142,7 +168,7 @@ def _shortened(c: Context, words: UInt[Array, "*shape"]) -> UInt[Array, "*shape"
 
 def _write_corner(c: Context, inputs: Inputs, total: UInt[Array, "M N"]) -> Words:
     """``total`` in the M x N corner of the destination, its old words elsewhere."""
-    t, old = c.tile("dst"), masks.lanes(inputs, "dst").words
+    t, old = c.tile("dst"), region.lanes(inputs, "dst").words
     size = Extents.of(c, inputs)
     inside = within(c, inputs, t.shape, size.m, size.n)
     total = fit(total, t.shape, total.dtype.type(0))
@@ -175,7 +201,7 @@ def biased(c: Context, inputs: Inputs, product: Product) -> Outputs:
     t = c.tile("dst")
     total = _write_corner(c, inputs, flush(c, product(c, inputs, None), t.dtype))
     result = _add(c, flush(c, total, t.dtype), fetch(c, inputs, "bias", (1, t.cols)))
-    inside = mask(t, masks.lanes(inputs, "dst"))
+    inside = mask(t, region.lanes(inputs, "dst"))
     return {"dst": result if inside is None else jnp.where(inside, result, total)}
 
 
@@ -192,3 +218,112 @@ def _accumulated(c: Context, inputs: Inputs) -> Outputs:
 @rule("tmatmul.bias", "tgemv.bias")
 def _biased(c: Context, inputs: Inputs) -> Outputs:
     return biased(c, inputs, _product)
+
+
+@rule("tmov.fp")
+def _move(c: Context, inputs: Inputs) -> Mapping[str, Output]:
+    return layout.move(c, inputs)
+
+
+@rule("textract_fp")
+def _extract(c: Context, inputs: Inputs) -> Mapping[str, Output]:
+    return layout.extract(c, inputs)
+
+
+@rule("tinsert_fp")
+def _insert(c: Context, inputs: Inputs) -> Mapping[str, Output]:
+    return layout.insert(c, inputs)
+
+
+@memory_rule("tstore_fp")
+def _store(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
+    return tstore(c, inputs, memory)
+
+
+#: Elements have at most three fraction bits.
+_PRECISION = Precision(6, exact=True)
+
+
+class Factor(NamedTuple):
+    """Words of a small float type, and words of the scale of every :data:`SCALE_GROUP` of them along K."""
+
+    words: UInt8[Array, "*batch rows cols"]
+    scales: UInt8[Array, "*batch _ _"]
+
+
+def _factor(c: Context, inputs: Inputs, name: str, shape: tuple[int, int], sizes: Extents) -> Factor:
+    """One factor over ``shape``; from K on elements and scales make products of -0, which leave every sum."""
+    axis, scale = (1 if name == "a" else 0), f"{name}_scale"
+    if c.tile(scale).loc not in SCALE_PLACES:
+        raise NotExecutableError(Diagnostic("error", unstored(scale, c.tile(scale)), None, c.instruction))
+    d, few = c.dtype(name), (groups(s) if i == axis else s for i, s in enumerate(shape))
+    grouped, extents = tuple(few), (sizes.m, sizes.k) if name == "a" else (sizes.k, sizes.n)
+    in_groups = [_groups(n) if i == axis else n for i, n in enumerate(extents)]
+    factor = Factor(fetch(c, inputs, name, shape), fetch(c, inputs, scale, (grouped[0], grouped[1])))
+    nothing = bits.dtype_sign(d) if name == "a" else d.word.type(0)
+    masks = within(c, inputs, shape, *extents), within(c, inputs, (grouped[0], grouped[1]), *in_groups)
+    fills = nothing, np.uint8(c.dtype(scale).bias)
+    return Factor(
+        *(
+            w if inside is None else jnp.where(inside, w, fill)
+            for w, inside, fill in zip(factor, masks, fills, strict=True)
+        )
+    )
+
+
+def _groups(k: Extent) -> Extent:
+    """Groups that ``k`` elements are in."""
+    return groups(k) if isinstance(k, int) else (k + np.int32(SCALE_GROUP - 1)) // np.int32(SCALE_GROUP)
+
+
+def _mx_product(c: Context, inputs: Inputs, start: UInt32[Array, "M N"] | None = None) -> UInt32[Array, "M N"]:
+    sizes = Extents.of(c, inputs)
+    m, k, n = sizes.bounds(c)
+    a, b = _factor(c, inputs, "a", (m, k), sizes), _factor(c, inputs, "b", (k, n), sizes)
+    types = c.dtype("a"), c.dtype("b"), c.dtype("a_scale")
+    words = (*a, *b, *(() if start is None else (start,)))
+    found: Array = _fold(types, start is not None)(*(w[None] for w in words))[0]
+    return found
+
+
+@cache
+def _fold(
+    types: tuple[DType, DType, DType], started: bool = False
+) -> Callable[..., UInt32[Array, "batch M N"]]:
+    """The exact fold of batches; types are those of the elements of both factors and of their scales.
+
+    A fifth array are the words that the sums start from, where they are ``started``.
+    """
+
+    def portable(*words: Shaped[Array, "_ _"]) -> UInt32[Array, "M N"]:
+        a, b, start = Factor(*words[:2]), Factor(*words[2:4]), words[4] if started else None
+        scales = a.scales, b.scales
+        return products.fold(a.words, b.words, _PRECISION, types[:2], scales=scales, start=start)
+
+    def own(*words: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
+        x, x_scales, y, y_scales, *start = words
+        first = start[0] if started else None
+        return merging_gpu.fold_scaled(x, x_scales, y, y_scales, types, SCALE_GROUP, start=first)
+
+    def fold(*words: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
+        if 0 in words[0].shape + words[2].shape:
+            return jax.vmap(portable)(*words)
+        found: Array = platforms.by_platform(jax.vmap(portable), cuda=own)(*words)
+        return found
+
+    return slicing.of_batches(fold, 5 if started else 4)
+
+
+@rule("tmatmul.mx", "tgemv.mx")
+def _mx_plain(c: Context, inputs: Inputs) -> Outputs:
+    return plain(c, inputs, _mx_product)
+
+
+@rule("tmatmul.mx.acc", "tgemv.mx.acc")
+def _mx_accumulated(c: Context, inputs: Inputs) -> Outputs:
+    return accumulated(c, inputs, _mx_product)
+
+
+@rule("tmatmul.mx.bias", "tgemv.mx.bias")
+def _mx_biased(c: Context, inputs: Inputs) -> Outputs:
+    return biased(c, inputs, _mx_product)

@@ -3,31 +3,242 @@
 Global memory is one flat array of words per buffer. A static window whose dimensions nest becomes slices
 and reshapes; every other window becomes a gather or scatter by computed addresses. Lanes outside the
 window or the buffer read zero and are not written.
-"""
 
+Stores whose lanes may share elements of global memory, in row-major order of the lanes.
+
+Loads of convolution tiles from windows of another layout.
+"""
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-
 from pto_jax.interpreter import Scalar, View
 from pto_jax.ir import AtomicType, BLayout, DType, GlobalLayout, Loc, Pad, TileType
-
-from . import atomics, masks, memory_convolution, memory_lines, platforms, quantise, region, slicing
-from .machine import addresses, slices
+from . import region, memory_layouts, platforms, quantise, region, slicing
+from .machine import addresses, storage
 from .memory_layouts import Placed, Window, block_of, fetch, inner_block, within
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
-from .words import from_words, moved_as, numbers_of, raw
+from .bits import from_words, moved_as, numbers_of, raw
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from pto_jax.ir import DType
+from . import canary, platforms
+from .region import flush
+from .rules import Context
+from .bits import elements_at
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.interpreter import Scalar, View
+from pto_jax.ir import Conv, GlobalLayout
+from . import memory_layouts, memory_layouts
+from .machine.addresses import NEAR, Positions, begin, distance, wide
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Int64, UInt
 
-    from .arrays import Elements, Flat, Mask, Words
+    from .bits import Elements, Flat, Mask, Words
     from .machine.ranges import Range
+    from jaxtyping import Bool, Int32, Shaped, UInt
+
+    from .bits import Flat
+    from jaxtyping import Int64
+
+    from .bits import Words
+
+
+#: Dimensions of a window: g n c d h w as usual.
+_WINDOWS = {GlobalLayout.NHWC: "gnhwc", GlobalLayout.NCHW: "gnchw", GlobalLayout.NCDHW: "ncdhw"}
+#: Dimensions of a tile: N and C count blocks of images and channels, k is all that is not in a block.
+_TILES = {
+    GlobalLayout.NC1HWC0: "nChwc",
+    GlobalLayout.NDC1HWC0: "ndChwc",
+    GlobalLayout.FRACTAL_Z: "kNnc",
+    GlobalLayout.FRACTAL_Z_3D: "kNnc",
+}
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A window whose elements fill a convolution tile by what they are: image, channel, place."""
+
+    offset: Scalar
+    shape: dict[str, Scalar]
+    strides: dict[str, Scalar]
+    conv: Conv
+
+    @property
+    def is_static(self) -> bool:
+        """Whether offset, shape and strides of the window are all known."""
+        return all(isinstance(n, int) for n in (self.offset, *self.shape.values(), *self.strides.values()))
+
+    def lanes(self) -> tuple[int, int]:
+        """No lane is beyond the window: one without a source keeps what it holds."""
+        return NEAR, NEAR
+
+    def meets(self, shape: tuple[int, int]) -> bool | None:
+        """Not known: always None."""
+        return None
+
+    def block(self) -> memory_layouts.Block | None:
+        """Never a block: always None."""
+        return None
+
+    def moving_block(self) -> memory_layouts.Block | None:
+        """Never a block: always None."""
+        return None
+
+    def addresses(self, shape: tuple[int, int]) -> Int64[Array, "rows cols"] | Int64[np.ndarray, "rows cols"]:
+        """Places without a source have the address of the window's first element."""
+        start, index = begin(self.offset, tuple(self.strides.values())), self._indices()
+        further: Positions = np.int64(0)
+        for name, i in index.items():
+            further = further + distance(i, self.strides[name])
+        inside, _ = self._kinds(index)
+        where = inside * further + start
+        placed: Array | np.ndarray = where.reshape(shape)
+        return placed
+
+    def filled(self, fetched: Words, old: Words) -> Words:
+        """The tile's words: what the window has, zero to the end of a block of channels, else as before."""
+        inside, written = (jnp.asarray(m).reshape(old.shape) for m in self._kinds(self._indices()))
+        return jnp.where(inside, fetched, jnp.where(written, old.dtype.type(0), old))
+
+    def _kinds(self, index: dict[str, Scalar]) -> tuple[Scalar, Scalar]:
+        """Places with a source, and those in blocks of channels that have any."""
+        blocks = np.int64(self.conv.shape[-1])
+        channels = (wide(self.shape["c"]) + blocks - np.int64(1)) // blocks * blocks
+        written: Scalar = index["c"] < channels
+        for name in "ndhw":
+            written = written & (index[name] < wide(self.shape[name]))
+        return written & (index["c"] < wide(self.shape["c"])), written
+
+    def _indices(self) -> dict[str, Scalar]:
+        """What each element of the tile is, by the dimensions of the window."""
+        letters, extents = _TILES[self.conv.layout], self.conv.shape
+        numbers = np.unravel_index(np.arange(self.conv.elements, dtype=np.int64), extents)
+        index: dict[str, Scalar] = dict.fromkeys("ncdhw", np.int64(0))
+        index |= {n: i.astype(np.int64) for n, i in zip(letters, numbers, strict=True)}
+        blocks = np.int64(extents[-1])
+        if "k" in index:
+            index["n"] = index.pop("N") * np.int64(extents[2]) + index["n"]
+            sizes = {n: wide(memory_layouts.positive(self.shape[n])) for n in "chw"}
+            sizes["C"] = (sizes["c"] + blocks - np.int64(1)) // blocks
+            rest = index.pop("k")
+            for name in ("w", "h", "C"):
+                index[name], rest = rest % sizes[name], rest // sizes[name]
+            index["d"] = rest
+        index["c"] = index.pop("C") * blocks + index["c"]
+        return index
+
+
+def converted(view: View, layout: GlobalLayout, conv: Conv) -> Converted:
+    """The window of a view in another layout than the tile's."""
+    if layout not in _WINDOWS or conv.layout not in _TILES:
+        message = f"layout {layout.name.lower()} into a {conv.layout.name.lower()} tile is not executed"
+        raise NotExecutableError(Diagnostic("error", message))
+    lead = memory_layouts.RANK - len(view.shape)
+    names = _WINDOWS[layout]
+    given = zip(names, (1,) * lead + view.shape, (0,) * lead + view.strides, strict=True)
+    shape: dict[str, Scalar] = dict.fromkeys("gncdhw", 1)
+    strides: dict[str, Scalar] = dict.fromkeys("gncdhw", 0)
+    for name, extent, stride in given:
+        shape[name], strides[name] = extent, stride
+    return Converted(view.offset, shape, strides, conv)
+
+
+#: ``combine(context, dtype, old, new)``: the words that stay where new words meet old ones.
+Combine: TypeAlias = "Callable[[Context, DType, Flat, Flat], Flat]"
+
+
+def add(
+    c: Context, dtype: DType, old: UInt[Array, "*shape"], new: UInt[Array, "*shape"]
+) -> UInt[Array, "*shape"]:
+    """Words of the sums, in the element type: one rounding, integers wrap."""
+    if dtype.is_float and c.semantics.numerics == "exact":
+        canary.require(platforms.expected())
+    a = c.semantics.arithmetic(dtype)
+    total = a.add(a.decode(flush(c, old, dtype)), a.decode(flush(c, new, dtype)))
+    return flush(c, a.encode(total), dtype)
+
+
+def accumulate(
+    c: Context,
+    dtype: DType,
+    buffer: Flat,
+    where: Int32[Array, " lanes"],
+    new: UInt[Array, " lanes"],
+    combine: Combine = add,
+) -> Flat:
+    """The buffer with every lane combined with its element, one after another where they share one.
+
+    ``where`` and ``new`` are flat; positions at the buffer's end or beyond are not written. Lanes are
+    taken in rounds, the n-th lane of every element together: one round where no two lanes meet.
+    """
+    result: Array = _accumulate(c, dtype, buffer, where, new, combine)
+    return result
+
+
+@partial(jax.jit, static_argnums=(0, 1, 5))
+def _accumulate(
+    c: Context,
+    dtype: DType,
+    buffer: Flat,
+    where: Int32[Array, " lanes"],
+    new: UInt[Array, " lanes"],
+    combine: Combine,
+) -> Flat:
+    beyond = np.int32(buffer.shape[0])
+    positions, order, first = _sorted(where)
+    words = new[order]
+
+    def going(carry: tuple[Bool[Array, " lanes"], Flat]) -> Bool[Array, ""]:
+        return jnp.any(carry[0])
+
+    def step(carry: tuple[Bool[Array, " lanes"], Flat]) -> tuple[Bool[Array, " lanes"], Flat]:
+        turn, current = carry
+        target = jnp.where(turn, positions, beyond)
+        old = elements_at(current, target)
+        current = current.at[target].set(combine(c, dtype, old, words), mode="drop")
+        return jnp.concatenate([turn[:1] & False, turn[:-1]]) & ~first, current
+
+    return lax.while_loop(going, step, (first & (positions < beyond), varying(buffer, new, where)))[1]
+
+
+def varying(buffer: Flat, *operands: Shaped[Array, "..."]) -> Flat:
+    """The buffer as a loop's carry: one that varies over a mesh as results of the operands do."""
+    for operand in operands:
+        nothing = jnp.max(operand ^ operand, initial=operand.dtype.type(0))
+        buffer = buffer | lax.convert_element_type(nothing, buffer.dtype)
+    return buffer
+
+
+def overwrite(buffer: Flat, where: Int32[Array, " lanes"], new: UInt[Array, " lanes"]) -> Flat:
+    """The buffer with every lane stored; the last one stays where several share an element."""
+    positions, order, first = _sorted(where)
+    last = jnp.concatenate([first[1:], jnp.ones(1, np.bool_)])
+    target = jnp.where(last, positions, np.int32(buffer.shape[0]))
+    return buffer.at[target].set(new[order], mode="drop")
+
+
+def _sorted(
+    where: Int32[Array, " lanes"],
+) -> tuple[Int32[Array, " lanes"], Int32[Array, " lanes"], Bool[Array, " lanes"]]:
+    """Positions in order, the lanes they belong to, and whether a place is the first one of its position."""
+    positions, order = lax.sort((where, lax.iota(np.int32, where.shape[0])), num_keys=1, is_stable=True)
+    first = jnp.concatenate([jnp.ones(1, np.bool_), positions[1:] != positions[:-1]])
+    return positions, order, first
 
 
 def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
@@ -60,7 +271,7 @@ def window_of(c: Context, view: View, tile: str) -> Placed:
     layout = conv.layout if layout is None else layout
     if layout == conv.layout:
         return Window.of(view, layout, flat=True)
-    return memory_convolution.converted(view, layout, conv)
+    return converted(view, layout, conv)
 
 
 def is_inside(t: TileType, window: Placed, buffer: Flat) -> bool:
@@ -103,12 +314,12 @@ def transferred(t: TileType, lanes: Lanes, window: Placed) -> tuple[Int64[Array,
 @memory_rule("tload")
 def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     """The new words of the destination tile."""
-    t, dst, buffer = c.tile("dst"), masks.lanes(inputs, "dst"), memory.buffer
+    t, dst, buffer = c.tile("dst"), region.lanes(inputs, "dst"), memory.buffer
     _require_in_bounds(c, "dst", dst, memory)
     window = window_of(c, memory.view, "dst")
     source = buffer if memory.constant is None else memory.constant
     fetched = _fetched(source, window, t.shape, memory.offsets)
-    if isinstance(window, memory_convolution.Converted):
+    if isinstance(window, Converted):
         return window.filled(fetched, dst.words)
     inside = region.mask(t, dst)
     if inside is None:
@@ -153,7 +364,7 @@ def _fetched(source: Elements, window: Placed, shape: tuple[int, int], offsets: 
 
 def _lines(
     window: Placed, shape: tuple[int, int], buffer: Elements, through_gaps: bool = False
-) -> memory_lines.Lines | None:
+) -> memory_layouts.Lines | None:
     """A window as lines where it is none of the windows that are one slice.
 
     ``through_gaps``: nor one that moves and has gaps, as a store would have to write what is in them.
@@ -162,7 +373,7 @@ def _lines(
         return None
     block = block_of(window, shape)[0]
     gaps = through_gaps and block is not None and not block.is_dense and not isinstance(window.offset, int)
-    return memory_lines.lines_of(window, shape, buffer) if block is None or gaps else None
+    return memory_layouts.lines_of(window, shape, buffer) if block is None or gaps else None
 
 
 def _require_in_bounds(c: Context, tile: str, lanes: Lanes, memory: GlobalMemory) -> None:
@@ -193,7 +404,7 @@ def _tail(t: TileType, lanes: Lanes) -> Mask:
 @memory_rule("tstore")
 def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     """The buffer with the tile's valid region written through the window, or added to what is there."""
-    view, buffer, src = memory.view, memory.buffer, masks.lanes(inputs, "src")
+    view, buffer, src = memory.view, memory.buffer, region.lanes(inputs, "src")
     _require_in_bounds(c, "src", src, memory)
     t, window = c.tile("src"), window_of(c, view, "src")
     src = src._replace(words=quantise.stored(c, inputs, view.dtype))
@@ -201,10 +412,10 @@ def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
         return put(t, src, window, memory)
     if window.meets(t.shape) is False:
         old = fetch(buffer, window, t.shape, memory.offsets)
-        sums = atomics.add(c, view.dtype, old, src.words)
+        sums = add(c, view.dtype, old, src.words)
         return put(t, src._replace(words=sums), window, memory)
     where, words = targets(t, src, window, buffer).reshape(-1), src.words.reshape(-1)
-    total: Array = atomics.accumulate(c, view.dtype, buffer, *slicing.computed_before(where, words))
+    total: Array = accumulate(c, view.dtype, buffer, *slicing.computed_before(where, words))
     return total
 
 
@@ -239,7 +450,7 @@ def _scatter(t: TileType, src: Lanes, window: Placed, buffer: Flat, words: Words
         where, words = slicing.computed_before(where, words)
     # Sorting pays only where lanes meet for certain; with strides of run time the scatter's order stands.
     if window.meets(t.shape):
-        return atomics.overwrite(buffer, where, words)
+        return overwrite(buffer, where, words)
     written: Array = _set_elements(buffer, words, where)
     return written
 
@@ -291,8 +502,8 @@ def _put_block(
         ]
         return block.put_before(limits, buffer, words, independent)
     if inside is None and block.is_dense:
-        return slices.write(buffer, block.written(words), start, independent)
-    old = slices.read(buffer, start, block.span)
+        return storage.write(buffer, block.written(words), start, independent)
+    old = storage.read(buffer, start, block.span)
     if inside is not None:
         words = jnp.where(inside, words, block.read(old))
-    return slices.write(buffer, block.written(words, old), start, independent)
+    return storage.write(buffer, block.written(words, old), start, independent)

@@ -13,15 +13,15 @@ from pto_jax.interpreter import Scalar, View
 from pto_jax.ir import Coalesce, DType, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
 from pto_jax.isa.rules.memory_indexed import coalescing
 
-from . import atomics, bits, convert, irregular_storage, masks, memory_layouts, region, slicing
+from . import memory as atomics, bits, convert, irregular, region, memory_layouts, region, slicing
 from .machine.addresses import NEAR, begin, distance, product, reach, wide
 from .rules import Context, GlobalMemory, Inputs, memory_rule
-from .words import elements_at
+from .bits import elements_at
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Int32, Int64, UInt, UInt64
 
-    from .arrays import Flat, Mask, Words
+    from .bits import Flat, Mask, Words
 
 #: Numbers from here on address nothing: buffers are smaller.
 BEYOND = np.uint64(NEAR)
@@ -83,10 +83,10 @@ def _numbers(c: Context, inputs: Inputs, pick: Coalesce, shape: tuple[int, int])
     """The indices as unsigned numbers: one per row, or one per lane of ``shape``."""
     dtype = c.dtype("indexes")
     if pick == Coalesce.ROW:
-        flat = irregular_storage.flat(c, inputs, "indexes").reshape(1, -1)
+        flat = irregular.flat(c, inputs, "indexes").reshape(1, -1)
         words = region.fit(flat, (1, shape[0]), flat.dtype.type(0)).reshape(-1, 1)
     else:
-        words = irregular_storage.source(c, inputs, "indexes", shape)
+        words = irregular.source(c, inputs, "indexes", shape)
     if c.profile == "cpu_sim":
         return lax.convert_element_type(
             lax.convert_element_type(convert.integer(words, dtype), np.int64), np.uint64
@@ -120,7 +120,7 @@ def places(c: Context, inputs: Inputs, memory: GlobalMemory, data: str, pick: Co
     n, capacity = _numbers(c, inputs, pick, shape), table.capacity(c.profile, pick)
     mode = c.attrs["gatherOob" if data == "dst" else "scatterOob"]
     assert isinstance(mode, GatherOob | ScatterOob)
-    moved = irregular_storage.inside(c, inputs, data) & (capacity > np.uint64(0))
+    moved = irregular.inside(c, inputs, data) & (capacity > np.uint64(0))
     if mode.name in ("ZERO", "SKIP"):
         moved &= n < capacity
     elif mode.name == "CLAMP":
@@ -157,7 +157,7 @@ def mscatter(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     at = places(c, inputs, memory, "src", pick)
     if buffer.shape[0] == 0:
         return buffer
-    dtype, words = c.dtype("src"), masks.lanes(inputs, "src").words.reshape(-1)
+    dtype, words = c.dtype("src"), region.lanes(inputs, "src").words.reshape(-1)
     where, words = slicing.computed_before(at.targets(buffer).reshape(-1), words)
     op = c.attrs["scatterAtomicOp"]
     if op == ScatterAtomicOp.NONE:

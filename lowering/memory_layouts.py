@@ -4,8 +4,14 @@ A layout says which dimensions of a view run along the rows of a tile and which 
 strides of the view say where they are in memory. A static view whose dimensions nest without overlap is
 a :class:`Block`, read and written with slices and reshapes; of every other view the lanes' addresses are
 computed.
-"""
 
+Static windows of global memory whose dimensions nest without overlap: slices and reshapes of a buffer.
+
+Windows of lines: the elements of a line are next to one another, where it begins only execution knows.
+
+Rows at a run-time distance are read and written line by line, as slices. Lines that overlap are written in
+their order, so that the last one stands.
+"""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,28 +19,205 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd, prod
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar, View
 from pto_jax.ir import GlobalLayout
-
-from . import masks, region, slicing
-from .machine import slices, storage
+from . import region, region, slicing
+from .machine import storage, storage
 from .machine.addresses import begin, distance, limited, product, wide
-from .memory_blocks import Block, Run
 from .rules import Context, GlobalMemory, Inputs, memory_rule
-from .words import elements_at
+from .bits import elements_at
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from .slicing import slice_at, with_slice
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from pto_jax.interpreter import Scalar
+from . import slicing
+from .machine.addresses import limited, wide
+from .bits import from_words, raw
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
 
-    from .arrays import Elements, Lanes, Mask, Words
+    from .bits import Elements, Lanes, Mask, Words
     from .machine.ranges import Range
     from .slicing import Start
+
+    from jaxtyping import Shaped
+
+    from .bits import Elements, Lanes, Size
+    from jaxtyping import Bool, Int, Int32, Int64, Shaped, UInt
+
+    from .bits import Elements, Flat, Words
+
+
+#: Elements of a span of which one is read, at most, for a slice at a run-time offset to pay.
+SPARSEST = 32
+#: Elements of a buffer for one of a span, at most, for a choice between all of them to pay.
+MOST_AROUND = 4
+#: Extent and stride of one or more dimensions that are one arithmetic progression.
+Run: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A static window of nested runs: the elements [begin, begin + span) of a buffer and the gaps between.
+
+    ``runs`` are by falling stride, each stride at least what the runs inside it span; ``back`` is the
+    permutation of their dimensions to those of the tile's rows and columns.
+    """
+
+    begin: int
+    span: int
+    runs: tuple[Run, ...]
+    back: tuple[int, ...]
+    rows: int
+    cols: int
+
+    @property
+    def end(self) -> int:
+        """The position after the last element."""
+        return self.begin + self.span
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the block has no gaps."""
+        return self.span == self.rows * self.cols
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether so few elements of the span are read that addresses cost less than a slice."""
+        return self.span > SPARSEST * self.rows * self.cols
+
+    def fits(self, shape: tuple[int, int]) -> bool:
+        """Whether the block is no larger than a tile."""
+        return self.rows <= shape[0] and self.cols <= shape[1]
+
+    def within(self, buffer: Elements) -> bool:
+        """Whether the block is inside a flat buffer."""
+        return bool(self.begin >= 0 and self.end <= buffer.shape[0])
+
+    def is_all(self, buffer: Elements) -> bool:
+        """Whether the block is a flat buffer, its elements in their order."""
+        whole = self.begin == 0 and self.span == buffer.shape[0] and self.is_dense
+        return whole and self.back == tuple(range(len(self.back)))
+
+    def rectangle(self, size: int) -> tuple[tuple[int, int], tuple[int, int], int] | None:
+        """Where the block begins in a buffer of a size, and its extents, in lines of its larger stride.
+
+        None where it is no part of whole lines.
+        """
+        if len(self.runs) != 2 or self.runs[1][1] != 1:
+            return None
+        (count, pitch), (length, _) = self.runs
+        line, first = divmod(self.begin, pitch)
+        inside = self.begin >= 0 and first + length <= pitch and (line + count) * pitch <= size
+        return ((line, first), (count, length), pitch) if inside and size % pitch == 0 else None
+
+    def taken(self, buffer: Elements) -> Lanes:
+        """[rows, cols] of a buffer that the block is inside of."""
+        found = self.rectangle(buffer.shape[0])
+        if found is None:
+            return self.read(buffer[self.begin : self.end])
+        first, extents, pitch = found
+        part = slice_at(buffer.reshape(-1, pitch), first, extents)
+        return part.transpose(self.back).reshape(self.rows, self.cols)
+
+    def put(self, buffer: Elements, words: Lanes, independent: bool) -> Elements:
+        """A buffer that the block is inside of, with [rows, cols] written.
+
+        ``independent`` as in :func:`slicing.with_slice`.
+        """
+        found = self.rectangle(buffer.shape[0])
+        if found is not None and not self.is_dense:
+            first, extents, pitch = found
+            lines = buffer.reshape(-1, pitch)
+            return with_slice(lines, self._ordered(words).reshape(extents), first, independent).reshape(-1)
+        old = None if self.is_dense else buffer[self.begin : self.end]
+        flat = self.written(words, old)
+        if flat.shape == buffer.shape:
+            return flat
+        return with_slice(buffer, flat, (self.begin,), independent)
+
+    def put_before(
+        self, limits: Sequence[Size], buffer: Elements, words: Lanes, independent: bool
+    ) -> Elements:
+        """:meth:`put` of the rows and columns before ``limits``, which are at most those of the block."""
+        found = self.rectangle(buffer.shape[0])
+        by_axis = tuple(self.runs[i][0] for i in self.back) == (self.rows, self.cols)
+        if found is None or not by_axis or buffer.shape[0] > MOST_AROUND * self.span:
+            row, col = (lax.broadcasted_iota(np.int32, words.shape, axis) for axis in (0, 1))
+            inside = (row < limits[0]) & (col < limits[1])
+            return self.put(buffer, jnp.where(inside, words, self.taken(buffer)), independent)
+        # A choice over all of the buffer is a vector loop, one that reads and writes the same buffer is none.
+        first, extents, pitch = found
+        lines = buffer.reshape(-1, pitch)
+        limits = limits if self.back == (0, 1) else limits[::-1]
+        places = [lax.broadcasted_iota(np.int32, lines.shape, axis) for axis in (0, 1)]
+        begins = [np.int32(n) for n in first]
+        parts = [(p >= b) & (p < b + n) for p, b, n in zip(places, begins, limits, strict=True)]
+        around = [(n, m - n - k) for n, m, k in zip(first, lines.shape, extents, strict=True)]
+        new = jnp.pad(self._ordered(words).reshape(extents), around)
+        return lax.select(parts[0] & parts[1], new, lines).reshape(-1)
+
+    def _ordered(self, words: Lanes) -> Shaped[Array, "..."]:
+        """[rows, cols] in the order of the runs."""
+        return words.reshape([self.runs[i][0] for i in self.back]).transpose(np.argsort(self.back))
+
+    def read(self, flat: Shaped[Array, " span"]) -> Lanes:
+        """[rows, cols] of the ``span`` elements of the block."""
+        for extent, stride in self.runs:
+            flat = _resized(flat, extent * stride).reshape(*flat.shape[:-1], extent, stride)
+        extents = flat.shape[:-1]
+        parts = lax.slice_in_dim(flat, 0, 1, axis=len(extents)).reshape(extents)
+        return parts.transpose(self.back).reshape(self.rows, self.cols)
+
+    def written(self, words: Lanes, flat: Shaped[Array, " span"] | None = None) -> Shaped[Array, " _"]:
+        """The ``span`` elements of the block after [rows, cols] are written.
+
+        ``flat`` has the gaps of one that is not dense.
+        """
+        extents = tuple(self.runs[i][0] for i in self.back)
+        forth = tuple(int(i) for i in np.argsort(self.back))
+        words = words.reshape(extents).transpose(forth)
+        if self.is_dense or flat is None:
+            return words.reshape(-1)
+        return _interleaved(words, flat, self.runs)
+
+
+def _interleaved(
+    words: Shaped[Array, "..."], old: Shaped[Array, "*lead length"], runs: Sequence[Run]
+) -> Shaped[Array, "*lead length"]:
+    """``old`` [..., length] with ``words`` [..., *extents] at the places the runs name."""
+    if not runs:
+        return jnp.concatenate([words[..., None], old[..., 1:]], axis=-1)
+    extent, stride = runs[0]
+    length = old.shape[-1]
+    parts = _resized(old, extent * stride).reshape(*old.shape[:-1], extent, stride)
+    new = _interleaved(words, parts, runs[1:]).reshape(*old.shape[:-1], extent * stride)
+    return jnp.concatenate([new[..., :length], old[..., extent * stride :]], axis=-1)
+
+
+def _resized(flat: Shaped[Array, "*lead _"], size: int) -> Shaped[Array, "*lead _"]:
+    """The last dimension cropped, or extended with zeros."""
+    have = flat.shape[-1]
+    if have >= size:
+        return flat[..., :size]
+    return jnp.pad(flat, [(0, 0)] * (flat.ndim - 1) + [(0, size - have)])
+
 
 RANK = 5
 #: Bytes of the innermost dimension of blocked layouts.
@@ -291,7 +474,7 @@ def fetch(buffer: Elements, window: Placed, shape: tuple[int, int], offsets: Ran
     block, inside = block_of(window, shape)
     if block is not None and block.fits(shape) and block.span <= buffer.shape[0]:
         known = isinstance(window.offset, int) and block.within(buffer)
-        words = block.taken(buffer) if known else block.read(slices.read(buffer, window.offset, block.span))
+        words = block.taken(buffer) if known else block.read(storage.read(buffer, window.offset, block.span))
         words = region.fit(words, shape, fill)
         return words if inside is None else jnp.where(inside, words, fill)
     return elements_at(buffer, within(window.addresses(shape), buffer))
@@ -382,7 +565,7 @@ def tprefetch(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words | None:
     """The simulator's linear copy: neither the window's strides nor the tile's layout count."""
     if c.profile != "cpu_sim":
         return None
-    t, dst, view, buffer = c.tile("dst"), masks.lanes(inputs, "dst"), memory.view, memory.buffer
+    t, dst, view, buffer = c.tile("dst"), region.lanes(inputs, "dst"), memory.view, memory.buffer
     line = Window.of(View(view.buffer, view.dtype, view.offset, (t.elements,), (1,)))
     found = fetch(buffer, line, (1, t.elements))[0]
     where = within(line.addresses((1, t.elements)), buffer)[0]
@@ -390,3 +573,175 @@ def tprefetch(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words | None:
     if inside is not None:
         written &= inside.reshape(-1)
     return storage.to_logical(jnp.where(written, found, storage.to_physical(dst.words, t)), t)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Where the lines of a tile begin in a buffer, int64 [lines].
+
+    ``count`` lines, and ``length`` elements of each, are in the window. ``by_row`` tells whether a line is a
+    row of the tile or a column.
+    """
+
+    starts: Int64[Array, " lines"]
+    count: Scalar
+    length: Scalar
+    by_row: bool
+
+    def read(self, buffer: Elements, shape: tuple[int, int]) -> Words:
+        """The elements on a tile shape; zeros beyond the window and the buffer."""
+        width = shape[1 if self.by_row else 0]
+        found = _reader(width)(buffer[None], *self._places(buffer.shape[0], width))[0]
+        found = lax.select(self._mask(found.shape), found, jnp.zeros_like(found))
+        return found if self.by_row else found.T
+
+    def _mask(self, shape: tuple[int, ...]) -> Bool[Array, "lines width"]:
+        """Which elements of lines are in the window."""
+        parts = [
+            lax.broadcasted_iota(np.int32, side, axis) < limited(limit, shape[axis])
+            for axis, (side, limit) in enumerate((((shape[0], 1), self.count), ((1, shape[1]), self.length)))
+            if not (isinstance(limit, int) and limit >= shape[axis])
+        ]
+        found = parts[0] & parts[-1] if parts else np.ones((1, 1), bool)
+        return jnp.broadcast_to(found, shape)
+
+    def limited(self, rows: Scalar, cols: Scalar) -> Lines:
+        """The lines of a window that ends at the latest after some rows and columns of the tile."""
+        count, length = (rows, cols) if self.by_row else (cols, rows)
+        return replace(self, count=_least(self.count, count), length=_least(self.length, length))
+
+    def write(self, buffer: Flat, words: Words, kind: np.dtype[Any], independent: bool) -> Flat:
+        """The buffer with a tile's elements written; nothing beyond the window and the buffer.
+
+        Elements are moved as arrays of type ``kind``; ``independent`` as in :func:`slicing.with_slice`.
+        """
+        words = words if self.by_row else words.T
+        lines, width = words.shape
+        limits = (limited(n, m) for n, m in ((self.count, lines), (self.length, width)))
+        places = self._places(buffer.shape[0], width)
+        old, new = (from_words(x.reshape(1, -1), kind) for x in (buffer, words))
+        first, moved = places
+        if not independent:
+            new, first, moved = slicing.computed_before(new, first, moved)
+        return raw(_writer(width)(old, new, first, moved, *limits)[0])
+
+    def _places(self, size: int, width: int) -> tuple[Int32[Array, " lines"], Int32[Array, " lines"]]:
+        """Where lines begin, as far outside as counts, and where slices begin that are moved inside.
+
+        Lines that are not in the window begin anywhere.
+        """
+        counts = lax.iota(np.int64, self.starts.shape[0]) < wide(self.count)
+        inside = lax.clamp(np.int64(0), self.starts, np.int64(size - width))
+        begin = lax.select(counts, lax.clamp(np.int64(-width), self.starts, np.int64(size)), inside)
+        first, moved = (lax.convert_element_type(n, np.int32) for n in (begin, inside))
+        return first, moved
+
+
+def lines_of(window: Window, shape: tuple[int, int], buffer: Elements) -> Lines | None:
+    """A window as lines of a tile, None where neither rows nor columns are such, or none fits the buffer."""
+    for by_row, along in ((True, window.axes.cols), (False, window.axes.rows)):
+        counting = [axis for axis in along if not _is(window.shape[axis], 1)]
+        width = shape[1 if by_row else 0]
+        if len(counting) > 1 or not all(_is(window.strides[axis], 1) for axis in counting):
+            continue
+        if not 1 < width <= buffer.shape[0]:
+            continue
+        extents = tuple(1 if axis in counting else n for axis, n in enumerate(window.shape))
+        lines = (shape[0], 1) if by_row else (1, shape[1])
+        starts = jnp.asarray(replace(window, shape=extents).addresses(lines), np.int64).reshape(-1)
+        rows, cols = window.lanes()
+        return Lines(starts, *((rows, cols) if by_row else (cols, rows)), by_row)
+    return None
+
+
+def _is(n: Scalar, number: int) -> bool:
+    return isinstance(n, int) and n == number
+
+
+@cache
+def _reader(width: int) -> Callable[..., Any]:
+    """Lines of ``width`` elements [batch, lines, width] of buffers [batch, elements]; zeros beyond them."""
+
+    def read(
+        buffers: Shaped[Array, "batch _"], begin: Int32[Array, " lines"], inside: Int32[Array, " lines"]
+    ) -> UInt[Array, "batch lines _"]:
+        sizes = buffers.shape[0], width
+        # The lines first, as XLA has them in any case.
+        dimensions = lax.GatherDimensionNumbers((1, 2), (), (1,))
+        found = raw(lax.gather(buffers, inside[:, None], dimensions, sizes, mode="promise_in_bounds"))
+        by = inside - begin
+        first, count = _between(lax.ne(by, np.int32(0)))
+
+        def step(trip: Int[Array, ""], found: UInt[Array, "..."]) -> UInt[Array, "..."]:
+            i = first + lax.convert_element_type(trip, np.int32)
+            place, distance = (lax.dynamic_index_in_dim(x, i, 0, False) for x in (inside, by))
+            part = raw(_slice(buffers, place, width))
+            part = _slice(_padded(part, width), np.int32(width) - distance, width)
+            start = (i, np.int32(0), np.int32(0))
+            return lax.dynamic_update_slice(found, part[None], start, allow_negative_indices=False)
+
+        # Few lines leave a buffer, if any: those that do are moved to where they belong.
+        moved: Array = lax.fori_loop(np.int32(0), count, step, slicing.varied(found, by))
+        return lax.transpose(moved, (1, 0, 2))
+
+    return slicing.of_batches(read, 1)
+
+
+@cache
+def _writer(width: int) -> Callable[..., Any]:
+    """Buffers [batch, elements] with lines of words [batch, lines * width] written one after the other."""
+
+    def write(
+        buffers: Shaped[Array, "batch _"],
+        words: Shaped[Array, "batch _"],
+        begin: Int32[Array, " lines"],
+        inside: Int32[Array, " lines"],
+        count: Int32[Array, ""],
+        length: Int32[Array, ""],
+    ) -> Shaped[Array, "batch _"]:
+        # Room on both sides: a line that leaves its buffer is a slice that begins beside it.
+        padded, column = _padded(words, width), lax.iota(np.int32, width)
+
+        def step(trip: Int[Array, ""], buffers: Shaped[Array, "batch _"]) -> Shaped[Array, "batch _"]:
+            i = lax.convert_element_type(trip, np.int32)
+            place, first = (lax.dynamic_index_in_dim(x, i, 0, False) for x in (inside, begin))
+            by = first - place
+            lines = _slice(padded, (i + np.int32(1)) * np.int32(width) - by, width)
+            number = column - by
+            chosen = (number >= np.int32(0)) & (number < length) & (i < count)
+            chosen = jnp.broadcast_to(chosen, lines.shape)
+            new = lax.select(chosen, lines, _slice(buffers, place, width))
+            start = (np.int32(0), place)
+            return lax.dynamic_update_slice(buffers, new, start, allow_negative_indices=False)
+
+        carried = slicing.varied(buffers, words, begin, count, length)
+        written: Array = lax.fori_loop(np.int32(0), np.int32(begin.shape[0]), step, carried)
+        return written
+
+    return slicing.of_batches(write, 2)
+
+
+def _slice(lines: Shaped[Array, "batch _"], start: Int32[Array, ""], width: int) -> Shaped[Array, "batch _"]:
+    """``width`` elements of each line from the same place on."""
+    return lax.dynamic_slice(
+        lines, (np.int32(0), start), (lines.shape[0], width), allow_negative_indices=False
+    )
+
+
+def _padded(lines: Shaped[Array, "batch _"], width: int) -> Shaped[Array, "batch _"]:
+    """Lines with ``width`` zeros before and after them."""
+    return lax.pad(lines, lines.dtype.type(0), ((0, 0, 0), (width, width, 0)))
+
+
+def _between(chosen: Bool[Array, " lines"]) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+    """The first of the chosen lines, and how many lines there are from it to the last one; 0 without any."""
+    number, none = lax.iota(np.int32, chosen.shape[0]), np.int32(chosen.shape[0])
+    first = jnp.min(number, where=chosen, initial=none)
+    last = jnp.max(number, where=chosen, initial=np.int32(-1))
+    return first, lax.max(last - first + np.int32(1), np.int32(0))
+
+
+def _least(a: Scalar, b: Scalar) -> Scalar:
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    return jnp.minimum(wide(a), wide(b))

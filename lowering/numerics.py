@@ -12,26 +12,552 @@ words; in between every operation is rounded as if the instruction stood alone. 
 * :class:`Integer` wraps modulo 2^bits; XLA's division by zero (quotient all ones, remainder the
   dividend) and minimum / -1 are the documented values. :class:`SoftwareDivision` is of integers that a
   profile divides by a routine.
-"""
 
+Exact arithmetic of float formats: float64 between decoding and encoding, one rounding per operation.
+
+Fast arithmetic of float formats: float32, left to XLA.
+
+Arithmetic of integer types: two's complement, modulo 2^bits.
+
+Exact arithmetic of float formats on GPUs: the device's own float32, which XLA leaves as it is there.
+
+GPU code rounds float32 sums and products by themselves and keeps subnormals. Its division and roots are
+approximations, and functions need more than float32: these take float64 between an integer decode, behind
+which nothing narrows them, and one rounding. What is left to do is the canonical NaN: an integer select,
+which also keeps XLA from reordering what stands before and behind it.
+
+What the arithmetics of element types share: numbers, and operations on arrays that broadcast.
+"""
 from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
-
 import numpy as np
 from jax import Array
-
 from pto_jax.ir import CmpMode, DType
-
-from .numbers import Num as Num, Real as Real
-from .numerics_exact import ExactFloat as ExactFloat
-from .numerics_fast import FastFloat as FastFloat
-from .numerics_integer import Integer as Integer, SoftwareDivision as SoftwareDivision
-from .numerics_native import FORMATS, NativeFloat as NativeFloat
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from pto_jax.ir import F32, CmpMode, DType
+from . import bits
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from pto_jax.ir import CmpMode, DType
+from . import bits
+from typing import TYPE_CHECKING, Any
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from pto_jax.ir import CmpMode, DType
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from pto_jax.ir import F16, F32, CmpMode, DType
+from . import bits
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+import jax.numpy as jnp
+from jax import Array, lax
+from pto_jax.ir import CmpMode
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, UInt
+    from jaxtyping import Bool, Float64, UInt, UInt32
+    from jaxtyping import Bool, Float32, UInt, UInt32
+    from jaxtyping import Bool, UInt
+
+    from .bits import Integers
+    from jaxtyping import Bool, Float32, Float64, UInt, UInt16, UInt32
+    from jaxtyping import Float32, Float64, Shaped
+
+    from .bits import Integers
+
+
+class Real(NamedTuple):
+    """A float64 value of the exact arithmetic.
+
+    ``pending`` is the rounding it still needs: "none" for a decoded or settled value, "single" for the
+    result of an operation that hardware does in float32, "direct" for a float64 evaluation that is
+    rounded once, to the element type.
+    """
+
+    value: Float64[Array, "..."]
+    pending: Literal["none", "single", "direct"] = "none"
+
+
+#: A number of some arithmetic: Real, a float32 array or an integer array.
+Num: TypeAlias = "Real | Float32[Array, '...'] | Integers"
+
+#: An operation on arrays of one type and shape, lane by lane.
+Lanewise: TypeAlias = "Callable[[Shaped[Array, '*shape'], Shaped[Array, '*shape']], Shaped[Array, '*shape']]"
+
+COMPARE: dict[CmpMode, Lanewise] = {
+    CmpMode.EQ: lax.eq,
+    CmpMode.NE: lax.ne,
+    CmpMode.LT: lax.lt,
+    CmpMode.LE: lax.le,
+    CmpMode.GT: lax.gt,
+    CmpMode.GE: lax.ge,
+}
+
+
+def broadcast(op: Lanewise) -> Lanewise:
+    """An operation on arrays of one shape, on arrays of shapes that broadcast."""
+
+    def apply(x: Shaped[Array, "*#shape"], y: Shaped[Array, "*#shape"]) -> Shaped[Array, "*shape"]:
+        return op(x, y) if jnp.shape(x) == jnp.shape(y) else op(*jnp.broadcast_arrays(x, y))
+
+    return apply
+
+
+#: The formats whose operations are float32 operations, and for 16 bits one rounding more.
+FORMATS = ("f32", "f16", "bf16")
+
+
+class NativeFloat:
+    """IEEE-754 arithmetic of a format of 16 or 32 bits: numbers are float32, or a :class:`Real`.
+
+    A Real is a float64 function of 16-bit operands, whose one rounding is pending.
+    """
+
+    def __init__(self, dtype: DType) -> None:
+        assert dtype.name in FORMATS, dtype
+        self.dtype = dtype
+
+    def decode(self, words: UInt[Array, "*shape"]) -> Float32[Array, "*shape"]:
+        """The float32 values of words."""
+        if self.dtype == F16:
+            return lax.convert_element_type(lax.bitcast_convert_type(words, np.float16), np.float32)
+        return lax.bitcast_convert_type(bits.to_single(words, self.dtype), np.float32)
+
+    def const(self, value: float) -> Float32[Array, ""]:
+        """A float32 constant of shape ()."""
+        return jnp.asarray(np.float32(value))
+
+    def encode(self, x: Num) -> UInt[Array, "..."]:
+        """Words of the element type, rounded once from what is pending, NaN canonical."""
+        if isinstance(x, Real):
+            return bits.encode(x.value, self.dtype)
+        words = _words(x)
+        return _half(words) if self.dtype == F16 else words if self.dtype == F32 else bits.f32_to_bf16(words)
+
+    def round_to_type(self, x: Num) -> Float32[Array, "..."]:
+        """The value rounded to the element type, as when it is stored and read back."""
+        return self.single(x) if self.dtype == F32 else self.decode(self.encode(x))
+
+    def single(self, x: Num) -> Float32[Array, "..."]:
+        """The value rounded to float32."""
+        return _rounded(x.value) if isinstance(x, Real) else x
+
+    def words_and_value(self, x: Num) -> tuple[UInt32[Array, "*shape"], Float64[Array, "*shape"]]:
+        """:meth:`encode` of a float32 result, and the float64 value of its words."""
+        words = self.encode(x)
+        return words, bits.decode32(words)
+
+    def words32(self, x: Num) -> UInt32[Array, "..."]:
+        """float32 words of the value."""
+        return _words(self.single(x))
+
+    def add(self, x: Num, y: Num) -> Float32[Array, "..."]:
+        """``x + y``."""
+        return broadcast(_native_sum)(self.single(x), self.single(y))
+
+    def sub(self, x: Num, y: Num) -> Float32[Array, "..."]:
+        """``x - y``."""
+        return self.add(x, lax.neg(self.single(y)))
+
+    def mul(self, x: Num, y: Num) -> Float32[Array, "..."]:
+        """``x * y``."""
+        return _settled(broadcast(lax.mul)(self.single(x), self.single(y)))
+
+    def div(self, x: Num, y: Num) -> Float32[Array, "..."]:
+        """``x / y``."""
+        return _rounded(broadcast(lax.div)(self._wide(x), self._wide(y)))
+
+    def fmod(self, x: Num, y: Num) -> Float32[Array, "..."]:
+        """Remainder with the dividend's sign, which is exact."""
+        return _rounded(broadcast(lax.rem)(self._wide(x), self._wide(y)))
+
+    def evaluate(self, function: Callable[..., Float64[Array, "..."]], *args: Num) -> Num:
+        """A float64 function of the values, rounded once to the element type."""
+        result = Real(function(*(self._wide(a) for a in args)), "direct")
+        return _rounded(result.value) if self.dtype == F32 else result
+
+    def compare(self, mode: CmpMode, x: Num, y: Num) -> Bool[Array, "..."]:
+        """Where ``x mode y`` holds, bool; with NaN only NE does."""
+        return broadcast(COMPARE[mode])(self.single(x), self.single(y))
+
+    def compare_words(
+        self, mode: CmpMode, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"] | np.integer[Any]
+    ) -> Bool[Array, "*shape"]:
+        """As ``compare``, of words."""
+        return self.compare(mode, self.decode(x), self.decode(jnp.asarray(y)))
+
+    def where(self, mask: Bool[Array, "..."], x: Num, y: Num) -> Float32[Array, "..."]:
+        """The value of ``x`` where the bool mask is set, else that of ``y``."""
+        return jnp.where(mask, self.single(x), self.single(y))
+
+    def is_nan(self, x: Num) -> Bool[Array, "..."]:
+        """Which values are NaN, bool."""
+        v = self.single(x)
+        return v != v
+
+    def _wide(self, x: Num) -> Float64[Array, "..."]:
+        """The float64 value, in the form that division and roots of it are not narrowed to float32."""
+        return bits.decode32(lax.bitcast_convert_type(self.single(x), np.uint32))
+
+
+def _words(x: Float32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    """The words of float32 values, NaN canonical."""
+    words = lax.bitcast_convert_type(x, np.uint32)
+    return lax.select(lax.ne(x, x), lax.full_like(words, F32.canonical_nan), words)
+
+
+def _half(words: UInt32[Array, "*shape"]) -> UInt16[Array, "*shape"]:
+    """float16 words of float32 words, nearest even, NaN canonical."""
+    half = lax.convert_element_type(lax.bitcast_convert_type(words, np.float32), np.float16)
+    nearest = lax.bitcast_convert_type(half, np.uint16)
+    return lax.select(bits.is_nan(words, F32), lax.full_like(nearest, F16.canonical_nan), nearest)
+
+
+def _settled(x: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    """The values behind an integer operation, NaN canonical."""
+    return lax.bitcast_convert_type(_words(x), np.float32)
+
+
+def _rounded(x: Float64[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    """float64 values rounded to float32, NaN canonical."""
+    return _settled(lax.convert_element_type(x, np.float32))
+
+
+def _native_sum(x: Float32[Array, "*shape"], y: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
+    """The sum with the right sign of zero, for XLA takes the other operand for a sum with a constant zero."""
+    total = lax.add(x, y)
+    negative = lax.bitwise_and(*(lax.bitcast_convert_type(v, np.uint32) for v in (x, y)))
+    zero = lax.bitcast_convert_type(lax.bitwise_and(negative, np.uint32(1 << 31)), np.float32)
+    return _settled(lax.select(lax.eq(total, np.float32(0)), zero, total))
+
+
+class Integer:
+    """Two's complement arithmetic modulo 2^bits."""
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+        self._native = np.dtype(dtype.numpy)
+
+    def decode(self, words: UInt[Array, "*#shape"]) -> Integers:
+        """The words as integers of the element type."""
+        return lax.bitcast_convert_type(words, self._native)
+
+    def const(self, value: float) -> Integers:
+        """A constant of the element type, of shape ()."""
+        return jnp.asarray(self._native.type(value))
+
+    def encode(self, x: Num) -> UInt[Array, "..."]:
+        """The integers as raw words."""
+        return lax.bitcast_convert_type(self._array(x), self.dtype.word)
+
+    def round_to_type(self, x: Num) -> Integers:
+        """The integers themselves: they are of the element type already."""
+        return self._array(x)
+
+    def add(self, x: Num, y: Num) -> Integers:
+        """``x + y`` modulo 2^bits."""
+        return self._array(x) + self._array(y)
+
+    def sub(self, x: Num, y: Num) -> Integers:
+        """``x - y`` modulo 2^bits."""
+        return self._array(x) - self._array(y)
+
+    def mul(self, x: Num, y: Num) -> Integers:
+        """``x * y`` modulo 2^bits."""
+        return self._array(x) * self._array(y)
+
+    def div(self, x: Num, y: Num) -> Integers:
+        """``x / y`` truncated towards zero; all ones where ``y`` is zero."""
+        return broadcast(lax.div)(self._array(x), self._array(y))
+
+    def fmod(self, x: Num, y: Num) -> Integers:
+        """Remainder with the dividend's sign; the dividend where ``y`` is zero."""
+        return broadcast(lax.rem)(self._array(x), self._array(y))
+
+    def compare(self, mode: CmpMode, x: Num, y: Num) -> Bool[Array, "..."]:
+        """Where ``x mode y`` holds, bool."""
+        return broadcast(COMPARE[mode])(self._array(x), self._array(y))
+
+    def compare_words(
+        self, mode: CmpMode, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"] | np.integer[Any]
+    ) -> Bool[Array, "*shape"]:
+        """As ``compare``, of words."""
+        return self.compare(mode, self.decode(x), self.decode(jnp.asarray(y)))
+
+    def where(self, mask: Bool[Array, "..."], x: Num, y: Num) -> Integers:
+        """``x`` where the bool mask is set, else ``y``."""
+        return jnp.where(mask, self._array(x), self._array(y))
+
+    def widen(self, x: Num) -> Integers:
+        """The value in at least 32 bits, as C++ promotes operands."""
+        wide = self._native if self.dtype.bits >= 32 else np.dtype(np.int32)
+        return lax.convert_element_type(self._array(x), wide)
+
+    def narrow(self, x: Integers) -> Integers:
+        """The low bits of a widened value."""
+        return lax.convert_element_type(x, self._native)
+
+    @staticmethod
+    def _array(x: Num) -> Integers:
+        assert not isinstance(x, Real)
+        return x
+
+
+class SoftwareDivision(Integer):
+    """Integers that hardware divides by a routine: a zero divisor gives 0, as quotient and as remainder."""
+
+    def div(self, x: Num, y: Num) -> Integers:
+        """``x / y`` truncated towards zero; 0 where ``y`` is zero."""
+        return self._unless_zero(super().div(x, y), y)
+
+    def fmod(self, x: Num, y: Num) -> Integers:
+        """Remainder with the dividend's sign; 0 where ``y`` is zero."""
+        return self._unless_zero(super().fmod(x, y), y)
+
+    def _unless_zero(self, result: Integers, divisor: Num) -> Integers:
+        zero = self.const(0)
+        return jnp.where(self._array(divisor) == zero, zero, result)
+
+
+class FastFloat:
+    """float32 arithmetic as XLA likes it; subnormals, contraction and order are XLA's business."""
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+
+    def decode(self, words: UInt[Array, "*shape"]) -> Float32[Array, "*shape"]:
+        """The float32 values of words."""
+        if self.dtype.name in ("f32", "f16", "bf16"):
+            native = lax.bitcast_convert_type(words, self.dtype.numpy)
+            return lax.convert_element_type(native, np.float32)
+        return lax.bitcast_convert_type(bits.to_single(words, self.dtype), np.float32)
+
+    def const(self, value: float) -> Float32[Array, ""]:
+        """A float32 constant of shape ()."""
+        return jnp.asarray(np.float32(value))
+
+    def encode(self, x: Num) -> UInt[Array, "..."]:
+        """Words of the element type: the float32 values rounded to it."""
+        value = self._array(x)
+        if self.dtype.name in ("f32", "f16", "bf16"):
+            native = lax.convert_element_type(value, self.dtype.numpy)
+            return lax.bitcast_convert_type(native, self.dtype.word)
+        return bits.result(bits.narrow(lax.bitcast_convert_type(value, np.uint32), self.dtype), self.dtype)
+
+    def round_to_type(self, x: Num) -> Float32[Array, "..."]:
+        """The float32 values rounded to the element type and back."""
+        return self.decode(self.encode(x))
+
+    def single(self, x: Num) -> Float32[Array, "..."]:
+        """The float32 values as they are."""
+        return self._array(x)
+
+    def words32(self, x: Num) -> UInt32[Array, "..."]:
+        """float32 words of the value."""
+        return lax.bitcast_convert_type(self._array(x), np.uint32)
+
+    def add(self, x: Num, y: Num) -> Float32[Array, "..."]:
+        """``x + y`` in float32."""
+        return self._array(x) + self._array(y)
+
+    def sub(self, x: Num, y: Num) -> Float32[Array, "..."]:
+        """``x - y`` in float32."""
+        return self._array(x) - self._array(y)
+
+    def mul(self, x: Num, y: Num) -> Float32[Array, "..."]:
+        """``x * y`` in float32."""
+        return self._array(x) * self._array(y)
+
+    def div(self, x: Num, y: Num) -> Float32[Array, "..."]:
+        """``x / y`` in float32."""
+        dividend, divisor = self._array(x), self._array(y)
+        # XLA multiplies by 1 / y where y is a constant or broadcast, and flushes that of a large y to zero.
+        return dividend / jnp.where(dividend == dividend, divisor, np.float32(1))
+
+    def fmod(self, x: Num, y: Num) -> Float32[Array, "..."]:
+        """Remainder with the dividend's sign, in float32."""
+        return broadcast(lax.rem)(self._array(x), self._array(y))
+
+    def evaluate(self, function: Callable[..., Float32[Array, "..."]], *args: Num) -> Float32[Array, "..."]:
+        """A function of the float32 values."""
+        return function(*(self._array(a) for a in args))
+
+    def compare(self, mode: CmpMode, x: Num, y: Num) -> Bool[Array, "..."]:
+        """Where ``x mode y`` holds in float32, bool; with NaN only NE does."""
+        return broadcast(COMPARE[mode])(self._array(x), self._array(y))
+
+    def compare_words(
+        self, mode: CmpMode, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"] | np.integer[Any]
+    ) -> Bool[Array, "*shape"]:
+        """As ``compare``, of words."""
+        return self.compare(mode, self.decode(x), self.decode(jnp.asarray(y)))
+
+    def where(self, mask: Bool[Array, "..."], x: Num, y: Num) -> Float32[Array, "..."]:
+        """``x`` where the bool mask is set, else ``y``."""
+        return jnp.where(mask, self._array(x), self._array(y))
+
+    def is_nan(self, x: Num) -> Bool[Array, "..."]:
+        """Which values are NaN, bool."""
+        return jnp.isnan(self._array(x))
+
+    @staticmethod
+    def _array(x: Num) -> Float32[Array, "..."]:
+        assert not isinstance(x, Real)
+        return x
+
+
+def _sum(x: Float64[Array, "*shape"], y: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
+    """float64 sum with the right sign of zero.
+
+    XLA replaces a sum with a constant zero by the other operand, which is wrong for -0 + +0. A sum is zero
+    only where both operands are zeros or cancel: it is -0 where both signs are negative.
+    """
+    total = lax.add(x, y)
+    negative = lax.bitwise_and(*(lax.bitcast_convert_type(v, np.uint64) for v in (x, y)))
+    zero = lax.bitcast_convert_type(lax.bitwise_and(negative, np.uint64(1 << 63)), np.float64)
+    return lax.select(lax.eq(total, np.float64(0)), zero, total)
+
+
+class ExactFloat:
+    """IEEE-754 arithmetic of a float format, one rounding per operation, subnormals kept."""
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+        #: Formats below 16 bits are evaluated exactly and rounded once, straight to the format.
+        self._evaluation: Literal["single", "direct"] = "single" if dtype.bits >= 16 else "direct"
+
+    def decode(self, words: UInt[Array, "..."]) -> Real:
+        """The decoded float64 values of words, no rounding pending."""
+        return Real(bits.decode(words, self.dtype))
+
+    def const(self, value: float) -> Real:
+        """A float64 constant of shape (), no rounding pending."""
+        return Real(jnp.asarray(np.float64(value)))
+
+    def encode(self, x: Num) -> UInt[Array, "..."]:
+        """Words of the element type; of 16-bit formats after the pending rounding to float32."""
+        real = self._real(x)
+        if real.pending == "single" and self.dtype != F32:
+            return bits.narrow(bits.encode32(real.value), self.dtype)
+        return bits.result(bits.encode(real.value, self.dtype), self.dtype)
+
+    def round_to_type(self, x: Num) -> Real:
+        """The value rounded to the element type, as when it is stored and read back."""
+        if self.dtype == F32:
+            return Real(self.single(x))
+        return Real(bits.decode(self.encode(x), self.dtype))
+
+    def single(self, x: Num) -> Float64[Array, "..."]:
+        """The value rounded to float32 (formats below 16 bits: not rounded), as float64."""
+        real = self._real(x)
+        if real.pending == "none" or self.dtype.bits < 16:
+            return real.value
+        return bits.settle32(real.value)
+
+    def words_and_value(self, x: Num) -> tuple[UInt32[Array, "*shape"], Float64[Array, "*shape"]]:
+        """:meth:`encode` and :meth:`single` of a float32 result at once."""
+        real = self._real(x)
+        if real.pending == "none":
+            return bits.encode32(real.value), real.value
+        return bits.round32(real.value)
+
+    def words32(self, x: Num) -> UInt32[Array, "..."]:
+        """float32 words of the value."""
+        return bits.encode32(self.single(x))
+
+    def add(self, x: Num, y: Num) -> Real:
+        """``x + y``, its rounding pending."""
+        return self._operate(_sum, x, y)
+
+    def sub(self, x: Num, y: Num) -> Real:
+        """``x - y``, its rounding pending."""
+        return self._operate(lambda u, v: _sum(u, lax.neg(v)), x, y)
+
+    def mul(self, x: Num, y: Num) -> Real:
+        """``x * y``, its rounding pending."""
+        return self._operate(lax.mul, x, y)
+
+    def div(self, x: Num, y: Num) -> Real:
+        """``x / y``, its rounding pending."""
+        return self._operate(lax.div, x, y)
+
+    def fmod(self, x: Num, y: Num) -> Real:
+        """Remainder with the dividend's sign; exact, so no rounding is pending."""
+        return Real(broadcast(lax.rem)(self.single(x), self.single(y)))
+
+    def evaluate(self, function: Callable[..., Float64[Array, "..."]], *args: Num) -> Real:
+        """A float64 function of settled values, rounded once to the element type."""
+        return Real(function(*(self.single(a) for a in args)), "direct")
+
+    def compare(self, mode: CmpMode, x: Num, y: Num) -> Bool[Array, "..."]:
+        """Where ``x mode y`` holds for the settled values, bool; with NaN only NE does."""
+        return broadcast(COMPARE[mode])(self.single(x), self.single(y))
+
+    def compare_words(
+        self, mode: CmpMode, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"] | np.integer[Any]
+    ) -> Bool[Array, "*shape"]:
+        """As ``compare``, of words: integers in the values' order stand for them, which is less work."""
+        d = self.dtype
+        if d.name not in ("f32", "f16", "bf16"):
+            return self.compare(mode, self.decode(x), self.decode(jnp.asarray(y)))
+        if not isinstance(y, Array) and y == 0:
+            return _against_zero(mode, x, d)
+        y = jnp.asarray(y)
+        holds = broadcast(COMPARE[mode])(bits.ordered(x, d), bits.ordered(y, d))
+        unordered = broadcast(lax.bitwise_or)(bits.is_nan(x, d), bits.is_nan(y, d))
+        unordered = jnp.broadcast_to(unordered, holds.shape)
+        if mode == CmpMode.NE:
+            return lax.bitwise_or(holds, unordered)
+        return lax.bitwise_and(holds, lax.bitwise_not(unordered))
+
+    def where(self, mask: Bool[Array, "..."], x: Num, y: Num) -> Real:
+        """The settled value of ``x`` where the bool mask is set, else that of ``y``."""
+        return Real(bits.where(mask, self.single(x), self.single(y)))
+
+    def is_nan(self, x: Num) -> Bool[Array, "..."]:
+        """Which settled values are NaN, bool."""
+        v = self.single(x)
+        return v != v
+
+    def _operate(self, op: Lanewise, x: Num, y: Num) -> Real:
+        return Real(broadcast(op)(self.single(x), self.single(y)), self._evaluation)
+
+    @staticmethod
+    def _real(x: Num) -> Real:
+        assert isinstance(x, Real)
+        return x
+
+
+def _against_zero(mode: CmpMode, words: UInt[Array, "*shape"], d: DType) -> Bool[Array, "*shape"]:
+    """Words compared with zero: the codes of one sign are a range of integers."""
+    word = d.word.type
+    sign, infinity = bits.dtype_sign(d), word(((1 << d.exponent) - 1) << d.mantissa)
+    match mode:
+        case CmpMode.EQ | CmpMode.NE:
+            return COMPARE[mode](words & ~sign, jnp.zeros_like(words))
+        case CmpMode.GT:
+            return (words - word(1)) < infinity
+        case CmpMode.LT:
+            return (words - sign - word(1)) < infinity
+        case CmpMode.GE:
+            return (words <= infinity) | (words == sign)
+        case CmpMode.LE:
+            return ((words - sign) <= infinity) | (words == word(0))
+
 
 Numerics: TypeAlias = Literal["exact", "fast"]
 

@@ -19,12 +19,12 @@ from jax import Array, lax
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from .words import x64
+from .bits import x64
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
-    from .arrays import Size
+    from .bits import Size
 
 #: A function of arrays that gives arrays.
 Flat: TypeAlias = "Callable[..., Sequence[Shaped[Array, '...']]]"

@@ -33,9 +33,9 @@ from jax.custom_batching import custom_vmap
 from pto_jax.ir import F8E8M0, F32, DType
 from pto_jax.isa.rules.matrix import SCALE_GROUP
 
-from . import bits, products_gpu
+from . import bits, merging_gpu
 from .platforms import by_platform
-from .words import x64
+from .bits import x64
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float32, Float64, Int, Shaped, UInt, UInt8, UInt32
@@ -140,7 +140,7 @@ def _own(
 ) -> Callable[..., UInt32[Array, "batch M N"]]:
     """The way of GPUs."""
     if not wide:
-        return lambda factors, start: products_gpu.fold(factors[0], factors[1], types, start=start)
+        return lambda factors, start: merging_gpu.fold(factors[0], factors[1], types, start=start)
     return lambda factors, start: _careful(
         precision, *prepare(*factors), start=start, settle=bits.settle32_apart
     )

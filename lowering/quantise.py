@@ -1,6 +1,6 @@
 """Quantisation on the way out of an accumulator: values scaled by 64-bit parameter words.
 
-The fields of a word and the modes are those of :mod:`pto_jax.isa.rules.quantisation`.
+The fields of a word and the modes are those of :mod:`pto_jax.isa.rules.block_scales`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.ir import BF16, F32, DType, Loc, ReluPreMode, RoundMode
-from pto_jax.isa.rules import fixpipe_store, quantisation
+from pto_jax.isa.rules import fixpipe, block_scales
 
-from . import bits, convert, irregular_storage, masks, region
+from . import bits, convert, irregular, region, region
 from .numerics import Integer
 from .rules import Context, Inputs, compiled
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int32, UInt, UInt16, UInt32, UInt64
 
-    from .arrays import Words
+    from .bits import Words
 
 U32, U64, F64 = np.uint32, np.uint64, np.float64
 
@@ -84,7 +84,7 @@ def quantise(
     ``vector`` is the form with a word per column. Element types without a mode are only converted.
     """
     src = c.dtype("src")
-    mode = quantisation.quant_mode(c.profile, src.name, dst.name, vector=vector)
+    mode = block_scales.quant_mode(c.profile, src.name, dst.name, vector=vector)
     if mode is None:
         return plain(c, words, dst)
     if mode.rule == "shift":
@@ -96,16 +96,16 @@ def quantise(
     y = a.mul(a.decode(region.flush(c, single, F32)), a.decode(_scale(quant, mode.short)))
     if mode.rule == "byte":
         offset = lax.convert_element_type(
-            _field(quant, quantisation.OFFSET_BIT, quantisation.OFFSET_WIDTH), F64
+            _field(quant, block_scales.OFFSET_BIT, block_scales.OFFSET_WIDTH), F64
         )
         if mode.simulated:
             y = a.add(y, a.decode(bits.encode32(offset)))
         total = lax.convert_element_type(a.single(y), F64)
         if not mode.simulated:
-            limit = F64(1 << (quantisation.OFFSET_WIDTH - 1))
+            limit = F64(1 << (block_scales.OFFSET_WIDTH - 1))
             nine = jnp.clip(convert.round_whole(total, RoundMode.RINT), -limit, limit - F64(1))
             total = nine + jnp.where(offset < limit, offset, offset - F64(2) * limit)
-        return _byte(c, total, _field(quant, quantisation.SIGNED_BIT, 1) == U64(1), dst)
+        return _byte(c, total, _field(quant, block_scales.SIGNED_BIT, 1) == U64(1), dst)
     value = _limited(c, mode, bits.decode32(a.words32(y)), dst)
     if has_relu(c):
         value = jnp.where(value > F64(0), value, F64(0))
@@ -117,7 +117,7 @@ def _shifted(
 ) -> UInt16[Array, "*shape"]:
     """Arithmetic shift to the right, then the low 16 bits or the nearest number that has 16."""
     distance = lax.convert_element_type(
-        _field(quant, quantisation.SHIFT_BIT, quantisation.SHIFT_WIDTH), np.int32
+        _field(quant, block_scales.SHIFT_BIT, block_scales.SHIFT_WIDTH), np.int32
     ) + np.int32(1)
     native = lax.bitcast_convert_type(words, np.int32)
     value = lax.shift_right_arithmetic(native, jnp.broadcast_to(distance, native.shape))
@@ -143,7 +143,7 @@ def _byte(
 
 
 def _limited(
-    c: Context, mode: quantisation.QuantMode, value: Float64[Array, "*shape"], dst: DType
+    c: Context, mode: block_scales.QuantMode, value: Float64[Array, "*shape"], dst: DType
 ) -> Float64[Array, "*shape"]:
     """Finite values clamped to the range of ``dst``, infinities where mode or control bit say so."""
     # bfloat16 is limited as float32, so that the rounding may still overflow.
@@ -174,7 +174,7 @@ def through(
         line = _line(c, inputs, words.shape[0 if by_row else 1], first)
         return quantise(c, words, line[:, None] if by_row else line, dst, vector=True)
     if c.has("preQuantScalar"):
-        word = parameters(c, irregular_storage.scalar(inputs, "preQuantScalar"), "preQuantScalar")
+        word = parameters(c, irregular.scalar(inputs, "preQuantScalar"), "preQuantScalar")
         return quantise(c, words, word, dst, vector=False)
     return plain(c, words, dst)
 
@@ -184,7 +184,7 @@ def _line(
 ) -> UInt64[Array, " {count}"]:
     """``count`` parameter words of row 0 of the fp tile; those beyond the tile are all ones."""
     extent = count if first is None else count + c.tile("src").cols
-    line = irregular_storage.source(c, inputs, "fp", (1, extent))[0]
+    line = irregular.source(c, inputs, "fp", (1, extent))[0]
     if first is not None:
         line = lax.dynamic_slice(line, (first,), (count,))
     return parameters(c, line, "fp")
@@ -199,14 +199,14 @@ def stored(c: Context, inputs: Inputs, dst: DType) -> Words:
     converts = c.profile == "cpu_sim" or t.loc == Loc.ACC
     if c.has("fp") or c.has("preQuantScalar") or has_relu(c) or (converts and t.dtype != dst):
         return _jitted(c, dst)({n: v for n, v in inputs.items() if c.has(n)})
-    return masks.lanes(inputs, "src").words
+    return region.lanes(inputs, "src").words
 
 
 @lru_cache(maxsize=1024)
 def _jitted(c: Context, dst: DType) -> Callable[[Inputs], Words]:
-    by_row = fixpipe_store.indexed_by_row(c.tile("src"), c.profile)
+    by_row = fixpipe.indexed_by_row(c.tile("src"), c.profile)
 
     def convert_words(c: Context, inputs: Inputs) -> Words:
-        return through(c, inputs, masks.lanes(inputs, "src").words, dst, by_row=by_row)
+        return through(c, inputs, region.lanes(inputs, "src").words, dst, by_row=by_row)
 
     return compiled(c, convert_words, "pto_convert_words")

@@ -1,25 +1,42 @@
-"""Reductions of rows and columns to one value each, and copies of one column or row over a tile."""
+"""Reductions of rows and columns to one value each, and copies of one column or row over a tile.
 
+Arithmetic with one operand expanded: a value (or block) per row, or a row for all of them.
+
+Positions of the extreme values of rows and columns, alone or together with the values.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
-
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-
 from pto_jax.ir import F32, DType
-
-from . import bits, convert, folds, formulas, masks, platforms
+from . import bits, convert, folds, formulas, region, platforms
 from .numerics import Integer
 from .region import all_ones, fit, flush, mask, merge, operand, sizes
+from .rules import Context, Inputs, Outputs, rule
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from . import formulas, region
+from .numerics import Float, Integer, Num
+from .region import all_ones, computed, fit, flush, known, mask, merge, operand, sizes
+from .rules import Context, Inputs, Outputs, rule
+from jax import lax
+from . import folds, region
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
     from jaxtyping import UInt
 
-    from .arrays import Mask, Size, Words
+    from .bits import Mask, Size, Words
+    from jaxtyping import UInt
+
+    from .bits import Words
+
 
 #: What is reduced: every row into column 0, or every column into row 0.
 Along: TypeAlias = Literal["row", "col"]
@@ -29,7 +46,7 @@ _AXES: Mapping[Along, int] = {"row": 1, "col": 0}
 
 def source_words(c: Context, inputs: Inputs, along: Along) -> tuple[Words, Size | int]:
     """The source's words, and how many of its lines along the reduced axis are valid."""
-    lanes, t = masks.lanes(inputs, "src"), c.tile("src")
+    lanes, t = region.lanes(inputs, "src"), c.tile("src")
     static, traced = (t.v_col, lanes.v_col) if along == "row" else (t.v_row, lanes.v_row)
     size = traced if static is None else static
     assert size is not None
@@ -55,7 +72,7 @@ def store_line(
     The destination's own valid region does not matter. Where there is nothing to reduce the result of
     the empty reduction is stored only if ``unless_empty`` is false.
     """
-    t, old = c.tile(name), masks.lanes(inputs, name).words
+    t, old = c.tile(name), region.lanes(inputs, name).words
     shape = (line.shape[0], 1) if along == "row" else (1, line.shape[0])
     new = fit(lax.reshape(line, shape), t.shape, line.dtype.type(0))
     inside = _line_mask(c, inputs, along, t.shape, unless_empty)
@@ -66,7 +83,7 @@ def _line_mask(
     c: Context, inputs: Inputs, along: Along, shape: tuple[int, int], unless_empty: bool
 ) -> Mask | None:
     """Where a line of results goes on a tile shape; None where that is everywhere."""
-    source, lanes = c.tile("src"), masks.lanes(inputs, "src")
+    source, lanes = c.tile("src"), region.lanes(inputs, "src")
     kept, reduced = source.valid if along == "row" else source.valid[::-1]
     length, width = shape if along == "row" else shape[::-1]
     if width == 1 and kept is not None and kept >= length and (reduced or not unless_empty):
@@ -141,7 +158,7 @@ for _along in _BOTH:
 @rule("tpairreducesum")
 def _tpairreducesum(c: Context, inputs: Inputs) -> Outputs:
     """The simulator clears the whole destination first and adds 0 to a column without a partner."""
-    a, t, lanes = c.arithmetic(), c.tile("dst"), masks.lanes(inputs, "dst")
+    a, t, lanes = c.arithmetic(), c.tile("dst"), region.lanes(inputs, "dst")
     cols, simulated = sizes(t, lanes)[1], c.profile == "cpu_sim"
     lines = folds.mask_lines(operand(c, inputs, "src").T, cols, folds.identity("add", t.dtype))
     lines = jnp.pad(lines, ((0, t.cols % 2), (0, 0)))
@@ -169,7 +186,7 @@ def first_row(c: Context, inputs: Inputs, name: str) -> UInt[Array, "1 cols"]:
 
 
 def _first(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Words:
-    lanes, t = masks.lanes(inputs, name), c.tile(name)
+    lanes, t = region.lanes(inputs, name), c.tile(name)
     words = fit(lanes.words, shape, all_ones(t.dtype))
     if c.semantics.out_of_region != "ones":
         return words
@@ -190,3 +207,104 @@ def _expansion(name: str, take: Callable[[Context, Inputs, str], Words]) -> None
 
 _expansion("trowexpand", first_column)
 _expansion("tcolexpand", first_row)
+
+
+#: A formula on two numbers, and a selection by the words of two operands.
+Formula: TypeAlias = Callable[[Float | Integer, Num, Num], Num]
+Selection: TypeAlias = "Callable[[Float | Integer, UInt[Array, '...'], UInt[Array, '...']], Words]"
+
+
+def _exponential(a: Float | Integer, x: Num, y: Num) -> Num:
+    """exp(x - y); the difference is rounded to the element type first."""
+    assert not isinstance(a, Integer)
+    return a.evaluate(jnp.exp, a.round_to_type(a.sub(x, y)))
+
+
+def _named(operation: str) -> Formula:
+    return lambda a, x, y: getattr(a, operation)(x, y)
+
+
+_FORMULAS: Mapping[str, Formula] = {
+    **{operation: _named(operation) for operation in ("add", "sub", "mul", "div")},
+    "expdif": _exponential,
+}
+_SELECTIONS: Mapping[str, Selection] = {"max": formulas.maximum, "min": formulas.minimum}
+
+
+def _repeated(c: Context, inputs: Inputs, name: str) -> UInt[Array, "rows _"]:
+    """A source's words over dst's lanes, or one column of it: columns are taken modulo its valid columns.
+
+    A whole tile, a column of scalars and a block of 32 bytes are the same rule.
+    """
+    t, lanes, (rows, cols) = c.tile(name), region.lanes(inputs, name), c.tile("dst").shape
+    fill = all_ones(t.dtype)
+    covered = name in c.covered
+    inside = mask(t, lanes) if c.semantics.out_of_region == "ones" and not covered else None
+    words = lanes.words if inside is None else jnp.where(inside, lanes.words, fill)
+    words = flush(c, fit(words, (rows, t.cols), fill), t.dtype)
+    if covered and t.cols >= cols:
+        return words[:, :cols]
+    if t.cols == 1:
+        return words
+    if t.v_col is not None:
+        width = max(t.v_col, 1)
+        words = words[:, :width]
+        # Reading modulo the block lane by lane (jnp.tile) keeps XLA from vectorising what follows.
+        return words if width == 1 else jnp.concatenate([words] * -(-cols // width), axis=1)[:, :cols]
+    period = jnp.maximum(sizes(t, lanes)[1], np.int32(1))
+    column = lax.broadcasted_iota(np.int32, (cols,), 0)
+    return jnp.take(words, column % period, axis=1, mode="clip")
+
+
+def _row_operands(c: Context, inputs: Inputs) -> tuple[UInt[Array, "rows _"], UInt[Array, "rows _"]]:
+    return _repeated(c, inputs, "src0"), _repeated(c, inputs, "src1")
+
+
+def _column_operands(c: Context, inputs: Inputs) -> tuple[Words, UInt[Array, "1 cols"]]:
+    return operand(c, inputs, "src0"), flush(c, first_row(c, inputs, "src1"), c.dtype("src1"))
+
+
+def _arithmetic_rule(
+    name: str, words: Callable[[Context, Inputs], tuple[UInt[Array, "..."], UInt[Array, "..."]]], f: Formula
+) -> None:
+    @rule(name)
+    def apply(c: Context, inputs: Inputs) -> Outputs:
+        a, given = c.arithmetic(), zip(("src0", "src1"), words(c, inputs), strict=True)
+        numbers = ((known(c, inputs, name), w) for name, w in given)
+        return computed(c, inputs, f(a, *(a.decode(w) if n is None else n for n, w in numbers)))
+
+
+def _selection_rule(
+    name: str, words: Callable[[Context, Inputs], tuple[UInt[Array, "..."], UInt[Array, "..."]]], f: Selection
+) -> None:
+    @rule(name)
+    def apply(c: Context, inputs: Inputs) -> Outputs:
+        new = f(c.arithmetic(), *words(c, inputs))
+        return {"dst": merge(c, inputs, flush(c, new, c.dtype("dst")))}
+
+
+for _broadcast_along, _operands in (("row", _row_operands), ("col", _column_operands)):
+    for _name, _formula in _FORMULAS.items():
+        _arithmetic_rule(f"t{_broadcast_along}expand{_name}", _operands, _formula)
+    for _name, _selection in _SELECTIONS.items():
+        _selection_rule(f"t{_broadcast_along}expand{_name}", _operands, _selection)
+
+
+def _positions(name: str, along: Along, largest: bool) -> None:
+    @rule(name)
+    def apply(c: Context, inputs: Inputs) -> Outputs:
+        source, unless_empty = c.dtype("src"), c.profile != "cpu_sim"
+        lines, size = source_lines(c, inputs, along)
+        index, value = folds.first_extreme(lines, source, largest, size)
+        words = lax.convert_element_type(index, c.dtype("dst").word)
+        results = {"dst": store_line(c, inputs, along, words, unless_empty=unless_empty)}
+        if c.has("dstVal"):
+            value = region.flush(c, value, source)
+            results["dstVal"] = store_line(c, inputs, along, value, "dstVal", unless_empty)
+        return results
+
+
+_positions("trowargmax", "row", largest=True)
+_positions("trowargmin", "row", largest=False)
+_positions("tcolargmax", "col", largest=True)
+_positions("tcolargmin", "col", largest=False)

@@ -33,7 +33,7 @@ from .platforms import by_platform
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int64, UInt
 
-    from .arrays import Elements, Flat, Size, Values, Word, Words
+    from .bits import Elements, Flat, Size, Values, Word, Words
     from .machine.ranges import Range
 
 

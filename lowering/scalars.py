@@ -14,14 +14,14 @@ from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar
 from pto_jax.ir import I1, I64, CmpMode, DType, RoundMode, dtype as find_dtype
 
-from . import bits, canary, convert, numbers, platforms
+from . import bits, canary, convert, numerics, platforms
 from .numerics import Float, Integer
 from .rules import Semantics
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Shaped, UInt
 
-    from .arrays import Floats, Integers, Leaf, Word
+    from .bits import Floats, Integers, Leaf, Word
 
 
 def native(dtype: DType) -> np.dtype:
@@ -89,7 +89,7 @@ _ORDER: dict[str, CmpMode] = {m.name.lower(): m for m in CmpMode}
 def _compare_integers(predicate: str, x: Shaped[Array, ""], y: Shaped[Array, ""]) -> Bool[Array, ""]:
     if predicate.startswith("u"):
         x, y = _unsigned(x), _unsigned(y)
-    return numbers.COMPARE[_ORDER[predicate[-2:]]](x, y)
+    return numerics.COMPARE[_ORDER[predicate[-2:]]](x, y)
 
 
 def _compare_floats(predicate: str, a: Float, x: Word, y: Word) -> Bool[Array, ""]:
@@ -143,7 +143,7 @@ def _divide(x: Integers, y: Integers, towards: int) -> Integers:
     return lax.select(lax.bitwise_and(inexact, other_side), next_one, quotient)
 
 
-def _shift(shift: numbers.Lanewise) -> numbers.Lanewise:
+def _shift(shift: numerics.Lanewise) -> numerics.Lanewise:
     """The count is taken modulo the width, as instructions take it."""
 
     def apply(x: Integers, y: Integers) -> Integers:
@@ -154,7 +154,7 @@ def _shift(shift: numbers.Lanewise) -> numbers.Lanewise:
 
 #: Operations on the operands as unsigned numbers.
 _UNSIGNED = frozenset({"divui", "ceildivui", "remui", "minui", "maxui", "shrui"})
-_INTEGER: dict[str, numbers.Lanewise] = {
+_INTEGER: dict[str, numerics.Lanewise] = {
     "addi": lax.add,
     "subi": lax.sub,
     "muli": lax.mul,

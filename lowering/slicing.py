@@ -7,29 +7,39 @@ As those of ``lax``, slices that begin outside an array are moved inside it.
 XLA:CPU may compute the new part of an array while it writes it in place, although the part is computed from
 other elements of the same array (https://github.com/openxla/xla/issues/49176). :func:`computed_before` makes
 that impossible; every update of an array passes through it unless facts prove that its part is independent.
-"""
 
+Single elements of tiles and of global memory, at positions that may only be known at run time.
+"""
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
-
 from .platforms import by_platform
-from .words import x64
+from .bits import x64
+from functools import lru_cache
+from typing import TYPE_CHECKING
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from pto_jax.interpreter import Scalar
+from pto_jax.ir import DType, TileType, element_offset
+from .bits import elements_at
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, Shaped, UInt
 
     #: Where a slice begins along a dimension.
     Start: TypeAlias = "Int32[Array, ''] | Int32[np.ndarray, ''] | np.int32"
+    from jaxtyping import Bool, Int32, Shaped
+
+    from .bits import Flat, Word
 
 
 def of_batches(
@@ -175,3 +185,59 @@ def _replaced(
 
 
 _replace = of_batches(_replaced, 2)
+
+
+@lru_cache(maxsize=1024)
+def storage_order(t: TileType) -> Int32[np.ndarray, " positions"]:
+    """The logical element at every position of a tile's storage, int32 [positions].
+
+    Elements are counted row by row; a position that holds none has the tile's number of elements.
+    """
+    rows, cols = np.indices(t.shape, np.int64).reshape(2, -1)
+    positions = [element_offset(t, int(r), int(c)) for r, c in zip(rows, cols, strict=True)]
+    order = np.full(max(positions, default=-1) + 1, t.elements, np.int32)
+    order[positions] = np.arange(t.elements, dtype=np.int32)
+    return order
+
+
+def outside(position: Scalar, size: int) -> Bool[Array, ""] | bool:
+    """Whether a position is not one of ``size`` elements."""
+    if isinstance(position, int):
+        return not 0 <= position < size
+    return jnp.asarray((position < 0) | (position >= size))
+
+
+def _bounded_index(position: Scalar, size: int) -> Int32[Array, ""]:
+    """An int32 position; ``size`` for every position outside."""
+    if isinstance(position, int):
+        return jnp.asarray(np.int32(position if 0 <= position < size else size))
+    wide = lax.convert_element_type(position, np.int64)
+    inside = (wide >= np.int64(0)) & (wide < np.int64(size))
+    return lax.convert_element_type(jnp.where(inside, wide, np.int64(size)), np.int32)
+
+
+def read(flat: Flat, position: Scalar) -> Word:
+    """One word; zero outside."""
+    return elements_at(flat, _bounded_index(position, flat.shape[0]))
+
+
+def write(flat: Flat, position: Scalar, word: Word) -> Flat:
+    """The words with one replaced; as they are for a position outside."""
+    if flat.shape[0] == 0:
+        return flat
+    return flat.at[_bounded_index(position, flat.shape[0])].set(word, mode="drop")
+
+
+def in_tile(t: TileType, position: Scalar) -> Scalar:
+    """The logical element, counted row by row, at a position of a tile's storage."""
+    order = storage_order(t.with_valid(None, None))
+    if np.array_equal(order, np.arange(t.elements)):
+        return position
+    if isinstance(position, int):
+        return int(order[position]) if 0 <= position < len(order) else t.elements
+    return jnp.asarray(order).at[_bounded_index(position, len(order))].get(mode="fill", fill_value=t.elements)
+
+
+def as_scalar(word: Word, dtype: DType) -> Shaped[Array, ""]:
+    """A word as a scalar of the program."""
+    return lax.bitcast_convert_type(word, np.dtype(dtype.numpy))

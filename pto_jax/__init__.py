@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from .ir.dtypes import DType as DType, dtype as dtype
     from .ir.program import Program as Program
     from .ir.types import PtrType as PtrType, ScalarType as ScalarType, TileType as TileType
-    from .nn.gradients import straight_through as straight_through
+    from .nn.layers import straight_through as straight_through
     from .profiles import PROFILES as PROFILES, Profile as Profile, profile as profile
     from .runtime.kernel import Kernel as Kernel, compile as compile
     from .runtime.tiles import Tile as Tile, tile as tile

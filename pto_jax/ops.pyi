@@ -1,6 +1,6 @@
 """Every instruction as a function on tiles and arrays.
 
-Written by ``python -m pto_jax.testing.stubs`` from the declarations.
+Written by ``python -m tools.stubs`` from the declarations.
 """
 
 from collections.abc import Callable

@@ -25,7 +25,7 @@ from pto_jax.isa.effects import traits_of
 
 from ..memory_layouts import Window
 from ..slicing import computed_before, with_slice
-from ..words import numbers_of, raw
+from ..bits import numbers_of, raw
 from . import block_numbers, ranges
 from .planning import Key, Surveyor, key_of
 from .tile_memory import Site, Snapshot, TileMemory
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pto_jax.interpreter.machine import Arm, Before, Body, RunBlock
 
-    from ..arrays import Flat, Leaf
+    from ..bits import Flat, Leaf
 
 #: Operations, and elements of windows, of all blocks together up to which the proof is tried.
 MAX_OPERATIONS = 20_000

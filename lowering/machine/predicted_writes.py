@@ -6,7 +6,7 @@ the region is traced, and what is too much is carried unchanged.
 
 from collections.abc import Mapping
 
-from pto_jax.analysis.region_writes import Origin
+from pto_jax.analysis.provenance import Origin
 from pto_jax.interpreter import Frame, Operand, Pointer, TileRef, View
 from pto_jax.ir import Op, TileType
 from pto_jax.isa.effects import placed

@@ -1,32 +1,219 @@
-"""From a program to a pure function: the JAX machine behind the interpreter."""
+"""From a program to a pure function: the JAX machine behind the interpreter.
 
+Executing one instruction: its operands as arrays, its rule, its results.
+
+A machine that tells an observer what it does; for eager execution only, where every value is known.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import Tracer
-
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Buffer, Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
 from pto_jax.interpreter.windows import advanced, scalar as folded
 from pto_jax.ir import DType, Op
-
-from .. import indexed_scalars, platforms, scalars
-from ..words import recast, restored
-from . import addresses, block_numbers, control_flow, grid as blocks, instructions, storage, tile_memory
+from .. import slicing, platforms, scalars
+from ..bits import recast, restored
+from . import addresses, block_numbers, control_flow, grid as blocks, storage, tile_memory
 from .planning import Key, key_of
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.interpreter import Execution, Pointer, Scalar, TileRef, View
+from pto_jax.ir import DType, ScalarType, TileType
+from pto_jax.isa.declare import Constraint, Operand as DeclaredOperand
+from pto_jax.profiles import ProfileName
+from .. import scalars
+from ..rules import MEMORY_RULES, RULES, VALUE, Context, GlobalMemory, Inputs, Lanes, MemoryRule, jitted
+from ..bits import from_words
+from . import planning, tile_memory
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+from jax import Array
+from pto_jax.interpreter import Execution, Scope
+from pto_jax.ir import Op
 
 if TYPE_CHECKING:
     from jaxtyping import Shaped
 
     from pto_jax.interpreter.machine import After, Arm, Before, Body, RunBlock
+    from jaxtyping import Bool, Shaped
+
+    from ..bits import Word
+    from jaxtyping import Shaped
+
+
+
+
+@dataclass
+class InstructionMachine(tile_memory.TileMemory):
+    """Executes instructions on its memory.
+
+    In a program traced as a whole the values of freshly written float32 tiles are kept besides their words,
+    as XLA drops whichever of the two nobody reads.
+    """
+
+    def execute(self, execution: Execution) -> dict[str, Shaped[Array, "..."]]:
+        """Execute an instruction and write its destinations; returns vectors outside tile memory by name.
+
+        Raises NotExecutableError for an instruction without a rule.
+        """
+        name = execution.instruction.name
+        if name in MEMORY_RULES:
+            self._transfer(execution, MEMORY_RULES[name])
+            return {}
+        if name not in RULES:
+            raise NotExecutableError(
+                Diagnostic("error", "is not executed by this version", execution.op.span, name)
+            )
+        return self._compute(execution)
+
+    def _transfer(self, e: Execution, rule: MemoryRule) -> None:
+        """Execute an instruction between tiles and the buffer of a view."""
+        view = next(o for o in e.operands.values() if isinstance(o, View))
+        context = self.context(e)
+        self._check(e)
+        require = partial(self.require, e.op) if self.checks else None
+        place = planning.key_of(e.op), view.buffer
+        memory = GlobalMemory(
+            view,
+            self.buffers[view.buffer],
+            require,
+            self.constants.get(view.buffer),
+            self.offsets.get(place),
+            place in self.independent,
+        )
+        words = rule(context, self.inputs(e, context), memory)
+        target = e.operands[e.instruction.destinations[0].name]
+        if words is not None and isinstance(target, TileRef):
+            self.write(target, words)
+        elif words is not None:
+            self.buffers[view.buffer] = words
+
+    def _compute(self, e: Execution) -> dict[str, Shaped[Array, "..."]]:
+        """Execute an instruction on tiles and scalars."""
+        context = self.context(e)
+        self._check(e)
+        results = jitted(context)(self.inputs(e, context))
+        for name, words in results.items():
+            if name not in e.vectors and not name.startswith(VALUE):
+                self.write(e.tile(name), words, results.get(VALUE + name))
+        return {n: from_words(results[n], t.dtype.numpy) for n, t in e.vectors.items()}
+
+    def inputs(self, e: Execution, context: Context) -> Inputs:
+        """Lanes of the tiles and words of the scalars an instruction is given."""
+        inputs: dict[str, Lanes | Word] = {}
+        for name, operand in e.operands.items():
+            if e.instruction.operand(name).role == "tmp" or isinstance(operand, View | Pointer):
+                continue
+            if isinstance(operand, TileRef):
+                inputs[name] = self.lanes(operand)
+            else:
+                number = scalars.converted(operand, _written(e, name), context.dtype(name))
+                inputs[name] = scalars.to_word(number, context.dtype(name))
+        return inputs
+
+    def _check(self, e: Execution) -> None:
+        if not self.checks or self.rules is not None:
+            return
+        for c, broken in region_rules(e, self.semantics.profile.name):
+            assert c.region is not None
+            tiles = [(n, ref) for n in c.region.operands if isinstance(ref := e.operands.get(n), TileRef)]
+            found = "valid regions " + ", ".join(f"{n} {{}}x{{}}" for n, _ in tiles)
+            sizes = tuple(tile_memory.as_number(n) for _, ref in tiles for n in (ref.v_row, ref.v_col))
+            flag = jnp.asarray(broken, bool)
+            self.violations.append(tile_memory.Violation(e.op, c.rule, c.allowed, flag, found, sizes))
+
+    def context(self, e: Execution) -> Context:
+        """The static part of an execution: types with known valid sizes, attributes, form, sources covered.
+
+        A source is covered where its valid region is known to contain the destination's.
+        """
+        types: list[tuple[str, TileType | ScalarType]] = []
+        for name, operand in e.operands.items():
+            declared = e.instruction.operand(name)
+            if isinstance(operand, TileRef):
+                types.append((name, operand.type.with_valid(_static(operand.v_row), _static(operand.v_col))))
+            elif not isinstance(operand, View | Pointer):
+                types.append((name, ScalarType(scalar_dtype(e, declared))))
+        return Context(
+            e.instruction.name,
+            tuple(types),
+            tuple(sorted(e.attrs.items(), key=lambda kv: kv[0])),
+            e.form,
+            self.semantics,
+            frozenset(_covered(e)),
+            self.whole,
+        )
+
+
+def _written(e: Execution, name: str) -> DType | None:
+    """The type that the text gives a scalar operand, None where it gives none."""
+    value = dict(zip(e.form, e.op.ins, strict=False)).get(name)
+    return value.type.dtype if value is not None and isinstance(value.type, ScalarType) else None
+
+
+def scalar_dtype(e: Execution, operand: DeclaredOperand) -> DType:
+    """Element type of a scalar operand: as the text gives it, for one that converts that of the tiles."""
+    written = _written(e, operand.name)
+    if written is not None and not operand.converts:
+        return written
+    reference = next(n for n in ("src", "src0", "base", "dst") if n in e.operands)
+    return e.tile(reference).type.dtype
+
+
+def region_rules(e: Execution, profile: ProfileName) -> list[tuple[Constraint, Bool[Array, ""] | bool]]:
+    """Run-time rules on valid regions, and whether they are broken."""
+    tiles = {n: ref for n, ref in e.operands.items() if isinstance(ref, TileRef)}
+    sizes = {n: (ref.v_row, ref.v_col) for n, ref in tiles.items()}
+    types = {n: ref.type for n, ref in tiles.items()}
+    return [
+        (c, c.region.broken(sizes, types))
+        for c in e.instruction.constraints
+        if c.severity == "error" and profile in c.profiles and c.region is not None
+        if c.region.applies(sizes)
+    ]
+
+
+def _static(size: Scalar) -> int | None:
+    return int(size) if isinstance(size, int | np.integer) else None
+
+
+def _contains(outer: Scalar, extent: int, inner: Scalar) -> bool:
+    if outer is inner:
+        return True
+    if not isinstance(outer, int):
+        return False
+    return outer >= extent or (isinstance(inner, int) and outer >= inner)
+
+
+def _covered(e: Execution) -> list[str]:
+    """Sources whose valid region is known to contain the one the instruction iterates over."""
+    domain = e.instruction.domain if e.instruction.domain in e.operands else "dst"
+    over = e.operands.get(domain)
+    if not isinstance(over, TileRef):
+        return []
+    names = []
+    for name, ref in e.operands.items():
+        if not isinstance(ref, TileRef):
+            continue
+        rows = _contains(ref.v_row, over.type.rows, over.v_row)
+        if rows and _contains(ref.v_col, over.type.cols, over.v_col):
+            names.append(name)
+    return names
+
 
 #: Operations up to which a loop of known length is written out in a traced program: every operation of a
 #: trip is a pass over memory (on GPUs a kernel launch), and what is written out can be one. Exact arithmetic
@@ -39,7 +226,7 @@ BEFORE = Op("")
 
 
 @dataclass
-class JaxMachine(instructions.InstructionMachine):
+class JaxMachine(InstructionMachine):
     """Executes programs on arrays.
 
     Where the program is traced as a whole, control flow that is not known becomes ``lax`` control flow.
@@ -194,8 +381,8 @@ class JaxMachine(instructions.InstructionMachine):
         _whole(op, ref)
         self._within(op, position, ref.type.elements, "the tile")
         flat = self.words(ref).reshape(-1)
-        return indexed_scalars.as_scalar(
-            indexed_scalars.read(flat, indexed_scalars.in_tile(ref.type, position)), dtype
+        return slicing.as_scalar(
+            slicing.read(flat, slicing.in_tile(ref.type, position)), dtype
         )
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
@@ -205,8 +392,8 @@ class JaxMachine(instructions.InstructionMachine):
         """
         _whole(op, ref)
         self._within(op, position, ref.type.elements, "the tile")
-        words, at = self.words(ref), indexed_scalars.in_tile(ref.type, position)
-        new = indexed_scalars.write(words.reshape(-1), at, scalars.to_word(value, ref.type.dtype))
+        words, at = self.words(ref), slicing.in_tile(ref.type, position)
+        new = slicing.write(words.reshape(-1), at, scalars.to_word(value, ref.type.dtype))
         self.write(ref, new.reshape(words.shape))
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Shaped[Array, ""]:
@@ -216,7 +403,7 @@ class JaxMachine(instructions.InstructionMachine):
         """
         buffer = recast(self.buffers[pointer.buffer], pointer.dtype.word)
         self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
-        return indexed_scalars.as_scalar(indexed_scalars.read(buffer, pointer.offset), dtype)
+        return slicing.as_scalar(slicing.read(buffer, pointer.offset), dtype)
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
         """Write a scalar to the element a pointer is at.
@@ -226,11 +413,11 @@ class JaxMachine(instructions.InstructionMachine):
         memory, word = self.buffers[pointer.buffer], scalars.to_word(value, pointer.dtype)
         buffer = recast(memory, pointer.dtype.word)
         self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
-        written = indexed_scalars.write(buffer, pointer.offset, word)
+        written = slicing.write(buffer, pointer.offset, word)
         self.buffers[pointer.buffer] = restored(memory, written)
 
     def _within(self, op: Op, position: Scalar, size: int, what: str) -> None:
-        broken = indexed_scalars.outside(position, size)
+        broken = slicing.outside(position, size)
         allowed = f"an element of {what}, " + (f"0 to {size - 1}" if size else "which has none")
         self.require(op, "offset-range", allowed, broken, "offset {}", (position,))
 
@@ -239,3 +426,47 @@ def _whole(op: Op, ref: TileRef) -> None:
     if isinstance(ref.storage, storage.Window):
         message = "found an element of a window; allowed: of a whole tile"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
+
+
+class Observer(Protocol):
+    """What is told about an execution, in its order; an exception that it raises ends the execution."""
+
+    def block(self, machine: JaxMachine) -> None:
+        """A block of a grid of several begins."""
+
+    def begin(self, machine: JaxMachine, op: Op, scope: Scope) -> None:
+        """Any operation begins, structured ones and handles' included."""
+
+    def before(self, machine: JaxMachine, execution: Execution) -> None:
+        """An instruction is about to compute."""
+
+    def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
+        """It has written its destinations; ``made`` are those outside tile memory."""
+
+
+@dataclass
+class ObservedMachine(JaxMachine):
+    """Executes like :class:`JaxMachine` and tells ``observer``."""
+
+    observer: Observer | None = None
+
+    def begin(self, op: Op, scope: Scope) -> None:
+        """Tell the observer the operation and the names it sees, before it is executed."""
+        super().begin(op, scope)
+        if self.observer is not None:
+            self.observer.begin(self, op, scope)
+
+    def new_block(self) -> None:
+        """Tell the observer that a block of a launch begins."""
+        super().new_block()
+        if self.observer is not None:
+            self.observer.block(self)
+
+    def execute(self, execution: Execution) -> dict[str, Shaped[Array, "..."]]:
+        """Execute an instruction; the observer looks before it and after it."""
+        if self.observer is None:
+            return super().execute(execution)
+        self.observer.before(self, execution)
+        made = super().execute(execution)
+        self.observer.after(self, execution, made)
+        return made

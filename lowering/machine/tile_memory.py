@@ -14,18 +14,18 @@ from jax import Array, lax
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Choice, Scalar, TileRef, with_storage
 from pto_jax.ir import F32, DType, Op, TileType, Value
-from pto_jax.isa.rules.memory import ALIGNMENT
+from pto_jax.isa.rules.handles import ALIGNMENT
 from pto_jax.isa.rules.pipes import HALVES_OF_VALID
 
 from ..rules import Lanes, Semantics
-from ..words import from_words, moves_intact
+from ..bits import from_words, moves_intact
 from . import block_numbers, storage
 from .storage import Carried, Cell, Plan, Slot, Window
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64, UInt
 
-    from ..arrays import Elements, Flat, Leaf, Size, Values, Words
+    from ..bits import Elements, Flat, Leaf, Size, Values, Words
     from .planning import Key
     from .ranges import Range
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ..errors import Diagnostic
 from ..ir import Op, Program, Region, Value
 from ..isa.effects import traits_of
-from .lattices import OperandFacts
+from .facts import OperandFacts
 from .provenance import called
 from .resolve import ResolvedProgram
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from ..ir import I1, Function, Op, Program, Region, ScalarType, Value
 from ..isa import effects
-from .constant_folding import fold_op
+from .addresses import fold_op
 from .provenance import called
 
 #: Numbers that are assumed, one for each course: no trip, a few, and some that tile sizes divide.

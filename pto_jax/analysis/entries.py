@@ -9,7 +9,7 @@ from ..errors import ArgumentError, VerifyError
 from ..ir import Function, MemRefType, Op, Program, Type
 from ..isa import effects, views
 from .calls import too_many_calls
-from .lattices import OperandFacts
+from .facts import OperandFacts
 from .provenance import GlobalTypes as GlobalTypes, called, of_number
 from .resolve import resolve
 

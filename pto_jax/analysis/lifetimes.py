@@ -16,7 +16,7 @@ from ..ir import Function, MemRefType, MultiTileType, Op, Region, TileType, Type
 from ..isa.effects import aliased, flows, placed, traits_of
 from ..isa.multi_tiles import slot_bytes
 from ..isa.rules.tile_legality import tile_of_memref
-from ..isa.structure import FUNCTION_END, GRAPH
+from ..isa.traits import FUNCTION_END, GRAPH
 from . import dataflow
 from .provenance import called
 from .resolve import ResolvedOp, ResolvedProgram

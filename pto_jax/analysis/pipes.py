@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from ..ir import Function, KernelKind, Op, Program, Symbol, TileType, Value
 from ..isa.effects import traits_of
-from ..isa.rules.pipe_ends import BUFFERS
+from ..isa.rules.pipes import BUFFERS
 from ..isa.traits import Fifo
 
 #: A reserved buffer: the function that owns it, and its name.

@@ -1,10 +1,27 @@
-"""Which buffer arguments the pointers and views of a function may come from."""
+"""Which buffer arguments the pointers and views of a function may come from.
 
+Which names of a program may stand for the same data, wherever and whenever they are used.
+
+Nothing is known of paths here: handles that meet in a branch or a loop are names of the same data from the
+start, and so are all tiles that have an address or leave a function through a pipe, as they may share bytes.
+
+What the regions of an operation write, by the names around it: as if every path were taken.
+"""
 from collections.abc import Iterator, Mapping, Sequence
-
 from .. import ir
 from ..isa.effects import aliased, flows, handed_on, traits_of
 from . import dataflow, pipes
+from collections.abc import Iterable
+from itertools import chain
+from typing import TypeAlias
+from ..ir import Function, Op, Program, Value
+from ..isa.effects import aliased, handed_on, placed, traits_of
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+from ..ir import Op, TileType, Value
+from ..isa.effects import aliased, entered, placed
+
 
 GlobalTypes = ir.PtrType | ir.MemRefType | ir.TensorViewType | ir.PartitionViewType
 
@@ -76,3 +93,101 @@ def called(program: ir.Program, op: ir.Op) -> ir.Function | None:
     """The function of the program that an operation calls, None where it calls none."""
     callee = op.attrs.get("callee") if traits_of(op).calls else None
     return program.function(callee.name) if isinstance(callee, ir.Symbol) else None
+
+
+#: A name by its function; the class of data that it stands for is known by one of its names.
+Name: TypeAlias = tuple[str, str]
+_SHARED: Name = ("", "")
+
+
+class AliasClasses:
+    r"""The names of a program in classes that may stand for the same data.
+
+    >>> from pto_jax.api import parse
+    >>> t = "!pto.tile<16x16xf32>"
+    >>> classes = AliasClasses(parse(f"%b = pto.bitcast %a : {t} -> {t}\n%c = tneg %b : {t}"))
+    >>> classes.of("fragment", "a") == classes.of("fragment", "b") != classes.of("fragment", "c")
+    True
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._parents: dict[Name, Name] = {}
+        for function in program.functions:
+            for op in function.walk():
+                self._unite_names(program, function, op)
+
+    def of(self, function: str, name: str) -> Name:
+        """The class of a name in a function."""
+        return self._root((function, name))
+
+    def _root(self, node: Name) -> Name:
+        while (parent := self._parents.get(node, node)) != node:
+            node = parent
+        return node
+
+    def _unite(self, f: Function, pairs: Iterable[tuple[Value, Value]], g: Function | None = None) -> None:
+        for a, b in pairs:
+            self._parents[self._root((f.name, a.name))] = self._root(((g or f).name, b.name))
+
+    def _share(self, f: Function, values: Iterable[Value]) -> None:
+        for v in values:
+            self._parents[self._root((f.name, v.name))] = self._root(_SHARED)
+
+    def _unite_names(self, program: Program, f: Function, op: Op) -> None:
+        """Unite the names that an operation makes names of the same data."""
+        pair, place, callee = aliased(op), placed(op), called(program, op)
+        if pair is not None:
+            self._unite(f, [pair])
+        elif place is not None:
+            self._share(f, place[:1] if place[1] is not None else ())
+        elif callee is not None:
+            self._unite(f, zip(op.ins, callee.args, strict=False), callee)
+            self._unite(f, zip(op.results, handed_on(callee.body), strict=False), callee)
+        elif op.regions:
+            for region in op.regions:
+                ends = region.ops[-1].ins if region.ops else ()
+                sources = (op.group("inits") or op.ins, ends, ends[1:])
+                for targets in (op.results, region.args, region.args[1:]):
+                    self._unite(f, chain.from_iterable(zip(targets, s, strict=False) for s in sources))
+        elif traits_of(op).fifo in ("push", "pop"):
+            self._share(f, (*op.ins, *op.outs, *op.results))
+
+
+#: A name around the regions, or the number of the operation that allocates a tile inside them.
+Origin: TypeAlias = str | int
+
+
+@dataclass(frozen=True)
+class RegionWrites:
+    """The tiles that regions allocate, and everything that they write, in text order."""
+
+    allocations: tuple[Op, ...]
+    origins: tuple[Origin, ...]
+
+
+def region_writes(op: Op, written: Callable[[Op], Iterable[Value]]) -> RegionWrites:
+    """What the regions of an operation write; ``written`` gives the values that one operation writes.
+
+    Handles are followed to what they are handles of; the first trip of a loop stands for all.
+
+    >>> from pto_jax.api import parse
+    >>> from pto_jax.isa import effects
+    >>> t = "!pto.tile<16x16xf32>"
+    >>> body = f"%v = pto.bitcast %a : {t} -> {t} pto.tneg ins(%b : {t}) outs(%v : {t})"
+    >>> (branch,) = parse(f"scf.if %c {{ {body} }}").functions[0].body.ops
+    >>> region_writes(branch, effects.written).origins
+    ('a',)
+    """
+    allocations: list[Op] = []
+    origins: dict[str, Origin] = {}
+    found: dict[Origin, None] = {}
+    for inner in op.walk():
+        pair, place = aliased(inner), placed(inner)
+        for name, source in entered(inner) if pair is None else (pair,):
+            origins[name.name] = origins.get(source.name, source.name)
+        if place is not None and place[0] in inner.results and isinstance(place[0].type, TileType):
+            origins[place[0].name] = len(allocations)
+            allocations.append(inner)
+        for value in written(inner):
+            found.setdefault(origins.get(value.name, value.name))
+    return RegionWrites(tuple(allocations), tuple(found))

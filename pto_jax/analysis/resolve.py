@@ -6,20 +6,134 @@ r"""One reading of a program: what follows from its text, for everyone who consu
 >>> constant, add = resolved.program.functions[0].body.ops
 >>> sorted(resolved.of(add).values), [str(v) for v in resolved.of(add).written()]
 (['dst', 'src0', 'src1'], ['%d'])
-"""
 
+The entry of a kernel whose text has a cube part and a vector part, and no entry.
+
+Filling in the types that a fragment leaves open, from the arguments it is called with.
+"""
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
-
 from .. import errors, isa, profiles
 from ..ir import Function, Op, Program, Value
 from ..isa.effects import accesses, written
 from ..isa.traits import Effect, Resource
-from . import provenance, type_inference
+from . import provenance
 from .facts import ANYWHERE, Entered, FunctionFacts, solve
-from .region_writes import RegionWrites, region_writes
+from .provenance import RegionWrites, region_writes
+from collections.abc import Sequence
+from dataclasses import replace
+from .. import isa
+from ..ir import I64, Function, KernelKind, Op, Program, Region, ScalarType, Symbol, Value
+from .provenance import called
+from collections.abc import Mapping
+from dataclasses import replace
+from .. import errors, isa
+from ..ir import Function, Op, Program, Region, ScalarType, TileType, Type, UnknownType, Value, find_dtype
+
+
+def is_open(program: Program) -> bool:
+    """Whether any value of the program has a type that was not given."""
+    for function in program.functions:
+        values = list(function.args)
+        for op in function.walk():
+            values += [*op.ins, *op.outs, *op.results]
+        if any(isinstance(v.type, UnknownType) for v in values):
+            return True
+    return False
+
+
+def fill(program: Program, given: Mapping[str, Type]) -> Program:
+    """The program with open types replaced.
+
+    Arguments take the types in ``given``. A destination takes the type and region of the instruction's
+    first source tile; where the declaration says that the element types differ, the type must be
+    written and VerifyError says so. A scalar takes the element type of the tile it is combined with.
+    """
+    return replace(program, functions=tuple(_function(f, given) for f in program.functions))
+
+
+def complete(program: Program) -> Program:
+    """The program with the types filled in that follow from types it gives; others stay open."""
+    if not is_open(program):
+        return program
+    try:
+        return fill(program, {})
+    except errors.VerifyError:
+        # A type that cannot follow from others is the verifier's to report, with all other findings.
+        return program
+
+
+def _function(function: Function, given: Mapping[str, Type]) -> Function:
+    known: dict[str, Type] = {}
+    for a in function.args:
+        t = given.get(a.name) if isinstance(a.type, UnknownType) else a.type
+        if t is not None and not isinstance(t, UnknownType):
+            known[a.name] = t
+    ops = tuple(_op(op, known) for op in function.body.ops)
+    args = tuple(replace(a, type=known.get(a.name, a.type)) for a in function.args)
+    return replace(function, args=args, body=Region(ops, function.body.args))
+
+
+def _op(op: Op, known: dict[str, Type]) -> Op:
+    def typed(value: Value) -> Value:
+        if isinstance(value.type, UnknownType):
+            return replace(value, type=known.get(value.name, value.type))
+        known.setdefault(value.name, value.type)
+        return value
+
+    op = replace(
+        op,
+        ins=tuple(map(typed, op.ins)),
+        outs=tuple(map(typed, op.outs)),
+        results=tuple(map(typed, op.results)),
+    )
+    instruction = isa.find(op.name)
+    if instruction is None or instruction.syntax == "custom":
+        return op
+    bound = isa.bind(instruction, op)
+    source = next((v.type for v in bound.values.values() if isinstance(v.type, TileType)), None)
+    for name, value in bound.values.items():
+        if isinstance(value.type, UnknownType) and source is not None:
+            same = (v.type for n, v in bound.values.items() if _same_variable(instruction, name, n))
+            partner = next((t for t in same if isinstance(t, TileType)), source)
+            known[value.name] = _infer(instruction, name, value, source, partner, op)
+    return replace(
+        op,
+        ins=tuple(map(typed, op.ins)),
+        outs=tuple(map(typed, op.outs)),
+        results=tuple(map(typed, op.results)),
+    )
+
+
+def _same_variable(instruction: isa.Instruction, a: str, b: str) -> bool:
+    return instruction.operand(a).dtype == instruction.operand(b).dtype
+
+
+def _infer(
+    instruction: isa.Instruction, name: str, value: Value, source: TileType, partner: TileType, op: Op
+) -> Type:
+    """``partner`` is a tile that must have the operand's element type."""
+    operand = instruction.operand(name)
+    if operand.kind == "vector":
+        return operand.vector
+    if operand.kind == "scalar":
+        return ScalarType(find_dtype(operand.dtype or "") or partner.dtype)
+    reference = next((o for o in instruction.operands if o.role == "in" and o.kind == "tile"), None)
+    if reference is not None and operand.role in ("out", "inout") and operand.dtype == reference.dtype:
+        return source
+    raise errors.VerifyError(
+        errors.Diagnostic(
+            "error",
+            f"type not given; it does not follow from the sources ({source}), so it must be written",
+            value.span or op.span,
+            instruction.name,
+            f"%{value.name}",
+            "type-given",
+        )
+    )
+
 
 #: Programs that are remembered: a few, as one is consumed several times in a row, and facts take more memory
 #: than the program that they are of.
@@ -151,7 +265,84 @@ class _ByIdentity:
 
 @lru_cache(maxsize=REMEMBERED)
 def _remembered(key: _ByIdentity) -> ResolvedProgram:
-    if not type_inference.is_open(key.program):
+    if not is_open(key.program):
         return ResolvedProgram(key.program)
-    program = type_inference.complete(key.program)
-    return ResolvedProgram(program, is_open=type_inference.is_open(program))
+    program = complete(key.program)
+    return ResolvedProgram(program, is_open=is_open(program))
+
+
+_KIND = "pto.kernel_kind"
+
+
+def with_entry(program: Program) -> Program:
+    """The program with an entry that executes both parts of a kernel; any other program as it is.
+
+    The parts are the only two public functions with bodies, or the only two that no other calls, one for each
+    kind of core, and no function is marked as an entry. A launch gives both the same arguments: those that
+    have the same name and type. What only the vector part takes besides them cannot come from the launch: a
+    last integer is the vector core's number.
+
+    >>> from pto_jax.api import parse
+    >>> part = "func.func @k_{}(%n: i32) attributes {{pto.kernel_kind = #pto.kernel_kind<{}>}} {{ return }}"
+    >>> text = part.format("aic", "cube") + part.format("aiv", "vector")
+    >>> [f.name for f in with_entry(parse(text)).entries]
+    ['k']
+    """
+    parts = _parts(program)
+    if parts is None:
+        return program
+    cube, vector = parts
+    shared = {(a.name, a.type) for a in cube.args}
+    own = [a for a in vector.args if (a.name, a.type) not in shared]
+    taken = {a.name for a in cube.args}
+    if any(a.name in taken for a in own):
+        return program
+    number = own.pop() if own and own[-1] is vector.args[-1] and _is_integer(own[-1]) else None
+    asked = [] if number is None else _core_number(number)
+    calls = [Op("call", ins=f.args, attributes=(("callee", Symbol(f.name)),)) for f in parts]
+    body = Region((*asked, *calls, Op("return")))
+    name = _name(program, parts)
+    entry = Function(name, (*cube.args, *own), body, attributes=(("pto.entry", True),), span=cube.span)
+    return replace(program, functions=(*program.functions, entry))
+
+
+def _parts(program: Program) -> tuple[Function, Function] | None:
+    """The cube part and the vector part, if the program consists of them."""
+    bodies = [f for f in program.functions if not f.external]
+    if any(f.is_entry for f in bodies) or not _of_both_kinds(bodies):
+        return None
+    callees = {f.name for op in program.walk() if (f := called(program, op)) is not None}
+    for parts in ([f for f in bodies if not f.private], [f for f in bodies if f.name not in callees]):
+        if len(parts) == 2 and _of_both_kinds(parts):
+            cube, vector = sorted(parts, key=lambda f: f.attrs.get(_KIND) != KernelKind.CUBE)
+            return cube, vector
+    return None
+
+
+def _of_both_kinds(functions: Sequence[Function]) -> bool:
+    return {KernelKind.CUBE, KernelKind.VECTOR} <= {f.attrs.get(_KIND) for f in functions}
+
+
+def _is_integer(value: Value) -> bool:
+    return isinstance(value.type, ScalarType) and not value.type.dtype.is_float and value.type.dtype.bits > 1
+
+
+def _core_number(wanted: Value) -> list[Op]:
+    """Operations that make a value the number of the vector core."""
+    asks = next(i.name for i in isa.instructions().values() if i.traits.launch == "subblock")
+    if wanted.type == ScalarType(I64):
+        return [Op(asks, results=(wanted,))]
+    number = Value(f"{wanted.name}_i64", ScalarType(I64))
+    assert isinstance(wanted.type, ScalarType)
+    cast = "arith.index_cast" if wanted.type.dtype.kind == "index" else "arith.trunci"
+    return [Op(asks, results=(number,)), Op(cast, ins=(number,), results=(wanted,))]
+
+
+def _name(program: Program, parts: Sequence[Function]) -> str:
+    """What the names of both parts begin with, where that is no function's name."""
+    first, second = (f.name for f in parts)
+    common = first[: next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)]
+    name = common.removesuffix("ai").rstrip("_") or "launch"
+    while program.function(name) is not None:
+        name += "_launch"
+    return name

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from ..ir import MemRefType, Op, PartitionViewType, PtrType, TensorViewType, Type, Value
-from ..isa import issue, views
+from ..isa import effects, views
 
 
 class Sum(NamedTuple):
@@ -84,7 +84,7 @@ def of_argument(value: Value) -> Window | None:
     t: Type = value.type
     if isinstance(t, PtrType):
         return Window(value.name)
-    if not isinstance(t, TensorViewType | PartitionViewType | MemRefType) or issue.loc_of(t) is not None:
+    if not isinstance(t, TensorViewType | PartitionViewType | MemRefType) or effects.loc_of(t) is not None:
         return None
     sizes = tuple(Sum(n) if n is not None else Sum(0, (value.name,)) for n in t.dims)
     strides = tuple(Sum(0, (f"{value.name}.{i}",)) for i in range(len(sizes)))

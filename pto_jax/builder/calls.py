@@ -9,7 +9,7 @@ from .. import isa
 from ..ir import F32, INDEX, AttrValue, DType, Form, ScalarType, Symbol, Type, find_dtype
 from ..isa.bind import accepts
 from ..profiles import PROFILES
-from ..text import format_items, formats
+from ..text import formats, formats
 from . import argument_types, arith, synchronise
 from .body import Node, current
 from .places import Place, fail, here
@@ -244,13 +244,13 @@ def _lists(name: str) -> frozenset[str]:
     """The operands of an instruction that its syntax writes as lists."""
     fmt = formats.find_format(name)
     items = fmt.items if fmt is not None else ()
-    return frozenset(i.name for i in items if isinstance(i, format_items.OperandItem) and i.many)
+    return frozenset(i.name for i in items if isinstance(i, formats.OperandItem) and i.many)
 
 
 def _in_place(instruction: isa.Instruction) -> dict[str, AttrValue]:
     """Defaults of the attributes that the syntax has places for: texts cannot leave them out."""
     fmt = formats.find_format(instruction.name)
-    places = [i.name for i in fmt.items if isinstance(i, format_items.AttrItem)] if fmt is not None else []
+    places = [i.name for i in fmt.items if isinstance(i, formats.AttrItem)] if fmt is not None else []
     return {a.name: a.default for a in instruction.attributes if a.name in places}
 
 

@@ -9,7 +9,7 @@ from ..ir import I1, INDEX, KernelKind, ScalarType
 from . import argument_types, body
 from .arith import as_scalar, dtype_of
 from .places import fail, here
-from .structures import OpenRegion, Structure
+from .kernels import OpenRegion, Structure
 from .values import Handle
 
 

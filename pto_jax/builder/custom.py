@@ -6,15 +6,7 @@ from typing import Any, NoReturn
 
 from .. import ir, isa
 from ..isa.bind import accepts
-from ..text.format_items import (
-    AnyOrderItem,
-    AttrItem,
-    ImpliedItem,
-    Item,
-    OperandItem,
-    OptionalItem,
-    TypeItem,
-)
+from ..text.formats import AnyOrderItem, AttrItem, ImpliedItem, Item, OperandItem, OptionalItem, TypeItem
 from ..text.formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
 from . import argument_types, arith, places, synchronise
 from .body import Node, current

@@ -1,6 +1,6 @@
 """Every operation as a function that builds it, by its name in the text or that of the C++ intrinsic.
 
-``functions.pyi`` lists them for type checkers and editors; ``python -m pto_jax.testing.stubs`` writes it.
+``functions.pyi`` lists them for type checkers and editors; ``python -m tools.stubs`` writes it.
 """
 
 from collections.abc import Callable

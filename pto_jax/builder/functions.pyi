@@ -1,6 +1,6 @@
 """Every operation as a function that builds it.
 
-Written by ``python -m pto_jax.testing.stubs`` from the declarations.
+Written by ``python -m tools.stubs`` from the declarations.
 """
 
 from enum import IntEnum

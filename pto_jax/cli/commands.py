@@ -10,7 +10,7 @@ from .. import __version__
 from ..errors import ArgumentError
 from ..ir import LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import completion, doctor, emit, findings, fuzz, lsp, options, replay, report, shrink
+from . import completion, doctor, replay, findings, fuzz, lsp, options, replay, report, replay
 
 
 def parser() -> argparse.ArgumentParser:
@@ -229,7 +229,7 @@ def parser() -> argparse.ArgumentParser:
         ("cost k.pto --arg rows=40", "with a value that loop bounds depend on"),
     )
 
-    for module in (fuzz, replay, shrink, report, emit, doctor, lsp):
+    for module in (fuzz, replay, replay, report, replay, doctor, lsp):
         module.add(command)
     completion.add(command, parser)
 
@@ -312,6 +312,6 @@ def _cost(args: argparse.Namespace) -> int:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    from . import bench
+    from benchmarks import bench
 
     return bench.main(args.names, args.json, args.check, args.update, args.table, args.plot)

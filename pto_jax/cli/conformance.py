@@ -13,7 +13,7 @@ from ..vectors.conformance import BatchExecutor, ConformanceReport, Executor, ru
 from .options import ACCEPTED, REJECTED
 
 if TYPE_CHECKING:
-    from ..campaign.st.report import SystemTestReport
+    from ..system_tests.run import SystemTestReport
 
 
 def conformance(args: argparse.Namespace) -> int:
@@ -28,7 +28,7 @@ def conformance(args: argparse.Namespace) -> int:
 
 
 def _system_tests(args: argparse.Namespace) -> SystemTestReport:
-    from ..campaign.st.run import executor, run_system_tests
+    from ..system_tests.run import executor, run_system_tests
 
     if args.paths:
         raise ArgumentError(f"conformance --st: {args.paths[0]}: allowed: one folder, after --st")
@@ -40,12 +40,12 @@ def _vectors(args: argparse.Namespace) -> ConformanceReport:
     execute: Executor
     together: BatchExecutor | None = None
     if args.executor == "engine":
-        from ..vectors.execute_engine import run_case_engine, run_cases_engine
+        from ..vectors.conformance import run_case_engine, run_cases_engine
 
         execute = partial(run_case_engine, profile=target)
         together = partial(run_cases_engine, profile=target)
     else:
-        from ..vectors.execute import run_case_oracle
+        from ..vectors.conformance import run_case_oracle
 
         execute = partial(run_case_oracle, profile=target)
     given = {"profile": args.profile, "executor": args.executor}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from ..campaign.machine_names import is_device
+from ..cases.machine_names import is_device
 from ..errors import ArgumentError
 
 if TYPE_CHECKING:

@@ -1,10 +1,23 @@
-"""The command ``replay``."""
+"""The command ``replay``.
 
+The command ``emit``: cases as folders for simulators and boards.
+
+The command ``shrink``.
+"""
 import argparse
 import sys
-
 from ..files.terminal import one_line
 from .options import Adder, add_examples, flag
+import argparse
+from ..errors import ArgumentError
+from ..profiles import PROFILE_NAMES
+from .options import Adder, add_examples, of_command
+import argparse
+import math
+import sys
+from ..files.terminal import one_line
+from .options import Adder, add_examples, flag
+
 
 _STATUS = {"reproduced": 1, "different": 1, "gone": 0, "refused": 2}
 
@@ -30,16 +43,16 @@ def add(command: Adder) -> None:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    from ..campaign.machines import DUT_TIMEOUT
-    from ..campaign.shrink.reading import folders
-    from ..campaign.shrink.replay import replay
+    from ..devices.machines import DUT_TIMEOUT
+    from ..failures.folder import read_folders
+    from ..failures.folder import replay
     from ..errors import ArgumentError
 
     timeout = DUT_TIMEOUT if args.dut_timeout is None else args.dut_timeout
     if not timeout > 0:
         raise ArgumentError(f"--dut-timeout is {timeout}; more than 0 is needed")
     status = 0
-    for folder in folders(args.folder):
+    for folder in read_folders(args.folder):
         result = replay(folder, args.against, args.tested, args.original, timeout, args.trust)
         for machine in result.withheld:
             print(
@@ -49,4 +62,120 @@ def _replay(args: argparse.Namespace) -> int:
             )
         print(result.text, file=sys.stderr if result.verdict == "refused" else sys.stdout)
         status = max(status, 2 if result.withheld else _STATUS[result.verdict])
+    return status
+
+
+def add_emit(command: Adder) -> None:
+    """Define the command."""
+    sub = command("emit", _emit, "Write cases as folders: program, C++, inputs and expected outputs.")
+    sub.epilog = (
+        "Cases that cannot be written are skipped and listed with the reason. Exit status 0: some were "
+        "written, 1: none was, 2: wrong use."
+    )
+    add_examples(
+        sub,
+        (
+            "emit --seed 1 --count 100 --out cases/ --cpp auto",
+            "generated programs with a host program in C++",
+        ),
+        ("emit k.pto --inputs in.npz --out cases/", "one program with its inputs"),
+    )
+    what = sub.add_argument_group("programs")
+    what.add_argument("files", nargs="*", metavar="FILE", help=".pto files; generated programs without")
+    what.add_argument("--inputs", metavar="IN.npz", help="inputs of the one FILE (default: generated)")
+    what.add_argument("--entry", metavar="F", help="function of the FILEs (default: every entry)")
+    what.add_argument("--grid", type=int, metavar="N", help="blocks of the FILEs (default: generated)")
+    what.add_argument("--seed", type=int, default=0, metavar="S", help="seed of all cases (default: 0)")
+    what.add_argument(
+        "--count", type=int, metavar="N", help="cases (default: one per FILE and entry, or 10 generated ones)"
+    )
+    what.add_argument("--start", type=int, default=0, metavar="N", help="index of the first (default: 0)")
+    what.add_argument(
+        "--preset", action="append", metavar="NAME", help="options of the generator; repeatable: in turn"
+    )
+    what.add_argument(
+        "--form",
+        choices=("any", "kernel"),
+        default="any",
+        help="kernel: functions over pointers (default: any)",
+    )
+    what.add_argument("--profile", choices=PROFILE_NAMES, help="default: the program's, or any")
+    where = sub.add_argument_group("results")
+    where.add_argument("--out", required=True, metavar="DIR", help="folder of the case folders")
+    where.add_argument(
+        "--cpp",
+        choices=("auto", "manual"),
+        help="also C++ for the CPU simulator; manual: with addresses and synchronisation",
+    )
+    where.add_argument("--vectors", metavar="DIR", help="also every executed instruction as a test vector")
+
+
+def _emit(args: argparse.Namespace) -> int:
+    from ..campaign.emit import EmitOptions, emit
+
+    if args.inputs is not None and len(args.files) != 1:
+        raise ArgumentError(f"--inputs with {len(args.files)} files; it belongs to exactly one FILE")
+    if args.files and (args.preset or args.form == "kernel"):
+        raise ArgumentError("--preset and --form are for generated programs; give either FILEs or these")
+    for name in ("start", "seed"):
+        if getattr(args, name) < 0:
+            raise ArgumentError(f"--{name} is {getattr(args, name)}; 0 or more is needed")
+    if args.count is not None and args.count < 1:
+        raise ArgumentError(f"--count is {args.count}; 1 or more is needed")
+    presets = tuple(args.preset or ())
+    report = emit(of_command(EmitOptions, args, files=tuple(args.files), presets=presets))
+    print(report.text())
+    return report.status
+
+
+_SHRINK_STATUS = {"smaller": 0, "as small": 0, "gone": 1, "withheld": 2}
+
+
+def add_shrink(command: Adder) -> None:
+    """Define the command."""
+    sub = command("shrink", _shrink, "Make the failures in folders smaller, and say what they depend on.")
+    sub.add_argument("folder", metavar="DIR", help="a failure folder of fuzz, or a folder of some")
+    sub.add_argument(
+        "--calls", type=int, default=1000, metavar="N", help="cases on both machines (default: 1000)"
+    )
+    sub.add_argument("--seconds", type=float, metavar="S", help="per folder (default: no limit)")
+    sub.add_argument("--against", metavar="MACHINE", help="another reference than the report's")
+    sub.add_argument("--tested", metavar="MACHINE", help="another tested machine than the report's")
+    flag(
+        sub,
+        "--trust",
+        "also execute command lines (dut: and alike) and modules (python:) that only DIR names",
+    )
+    add_examples(sub, ("shrink failures/ --trust --calls 2000", "go on with all failures of a campaign"))
+    sub.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="seconds (default: 60)")
+
+
+def _shrink(args: argparse.Namespace) -> int:
+    from ..failures.folder import shrink_folder
+    from ..failures.folder import read_folders
+    from ..errors import ArgumentError
+
+    for name in ("calls", "seconds", "dut_timeout"):
+        if (value := getattr(args, name)) is not None and not value > 0:
+            raise ArgumentError(f"--{name.replace('_', '-')} is {value:g}; more than 0 is needed")
+    status = 0
+    for folder in read_folders(args.folder):
+        found = shrink_folder(
+            folder,
+            args.calls,
+            math.inf if args.seconds is None else args.seconds,
+            against=args.against,
+            tested=args.tested,
+            trust=args.trust,
+            timeout=args.dut_timeout,
+        )
+        if found.verdict == "withheld":
+            print(
+                f"pto-jax shrink: error: {folder}: not executed: {one_line(found.text)}; allow it with "
+                "--trust, or name a machine with --tested or --against",
+                file=sys.stderr,
+            )
+        else:
+            print(f"{folder}: {found.verdict}: {found.text}")
+        status = max(status, _SHRINK_STATUS[found.verdict])
     return status

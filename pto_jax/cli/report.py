@@ -10,7 +10,7 @@ from ..errors import ArgumentError
 from .options import Adder, add_examples, flag
 
 if TYPE_CHECKING:
-    from ..campaign.report.ulp import Histograms
+    from ..cases.ulp import Histograms
 
 
 def add(command: Adder) -> None:
@@ -32,10 +32,10 @@ def add(command: Adder) -> None:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from ..campaign.known import write_known
+    from ..failures.known import write_known
     from ..campaign.report.html import page
     from ..campaign.report.model import report
-    from ..campaign.report.read import Contents, read
+    from ..campaign.report.model import Contents, read
     from ..campaign.report.text import text
     from ..files import write_text
 
@@ -56,7 +56,7 @@ def _store(args: argparse.Namespace) -> str | None:
     """The store to report; merged from several where that was asked for."""
     stores: list[str] = args.stores
     if args.merge is not None:
-        from ..campaign.fuzz.merge import merge
+        from ..campaign.fuzz.cluster import merge
 
         if not stores:
             raise ArgumentError("--merge OUT needs stores to merge: --merge OUT STORE...")

@@ -1,14 +1,16 @@
-"""The ``run`` command: arguments from a file or generated, execution, and a description of the result."""
+"""The ``run`` command: arguments from a file or generated, execution, and a description of the result.
 
+The part of the ``run`` command that looks for undefined data: ``--sanitize``.
+
+The parts of the ``run`` command that watch an execution: ``--trace`` and ``--break``.
+"""
 from __future__ import annotations
 
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
 import numpy as np
-
 from .. import errors, examples
 from ..api import load, resolve_profile
 from ..files import save_arrays
@@ -25,9 +27,157 @@ from ..runtime.array_files import (
     storable,
 )
 from .options import RunOptions
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+import numpy as np
+from ..errors import ArgumentError, UndefinedDataError
+from ..ir import PartitionViewType, PtrType, TensorViewType, TileType, Type, pack_pairs, unpack_pairs
+from .options import RunOptions
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+import numpy as np
+from ..analysis.provenance import GlobalTypes
+from ..debug.tracer import Breakpoint, Observers, Stopped, Tracer
+from ..errors import ArgumentError
+from .options import Watch
 
 if TYPE_CHECKING:
     from ..runtime.kernel import Kernel
+    from ..runtime.kernel import Kernel
+    from ..sanitizer.sanitize import Sanitized
+    from ..runtime.kernel import Kernel
+    from ..runtime.state import State
+
+
+def watched(
+    kernel: Kernel, values: Sequence[Any], watch: Watch, dump_state: str | None
+) -> tuple[Mapping[str, Any], State] | None:
+    """Execute a kernel under observation; None where a breakpoint ended it and saved what there was."""
+    stop = Breakpoint.at(kernel.program, watch.stop) if watch.stop is not None else None
+    tracer = Tracer(print, watch.trace, watch.limit, watch.lanes) if watch.trace is not None else None
+    observers = Observers(tuple(o for o in (stop, tracer) if o is not None))
+    try:
+        outputs, state = _observed(kernel, observers, values, tracer)
+    except Stopped as stopped:
+        assert stop is not None and stop.op.span is not None
+        source = Path(kernel.program.source)
+        path = dump_state or f"{source.stem}-line{stop.op.span.line}.npz"
+        memory = replace(stopped.state, buffers=_typed(kernel, values, stopped.state.buffers))
+        memory.save(path)
+        held = f"{len(memory.tiles)} tiles, {len(memory.scalars)} scalars, {len(memory.buffers)} buffers"
+        print(f"{stopped}; {held} are in {path}")
+        return None
+    if stop is not None:
+        times = f"{stop.reached} times" if stop.reached else "never"
+        raise ArgumentError(f"--break {watch.stop}: the program ended; it reached that line {times}")
+    return outputs, state
+
+
+def _observed(
+    kernel: Kernel, observers: Observers, values: Sequence[Any], tracer: Tracer | None
+) -> tuple[Mapping[str, Any], State]:
+    try:
+        return kernel.observed(observers, *values)
+    finally:
+        if tracer is not None:
+            tracer.finish()
+
+
+def _typed(kernel: Kernel, values: Sequence[Any], buffers: Mapping[str, Any]) -> dict[str, Any]:
+    """Buffers as arrays of their element type where .npz files have it, in the shape they came in."""
+    arrays = {}
+    for argument, value in zip(kernel.arguments, values, strict=True):
+        if isinstance(argument.type, GlobalTypes) and argument.name in buffers:
+            d, words = argument.type.dtype, np.asarray(buffers[argument.name])
+            plain = d.numpy.kind in "fiub"
+            array = words.view(d.numpy) if plain else words
+            arrays[argument.name] = array if d.packed else array.reshape(np.shape(value))
+    return arrays
+
+
+def check_options(options: RunOptions) -> None:
+    """The interpreter executes: options of the engine mean nothing to it."""
+    clash = {
+        "--numerics fast": options.numerics != "exact",
+        "--trace or --break": options.watch is not None,
+        "--dump-state": options.dump_state is not None,
+    }
+    for name, is_set in clash.items():
+        if is_set:
+            raise ArgumentError(f"--sanitize executes on the reference interpreter; {name} is not for it")
+
+
+@dataclass(frozen=True, eq=False)
+class Execution:
+    """What the program wrote, and what the sanitizer found."""
+
+    outputs: Mapping[str, Any]
+    found: Sanitized
+
+    def report(self) -> None:
+        """Say that nothing was found, or raise UndefinedDataError."""
+        if self.found.diagnostics:
+            raise UndefinedDataError(self.found.diagnostics)
+        print(self.found)
+
+
+def sanitized(kernel: Kernel, values: Mapping[str, Any], options: RunOptions, grid: int) -> Execution:
+    """Execute a program on the interpreter with the values of a kernel's arguments."""
+    from ..sanitizer.sanitize import sanitize
+
+    limits: dict[str, Any] = {} if options.max_steps is None else {"max_steps": options.max_steps}
+    types = {a.name: a.type for a in kernel.arguments}
+    packed = {name for name, t in types.items() if _is_packed(t)}
+    execution = sanitize(
+        kernel.program,
+        {name: _given(v, types[name]) for name, v in values.items()},
+        profile=kernel.profile.name,
+        entry=kernel.entry,
+        grid=grid,
+        partial_launch=options.partial_launch,
+        strict=options.sanitize == "strict",
+        **limits,
+    )
+    outputs = {n: _shown(v, packed=n in packed) for n, v in execution.outputs.items()}
+    return Execution(outputs, execution)
+
+
+def _is_packed(t: Type) -> bool:
+    return isinstance(t, PtrType | TensorViewType | PartitionViewType) and t.dtype.packed
+
+
+def _given(value: Any, t: Type) -> Any:
+    """An argument as the interpreter takes it: 4-bit elements one per byte, tiles as its own."""
+    from ..oracle import OracleTile
+    from ..runtime.tiles import Tile
+
+    if isinstance(value, Tile):
+        return OracleTile(value.type, np.asarray(value.words), int(value.valid_rows), int(value.valid_cols))
+    if isinstance(t, TileType):
+        return OracleTile(t, np.asarray(value).reshape(t.shape))
+    if not _is_packed(t):
+        return value
+    return unpack_pairs(np.asarray(value).view(np.uint8))
+
+
+def _shown(value: Any, *, packed: bool) -> Any:
+    """A result as a kernel gives it."""
+    import jax
+
+    from ..lowering.bits import x64
+    from ..oracle import OracleTile
+    from ..runtime.tiles import Tile
+
+    if isinstance(value, OracleTile):
+        words = value.data.view(value.type.dtype.word)
+        with x64():
+            rows, cols = (jax.device_put(np.int32(n)) for n in value.valid)
+            return Tile(jax.device_put(words), rows, cols, value.type)
+    return pack_pairs(value.view(np.uint8)) if packed else value
+
 
 #: In place of an example's name: describe them all.
 LIST = "list"
@@ -42,7 +192,6 @@ def run(options: RunOptions) -> None:
     example = examples.example(options.example) if options.example is not None else None
     program = load(example.path if example else str(options.file), language=options.language)
     if options.sanitize is not None:
-        from .sanitize import check_options
 
         check_options(options)
     if options.seed < 0:
@@ -82,7 +231,6 @@ def run(options: RunOptions) -> None:
         origin = f"generated, seed {options.seed}"
     looked = None
     if options.sanitize is not None:
-        from .sanitize import sanitized
 
         looked = sanitized(kernel, values, options, grid)
         outputs: Mapping[str, Any] | None = looked.outputs
@@ -112,7 +260,6 @@ def run(options: RunOptions) -> None:
 def _outputs(kernel: Kernel, values: Sequence[Array], options: RunOptions) -> Mapping[str, Any] | None:
     """What the kernel wrote; None where a breakpoint ended it. Writes the state asked for."""
     if options.watch is not None:
-        from .watch import watched
 
         execution = watched(kernel, values, options.watch, options.dump_state)
         if execution is None:

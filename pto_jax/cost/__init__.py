@@ -14,7 +14,7 @@ from typing import Any
 
 from .instruction import MODELS as MODELS, cycles as cycles, estimate as estimate
 from .program import cost as cost
-from .report import CostLine as CostLine, CostReport as CostReport
+from .program import CostLine as CostLine, CostReport as CostReport
 from .work import Figure as Figure, Model as Model, Path as Path
 
 __all__ = ["MODELS", "CostLine", "CostReport", "Figure", "Model", "Path", "cost", "cycles", "estimate"]

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from .. import errors, isa, profiles
 from ..ir import DType, LayoutName, dtype as dtype_called
-from ..isa.aliases import ALIASES
+from ..isa import ALIASES
 from . import analytic_legacy, cce_stub, doc_formula
 from .fitted import A5_FIT_MODEL, FIT_MODEL
 from .sizes import Size

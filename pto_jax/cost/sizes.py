@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..analysis.constant_folding import fold_op
+from ..analysis.addresses import fold_op
 from ..ir import Op
 
 #: A size: an integer, or an array of integers.
@@ -84,7 +84,7 @@ _OF_ARRAYS: Mapping[str, Callable[..., Size]] = {
 def fold(op: Op, known: Mapping[str, Size]) -> Size | None:
     """The size that an operation yields, as far as ``known`` gives its operands.
 
-    Numbers as everywhere (:func:`pto_jax.analysis.constant_folding.fold_op`), arrays element by element.
+    Numbers as everywhere (:func:`pto_jax.analysis.addresses.fold_op`), arrays element by element.
     """
     number = fold_op(op, known)
     function = _OF_ARRAYS.get(op.name)

@@ -27,13 +27,13 @@ from ..errors import ArgumentError
 from ..interpreter import Execution, Operand, Scope, TileRef, needs_rule
 from ..ir import DType, Op, Program, ScalarType
 from ..isa.effects import traits_of
-from ..isa.issue import loc_of
+from ..isa.effects import loc_of
 from . import micro_operations
 from .trace_text import Words, operand_text, place, words_of, written_attributes
 
 if TYPE_CHECKING:
     from ..lowering import JaxMachine
-    from ..lowering.machine.observed import Observer
+    from ..lowering.machine.program import Observer
     from ..runtime.state import State
 
 Detail = Literal["instructions", "micro"]

@@ -2,19 +2,34 @@
 
 Tokens are those of the reader; which words are instructions, operations, types and values of attributes is
 asked of the tables that it reads with.
-"""
 
+PTO text for Pygments: Sphinx, Jupyter, MkDocs, ``pygmentize``. Needs the extra ``highlight``.
+"""
 import re
 from collections.abc import Iterator
 from enum import Enum
 from functools import cache
-
 from .. import isa
 from ..ir import find_dtype
 from ..text import attributes, programs
-from ..text.format_items import Literal
+from ..text.formats import LiteralItem
 from ..text.formats import PREDICATES, find_format, format_names
-from ..text.tokens import Kind, read_token
+from ..text.lexer import Kind, read_token
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+from pygments.lexer import Lexer
+from pygments.token import (
+    Comment,
+    Error,
+    Keyword,
+    Name,
+    Number,
+    Punctuation,
+    String,
+    Text,
+    Whitespace,
+    _TokenType,
+)
 
 
 class Category(Enum):
@@ -78,7 +93,7 @@ def operations() -> frozenset[str]:
 def keywords() -> frozenset[str]:
     """Words in fixed places of functions and operations."""
     formats = (find_format(name) for name in format_names())
-    literals = (i.text for f in formats if f is not None for i in f.items if isinstance(i, Literal))
+    literals = (i.text for f in formats if f is not None for i in f.items if isinstance(i, LiteralItem))
     return frozenset({*_FIXED, *(word for word in literals if word.isidentifier())})
 
 
@@ -150,3 +165,47 @@ def _word(source: str, start: int, end: int) -> Iterator[tuple[int, int, Categor
         start = sizes.end()
     if end > start:
         yield start, end, category(source[start:end])
+
+
+_TOKENS: dict[Category, _TokenType] = {
+    Category.COMMENT: Comment.Single,
+    Category.STRING: String.Double,
+    Category.NUMBER: Number,
+    Category.VALUE: Name.Variable,
+    Category.SYMBOL: Name.Function,
+    Category.TYPE: Keyword.Type,
+    Category.ATTRIBUTE: Name.Decorator,
+    Category.LABEL: Name.Label,
+    Category.INSTRUCTION: Name.Builtin,
+    Category.OPERATION: Keyword,
+    Category.KEYWORD: Keyword.Reserved,
+    Category.CONSTANT: Name.Constant,
+    Category.NAME: Name.Attribute,
+    Category.PUNCTUATION: Punctuation,
+    Category.ERROR: Error,
+    Category.BLANK: Whitespace,
+}
+
+
+class PtoLexer(Lexer):
+    """Highlights PTO text with the tokens of the reader.
+
+    >>> from pygments.token import Name
+    >>> [text for token, text in PtoLexer().get_tokens("%d = tadd %a, %b") if token is Name.Builtin]
+    ['tadd']
+    """
+
+    name = "PTO"
+    aliases: ClassVar[Sequence[str]] = ["pto"]
+    filenames: ClassVar[Sequence[str]] = ["*.pto"]
+    mimetypes: ClassVar[Sequence[str]] = ["text/x-pto"]
+
+    def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, _TokenType, str]]:
+        """Position, token and text of every piece."""
+        for start, end, category in pieces(text):
+            yield start, _TOKENS.get(category, Text), text[start:end]
+
+    @staticmethod
+    def analyse_text(text: str) -> float:
+        """How sure it is that a text is PTO: its types are."""
+        return 0.9 if "!pto." in text else 0.0

@@ -16,7 +16,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.workspace import PositionCodec
 
 from ..errors import ArgumentError, Diagnostic
-from . import documents, names
+from . import documents, documents
 
 #: Seconds without a change after which a text is verified.
 _PAUSE = 0.05
@@ -115,7 +115,7 @@ class Places:
             source="pto-jax",
         )
 
-    def range(self, name: names.Name) -> lsp.Range:
+    def range(self, name: documents.Name) -> lsp.Range:
         """The place of a name."""
         return lsp.Range(self.position(name.start), self.position(name.end))
 

@@ -14,6 +14,6 @@ from ..isa.declare import (
     Operand as Operand,
 )
 from ..isa.semantics import Range as Range
-from .files import load as load, load_from_environment as load_from_environment, loaded as loaded
+from .lanes import load as load, load_from_environment as load_from_environment, loaded as loaded
 from .lanes import instruction as instruction
-from .registration import register as register, unregister as unregister
+from .lanes import register as register, unregister as unregister

@@ -1,11 +1,13 @@
-"""Lane-wise instructions from a function on numbers."""
+"""Lane-wise instructions from a function on numbers.
 
+Files that add instructions, for this process and those it starts.
+
+Putting an instruction into the tables of every room.
+"""
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
-
 from ..errors import ArgumentError
 from ..ir import DType, dtype
 from ..isa import common, declare
@@ -15,7 +17,74 @@ from ..oracle.numbers import Array, decode, encode
 from ..oracle.step import Step
 from ..profiles import PROFILE_NAMES, ProfileName
 from ..sanitizer.step import Rule as ShadowRule
-from .registration import register
+import os
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from ..errors import ArgumentError, FileError
+from .. import errors, isa
+from .. import isa
+from ..isa.declare import Instruction
+from ..isa.semantics import REAL
+from ..lowering import rules as lowering_rules
+from ..oracle import step as oracle_rules
+from ..sanitizer import step, step as shadow_rules
+
+
+_TABLES = (lowering_rules.RULES, oracle_rules.RULES, shadow_rules.SHADOW_RULES)
+
+
+def register(
+    declaration: Instruction,
+    jax: lowering_rules.Rule,
+    numpy: oracle_rules.Rule,
+    shadow: shadow_rules.Rule | None = None,
+) -> Instruction:
+    """Add an instruction with its rules, and give its declaration back.
+
+    ``jax(context, inputs)`` gives the words of each destination, as rules of :mod:`pto_jax.lowering` do;
+    ``numpy(step)`` writes them, as rules of :mod:`pto_jax.oracle` do; ``shadow(step)`` says which bits of
+    them are defined. Without one, a lane is defined where that lane of every source is.
+
+    Raises ArgumentError where the name is taken or no name of an instruction, or where a lane of the
+    destination depends on other lanes and there is no ``shadow``.
+
+    >>> from dataclasses import replace
+    >>> from pto_jax import isa, oracle, ops
+    >>> declared = replace(isa.instructions()["tneg"], name="tminus", intrinsic="TMINUS")
+    >>> added = register(declared, lowering_rules.RULES["tneg"], oracle_rules.RULES["tneg"])
+    >>> import numpy as np
+    >>> ops.tminus(np.ones((1, 8), np.float32))
+    Tile(vec 1x8xf32, [[-1 -1 ... -1 -1]])
+    >>> unregister("tminus")
+    """
+    if shadow is None and not declaration.lane_wise:
+        raise errors.ArgumentError(
+            f"{declaration.name}: no shadow rule; it may be left out where a lane of the destination comes "
+            "from that lane of the sources (lanes='same')"
+        )
+    isa.add(declaration, isa.instructions)
+    name = declaration.name
+    lowering_rules.RULES[name] = jax
+    oracle_rules.RULES[name] = numpy
+    shadow_rules.SHADOW_RULES[name] = shadow or step.lanewise
+    return declaration
+
+
+def unregister(name: str) -> None:
+    """Take an added instruction out of every table, for tests and notebooks.
+
+    Kernels that were compiled before keep computing what they did. Raises ArgumentError for a name that no
+    added instruction has; :func:`register` has an example.
+    """
+    if name not in isa.added():
+        names = ", ".join(isa.added()) or "none"
+        raise errors.ArgumentError(f"no added instruction is called {name!r}; added: {names}")
+    isa.remove(name)
+    REAL.pop(name, None)
+    for table in _TABLES:
+        table.pop(name, None)
+
 
 #: Element types per profile, or those of every profile.
 Types = Sequence[str] | Mapping[ProfileName, Sequence[str]]
@@ -133,3 +202,56 @@ def _interpreted(function: Callable[..., Any], sources: tuple[str, ...]) -> Call
         step.store(encode(result if d.is_float else result.astype(d.numpy), d))
 
     return rule
+
+
+#: Names the files that processes of a campaign load as well.
+VARIABLE = "PTO_JAX_EXTENSIONS"
+
+
+def load(file: str | Path) -> None:
+    """Execute a Python file that adds instructions, once; processes that this one starts do so too.
+
+    Raises FileError where there is no such file, ArgumentError where it ends with an error.
+    """
+    path = Path(file).resolve()
+    name = f"pto_jax_extension_{path.stem}"
+    module_before = sys.modules.get(name)
+    if module_before is not None and module_before.__file__ == str(path):
+        return
+    if not path.is_file():
+        raise FileError(f"{file}: no such file")
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        line = _line(error, path)
+        raise ArgumentError(f"{file}{line}: {type(error).__name__}: {error}") from error
+    if str(path) not in loaded():
+        os.environ[VARIABLE] = os.pathsep.join([*loaded(), str(path)])
+
+
+def load_from_environment() -> None:
+    """Load the files that the process which started this one has loaded."""
+    for file in loaded():
+        load(file)
+
+
+def loaded() -> tuple[str, ...]:
+    """Paths of the files that this process and those it starts load."""
+    return tuple(filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """``:LINE`` where an error has its place in a file."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f":{error.lineno}"
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            place = f":{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place

@@ -1,18 +1,186 @@
-"""Legal operations for the generator: variations of the declarations' samples."""
+"""Legal operations for the generator: variations of the declarations' samples.
 
+What keeps every lane that a program reads defined: the preset ``defined``.
+
+Tiles have contents before anything reads them, valid regions cover what is read of them, indices, divisors
+and shift counts are in range. Operations for which that cannot be said in advance are left out.
+
+Whether operations are legal, remembered: a generator asks the same questions again and again.
+"""
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-
 from ..ir import AttrValue, GlobalLayout, Loc, TileType, Type
 from ..isa.declare import Instruction
 from ..isa.samples.operations import Sample
 from ..profiles import Profile
-from . import defined, legal
 from .options import Options, Region
+from collections.abc import Mapping
+from ..ir import TileType
+from ..isa.declare import Instruction
+from ..isa.samples.operations import Sample
+from .values import Recipe
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+from typing import Literal, TypeAlias
+from ..errors import VerifyError
+from ..ir import Attrs, AttrValue, GlobalLayout, Op, TileType, Type, Value, attrs
+from ..isa import find
+from ..isa.check import check_op
+from ..isa.rules.tile_legality import check_type
+from ..isa.samples.operations import Sample
+from ..profiles import Profile, ProfileName, profile as find_profile
+
+
+#: ``doubtful``: legal, with a warning that may concern which lanes are read or written.
+Verdict: TypeAlias = Literal["illegal", "doubtful", "clean"]
+Sizes: TypeAlias = tuple[int, int]
+
+
+def legal(profile: Profile, op: Op, constants: Mapping[str, int] | None = None) -> bool:
+    """Whether an operation on the values of a program is legal, as far as types and constants show."""
+    return judged(profile, op, constants) != "illegal"
+
+
+def judged(
+    profile: Profile,
+    op: Op,
+    constants: Mapping[str, int] | None = None,
+    sizes: Mapping[str, Sizes] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    layouts: Mapping[str, GlobalLayout] | None = None,
+) -> Verdict:
+    """The verdict on an operation, by the types of its values: their names do not matter.
+
+    What is known besides the types is given by name: integer values, valid sizes at execution, extents and
+    layouts of views.
+    """
+    names: dict[str, str] = {}
+
+    def plain(values: tuple[Value, ...]) -> tuple[tuple[str, Type], ...]:
+        return tuple((names.setdefault(v.name, f"v{len(names)}"), v.type) for v in values)
+
+    ins, outs, results = plain(op.ins), plain(op.outs), plain(op.results)
+    numbers = tuple((names[n], k) for n, k in (constants or {}).items() if n in names)
+    regions = tuple((names[n], s) for n, s in (sizes or {}).items() if n in names)
+    views = tuple((names[n], s, (layouts or {}).get(n)) for n, s in (shapes or {}).items() if n in names)
+    rest = (op.attributes, op.groups, numbers)
+    verdict = _verdict(op.name, ins, outs, results, *rest, (), views, profile.name)
+    if verdict == "illegal" or _told((*ins, *outs, *results), dict(regions)):
+        return verdict
+    return _worse(verdict, _verdict(op.name, ins, outs, results, *rest, regions, views, profile.name))
+
+
+def suits(
+    sample: Sample,
+    types: Mapping[str, Type],
+    attributes: Mapping[str, AttrValue],
+    sizes: Mapping[str, Sizes],
+    profile: Profile,
+) -> Verdict:
+    """The verdict on a sample with other types and attributes, and with valid sizes at execution."""
+    instruction = sample.instruction
+    ins = tuple((name, types[name]) for name in sample.form)
+    outs = tuple((o.name, types[o.name]) for o in instruction.destinations if o.name in types)
+    values = tuple((n, numbers[0]) for n, numbers in sample.constants.items() if numbers)
+    name, rest = instruction.name, (attrs(attributes), (), values)
+    verdict = _verdict(name, ins, outs, (), *rest, (), (), profile.name)
+    if verdict == "illegal" or _told((*ins, *outs), sizes):
+        return verdict
+    return _worse(verdict, _verdict(name, ins, outs, (), *rest, tuple(sizes.items()), (), profile.name))
+
+
+_Values: TypeAlias = tuple[tuple[str, Type], ...]
+
+
+@lru_cache(maxsize=1 << 16)
+def _verdict(  # noqa: PLR0913 - what the cache is keyed by
+    name: str,
+    ins: _Values,
+    outs: _Values,
+    results: _Values,
+    attributes: Attrs,
+    groups: tuple[tuple[str, int], ...],
+    constants: tuple[tuple[str, int], ...],
+    sizes: tuple[tuple[str, Sizes], ...],
+    views: tuple[tuple[str, tuple[int, ...], GlobalLayout | None], ...],
+    profile: ProfileName,
+) -> Verdict:
+    read, written, bound = (tuple(Value(n, t) for n, t in part) for part in (ins, outs, results))
+    op = Op(name, read, written, bound, attributes, groups=groups)
+    where, values = find_profile(profile), dict(constants)
+    try:
+        shapes: dict[str, tuple[int | None, ...]] = {n: dims for n, dims, _ in views}
+        layouts = {n: layout for n, _, layout in views if layout is not None}
+        findings = check_op(
+            op, where, constants=values, shapes=shapes, layouts=layouts, valid=dict(sizes), types=False
+        )
+    except VerifyError:
+        return "illegal"
+    if any(d.severity == "error" for d in findings) or not all(
+        _exists(v.type, profile) for v in (*read, *written, *bound)
+    ):
+        return "illegal"
+    return "doubtful" if any(d.rule in _rules_on_lanes(name) for d in findings) else "clean"
+
+
+@cache
+def _rules_on_lanes(name: str) -> frozenset[str]:
+    """The rules of an instruction that concern which lanes it reads."""
+    instruction = find(name)
+    constraints = instruction.constraints if instruction is not None else ()
+    return frozenset(c.rule for c in constraints if c.on_lanes)
+
+
+@lru_cache(maxsize=1 << 14)
+def _exists(t: Type, profile: ProfileName) -> bool:
+    """Whether a profile has a type."""
+    return all(finding.severity != "error" for finding in check_type(t, find_profile(profile)))
+
+
+def _told(types: Iterable[tuple[str, Type]], sizes: Mapping[str, Sizes]) -> bool:
+    """Whether types say the valid sizes themselves."""
+    return all(not isinstance(t, TileType) or sizes.get(n, t.valid) == t.valid for n, t in types)
+
+
+def _worse(a: Verdict, b: Verdict) -> Verdict:
+    return "illegal" if "illegal" in (a, b) else "doubtful" if "doubtful" in (a, b) else "clean"
+
+
+def usable(sample: Sample) -> bool:
+    """Whether it can be said in advance that an operation reads defined lanes only."""
+    instruction = sample.instruction
+    if instruction.lanes == "open" or any(
+        isinstance(t, TileType) and t.conv is not None for t in sample.types.values()
+    ):
+        return False
+    return all(instruction.operand(n).holds != "positions" for n in sample.form)
+
+
+def takes_partial(instruction: Instruction) -> bool:
+    """Whether the rules on valid regions say all about the lanes an instruction reads."""
+    return instruction.lane_wise or instruction.lanes == "line"
+
+
+def takes_sizes(instruction: Instruction, sizes: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether an instruction reads valid lanes only; a reduction of nothing still reads a first element."""
+    return instruction.lanes == "same" or all(0 not in region for region in sizes.values())
+
+
+def fills_results(instruction: Instruction) -> bool:
+    """Whether an instruction writes every valid lane of its result."""
+    return instruction.lane_wise
+
+
+def recipe_of(instruction: Instruction, operand: str) -> Recipe | None:
+    """The recipe for an operand whose values decide whether the result is defined; None for any values."""
+    if operand in instruction.divisor or operand in instruction.positive:
+        return "positive"
+    return "counts" if instruction.shift_count == operand else None
+
 
 _SHAPES = ((1, 64), (8, 32), (16, 16), (32, 8), (2, 128), (7, 64), (16, 64))
 
@@ -42,17 +210,17 @@ def wanted(
 ) -> Wanted | None:
     """A legal variation of a sample, or the sample itself; None where options ask for more than legal."""
     types, attributes = dict(sample.types), dict(sample.attrs)
-    whole = options.defined and not defined.takes_partial(sample.instruction)
+    whole = options.defined and not takes_partial(sample.instruction)
     if not whole and rng.random() < options.shapes:
         reshaped = _reshaped(rng, sample)
         types = reshaped if _legal(sample, reshaped, attributes, {}, profile) else types
     if rng.random() < options.attributes:
         attributes = _varied(rng, sample, types, profile)
     for sizes in (_static(types),) if whole else _regions(rng, types, options, scale):
-        if options.defined and not defined.takes_sizes(sample.instruction, sizes):
+        if options.defined and not takes_sizes(sample.instruction, sizes):
             continue
         open_types = _opened(rng, types, sizes, scale)
-        verdict = legal.suits(sample, open_types, attributes, sizes, profile)
+        verdict = suits(sample, open_types, attributes, sizes, profile)
         if verdict == "clean" or (verdict == "doubtful" and not options.defined):
             return Wanted(sample, open_types, attributes, sizes)
     return None if options.defined else Wanted(sample, types, attributes, _static(types))
@@ -207,4 +375,4 @@ def _legal(
     sizes: Mapping[str, tuple[int, int]],
     profile: Profile,
 ) -> bool:
-    return legal.suits(sample, types, attributes, sizes, profile) != "illegal"
+    return suits(sample, types, attributes, sizes, profile) != "illegal"

@@ -20,19 +20,8 @@ from dataclasses import dataclass
 from .. import ir, profiles
 from ..isa import history, queries
 from ..isa.memory import TSTORE
-from . import (
-    buffers,
-    control,
-    core_bodies,
-    cores as generate_cores,
-    handles,
-    memory,
-    operations,
-    overlaps,
-    sync,
-    tiles,
-)
-from .legal import legal
+from . import buffers, control, cores, cores as generate_cores, handles, memory, operations, overlaps, control, tiles
+from .operations import legal
 from .options import STRAIGHT, Options
 from .state import Input, State
 
@@ -164,8 +153,8 @@ def statements(state: State, count: int) -> None:
 
 def _number_block(state: State) -> None:
     """Name the number of the block and how many there are, as indices."""
-    state.block = core_bodies.number_of(state, queries.GET_BLOCK_IDX)
-    state.level.scalars += [state.block, core_bodies.number_of(state, queries.GET_BLOCK_NUM)]
+    state.block = cores.number_of(state, queries.GET_BLOCK_IDX)
+    state.level.scalars += [state.block, cores.number_of(state, queries.GET_BLOCK_NUM)]
 
 
 def _store_everything(state: State, grid: int) -> None:
@@ -193,8 +182,8 @@ def _store_everything(state: State, grid: int) -> None:
 def _program(state: State) -> ir.Program:
     ops = tuple(state.level.ops)
     if state.chance(state.options.sync):
-        ops = sync.synchronised(state, ops)
-        state.functions = [sync.synchronised_function(state, f) for f in state.functions]
+        ops = control.synchronised(state, ops)
+        state.functions = [control.synchronised_function(state, f) for f in state.functions]
     if not state.fragment:
         main = ir.Function("main", tuple(state.arguments), ir.Region((*ops, ir.Op("return"))), (), _ENTRY)
         return ir.Program((*state.functions, main))

@@ -18,7 +18,7 @@ from .. import isa, profiles
 from ..ir import MemRefType, PartitionViewType, ScalarType, TileType, VectorType
 from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample, legal_samples
-from . import defined, instructions, legal
+from . import operations, options, operations
 from .options import Options, layout_name
 
 _KNOWN = (TileType, ScalarType, PartitionViewType, VectorType, MemRefType)
@@ -73,8 +73,8 @@ def catalogue(profile: profiles.ProfileName, elements: int) -> Mapping[str, tupl
     """Samples of every executable instruction of a profile, small ones where there are any."""
     by_name = {}
     for name, instruction in isa.instructions().items():
-        plain = instruction.syntax == "tile" and name not in instructions.APART
-        if not instruction.executable or not (plain or name in instructions.SETTINGS):
+        plain = instruction.syntax == "tile" and name not in options.APART
+        if not instruction.executable or not (plain or name in options.SETTINGS):
             continue
         where = profiles.profile(profile)
         samples = [s for s in _in_all_forms(tuple(legal_samples(instruction, where)), where) if _usable(s)]
@@ -97,7 +97,7 @@ def _in_all_forms(samples: tuple[Sample, ...], profile: profiles.Profile) -> Ite
             types = {n: t for n, t in sample.types.items() if n not in left_out}
             shorter = replace(sample, form=form, types=types)
             key = (form, tuple(types.items()), tuple(sample.attrs.items()))
-            if key not in seen and legal.suits(shorter, types, sample.attrs, {}, profile) != "illegal":
+            if key not in seen and operations.suits(shorter, types, sample.attrs, {}, profile) != "illegal":
                 seen.add(key)
                 yield shorter
 
@@ -138,7 +138,7 @@ def _wanted(sample: Sample, options: Options) -> bool:
         (not options.only or sample.instruction.name in options.only)
         and (not options.dtypes or bool(options.dtypes & known))
         and (not options.layouts or any(layout_name(t) in options.layouts for t in tiles))
-        and (not options.defined or defined.usable(sample))
+        and (not options.defined or operations.usable(sample))
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import ir, profiles
-from .legal import Sizes as Sizes
+from .operations import Sizes as Sizes
 from .operations import Scale
 from .options import Options
 from .values import Recipe, words

@@ -22,7 +22,7 @@ from hypothesis.errors import InvalidArgument
 from numpy.typing import NDArray
 
 from ..ir import TILE_DTYPES, DType, Program, TileType, dtype
-from ..lowering.words import x64
+from ..lowering.bits import x64
 from ..profiles import PROFILE_NAMES, ProfileName
 from ..runtime.tiles import Tile
 from .options import PRESETS, STRAIGHT, Options

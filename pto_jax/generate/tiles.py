@@ -14,8 +14,8 @@ from ..isa.memory import TLOAD
 from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample
 from ..isa.views import ALLOC_TILE
-from . import defined, values
-from .legal import judged, legal
+from . import operations, values
+from .operations import judged, legal
 from .memory import view
 from .operations import Wanted, wanted
 from .selection import select
@@ -112,7 +112,7 @@ def _bound(want: Wanted) -> int:
 
 def _may_bind(state: State, want: Wanted, listed: list[Operand]) -> bool:
     """Whether an operation can make its results: exact ones, tiles of static size that it only writes."""
-    if state.options.defined and not defined.fills_results(want.instruction):
+    if state.options.defined and not operations.fills_results(want.instruction):
         return False
     tiles = [want.tile(o.name) for o in listed]
     plain = all(o.role == "out" and not o.optional for o in listed)
@@ -153,7 +153,7 @@ def _recipe(state: State, want: Wanted, operand: Operand) -> values.Recipe | Non
     """
     declared = want.instruction
     if state.options.defined:
-        return defined.recipe_of(declared, operand.name)
+        return operations.recipe_of(declared, operand.name)
     own = state.entry and (state.tile_arguments or want.tile(operand.name) is None)
     if not own or operand.role != "in" or not state.chance(0.5):
         return None

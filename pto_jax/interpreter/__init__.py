@@ -5,7 +5,7 @@ global-memory views, tile handles, control flow, calls.
 """
 
 from ..isa import load_class_files
-from . import arith as arith, branches as branches, control_flow as control_flow
+from . import control_flow as arith, control_flow as branches, control_flow as control_flow
 from .control_flow import step_by_step as step_by_step
 from .interpreter import (
     HANDLERS as HANDLERS,
@@ -17,7 +17,7 @@ from .interpreter import (
 )
 from .launch import launch as launch, run_block as run_block
 from .machine import Machine as Machine
-from .memrefs import memref_view as memref_view
+from .views import memref_view as memref_view
 from .operands import (
     NOWHERE as NOWHERE,
     Buffer as Buffer,
@@ -31,8 +31,8 @@ from .operands import (
     chosen as chosen,
     with_storage as with_storage,
 )
-from .queries import printed as printed
-from .scope import UNSETTLED as UNSETTLED, Frame as Frame, Scope as Scope
+from .views import printed as printed
+from .operands import UNSETTLED as UNSETTLED, Frame as Frame, Scope as Scope
 from .windows import address as address
 
 load_class_files(__name__)

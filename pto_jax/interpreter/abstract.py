@@ -6,9 +6,9 @@ from typing import Any
 
 from .. import ir
 from .machine import After, Arm, Before, Body, RunBlock
-from .memrefs import memref_view
+from .views import memref_view
 from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef, View
-from .scope import Frame, Scope
+from .operands import Frame, Scope
 
 
 class Unknown:

@@ -11,12 +11,12 @@ from typing import Any
 
 from ..errors import Diagnostic, NotExecutableError
 from ..ir import I1, INDEX, AccPushEpilogue, Op, TileType, Type, UnknownType, Value
-from ..isa.rules.pipe_ends import default_slots
+from ..isa.rules.pipes import default_slots
 from .abstract import AbstractMachine
 from .cores import Block, Core, Entry, Kind
 from .interpreter import Interpreter, Steps, Waiting
 from .operands import Operand, Pointer, Scalar, TileRef, View
-from .scope import Scope
+from .operands import Scope
 
 
 @dataclass(frozen=True)

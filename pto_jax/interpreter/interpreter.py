@@ -19,10 +19,10 @@ from ..analysis.resolve import resolve
 from ..errors import Diagnostic, NotExecutableError
 from ..isa import effects, matrix
 from ..isa.layout_img2col import IMG2COL_STATE
-from . import cores, image_state, memory_indexed, windows
+from . import cores, operands, memory_indexed, windows
 from .machine import Machine
 from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
-from .scope import UNSETTLED, Frame, Scope
+from .operands import UNSETTLED, Frame, Scope
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Interpreter:
         #: What the blocks of a function that were executed last return.
         self.returned: tuple[Operand, ...] = ()
         #: What configuration instructions have set.
-        self.modes: dict[str, Any] = {matrix.ROUNDING_STATE: None, IMG2COL_STATE: image_state.ImageState()}
+        self.modes: dict[str, Any] = {matrix.ROUNDING_STATE: None, IMG2COL_STATE: operands.ImageState()}
 
     def run(
         self, function: ir.Function, arguments: Sequence[Operand], scope: Scope | None = None

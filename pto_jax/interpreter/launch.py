@@ -12,7 +12,7 @@ from .cores import Block, cores_of, kind_of
 from .interpreter import Interpreter
 from .machine import Machine
 from .operands import Operand, Pointer, Scalar, View
-from .scope import Scope
+from .operands import Scope
 from .together import side_by_side
 
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeAlias
 
 from ..ir import DType, Op, TileType, Value
 from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef
-from .scope import Frame, Scope
+from .operands import Frame, Scope
 
 #: An arm of a branch gives its results; the body of a loop maps the trip and what it carries; the first
 #: region of a while loop gives its condition too.

@@ -1,13 +1,24 @@
-"""What the names of a program stand for while it executes: handles, views, pointers, scalars."""
+"""What the names of a program stand for while it executes: handles, views, pointers, scalars.
 
+The registers of image-to-column, as configuration instructions leave them.
+
+The names of a program while it executes, and everything besides memory that a region may change.
+"""
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
-
 from .. import isa
 from ..ir import AttrValue, DType, GlobalLayout, Op, TileType, VectorType
+from dataclasses import dataclass, replace
+from typing import Literal
+from ..ir import FmatrixMode, Geometry, OpaqueType, Registers, TileType, Type, read_config, registers
+from collections.abc import Mapping
+from typing import Any
+from ..analysis.resolve import ResolvedProgram
+from ..ir import Op, Value
+
 
 #: A Python number, or whatever the machine computes scalars with.
 Scalar: TypeAlias = Any
@@ -132,3 +143,168 @@ def region_of(t: TileType, row: Scalar | None = None, col: Scalar | None = None)
     rows = t.v_row if t.v_row is not None else t.rows if row is None else row
     cols = t.v_col if t.v_col is not None else t.cols if col is None else col
     return rows, cols
+
+
+_AUTOMATIC = (FmatrixMode.FMATRIX_A_AUTO, FmatrixMode.FMATRIX_B_AUTO)
+
+
+def _is_b(mode: FmatrixMode) -> bool:
+    return mode in (FmatrixMode.FMATRIX_B_AUTO, FmatrixMode.FMATRIX_B_MANUAL)
+
+
+@dataclass(frozen=True)
+class ImageState:
+    """Sizes and paddings of the feature maps A and B, and the padding value of both; None: not loaded."""
+
+    a: tuple[int, ...] | None = None
+    b: tuple[int, ...] | None = None
+    pad_value: int | None = None
+
+    def configured(
+        self, loads: Literal["sizes", "padding"] | None, mode: FmatrixMode, source: Type
+    ) -> ImageState:
+        """After the sizes of a feature map or the padding value are loaded from a tile or a configuration.
+
+        A configuration without the sizes of a feature map loads none.
+        """
+        loaded = _loaded(source)
+        if mode in _AUTOMATIC or loaded is None:
+            return self
+        if loads == "sizes" and loaded[0] and loaded[1]:
+            return self._with_sizes(mode, loaded[:6])
+        return replace(self, pad_value=loaded[6]) if loads == "padding" else self
+
+    def _with_sizes(self, mode: FmatrixMode, sizes: tuple[int, ...]) -> ImageState:
+        return replace(self, b=sizes) if _is_b(mode) else replace(self, a=sizes)
+
+    def registers(self, mode: FmatrixMode, source: Type) -> tuple[ImageState, Registers | None]:
+        """What an image-to-column of a feature map sees; automatic modes load its geometry first."""
+        if not isinstance(source, TileType) or source.conv is None:
+            return self, None
+        own = registers(source.conv)
+        loaded = replace(self._with_sizes(mode, own[:6]), pad_value=own[6]) if mode in _AUTOMATIC else self
+        sizes = (loaded.b if _is_b(mode) else loaded.a) or own[:6]
+        height, width, left, right, top, bottom = sizes
+        value = own[6] if loaded.pad_value is None else loaded.pad_value
+        return loaded, (height, width, left, right, top, bottom, value)
+
+
+def _loaded(source: Type) -> Registers | None:
+    """The registers that a source stands for, None where it carries no geometry."""
+    if isinstance(source, TileType):
+        return None if source.conv is None else registers(source.conv)
+    geometry = read_config(source.params) if isinstance(source, OpaqueType) and source.params else ""
+    if not isinstance(geometry, Geometry):
+        return None
+    height, width = geometry.fmap or (0, 0)
+    return (height, width, *geometry.padding, geometry.pad_value)
+
+
+#: A mode that different paths have left differently.
+UNSETTLED = object()
+
+
+class Scope:
+    """Names visible in a region; handles are updated where they are bound."""
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self._parent = parent
+        self._names: dict[str, Operand] = {}
+
+    def bind(self, value: Value, operand: Operand) -> None:
+        """Give a name of this scope a meaning."""
+        self._names[value.name] = operand
+
+    def names(self) -> Mapping[str, Operand]:
+        """The names bound in this scope itself."""
+        return self._names
+
+    def find(self, value: Value) -> Operand:
+        """What a name stands for here, None for one that is not visible."""
+        return next((names[value.name] for names in self.chain() if value.name in names), None)
+
+    def __getitem__(self, value: Value) -> Operand:
+        scope: Scope | None = self
+        while scope is not None:
+            if value.name in scope._names:
+                return scope._names[value.name]
+            scope = scope._parent
+        raise KeyError(value.name)
+
+    def chain(self) -> list[dict[str, Operand]]:
+        """The names of this scope and of those around it."""
+        return [self._names, *(self._parent.chain() if self._parent else [])]
+
+    def update(self, value: Value, operand: Operand) -> None:
+        """Change what an existing name stands for, in the scope that owns it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if value.name in scope._names:
+                scope._names[value.name] = operand
+                return
+            scope = scope._parent
+        raise KeyError(value.name)
+
+
+class Frame:
+    """Everything besides memory that the operations of a region may change: names around it, and modes.
+
+    ``reading`` is the resolved program of the operation, None for one that stands in no program.
+    """
+
+    def __init__(
+        self,
+        op: Op,
+        modes: dict[str, Any] | None = None,
+        scope: Scope | None = None,
+        reading: ResolvedProgram | None = None,
+    ) -> None:
+        self.op = op
+        self.reading = reading
+        self.modes: dict[str, Any] = {} if modes is None else modes
+        self._places = [self.modes, *(scope.chain() if scope else [])]
+        #: The frames of the cores that enter a region together, by name; none where one core does.
+        self.members: Mapping[str, Frame] = {}
+
+    @classmethod
+    def joined(cls, members: Mapping[str, Frame], op: Op) -> Frame:
+        """The frame of an operation that stands for one of each core."""
+        first = next(iter(members.values()))
+        frame = cls(op, first.modes, None, first.reading)
+        frame._places = [first.modes, *(names for own in members.values() for names in own._places[1:])]
+        frame._places += [own.modes for own in members.values() if own is not first]
+        frame.members = members
+        return frame
+
+    def save(self) -> list[dict[str, Operand]]:
+        """A copy of all modes and names, for :meth:`restore`."""
+        return [dict(names) for names in self._places]
+
+    def restore(self, saved: list[dict[str, Operand]]) -> None:
+        """Make all modes and names what they were."""
+        for names, old in zip(self._places, saved, strict=True):
+            names.clear()
+            names.update(old)
+
+    def changed(self, saved: list[dict[str, Operand]]) -> dict[tuple[int, str], Operand]:
+        """The names that differ from a saved state, by place and name; modes are no names."""
+        pairs = list(enumerate(zip(self._places, saved, strict=True)))[1:]
+        return {
+            (i, name): operand
+            for i, (names, old) in pairs
+            for name, operand in names.items()
+            if name in old and old[name] is not operand
+        }
+
+    def names(self) -> dict[str, Operand]:
+        """What the names around the region stand for."""
+        found: dict[str, Operand] = {}
+        for names in reversed(self._places[1:]):
+            found.update(names)
+        return found
+
+    def __getitem__(self, key: tuple[int, str]) -> Operand:
+        return self._places[key[0]][key[1]]
+
+    def __setitem__(self, key: tuple[int, str], operand: Operand) -> None:
+        self._places[key[0]][key[1]] = operand

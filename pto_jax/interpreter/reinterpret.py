@@ -9,7 +9,7 @@ from ..ir import INDEX, BLayout, MemRefType, Op, SLayout, TileType, Value
 from ..isa.rules.tile_legality import tile_of_memref
 from .interpreter import Interpreter, executes
 from .operands import Choice, Operand, Scalar, TileRef, region_of, with_storage
-from .scope import Scope
+from .operands import Scope
 from .windows import advanced, require_inside
 
 

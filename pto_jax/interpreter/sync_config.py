@@ -1,11 +1,79 @@
-"""Address binding, aliases, flags between cores, and synchronisation without an effect on values."""
+"""Address binding, aliases, flags between cores, and synchronisation without an effect on values.
 
+Flags between the cores of a block: how often each was set, and not waited for yet.
+
+Arrays of events, and asynchronous prefetches.
+
+Registers of image-to-column, addresses of scales, and configuration that no instruction reads.
+
+Order of memory, and flags between the cores of a block and of all blocks.
+
+Rounding modes of the matrix unit.
+"""
 from dataclasses import replace
-
 from ..ir import Op, TileType
-from . import cores, flags, reinterpret
+from . import cores, reinterpret
 from .interpreter import Interpreter, Steps, executes
-from .scope import Scope
+from .operands import Scope
+from collections.abc import Sequence
+from ..errors import Diagnostic, NotExecutableError
+from ..ir import Op
+from .cores import Core
+from .interpreter import Interpreter, Steps, Waiting
+from .operands import Scope
+from ..errors import Diagnostic, NotExecutableError
+from ..ir import I1, INDEX, Op, OpaqueType
+from .interpreter import Interpreter, executes
+from .operands import Scope
+from typing import Literal
+from ..ir import FmatrixMode, Op
+from ..isa.layout_img2col import IMG2COL_STATE
+from .fifo import scale_of
+from .interpreter import Interpreter, executes
+from .operands import Scope
+from ..ir import Op, Program
+from . import cores
+from .interpreter import Interpreter, Steps, executes
+from .operands import Scope
+from ..ir import Op
+from ..isa.matrix import ROUNDING_STATE
+from .interpreter import Interpreter, executes
+from .operands import Scope
+
+
+def flag_number(interpreter: Interpreter, op: Op, scope: Scope) -> int | None:
+    """The number of an operation's flag; None where the block has no two kinds of cores."""
+    shared = interpreter.shared
+    if interpreter.machine.abstract or not (shared.has("cube") and shared.has("vector")):
+        return None
+    event = scope[op.ins[0]] if op.ins else op.attrs["event"]
+    number = interpreter.machine.known(event)
+    if number is None or interpreter.machine.depth != shared.depth:
+        message = (
+            "found a flag between cores under control flow that only execution knows; "
+            "allowed: known conditions, trip counts and events"
+        )
+        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="cores"))
+    return number
+
+
+def set_flags(interpreter: Interpreter, number: int, others: Sequence[Core]) -> None:
+    """Set a flag for other cores."""
+    shared = interpreter.shared
+    for other in others:
+        key = (number, interpreter.core, other)
+        shared.flags[key] = shared.flags.get(key, 0) + 1
+    shared.changes += 1
+
+
+def wait_for_flags(interpreter: Interpreter, op: Op, number: int, others: Sequence[Core]) -> Steps[None]:
+    """Wait until all of some other cores have set a flag, and take it back."""
+    shared = interpreter.shared
+    keys = [(number, other, interpreter.core) for other in others]
+    while not all(shared.flags.get(key) for key in keys):
+        yield Waiting(op, f"flag {number}")
+    for key in keys:
+        shared.flags[key] -= 1
 
 
 @executes("tsync", "record_event", "wait_event", "set_flag", "wait_flag", "set_flag_dyn", "wait_flag_dyn")
@@ -34,20 +102,143 @@ def _talias(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 @executes("sync.set")
 def _set(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     """A flag of the cube core is seen by every vector core."""
-    number = flags.flag_number(interpreter, op, scope)
+    number = flag_number(interpreter, op, scope)
     if number is not None:
-        flags.set_flags(interpreter, number, _others(interpreter))
+        set_flags(interpreter, number, _others(interpreter))
 
 
 @executes("sync.wait")
 def _wait(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     """The cube core waits for all vector cores."""
-    number = flags.flag_number(interpreter, op, scope)
+    number = flag_number(interpreter, op, scope)
     if number is not None:
-        yield from flags.wait_for_flags(interpreter, op, number, _others(interpreter))
+        yield from wait_for_flags(interpreter, op, number, _others(interpreter))
 
 
 def _others(interpreter: Interpreter) -> list[cores.Core]:
     """The cores of the other kind."""
     cube = interpreter.core.kind == "cube"
     return [c for c in interpreter.shared.cores if (c.kind == "cube") != cube]
+
+
+#: What a prefetch gives: it changes no data, and has completed at once.
+COMPLETED = ("completed",)
+
+
+@executes("set_ffts")
+def _set_ffts(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Where flags between cores lie has no effect on values."""
+
+
+@executes("make_prefetch_async_context", "tprefetch_async", "get_prefetch_async_session")
+def _prefetch(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    for result in op.results:
+        scope.bind(result, COMPLETED)
+
+
+@executes("wait_async_event", "test_async_event")
+def _event(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    if scope[op.ins[0]] != COMPLETED:
+        message = "is not executed by this version for copies between processors; allowed: for prefetches"
+        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+    scope.bind(op.results[0], True)
+
+
+@executes("declare_eventid_array")
+def _declare_events(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    t = op.results[0].type
+    assert isinstance(t, OpaqueType)
+    scope.bind(op.results[0], (0,) * int(t.params))
+
+
+@executes("eventid_array_get")
+def _get_event(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    array, index = (scope[v] for v in op.ins)
+    scope.bind(op.results[0], interpreter.select(index, array))
+
+
+@executes("eventid_array_set")
+def _set_event(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    array, index, value = (scope[v] for v in op.ins)
+    hits = [interpreter.scalar("arith.cmpi.eq", (index, i), INDEX, I1) for i in range(len(array))]
+    chosen = [
+        interpreter.scalar("arith.select", (hit, value, old), INDEX, INDEX)
+        for hit, old in zip(hits, array, strict=True)
+    ]
+    scope.update(op.ins[0], tuple(chosen))
+
+
+@executes("syncall")
+def _without_effect(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Blocks are executed one after another: there is nothing to wait for."""
+
+
+@executes("set_quant_scalar", "set_quant_vector")
+def _set_scale(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    scope.bind(scale_of(op.attrs.get("id", 0)), scope[op.ins[0]])
+
+
+#: What instructions load into the registers of image-to-column.
+_LOADS: dict[str, Literal["sizes", "padding"]] = {"setfmatrix": "sizes", "set_img2col_padding": "padding"}
+
+
+@executes("setfmatrix", "set_img2col_padding", "set_img2col_rpt")
+def _set_image(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    mode = interpreter.reading.of(op).fitting().attrs["mode"]
+    assert isinstance(mode, FmatrixMode)
+    state = interpreter.mode(op, IMG2COL_STATE).configured(_LOADS.get(op.name), mode, op.ins[0].type)
+    interpreter.modes[IMG2COL_STATE] = state
+
+
+@executes("tget_scale_addr")
+def _scale_address(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Scales have storage of their own; nothing moves."""
+    for result in op.results:
+        scope.bind(result, interpreter.fresh(op, result, {}))
+
+
+#: Numbers from here on are those of the second vector core.
+_SECOND = 16
+
+
+@executes("cmo.cacheinvalid", "fence.barrier_all", "get_buf_dyn", "rls_buf_dyn")
+@executes("set_cross_block", "wait_cross_block")
+def _ordered(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Memory is coherent, and instructions and blocks take effect one after another."""
+
+
+@executes("set_intra_block")
+def _set_intra_block(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    number = flag_number(interpreter, op, scope)
+    if number is not None:
+        set_flags(interpreter, number % _SECOND, _partners(interpreter, number))
+
+
+@executes("wait_intra_block")
+def _wait_intra_block(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    number = flag_number(interpreter, op, scope)
+    if number is not None:
+        yield from wait_for_flags(interpreter, op, number % _SECOND, _partners(interpreter, number))
+
+
+def _partners(interpreter: Interpreter, number: int) -> list[cores.Core]:
+    """The cores at the other end of a flag: of the cube core one vector core where numbers say which."""
+    shared, cube = interpreter.shared, interpreter.core.kind == "cube"
+    others = [c for c in shared.cores if (c.kind == "cube") != cube]
+    if not cube or not _paired(interpreter.program):
+        return others
+    return [c for c in others if c.subblock == number // _SECOND]
+
+
+def _paired(program: Program) -> bool:
+    """Whether numbers tell the vector cores apart."""
+    numbers = (
+        op.attrs.get("event") for op in program.walk() if op.name in ("set_intra_block", "wait_intra_block")
+    )
+    return any(isinstance(n, int) and n >= _SECOND for n in numbers)
+
+
+@executes("sethf32mode", "settf32mode")
+def _set_f32_mode(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    attrs = interpreter.reading.of(op).fitting().attrs
+    interpreter.modes[ROUNDING_STATE] = attrs["mode"] if attrs["enable"] else None

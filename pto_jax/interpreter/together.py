@@ -18,7 +18,7 @@ from .cores import Block, Core, Entry
 from .interpreter import Steps, Waiting
 from .machine import Machine
 from .operands import Operand, Scalar, TileRef
-from .scope import Frame
+from .operands import Frame
 from .windows import scalar
 
 #: Slots in memory are allocated, popped and freed.

@@ -1,15 +1,92 @@
-"""Allocations, views of global memory and their windows."""
+"""Allocations, views of global memory and their windows.
 
+Looking keys up in a hash table in global memory, element by element.
+
+Arrays and structures of scalars: kept in storage of their own, as tiles without a place are.
+
+Instructions that make scalars of memory, and memory of scalars.
+
+Memrefs: local ones stand for tiles, those of global memory for views.
+
+Tiles in several buffers: one run of bytes, of which a slot is a part.
+
+Numbers of blocks and cores, printing, and the end of a program.
+
+Windows of tiles that have a valid region of their own.
+
+Strides and addresses of views and tiles; pointers, numbers, and tiles at addresses.
+
+Every buffer of global memory has an address, so that a pointer that becomes a number and a pointer again is
+the same one on every machine. A pointer into a tile is a handle of one row over its bytes.
+
+The valid sizes of tiles as numbers, and addresses as integers.
+"""
 from collections.abc import Sequence
 from dataclasses import replace
-
 from ..errors import Diagnostic, NotExecutableError
 from ..ir import GlobalLayout, Op, TileType
 from ..isa.views import extents
 from .interpreter import Interpreter, executes
 from .operands import Pointer, Scalar, TileRef, View, region_of
-from .scope import Scope
+from .operands import Scope
 from .windows import advanced, window
+from functools import partial, reduce
+from ..ir import I1, I32, INDEX, DType, Op
+from .interpreter import Interpreter, executes
+from .machine import Body, Machine
+from .operands import Operand, Pointer, Scalar, View
+from .operands import Frame, Scope
+from .windows import advanced, either
+from ..analysis.addresses import scalar_dtype
+from ..ir import I64, U8, DType, LocalArrayType, Op, StructType, TileType, dtype
+from .interpreter import Interpreter, executes
+from .operands import Scalar, TileRef
+from .operands import Scope
+from .windows import advanced, require_inside, scalar
+from dataclasses import replace
+from ..analysis.addresses import scalar_dtype
+from ..ir import Op
+from .interpreter import Interpreter, executes
+from .operands import Operand, Pointer, Scalar, TileRef
+from .operands import Scope
+from .windows import advanced, flat
+from collections.abc import Sequence
+from ..analysis.entries import strides_of
+from ..errors import ArgumentError, Diagnostic, NotExecutableError
+from ..ir import GlobalLayout, MemRefType, Op
+from . import reinterpret, windows
+from .interpreter import Interpreter, executes
+from .operands import TileRef, View, region_of
+from .operands import Scope
+from ..ir import I1, INDEX, MultiTileType, Op, TileType
+from ..isa.multi_tiles import slot_bytes
+from .interpreter import Interpreter, executes
+from .operands import TileRef, region_of
+from .operands import Scope
+from .windows import advanced, scalar
+from typing import Any
+from ..analysis.addresses import scalar_dtype
+from ..ir import Op
+from .interpreter import Interpreter, executes
+from .operands import Scope
+from collections.abc import Sequence
+from dataclasses import replace
+from ..ir import I1, INDEX, Op, TileType
+from .interpreter import Interpreter, executes
+from .operands import Operand, Scalar, TileRef, region_of
+from .reinterpret import bind_handle, of_each, tile_type
+from .operands import Scope
+from .windows import elements_before, flat, pitches, require_inside, scalar
+from dataclasses import replace
+from ..errors import Diagnostic, NotExecutableError
+from ..ir import I1, I64, INDEX, AddressSpace, DType, Op, PtrType, TileType
+from . import reinterpret, windows
+from .interpreter import Interpreter, executes
+from .operands import NOWHERE, Choice, Operand, Pointer, Scalar, TileRef, chosen, region_of
+from .operands import Scope
+from ..ir import Op, PtrType
+from .interpreter import Interpreter, executes
+from .operands import Scope
 
 
 @executes("alloc_tile")
@@ -106,3 +183,533 @@ def _addptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         message = "found a pointer into a tile; allowed: one into global memory (offsets of accesses move)"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     scope.bind(op.results[0], replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset)))
+
+
+#: How many slots are looked at, the key of an empty one, and what a query without a value gives.
+PROBES, EMPTY, ABSENT = 64, -(1 << 31), -1
+#: The shift before each product of the hash, and the factor; a last shift follows.
+MIXED, LAST_SHIFT = ((16, 0x7FEB352D), (15, 0x846CA68B - (1 << 32))), 16
+
+
+@executes("hashfind")
+def _hashfind(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    dst, (keys, values, queries) = scope[op.destinations[0]], [scope[v] for v in op.ins]
+    machine, frame = interpreter.machine, interpreter.frame(op, scope)
+    number = _Numbers(interpreter)
+
+    def element(view: View, at: Scalar) -> Pointer:
+        return Pointer(view.buffer, view.dtype, number.position(view, at))
+
+    last = number("index_cast", number.index("subi", number.elements(keys), 1), source=INDEX)
+
+    def look_up(at: Scalar, carried: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        query = machine.load(op, element(queries, at), I32)
+        hashed = number.hashed(query)
+
+        def probe(count: Scalar, state: tuple[Operand, ...]) -> tuple[Operand, ...]:
+            found, searching = state
+            slot = number("andi", number("addi", hashed, number("index_cast", count, source=INDEX)), last)
+            slot = number.index("index_cast", slot, source=I32)
+            key = machine.load(op, element(keys, slot), I32)
+            hit, end = (number("cmpi.eq", key, wanted, result=I1) for wanted in (query, EMPTY))
+            value = number.index("index_cast", machine.load(op, element(values, slot), I32), source=I32)
+            takes = number.index("select", hit, searching, 0)
+            takes = number("cmpi.ne", takes, 0, source=INDEX, result=I1)
+            stops = either(machine, hit, end)
+            return number.index("select", takes, value, found), number.index("select", stops, 0, searching)
+
+        found, _ = _repeated(machine, frame, PROBES, (ABSENT, 1), probe)
+        machine.store(op, element(dst, at), number("index_cast", found, source=INDEX))
+        return ()
+
+    _repeated(machine, frame, number.elements(queries), (), look_up)
+
+
+def _repeated(
+    machine: Machine, frame: Frame, trips: Scalar, inits: tuple[Operand, ...], body: Body
+) -> tuple[Operand, ...]:
+    """What is carried after so many trips, or once the last of it is known to be 0."""
+    known = machine.known(trips)
+    if known is None or not machine.unrolls(frame.op, known):
+        return machine.loop(frame, trips, inits, body)
+    carried = inits
+    for trip in range(known):
+        if carried and machine.known(carried[-1]) == 0:
+            break
+        carried = body(machine.counter(trip), carried)
+    return carried
+
+
+class _Numbers:
+    """Arithmetic on 32-bit numbers and on indices."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+
+    def __call__(self, name: str, *args: Scalar, source: DType = I32, result: DType = I32) -> Scalar:
+        return self.interpreter.scalar(f"arith.{name}", args, source, result)
+
+    def index(self, name: str, *args: Scalar, source: DType = INDEX) -> Scalar:
+        """An operation whose result is an index."""
+        return self(name, *args, source=source, result=INDEX)
+
+    def hashed(self, number: Scalar) -> Scalar:
+        """The hash of a number."""
+        for shift, factor in MIXED:
+            number = self("muli", self("xori", number, self("shrui", number, shift)), factor)
+        return self("xori", number, self("shrui", number, LAST_SHIFT))
+
+    def elements(self, view: View) -> Scalar:
+        """How many elements a view has."""
+        return reduce(partial(self.interpreter.index, "arith.muli"), view.shape)
+
+    def position(self, view: View, at: Scalar) -> Scalar:
+        """The offset of an element of a view, counted row by row."""
+        offset, rest = view.offset, at
+        for extent, stride in reversed(list(zip(view.shape, view.strides, strict=True))):
+            offset = advanced(self.interpreter.machine, offset, self.index("remsi", rest, extent), stride)
+            rest = self.index("divsi", rest, extent)
+        return offset
+
+
+def _row(d: DType, elements: int) -> TileType:
+    return TileType(U8 if d.bits < 8 else d, 1, elements)
+
+
+@executes("declare_local_array")
+def _declare_local_array(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    t = op.results[0].type
+    assert isinstance(t, LocalArrayType)
+    _declare(interpreter, op, scope, _row(t.dtype, t.elements))
+
+
+@executes("declare_struct")
+def _declare_struct(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Each scalar has a word of 64 bits."""
+    t = op.results[0].type
+    assert isinstance(t, StructType)
+    _declare(interpreter, op, scope, _row(I64, len(list(t.leaves()))))
+
+
+def _declare(interpreter: Interpreter, op: Op, scope: Scope, t: TileType) -> None:
+    storage = interpreter.machine.allocate(op, t, None)
+    scope.bind(op.results[0], TileRef(t, storage, *t.shape))
+
+
+@executes("local_array_get")
+def _local_array_get(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    ref, position = _element(interpreter, op, scope)
+    d = scalar_dtype(op.results[0].type)
+    scope.bind(op.results[0], interpreter.machine.element(op, ref, position, d))
+
+
+@executes("local_array_set")
+def _local_array_set(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    ref, position = _element(interpreter, op, scope)
+    interpreter.machine.set_element(op, ref, position, scope[op.group("value")[0]])
+
+
+def _element(interpreter: Interpreter, op: Op, scope: Scope) -> tuple[TileRef, Scalar]:
+    (array,) = op.group("array")
+    assert isinstance(array.type, LocalArrayType)
+    machine, dims = interpreter.machine, array.type.dims
+    indices, ones = [scope[v] for v in op.group("indices")], [1] * len(dims)
+    require_inside(machine, op, f"%{array.name}", indices, ones, dims)
+    position: Scalar = 0
+    for index, extent in zip(indices, dims, strict=True):
+        position = advanced(machine, advanced(machine, 0, position, extent), index)
+    ref = scope[array]
+    assert isinstance(ref, TileRef)
+    return ref, position
+
+
+@executes("struct_get")
+def _struct_get(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    machine, (position, d) = interpreter.machine, _field(op)
+    word = machine.element(op, scope[op.ins[0]], position, I64)
+    whole = _word(d)
+    value = word if whole == I64 else scalar(machine, "arith.trunci", (word,), I64, whole)
+    scope.bind(op.results[0], scalar(machine, "arith.bitcast", (value,), whole, d) if whole != d else value)
+
+
+@executes("struct_set")
+def _struct_set(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    machine, (position, d) = interpreter.machine, _field(op)
+    value, whole = scope[op.ins[1]], _word(d)
+    if whole != d:
+        value = scalar(machine, "arith.bitcast", (value,), d, whole)
+    if whole != I64:
+        value = scalar(machine, "arith.extsi", (value,), whole, I64)
+    machine.set_element(op, scope[op.ins[0]], position, value)
+
+
+def _word(d: DType) -> DType:
+    """The integer that a scalar is kept as, before it takes 64 bits."""
+    return dtype(f"i{d.bits}")
+
+
+def _field(op: Op) -> tuple[int, DType]:
+    """The number of the scalar that a path leads to, and its type."""
+    t, path = op.ins[0].type, op.attrs["path"]
+    assert isinstance(t, StructType)
+    leaves = list(t.leaves())
+    return next((i, d) for i, (found, d) in enumerate(leaves) if found == path)
+
+
+@executes("tgetval")
+def _tgetval(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    ref, position = (scope[v] for v in op.ins)
+    result, machine = op.results[0], interpreter.machine
+    dtype = scalar_dtype(result.type)
+
+    def read(one: Operand) -> tuple[Operand, ...]:
+        return (machine.element(op, flat(interpreter.machine, op, one), position, dtype),)
+
+    (value,) = interpreter.resolved(op, scope, ref, read)
+    scope.bind(result, value)
+
+
+@executes("tsetval")
+def _tsetval(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    position, value = (scope[v] for v in op.ins)
+    for result in op.results:
+        scope.bind(result, interpreter.fresh(op, result, {}))
+
+    def write(one: Operand) -> tuple[Operand, ...]:
+        interpreter.machine.set_element(op, flat(interpreter.machine, op, one), position, value)
+        return ()
+
+    interpreter.resolved(op, scope, scope[op.destinations[0]], write)
+
+
+@executes("load_scalar")
+def _load_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    pointer, offset = (scope[v] for v in op.ins)
+    result, machine = op.results[0], interpreter.machine
+    dtype = scalar_dtype(result.type)
+
+    def read(one: Operand) -> tuple[Operand, ...]:
+        if isinstance(one, TileRef):
+            return (machine.element(op, one, offset, dtype),)
+        return (machine.load(op, _moved(interpreter, one, offset), dtype),)
+
+    (value,) = interpreter.resolved(op, scope, pointer, read)
+    scope.bind(result, value)
+
+
+@executes("store_scalar")
+def _store_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    value, pointer, offset = (scope[v] for v in op.ins)
+
+    def write(one: Operand) -> tuple[Operand, ...]:
+        if isinstance(one, TileRef):
+            interpreter.machine.set_element(op, one, offset, value)
+        else:
+            interpreter.machine.store(op, _moved(interpreter, one, offset), value)
+        return ()
+
+    interpreter.resolved(op, scope, pointer, write)
+
+
+def _moved(interpreter: Interpreter, pointer: Pointer, offset: Scalar) -> Pointer:
+    return replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset))
+
+
+def memref_view(name: str, t: MemRefType, extents: Sequence[int]) -> View:
+    """An argument that is a memref, as a view; ``extents`` are those of the array given for it."""
+    if None in t.dims and len(extents) != len(t.dims):
+        raise ArgumentError(f"argument {name!r}: found shape {tuple(extents)}, the program declares {t}")
+    known = extents if None in t.dims else t.dims
+    shape = tuple(n if d is None else d for d, n in zip(t.dims, known, strict=True))
+    return View(name, t.dtype, t.offset or 0, shape, strides_of(shape, t.strides))
+
+
+@executes("memref.alloc")
+def _alloc(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    t = reinterpret.tile_type(op, op.results[0])
+    scope.bind(op.results[0], TileRef(t, interpreter.machine.allocate(op, t, None), *region_of(t)))
+
+
+@executes("memref.dealloc")
+def _dealloc(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Storage has no end of life: nothing reads it afterwards."""
+
+
+@executes("memref.reinterpret_cast")
+def _reinterpret(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    source = scope[op.group("source")[0]]
+    if isinstance(source, TileRef):
+        message = "found a local memref; allowed: a memref of global memory"
+        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+    moved = windows.advanced(interpreter.machine, source.offset, scope[op.group("offsets")[0]])
+    layout = op.attrs.get("layout")
+    view = View(
+        source.buffer,
+        source.dtype,
+        moved,
+        tuple(scope[v] for v in op.group("sizes")),
+        tuple(scope[v] for v in op.group("strides")),
+        layout if isinstance(layout, GlobalLayout) else None,
+    )
+    scope.bind(op.results[0], view)
+
+
+@executes("global_subview")
+def _subview(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    bind_window(interpreter, op, scope)
+
+
+@executes("alloc_multi_tile")
+def _alloc_multi_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    (result,) = op.results
+    assert isinstance(result.type, MultiTileType)
+    slot = result.type.slot
+    given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
+    bytes_of_all = result.type.count * slot_bytes(slot)
+    row = TileType(slot.dtype, 1, bytes_of_all * 8 // slot.dtype.storage_bits, loc=slot.loc)
+    storage = interpreter.machine.allocate(op, row, given.get("addr"))
+    sizes = region_of(slot, given.get("valid_row"), given.get("valid_col"))
+    scope.bind(result, TileRef(row, storage, *sizes))
+
+
+@executes("multi_tile_get")
+def _multi_tile_get(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    tiles, number = (scope[v] for v in op.ins)
+    t = op.ins[0].type
+    assert isinstance(t, MultiTileType)
+    machine = interpreter.machine
+    below = scalar(machine, "arith.cmpi.slt", (number, 0), INDEX, I1)
+    beyond = scalar(machine, "arith.cmpi.sge", (number, t.count), INDEX, I1)
+    broken = scalar(machine, "arith.ori", (below, beyond), I1, I1)
+    machine.require(op, "slot", f"0 to {t.count - 1}", broken, "slot {}", (number,))
+    elements = advanced(machine, 0, number, slot_bytes(t.slot) * 8 // t.slot.dtype.storage_bits)
+    ref = TileRef(
+        t.slot, machine.offset(op, tiles, t.slot, elements), *region_of(t.slot, tiles.v_row, tiles.v_col)
+    )
+    machine.region(op, ref)
+    scope.bind(op.results[0], ref)
+
+
+@executes("get_block_idx", "get_block_num", "get_subblock_idx", "get_subblock_num")
+def _number(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    shared = interpreter.shared
+    numbers = {
+        "get_block_idx": shared.number,
+        "get_block_num": shared.count,
+        "get_subblock_idx": interpreter.core.subblock,
+        "get_subblock_num": shared.subblocks,
+    }
+    for result in op.results:
+        scope.bind(result, numbers[op.name])
+
+
+@executes("print")
+def _print(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    (value,) = op.ins
+    interpreter.machine.show(op, str(op.attrs["format"]), scope[value], scalar_dtype(value.type))
+
+
+def printed(format: str, value: Any) -> str:
+    """A scalar in a format with one conversion, as C has them.
+
+    >>> printed("n = %d", 3)
+    'n = 3'
+    """
+    try:
+        return str(format % value)
+    except (TypeError, ValueError):
+        return f"{format} {value}"
+
+
+@executes("trap")
+def _trap(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    interpreter.machine.trap(op)
+
+
+@executes("subview")
+def _tile_subview(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    (tile,) = op.group("tile")
+    ref, t = scope[tile], tile_type(op, op.results[0])
+    starts = [scope[v] for v in op.group("offsets")]
+    given = [scope[op.group(n)[0]] if op.group(n) else None for n in ("valid_row", "valid_col")]
+    require_inside(interpreter.machine, op, f"%{tile.name}", starts, t.shape, ref.type.shape)
+    _require_boxes(interpreter, op, ref.type, starts)
+    row, col = starts
+
+    def windowed(option: TileRef) -> Operand:
+        machine, whole = interpreter.machine, option.type
+        if machine.window_of(option) is None and pitches(whole) == pitches(t):
+            return machine.offset(op, option, t, elements_before(machine, whole, row, col))
+        if whole.boxed and not (isinstance(row, int) and isinstance(col, int)):
+            first = flat(machine, op, option)
+            elements = elements_before(machine, first.type, row, col)
+            moved = replace(first, storage=machine.offset(op, first, first.type, elements))
+            return machine.window(op, moved, t, 0, 0)
+        return machine.window(op, option, t, row, col)
+
+    bind_handle(
+        interpreter, op, scope, TileRef(t, of_each(ref, windowed), *region_of(t, *given), pitched=True)
+    )
+
+
+def _require_boxes(interpreter: Interpreter, op: Op, t: TileType, starts: Sequence[Scalar]) -> None:
+    """The run-time rule that a window of a boxed tile begins where a box does."""
+    machine = interpreter.machine
+    if not machine.checks or not t.boxed:
+        return
+    for start, box, unit in zip(starts, t.box, ("row", "column"), strict=True):
+        rest = scalar(machine, "arith.remsi", (start, box), INDEX, INDEX)
+        broken = scalar(machine, "arith.cmpi.ne", (rest, 0), INDEX, I1)
+        found = f"{unit} offset {{}} of a tile in boxes of {box} {unit}s"
+        machine.require(op, "window-boxes", "the beginning of a box", broken, found, (start,))
+
+
+#: Bytes from the beginning of one buffer to that of the next, as a power of two.
+SPAN = 40
+
+
+@executes("get_tensor_view_stride")
+def _get_tensor_view_stride(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    view, index = (scope[v] for v in op.ins)
+    scope.bind(op.results[0], interpreter.select(index, named_dimensions(op, view.strides)))
+
+
+@executes("tensor_view_addr")
+def _tensor_view_addr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    view = scope[op.ins[0]]
+    scope.bind(op.results[0], Pointer(view.buffer, view.dtype, view.offset))
+
+
+@executes("tile_buf_addr")
+def _tile_buf_addr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    t = op.results[0].type
+    assert isinstance(t, PtrType)
+    scope.bind(op.results[0], _elements(interpreter, op, scope[op.ins[0]], t.dtype))
+
+
+@executes("castptr")
+def _castptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    given, t = scope[op.ins[0]], op.results[0].type
+    found: Operand
+    if not isinstance(t, PtrType):
+        if isinstance(given, TileRef):
+            raise _refused(op, "the address of a tile, which the planner chooses")
+        found = address_of(interpreter, given)
+    elif isinstance(given, Pointer):
+        found = _retyped(interpreter, op, given, t.dtype)
+    elif isinstance(given, TileRef):
+        found = _elements(interpreter, op, given, t.dtype)
+    elif t.space == AddressSpace.GM:
+        found = pointer_at(interpreter, op, given, t.dtype)
+    else:
+        raise _refused(op, f"an address in {t.space.name.lower()}, which names no storage without an extent")
+    scope.bind(op.results[0], found)
+
+
+@executes("pointer_cast")
+def _pointer_cast(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    addresses = [scope[v] for v in op.group("addrs")]
+    if len(addresses) > 1:
+        raise _refused(op, f"{len(addresses)} buffers used in turn; allowed: one address")
+    t = reinterpret.tile_type(op, op.results[0])
+    sizes = [scope[op.group(n)[0]] if op.group(n) else None for n in ("valid_row", "valid_col")]
+    if None not in sizes:
+        t = t.with_valid(None, None)
+    ref = TileRef(t, interpreter.machine.allocate(op, t, addresses[0]), *region_of(t, *sizes))
+    interpreter.machine.region(op, ref)
+    scope.bind(op.results[0], ref)
+
+
+def address_of(interpreter: Interpreter, pointer: Pointer) -> Scalar:
+    """The address of the byte that a pointer is at."""
+    choice, memory = chosen(pointer), interpreter.shared.memory
+    options = (pointer.buffer,) if choice is None else choice.options
+    bases = [(memory.index(str(name)) + 1) << SPAN for name in options]
+    base = bases[0] if choice is None else interpreter.select(choice.index, bases)
+    return windows.advanced(interpreter.machine, base, pointer.offset, pointer.dtype.storage_bits // 8)
+
+
+def pointer_at(interpreter: Interpreter, op: Op, address: Scalar, dtype: DType) -> Pointer:
+    """The pointer to the elements at an address."""
+    memory, machine = interpreter.shared.memory, interpreter.machine
+
+    def of(name: str, *args: Scalar, result: DType = INDEX) -> Scalar:
+        return interpreter.scalar(f"arith.{name}", args, I64, result)
+
+    if not memory:
+        raise _refused(op, "an address in a function without buffers")
+    first = memory[0]
+    # The buffer is the address divided by the distance of two, rounded down.
+    at = of("andi", address, (1 << SPAN) - 1)
+    number = of("subi", of("divsi", of("subi", address, at), 1 << SPAN), 1)
+    ends = (of("cmpi.slt", number, 0, result=I1), of("cmpi.sge", number, len(memory), result=I1))
+    outside = windows.either(machine, *ends)
+    machine.require(op, "address", "an address of a buffer", outside, "address {}", (address,))
+    known = machine.known(number)
+    if known is not None:
+        buffer: Operand = memory[known] if 0 <= known < len(memory) else first
+    else:
+        buffer = Choice(number, memory) if len(memory) > 1 else first
+    offset = _counted(interpreter, op, at, 1, dtype.storage_bits // 8)
+    offset = interpreter.scalar("arith.select", (outside, NOWHERE, offset), INDEX, INDEX)
+    return Pointer(buffer, dtype, offset, cast=True)
+
+
+def _retyped(interpreter: Interpreter, op: Op, pointer: Pointer, dtype: DType) -> Pointer:
+    """A pointer to elements of another type at the same byte."""
+    old, new = pointer.dtype.storage_bits, dtype.storage_bits
+    offset = _counted(interpreter, op, pointer.offset, old, new)
+    return Pointer(pointer.buffer, dtype, offset, pointer.cast or old != new)
+
+
+def _counted(interpreter: Interpreter, op: Op, offset: Scalar, old: int, new: int) -> Scalar:
+    """An offset in units of ``old`` in units of ``new``, of which it has to be a whole number."""
+    if old % new == 0:
+        return windows.advanced(interpreter.machine, 0, offset, old // new)
+    size = new // old
+    rest = interpreter.scalar("arith.remsi", (offset, size), INDEX, INDEX)
+    broken = interpreter.scalar("arith.cmpi.ne", (rest, 0), INDEX, I1)
+    allowed = "an address that is a multiple of the element's size"
+    interpreter.machine.require(op, "address-aligned", allowed, broken, "{} elements too many", (rest,))
+    quotient = interpreter.scalar("arith.divsi", (offset, size), INDEX, INDEX)
+    return interpreter.scalar("arith.select", (broken, NOWHERE, quotient), INDEX, INDEX)
+
+
+def _elements(interpreter: Interpreter, op: Op, ref: TileRef, dtype: DType) -> TileRef:
+    """A tile's bytes as one row of elements."""
+    t = TileType(dtype, 1, ref.type.bytes * 8 // dtype.storage_bits, loc=ref.type.loc)
+    storage = reinterpret.of_each(ref, lambda option: interpreter.machine.alias(op, option, t))
+    return replace(ref, type=t, storage=storage, v_row=1, v_col=t.cols, pitched=False)
+
+
+def _refused(op: Op, found: str) -> NotExecutableError:
+    return NotExecutableError(Diagnostic("error", f"found {found}", op.span, op.name, rule="executable"))
+
+
+@executes("get_validshape")
+def _get_validshape(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    ref = scope[op.ins[0]]
+    for result, size in zip(op.results, (ref.v_row, ref.v_col), strict=True):
+        scope.bind(result, size)
+
+
+@executes("tile_valid_rows")
+def _tile_valid_rows(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    scope.bind(op.results[0], scope[op.ins[0]].v_row)
+
+
+@executes("tile_valid_cols")
+def _tile_valid_cols(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    scope.bind(op.results[0], scope[op.ins[0]].v_col)
+
+
+@executes("ptrtoint")
+def _ptrtoint(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    scope.bind(op.results[0], address_of(interpreter, scope[op.ins[0]]))
+
+
+@executes("inttoptr")
+def _inttoptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    t = op.results[0].type
+    assert isinstance(t, PtrType)
+    scope.bind(op.results[0], pointer_at(interpreter, op, scope[op.ins[0]], t.dtype))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from ..analysis.constant_folding import fold
+from ..analysis.addresses import fold
 from ..ir import I1, INDEX, AttrValue, BLayout, Compact, DType, GlobalLayout, Op, TileType
 from ..isa.rules.windows import window_axes
 from .machine import Machine

@@ -2,8 +2,11 @@
 
 Values are identified by name inside lexical scopes, as in the text. Two programs are equal when they
 say the same, whatever their spelling, spans or attribute order.
-"""
 
+Versions of the text language, called by the month of the assembler that defines them.
+
+How programs are printed, as far as they know: the reader and printer of text registers itself.
+"""
 from __future__ import annotations
 
 import hashlib
@@ -12,11 +15,47 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
 from typing import Literal, TypeAlias
-
 from ..errors import Span
-from . import printing
-from .languages import Language
 from .types import Type
+from typing import Literal, TypeAlias, get_args
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+_PRINTER: list[Callable[[Any], str]] = []
+
+
+def register(printer: Callable[[Any], str]) -> None:
+    """Print programs with ``printer`` from now on."""
+    _PRINTER[:] = [printer]
+
+
+def text_of(program: Any) -> str:
+    """The text of a program."""
+    if not _PRINTER:
+        # Where programs come out of a pickle nothing has loaded the printer; the builder of programs does.
+        getattr(sys.modules[__name__.partition(".")[0]], "builder")  # noqa: B009
+    return _PRINTER[0](program)
+
+
+Language: TypeAlias = Literal["2026-04", "2026-08"]
+#: Every version, oldest first.
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+#: The version of a text that does not say which it is in.
+PRESENT: Language = LANGUAGES[-1]
+#: The attribute of a module that says which version its text is in.
+LANGUAGE_KEY = "pto.language"
+
+
+def language(name: object) -> Language | None:
+    """The version of a name, None where there is none.
+
+    >>> language("2026-04"), language("2025-01")
+    ('2026-04', None)
+    """
+    return next((version for version in LANGUAGES if version == name), None)
+
 
 #: Spelling an instruction was written in. ``as``: ``%d = tadd %a, %b : T``; ``as_dst``:
 #: ``tadd %d, %a, %b : T``; ``ssa``: ``%d = pto.tadd %a, %b : (T, T) -> T``; ``dps``:
@@ -266,4 +305,4 @@ class Program:
         return f"<Program {self.source}: {short_list(heads, 4) or 'no function'}, {operations}>"
 
     def __str__(self) -> str:
-        return printing.text_of(self)
+        return text_of(self)

@@ -1,8 +1,10 @@
-"""The instruction set: one declaration per instruction, one file per class of the overview page."""
+"""The instruction set: one declaration per instruction, one file per class of the overview page.
 
+Names of instructions beside the canonical ones.
+
+Instructions that users add.
+"""
 from functools import cache, lru_cache
-
-from .aliases import ALIASES as ALIASES
 from .bind import Bound as Bound, bind as bind
 from .declare import (
     Attribute as Attribute,
@@ -12,7 +14,93 @@ from .declare import (
     Operand as Operand,
     Site as Site,
 )
-from .registry import added
+import re
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from ..errors import ArgumentError
+from .declare import Instruction
+
+
+_ADDED: dict[str, Instruction] = {}
+_PACKAGE = __name__.partition(".")[0]
+_Cache = type(lru_cache(lambda: None))
+_NAME = re.compile(r"t[a-z][a-z0-9_]*")
+
+
+def added() -> dict[str, Instruction]:
+    """The instructions that were added, by name."""
+    return _ADDED
+
+
+def add(instruction: Instruction, known: Callable[[], dict[str, Instruction]]) -> None:
+    """Add an instruction to the table that ``known`` gives.
+
+    Raises ArgumentError where the name is no name of an instruction, or is one already.
+    """
+    name = instruction.name
+    if not _NAME.fullmatch(name):
+        raise ArgumentError(
+            f"found the name {name!r}; allowed: 't', then lowercase letters, digits and underscores (tcosh)"
+        )
+    if name in known():
+        raise ArgumentError(f"there is an instruction {name}; usual fix: another name")
+    _ADDED[name] = instruction
+    forget()
+
+
+def remove(name: str) -> None:
+    """Take an added instruction out of the table again."""
+    del _ADDED[name]
+    forget()
+
+
+def forget() -> None:
+    """Drop what functions of the package remember.
+
+    Legal samples, compiled kernels, names and all else may have been made with another table.
+    """
+    for name, module in list(sys.modules.items()):
+        if name == _PACKAGE or name.startswith(f"{_PACKAGE}."):
+            for value in vars(module).values():
+                if isinstance(value, _Cache):
+                    value.cache_clear()
+
+
+# Instructions by name: spellings of the documentation are data of their own.
+#: Spellings of the documentation that mean the name on the right.
+ALIASES = {
+    **{
+        f"t{base}{mx}_{kind}": f"t{base}{dotted}.{kind}"
+        for base in ("matmul", "gemv")
+        for mx, dotted in (("", ""), ("_mx", ".mx"))
+        for kind in ("acc", "bias")
+    },
+    "tmatmul_mx": "tmatmul.mx",
+    "tmatmul_mx_hif4": "tmatmul.mx.hif4",
+    "tgemv_mx": "tgemv.mx",
+    "tmov_fp": "tmov.fp",
+    "tmov_zz": "tmov.zz",
+    **{f"tmov.{route}": "tmov" for route in ("m2l", "m2r", "m2b", "m2s", "a2v", "v2v", "s2d")},
+    "tstore.fp": "tstore_fp",
+    "textract.fp": "textract_fp",
+    "tinsert.fp": "tinsert_fp",
+    "tquant_mx": "tquant.mx",
+    "tquant_hif4": "tquant.hif4",
+    "sync_set": "sync.set",
+    "sync_wait": "sync.wait",
+    "get_scale_addr": "tget_scale_addr",
+    **{
+        f"comm.{name}": name
+        for name in (
+            "tput tget tput_async tget_async tnotify twait ttest tbroadcast treduce "
+            "build_async_session wait_async_event test_async_event".split()
+        )
+    },
+    "comm_tgather": "comm.tgather",
+    "comm_tscatter": "comm.tscatter",
+}
+
 
 #: Class files, in the order of the overview page.
 CLASSES = (

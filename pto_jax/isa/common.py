@@ -12,7 +12,7 @@ from ..profiles import PROFILE_NAMES, ProfileName
 from . import declare
 from .rules import regions, typesets
 from .rules.constraints import in_vec, row_major, same_types, scalar_types, type_row
-from .rules.extents import MASK, OPEN
+from .rules.regions import MASK, OPEN
 from .semantics import Facts, Lanes
 
 DST = declare.Operand("dst", "out")

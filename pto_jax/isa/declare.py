@@ -4,31 +4,225 @@ One :class:`Instruction` per instruction holds everything that is known about it
 attributes, element types per profile, constraints as statements with a check, the valid-region rule,
 accuracy, the decisions taken where sources disagree, and the sources. The reader, the printer, the
 verifier, the documentation and the generators derive from it.
-"""
 
+Operands and attributes of an instruction, as its declaration lists them.
+
+Rules on valid regions in a form that engines evaluate on sizes known when a program runs.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
-
 from ..ir import AttrValue, GlobalLayout, Language, Loc, Op, Pipe, TileType, Type, Value
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .assembly import AS_DECLARED, Assembly
 from .changes import Change as Change, Default as Default
-from .operands import (
-    Attribute as Attribute,
-    Extent as Extent,
-    Operand as Operand,
-    OperandKind as OperandKind,
-    Role as Role,
-    Size as Size,
-    Sources as Sources,
-)
-from .region_rules import RegionRule as RegionRule, RegionTest as RegionTest, Sizes as Sizes
 from .semantics import EXACT, Accuracy, Apart, Formula, InPlace, Lanes, Moves
 from .traits import PLAIN, Access, Effect, Resource, Traits
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from enum import IntEnum
+from typing import Any, Literal, TypeAlias
+from ..ir import AttrValue, DType, Symbol, TileType, VectorType, dtype
+from ..profiles import PROFILE_NAMES, ProfileName
+from .changes import Default
+from .semantics import Holds
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+from ..ir import TileType
+
+
+#: Valid rows and columns per operand: numbers, or values of an engine that has ``!= <= | &`` for them.
+Sizes: TypeAlias = "Mapping[str, tuple[Any, Any]]"
+#: Whether sizes break a rule, given the tiles' types; one truth value of the kind the sizes are.
+RegionTest: TypeAlias = "Callable[[Sizes, Mapping[str, TileType]], Any]"
+
+
+def _numbers(t: TileType | None) -> int:
+    """Numbers in an element of a tile, where its type is known."""
+    return 1 if t is None else t.dtype.numbers
+
+
+@dataclass(frozen=True)
+class RegionRule:
+    """A rule on run-time valid regions in a form an engine can evaluate on traced sizes.
+
+    ``equal-valid``, ``equal-rows``, ``equal-cols``: all named operands have the same valid region, or
+    that part of it; ``non-empty``: each of them has at least one valid lane; ``no-half``: none of them has
+    valid rows without columns, or columns without rows. Operands that an operation
+    leaves out do not take part. ``custom``: what ``test`` says, where all operands are present.
+    """
+
+    kind: Literal["equal-valid", "equal-rows", "equal-cols", "non-empty", "no-half", "custom"]
+    operands: tuple[str, ...]
+    test: RegionTest | None = None
+
+    def applies(self, present: Container[str]) -> bool:
+        """Whether the operation has the operands the rule is about."""
+        named = [n in present for n in self.operands]
+        return all(named) if self.kind == "custom" else any(named)
+
+    def broken(self, sizes: Sizes, types: Mapping[str, TileType]) -> Any:
+        """Whether the valid sizes of an operation's tiles break the rule.
+
+        >>> RegionRule("equal-rows", ("dst", "src")).broken({"dst": (8, 1), "src": (7, 16)}, {})
+        True
+        """
+        found: Any = False
+        if not self.applies(sizes):
+            return found
+        if self.test is not None:
+            return self.test(sizes, types)
+        present = [(sizes[n][0], sizes[n][1] * _numbers(types.get(n))) for n in self.operands if n in sizes]
+        if self.kind in ("non-empty", "no-half"):
+            for rows, cols in present:
+                no_row, no_col = rows <= 0, cols <= 0
+                found = found | (no_row | no_col if self.kind == "non-empty" else no_row ^ no_col)
+            return found
+        for rows, cols in present[1:]:
+            if self.kind != "equal-cols":
+                found = found | (rows != present[0][0])
+            if self.kind != "equal-rows":
+                found = found | (cols != present[0][1])
+        return found
+
+
+Role = Literal["out", "in", "inout", "tmp"]
+#: ``vector`` is a vector of four elements outside tile memory (``vector<4xi16>``).
+#: ``handle`` is a type without data (``!pto.pipe``), ``entry`` a slot of a pipe: a tile, or a view;
+#: ``memory`` global memory as a pointer or a view.
+OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector", "handle", "entry", "memory"]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What the size of a new destination follows from.
+
+    Types and valid sizes of the tiles an operation reads, its attributes, and the element type the
+    destination is to have. A valid size is an int, an array, or :class:`pto_jax.isa.rules.regions.Open` where
+    it is not known.
+    """
+
+    types: Mapping[str, TileType]
+    sizes: Mapping[str, tuple[Any, Any]]
+    attrs: Mapping[str, AttrValue]
+    dtype: DType
+
+
+#: Physical rows and columns, and valid rows and columns.
+Size: TypeAlias = "tuple[tuple[int, int], tuple[Any, Any]]"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large a destination is that a call leaves to the instruction.
+
+    ``rule`` gives None where the sources do not say; ``text`` completes "dst has ...".
+    """
+
+    text: str
+    rule: Callable[[Sources], Size | None]
+
+
+@dataclass(frozen=True)
+class Implied:
+    """A scratch tile that tools put in where an operation leaves it out.
+
+    They place no tiles in a program that places its own. ``of`` is the operand by whose valid sizes they make
+    it, which its type then states, and whose physical size it has where it is ``whole``; ``profiles`` are
+    those whose hardware needs it (the others take any tile), and ``needed`` says of an operation, as the
+    constraints see it, whether it does.
+    """
+
+    of: str
+    profiles: tuple[ProfileName, ...] = ("a2a3",)
+    needed: Callable[[Any], bool] = lambda site: True
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand.
+
+    ``dtype`` is a type variable of the declaration ("T", "S", "D" ...), the name of an element type, or None
+    when the operand's element type is free. An optional destination may name the source operand ``beside``
+    which it is written. ``conv`` operands may be convolution tiles. A destination that a call leaves out has
+    the size ``extent`` (None: that of the first source with its element type) and, where the sources allow
+    several element types, the first legal one of ``default``: names of element types, of type variables, or
+    of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand
+    for, ``within`` the operand that positions are in, ``implied`` what tools put in its place, ``used_on``
+    the profiles that use scratch which no tool puts in. A scalar that ``converts`` may have another type of
+    its kind, integer or float. A view that is ``loaded_as`` another operand stands for it: a tile with the
+    elements of the view.
+    """
+
+    name: str
+    role: Role
+    kind: OperandKind = "tile"
+    _: KW_ONLY
+    dtype: str | None = "T"
+    optional: bool = False
+    note: str = ""
+    beside: str | None = None
+    conv: bool = False
+    extent: Extent | None = None
+    default: tuple[str, ...] = ()
+    holds: Holds = "numbers"
+    converts: bool = False
+    implied: Implied | None = None
+    used_on: tuple[ProfileName, ...] = PROFILE_NAMES
+    loaded_as: str = ""
+    within: str = ""
+
+    @property
+    def vector(self) -> VectorType:
+        """The type of a ``vector`` operand."""
+        return VectorType((4,), dtype(self.dtype or "i16"))
+
+    def is_scratch_on(self, profile: ProfileName) -> bool:
+        """Whether the hardware of a profile writes the operand as scratch; others take any tile for it."""
+        return self.role == "tmp" and profile in (self.implied.profiles if self.implied else self.used_on)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the instruction reads the operand as data."""
+        return self.role in ("in", "inout")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute.
+
+    ``type`` is an enumeration, bool, int, str, a list of integers or the name of a function; ``spellings``
+    are the keys it is written under in programs (the first is printed). ``of_layout`` marks those that
+    describe a layout and change no value. ``mnemonic`` is what the assembler calls the enumeration where
+    instructions have one each. ``default`` holds for programs that leave it out, ``unwritten`` for texts of
+    some versions of the language.
+    """
+
+    name: str
+    type: type[IntEnum] | type[bool] | type[int] | type[str] | type[Symbol] | type[tuple[int, ...]]
+    default: AttrValue
+    meaning: str = ""
+    spellings: tuple[str, ...] = ()
+    of_layout: bool = False
+    mnemonic: str = ""
+    unwritten: tuple[Default, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys it is written under in programs, the printed one first."""
+        return self.spellings or (self.name,)
+
+    @property
+    def choices(self) -> tuple[IntEnum | bool, ...]:
+        """The values of an attribute that is a choice, none for others."""
+        if self.type is bool:
+            return (False, True)
+        return tuple(self.type) if issubclass(self.type, IntEnum) else ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Unpack
 from . import common
 from .assembly import Assembly, segments
 from .declare import Contradiction, Decision, Instruction, Operand
-from .rules import elementwise, scratch, typesets
+from .rules import elementwise, elementwise, typesets
 from .semantics import POSITIVE_NORMALS, QUOTIENT, Apart, Formula, Range, correctly_rounded, of_two, within
 
 _A5_POWER = ("f32", "f16", "bf16", *typesets.INT32)
@@ -355,7 +355,7 @@ _ONE_SOURCE = (
         (common.DST, common.SRC, replace(elementwise.TMP, implied=None, used_on=("a2a3",))),
         typesets.table(typesets.HALVES, typesets.HALVES, typesets.HALVES),
         attributes=(common.PRECISION,),
-        extra=(scratch.precise_with_tmp,),
+        extra=(elementwise.precise_with_tmp,),
         decisions=(
             Decision(
                 "A2/A3 has an approximate form without tmp and an accurate one with tmp.",

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ..ir import I32, AttrValue, CmpMode, RoundMode, SaturationMode, Type
 from ..profiles import Profile
-from . import assembly, operands, semantics
+from . import assembly, declare, semantics
 from .changes import DIALECT, Default
 from .common import (
     DST,
@@ -19,7 +19,7 @@ from .common import (
     tile_instruction,
 )
 from .declare import Attribute, AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
-from .rules import elementwise, regions, scratch
+from .rules import elementwise, regions, elementwise
 from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
 from .rules.conversions import Conversion, conversions
 from .rules.forbid import Types, forbid, one_block
@@ -115,7 +115,7 @@ _SEL_OPERANDS = (
     _SEL_MASK,
     SRC0,
     SRC1,
-    replace(elementwise.TMP, implied=operands.Implied(""), default=("i32",)),
+    replace(elementwise.TMP, implied=declare.Implied(""), default=("i32",)),
 )
 
 
@@ -136,7 +136,7 @@ TSEL = tile_instruction(
         fixed_type("mask", READ_MASKS, ("cpu_sim", "a2a3", "a5"), "page tsel (mask encoding)"),
         *regions.mask_holds("mask", "dst", stream=True),
         fixed_type("tmp", ("i32", "u32", "f32"), ("a2a3",), DIALECT, since="2026-08"),
-        replace(scratch.scratch_bytes("tmp", _start_of_mask, "the start of a mask"), breaks=None),
+        replace(elementwise.scratch_bytes("tmp", _start_of_mask, "the start of a mask"), breaks=None),
     ),
     decisions=(
         SCRATCH_OPTIONAL,
@@ -260,7 +260,7 @@ def _little_for_steps(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 _CVT_OPERANDS = (
     Operand("dst", "out", dtype="D"),
     Operand("src", "in", dtype="S"),
-    replace(elementwise.TMP, implied=operands.Implied("dst", ("a2a3",), _narrows)),
+    replace(elementwise.TMP, implied=declare.Implied("dst", ("a2a3",), _narrows)),
 )
 
 TCVT = tile_instruction(
@@ -303,7 +303,7 @@ TCVT = tile_instruction(
         equal_valid(("src", "dst"), "page tcvt (common constraints)"),
         _saturation_effect,
         _rounding_effect,
-        scratch.scratch_bytes("tmp", _narrowed_bytes, "the steps between the types", _little_for_steps),
+        elementwise.scratch_bytes("tmp", _narrowed_bytes, "the steps between the types", _little_for_steps),
     ),
     decisions=(
         SCRATCH_OPTIONAL,

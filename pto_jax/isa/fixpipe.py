@@ -8,11 +8,11 @@ from ..profiles import Profile
 from . import assembly, changes, common, memory, traits
 from .declare import Constraint, Decision, Instruction, Operand, Role, Site
 from .layout_extract import CORNER, window_inside, windows
-from .rules import extents, fixpipe, irregular, issue, regions, typesets
+from .rules import regions, fixpipe, irregular, handles, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, place, type_row
-from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores_by_column, used_words
-from .rules.fixpipe_words import FP, VERIFIER, parameter_rules
-from .rules.quantisation import MOVED_QUANTISED, SIMULATED_VECTOR, STORED_QUANTISED
+from .rules.fixpipe import ATOMIC, accumulator_extent, atomic_types, stores_by_column, used_words
+from .rules.fixpipe import FP, VERIFIER, parameter_rules
+from .rules.block_scales import MOVED_QUANTISED, SIMULATED_VECTOR, STORED_QUANTISED
 from .rules.windows import STORED, layout_pair, window_fits
 from .samples.operations import Sample
 
@@ -175,7 +175,7 @@ def _moving(
     operands: tuple[Operand, ...] = (),
     extra: tuple[Constraint, ...] = (),
 ) -> Instruction:
-    every = (Operand("dst", role, extent=extents.OPEN if operands else None), _SRC, FP, *operands)
+    every = (Operand("dst", role, extent=regions.OPEN if operands else None), _SRC, FP, *operands)
     targets = ("NZ", "ND") if operands else ("ND", "DN", "NZ")
     return Instruction(
         name,
@@ -200,7 +200,7 @@ def _moving(
         decisions=(*_DECISIONS, common.REGIONS_MAY_DIFFER),
         sources=(f"page {name}", HEADERS, common.SIMULATOR_VALUES),
         sampler=_window_samples if operands else _move_samples,
-        pipe_rule=issue.moved if role == "out" else issue.inserted,
+        pipe_rule=handles.moved if role == "out" else handles.inserted,
         sized_by=("src",),
         assembly=assembly.Assembly(fp_clause=name.removesuffix("_fp") if operands else ""),
         changes=(
@@ -280,7 +280,7 @@ TSTORE_FP = Instruction(
     sources=("page tstore_fp", HEADERS, VERIFIER, common.SIMULATOR_VALUES),
     sampler=stores_by_column,
     traits=traits.Traits(transfer=("src", "dst")),
-    pipe_rule=issue.stored,
+    pipe_rule=handles.stored,
     assembly=assembly.Assembly(indexed=("src", "fp"), fp_clause="tstore"),
     changes=(changes.removed("tstore with a clause fp"),),
 )

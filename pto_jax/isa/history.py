@@ -1,17 +1,41 @@
-"""What the versions of the language have, and the one table of what changed between them."""
+"""What the versions of the language have, and the one table of what changed between them.
 
+Changes of the language that are about no instruction, and names that no version after them reads.
+"""
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
-
 from ..ir import LANGUAGES, PRESENT, AttrValue, Language, Op, Program, attrs
 from ..profiles import Profile
 from . import instructions
 from .changes import Change
-from .constructs import CONSTRUCTS
 from .declare import Instruction
 from .effects import operands_of
+from .changes import Change, new, removed
+
+
+#: Constructs by what programs call them.
+CONSTRUCTS: tuple[tuple[str, Change], ...] = (
+    ("memref", removed("tile, view and pointer types; arguments of memref type are still read")),
+    ("materialize_tile", removed("alloc_tile, or the tile itself")),
+    ("slot_marker", removed("nothing: the assembler placed it")),
+    ("declare_tile_memref", removed("a declared tile")),
+    (
+        "!pto.f4E2M1x2, !pto.f4E1M2x2",
+        new("bytes of two numbers in vec and global memory; f4e2m1x2 and f4e1m2x2 are one number each"),
+    ),
+)
+
+
+def gone(name: str) -> Change | None:
+    """What became of a name that is read in no version any more, None for other names.
+
+    >>> gone("slot_marker").kind
+    'removed'
+    """
+    return next((change for construct, change in CONSTRUCTS if construct == name), None)
+
 
 #: What texts leave out and say all the same: attributes by the name of the instruction, each with its value
 #: and the attributes beside which it is not said.

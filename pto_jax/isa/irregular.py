@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from .. import ir
 from ..profiles import Profile
-from . import assembly, changes, operands, traits
+from . import assembly, changes, declare, traits
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
-from .rules import elementwise, extents, scratch
+from .rules import elementwise, regions, elementwise
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec, type_row
 from .rules.forbid import Types, assign, forbid
 from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, row_cols, sample, single_row
@@ -22,7 +22,7 @@ from .samples.operations import Sample
 _INTS = ("i32", "u32", "i16", "u16")
 _BINS = 256
 _OUT = OPEN_DST
-_TMP = replace(elementwise.TMP, implied=operands.Implied(""))
+_TMP = replace(elementwise.TMP, implied=declare.Implied(""))
 
 
 def _tile(name: str, row_count: int = 4, cols: int = 64) -> ir.TileType:
@@ -63,7 +63,7 @@ TCI = tile_instruction(
         single_row(("dst",)),
         plain(("dst",)),
         fixed_type("tmp", ("f32", "i32", "u32"), ("a2a3",), changes.DIALECT, since="2026-08"),
-        scratch.scratch_bytes("tmp", _sequence_scratch, "the partial sequences"),
+        elementwise.scratch_bytes("tmp", _sequence_scratch, "the partial sequences"),
     ),
     decisions=(
         Decision(
@@ -293,7 +293,7 @@ def _histogram_samples(instruction: Instruction, profile: Profile) -> Iterator[S
 
 
 _HISTOGRAM_OPERANDS = (
-    Operand("dst", "out", dtype="u32", note="256 bins per row of src", extent=extents.columns(_BINS)),
+    Operand("dst", "out", dtype="u32", note="256 bins per row of src", extent=regions.columns(_BINS)),
     Operand("src", "in"),
     Operand("idx", "in", dtype="u8", note="values of the bytes above the counted one"),
 )

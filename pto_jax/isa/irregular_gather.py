@@ -8,10 +8,10 @@ from dataclasses import replace
 from .. import ir
 from ..profiles import Profile, ProfileName
 from . import assembly, changes, common, declare, elementwise_select
-from .rules import extents, irregular, regions, scratch, typesets
+from .rules import regions, irregular, regions, elementwise, typesets
 from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_as, same_element
 from .rules.forbid import Types, assign, edit, forbid, give, one_block, present, retype
-from .rules.irregular_patterns import MASK_PATTERN, period, picked, with_or_without_pattern
+from .rules.irregular import MASK_PATTERN, period, picked, with_or_without_pattern
 from .samples.operations import Sample
 from .semantics import Apart
 
@@ -75,7 +75,7 @@ _GATHER_OPERANDS = (
         optional=True,
         note="matches per row; comparison form only",
         beside="kValue",
-        extent=extents.OPEN,
+        extent=regions.OPEN,
     ),
     declare.Operand("src", "in"),
     declare.Operand(
@@ -381,9 +381,9 @@ TGATHER = replace(
         _mask_room,
         *(replace(c, breaks=_with_tmp(c.breaks)) for c in regions.covers(("indices",), "dst") if c.breaks),
         _indices_with_tmp,
-        scratch.same_region("indices", ("a2a3",), _by_index),
+        elementwise.same_region("indices", ("a2a3",), _by_index),
         same_as("tmp", "indices", ("a2a3",), changes.DIALECT, since="2026-08"),
-        scratch.scratch_bytes("tmp", _gather_scratch, "comparison results", severity="warning"),
+        elementwise.scratch_bytes("tmp", _gather_scratch, "comparison results", severity="warning"),
     ),
     decisions=(
         *INDEXED,

@@ -11,7 +11,7 @@ from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
 from .irregular_gather import INDEXED
-from .rules import irregular, irregular_patterns, regions, typesets
+from .rules import irregular, irregular, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, fixed_type, in_vec, size
 from .rules.forbid import edit, forbid, present, retype, together
 from .samples.operations import Sample
@@ -121,7 +121,7 @@ def _index_type(site: Site) -> Iterator[Finding]:
         yield "indexes", f"indexes have element type {d}; allowed for {src}: i{wanted}, u{wanted}"
 
 
-@forbid("mask-given", "either indexes or maskPattern", invalid_if=irregular_patterns.with_or_without_pattern)
+@forbid("mask-given", "either indexes or maskPattern", invalid_if=irregular.with_or_without_pattern)
 def _mask_given(site: Site) -> Iterator[Finding]:
     pattern = site.attrs.get("maskPattern")
     if ("indexes" in site.values) == (pattern is not None):
@@ -142,9 +142,9 @@ def _mask_region(site: Site) -> Iterator[Finding]:
         return
     over_rows = site.attrs.get("axis") == ScatterAxis.SCATTER_COL
     wanted = (
-        (None if rd is None else irregular_patterns.picked(pattern, rd), cd)
+        (None if rd is None else irregular.picked(pattern, rd), cd)
         if over_rows
-        else (rd, None if cd is None else irregular_patterns.picked(pattern, cd))
+        else (rd, None if cd is None else irregular.picked(pattern, cd))
     )
     fewer = site.profile.name in HARDWARE and pattern != MaskPattern.P1111
     pairs = [(h, w) for h, w in zip((rs, cs), wanted, strict=True) if h is not None and w is not None]
@@ -174,7 +174,7 @@ def _scatter_samples(instruction: Instruction, profile: Profile) -> Iterator[Sam
         yield irregular.sample(instruction, ("src", "indexes"), {"src": tile, "indexes": index, "dst": big})
         if d.bits not in (16, 32) and profile.name == "cpu_sim":
             continue
-        pattern, factor = patterns[i % 7], irregular_patterns.period(patterns[i % 7])[0]
+        pattern, factor = patterns[i % 7], irregular.period(patterns[i % 7])[0]
         axis = ScatterAxis.SCATTER_COL if i % 3 == 1 else ScatterAxis.SCATTER_ROW
         wide = TileType(d, tile.rows, tile.cols * factor)
         if axis == ScatterAxis.SCATTER_COL:
@@ -200,7 +200,7 @@ TSCATTER = tile_instruction(
     domain="custom",
     forms=(("src", "indexes"), ("src",)),
     attributes=(
-        irregular_patterns.MASK_PATTERN,
+        irregular.MASK_PATTERN,
         Attribute(
             "axis",
             ScatterAxis,

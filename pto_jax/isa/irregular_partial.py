@@ -8,7 +8,7 @@ from ..ir import TileType, Type, dtype
 from ..profiles import Profile, ProfileName
 from . import common, declare, semantics
 from .elementwise import NAN_FIRST, ZERO_FIRST
-from .rules import extents, irregular
+from .rules import regions, irregular
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, in_vec, row_major, size
 from .rules.forbid import Types, edit, forbid
 from .rules.regions import covers, equal_shape
@@ -18,7 +18,7 @@ from .samples.operations import Sample
 _SIMULATED = ("i32", "i16", "f16", "bf16", "f32", "i8", "u8")
 _A2A3 = ("i32", "i16", "f16", "f32")
 _DST, _SRC0, _SRC1 = (
-    declare.Operand("dst", "out", extent=extents.LARGER),
+    declare.Operand("dst", "out", extent=regions.LARGER),
     declare.Operand("src0", "in"),
     declare.Operand("src1", "in"),
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ..ir import F32, I8, U8, BLayout, QuantType, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile
-from . import assembly, changes, common, operands
+from . import assembly, changes, common, declare
 from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
 from .rules import elementwise, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
@@ -24,7 +24,7 @@ _INT8_OPERANDS = (
     _SOURCE,
     Operand("scale", "in", dtype="f32", note="factor per row, in column 0"),
     Operand("offset", "in", dtype="f32", optional=True, note="zero point per row; asymmetric only"),
-    replace(elementwise.TMP, implied=operands.Implied("src")),
+    replace(elementwise.TMP, implied=declare.Implied("src")),
 )
 QUANT_TYPE = Attribute("quant_type", QuantType, QuantType.INT8_SYM, "INT8_SYM or INT8_ASYM")
 

@@ -7,7 +7,7 @@ from .. import ir
 from ..profiles import PROFILE_NAMES, Profile
 from . import changes, common
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules import block_scale_shapes, extents, regions, typesets
+from .rules import block_scales, regions, regions, typesets
 from .rules.block_scales import (
     FP4_ALGS as FP4_ALGS,
     FP8_ALGS,
@@ -42,13 +42,13 @@ _SAID = (
 
 _MX_OPERANDS = (
     Operand("dst", "out", dtype="D", note="codes"),
-    Operand("exp", "out", dtype="u8", note="e8m0 exponent per group", extent=extents.OPEN),
-    Operand("max", "out", dtype=None, note="largest magnitude per group", extent=extents.OPEN),
-    Operand("scaling", "out", dtype=None, note="factor per group", extent=extents.OPEN),
+    Operand("exp", "out", dtype="u8", note="e8m0 exponent per group", extent=regions.OPEN),
+    Operand("max", "out", dtype=None, note="largest magnitude per group", extent=regions.OPEN),
+    Operand("scaling", "out", dtype=None, note="factor per group", extent=regions.OPEN),
     _SOURCE,
 )
 _REORDERED_EXPONENTS = Operand(
-    "exp_zz", "out", dtype="u8", optional=True, note="exponents in boxes of boxes", extent=extents.OPEN
+    "exp_zz", "out", dtype="u8", optional=True, note="exponents in boxes of boxes", extent=regions.OPEN
 )
 _MX_SIMULATED: typesets.Rows = tuple((d, s) for d in ("i8", "f4e2m1x2") for s in typesets.FLOATS)
 _MX_A5: typesets.Rows = (
@@ -224,7 +224,7 @@ def _interleaved_axis(site: Site) -> Iterator[Finding]:
         return
     yield from _interleave.check(site)
     if site.profile.name == "a5" and "quant_type" in site.op.attrs:
-        yield from block_scale_shapes.assembled_shapes(site)
+        yield from block_scales.assembled_shapes(site)
 
 
 def _mx_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from ..ir import I16, U32, TileType, Type, VectorType, dtype
 from ..profiles import Profile
-from . import assembly, changes, common, declare, operands
-from .rules import extents, scratch, typesets
+from . import assembly, changes, common, declare, declare
+from .rules import regions, elementwise, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
 from .rules.forbid import Types, absent, edit, forbid, one_block, shrunk
 from .rules.irregular import Want, plain, room, sample, single_row
@@ -54,7 +54,7 @@ _SORT_OPERANDS = (
         dtype=None,
         optional=True,
         note="needed on hardware for a short last block",
-        implied=operands.Implied("", HARDWARE, _may_end_short),
+        implied=declare.Implied("", HARDWARE, _may_end_short),
     ),
 )
 
@@ -133,7 +133,7 @@ TSORT32 = common.tile_instruction(
             severity="warning",
         ),
         _tail,
-        scratch.scratch_bytes("tmp", scratch.bytes_of("src"), "the bytes of src"),
+        elementwise.scratch_bytes("tmp", elementwise.bytes_of("src"), "the bytes of src"),
     ),
     decisions=(
         declare.Decision(
@@ -197,7 +197,7 @@ def _several(site: declare.Site) -> bool:
 
 _LISTS = ("src0", "src1", "src2", "src3")
 _MERGE_OPERANDS = (
-    declare.Operand("dst", "out", extent=extents.JOINED),
+    declare.Operand("dst", "out", extent=regions.JOINED),
     declare.Operand(
         "executed",
         "out",
@@ -219,7 +219,7 @@ _MERGE_OPERANDS = (
         "tmp",
         optional=True,
         note="scratch of hardware; ignored elsewhere",
-        implied=operands.Implied("", HARDWARE, _several),
+        implied=declare.Implied("", HARDWARE, _several),
     ),
 )
 _MERGE_FORMS = (("src0", "blockLen"), *((*_LISTS[:n], "tmp") for n in (2, 3, 4)))
@@ -309,7 +309,7 @@ TMRGSORT = common.tile_instruction(
             invalid_if=absent("src1", edit("dst", lambda t: TileType(t.dtype, 1, 2 * t.cols))),
         ),
         _block_length,
-        scratch.scratch_bytes("tmp", _merge_scratch, "all source lists, and dst", profiles=HARDWARE),
+        elementwise.scratch_bytes("tmp", _merge_scratch, "all source lists, and dst", profiles=HARDWARE),
     ),
     decisions=(
         declare.Decision(

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from ..ir import Pipe
 from . import assembly, changes, common, declare, memory
-from .rules import constraints, fixpipe, fixpipe_words, issue, layout_moves, quantisation, regions
+from .rules import constraints, fixpipe, fixpipe, handles, layout_moves, block_scales, regions
 from .rules.forbid import assign, forbid
 
 _OPERANDS = (
     declare.Operand("dst", "out", default=("src",)),
     declare.Operand("src", "in", dtype=None),
-    replace(fixpipe_words.FP, optional=True),
-    fixpipe_words.WORD,
+    replace(fixpipe.FP, optional=True),
+    fixpipe.WORD,
 )
 #: A name that those who build operations use.
 TMOV = "tmov"
@@ -60,15 +60,15 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
             fixpipe.unlisted_path,
             layout_moves.equal_types,
             layout_moves.place_types,
-            fixpipe.accumulated_types(quantisation.MOVED_PLAIN, quantisation.MOVED_QUANTISED),
+            fixpipe.accumulated_types(block_scales.MOVED_PLAIN, block_scales.MOVED_QUANTISED),
             layout_moves.equal_shapes,
             layout_moves.cube_layouts,
             layout_moves.small_buffers,
             fixpipe.accumulated_layouts({"a2a3": ("NZ",), "a5": ("ND", "DN", "NZ")}),
             fixpipe.accumulator_only,
             fixpipe.dual_mode(),
-            fixpipe_words.word_type,
-            *fixpipe_words.parameter_rules(_columns, "each valid column of dst"),
+            fixpipe.word_type,
+            *fixpipe.parameter_rules(_columns, "each valid column of dst"),
             *regions.covers(("src",), "dst"),
         ),
         (("src",), ("src", "fp"), ("src", "preQuantScalar")),
@@ -107,7 +107,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         sampler=layout_moves.samples,
         moves="copy",
         in_place={"cpu_sim": ("src",)},
-        pipe_rule=issue.moved,
+        pipe_rule=handles.moved,
         assembly=assembly.Assembly(
             generic=assembly.segments("src dst fp pre_quant_scalar=preQuantScalar"),
             typed_apart=True,

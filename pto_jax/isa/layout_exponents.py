@@ -6,7 +6,7 @@ from dataclasses import replace
 from ..ir import BLayout, MxGroupAxis, SLayout, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from . import assembly, changes, common, declare
-from .rules import constraints, extents, irregular, scratch, typesets
+from .rules import constraints, regions, irregular, elementwise, typesets
 from .rules.forbid import assign, edit, forbid, one_block, retile
 from .samples.operations import Sample
 from .semantics import Apart
@@ -15,7 +15,7 @@ from .semantics import Apart
 BOX_ROWS, BOX_COLS = 16, 2
 _A5: tuple[ProfileName, ...] = ("a5",)
 _OPERANDS = (
-    replace(common.DST, extent=extents.OPEN, note="exponents in boxes of 16 x 2"),
+    replace(common.DST, extent=regions.OPEN, note="exponents in boxes of 16 x 2"),
     replace(common.SRC, note="exponents row by row"),
     declare.Operand("tmp", "tmp", note="scratch"),
 )
@@ -210,7 +210,7 @@ _MOVE = common.tile_instruction(
         _dense,
         _room("src"),
         _room("dst"),
-        scratch.scratch_bytes("tmp", _scratch, "indices of boxes", one_block("tmp"), _A5),
+        elementwise.scratch_bytes("tmp", _scratch, "indices of boxes", one_block("tmp"), _A5),
         _no_modes,
     ),
     decisions=(

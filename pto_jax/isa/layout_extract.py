@@ -13,13 +13,13 @@ from .layout_img2col import CONV_WINDOW, weight_windows, weights
 from .memory_convolution import conv_tiles
 from .rules import fixpipe
 from .rules.constraints import HARDWARE, SIMULATOR
-from .rules.extents import OPEN
-from .rules.fixpipe_words import WORD, word_type
+from .rules.regions import OPEN
+from .rules.fixpipe import WORD, word_type
 from .rules.forbid import Types, edit, forbid, retile, retype
 from .rules.irregular import sample
-from .rules.issue import inserted, moved
+from .rules.handles import inserted, moved
 from .rules.layout_moves import cube_layouts
-from .rules.quantisation import MOVED_PLAIN, MOVED_QUANTISED, SIMULATED_SCALAR
+from .rules.block_scales import MOVED_PLAIN, MOVED_QUANTISED, SIMULATED_SCALAR
 from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, PAIRS, STANDARD, Row, Rows, TypeTable, pairs
 from .samples.operations import Sample
 

@@ -6,7 +6,7 @@ from math import prod
 
 from .. import ir, profiles
 from . import common, declare, memory_convolution, traits
-from .rules import constraints, extents, irregular, typesets
+from .rules import constraints, regions, irregular, typesets
 from .rules.forbid import Types, edit, forbid, retile
 from .samples.operations import Sample
 
@@ -21,7 +21,7 @@ CONVERSIONS = (
     (_G.GNC1HWC0, _G.FRACTAL_Z),
     (_G.NCDHW, _G.FRACTAL_Z_3D),
 )
-#: The attribute that carries the state of image-to-column: see :data:`pto_jax.ir.convolution.Registers`.
+#: The attribute that carries the state of image-to-column: see :data:`pto_jax.ir.types.Registers`.
 IMG2COL_STATE = "img2colState"
 _ROWS_OF_WEIGHTS = 16
 
@@ -174,7 +174,7 @@ def weight_windows(instruction: declare.Instruction, profile: profiles.Profile) 
 # -- image-to-column ---------------------------------------------------------------------------------
 
 _DST = declare.Operand(
-    "dst", "out", note="left tile: rows are output positions, columns taps of the filter", extent=extents.OPEN
+    "dst", "out", note="left tile: rows are output positions, columns taps of the filter", extent=regions.OPEN
 )
 _SRC = declare.Operand("src", "in", note="feature map with the geometry of the convolution", conv=True)
 _POSITIONS = tuple(declare.Operand(n, "in", "index", dtype=None, optional=True) for n in ("posM", "posK"))

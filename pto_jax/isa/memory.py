@@ -1,16 +1,116 @@
-"""Memory and data movement: transfers between global memory and tiles."""
+"""Memory and data movement: transfers between global memory and tiles.
 
+Memory and data movement: layouts of global memory, and the prefetch hint.
+"""
 from collections.abc import Iterator
 from dataclasses import replace
-
 from ..ir import F32, BLayout, GlobalLayout, Loc, Pipe, SLayout, TileType
 from ..profiles import PROFILE_NAMES, Profile
-from . import assembly, changes, common, memory_convolution, memory_layouts, traits
+from . import assembly, changes, common, memory_convolution, traits
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules import fixpipe, fixpipe_store, fixpipe_words, issue, quantisation, typesets, windows
+from .rules import fixpipe, fixpipe, fixpipe, handles, block_scales, typesets, windows
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row
 from .rules.forbid import Types, edit, forbid, retype
-from .samples import memory, operations
+from .samples import operations, operations
+from collections.abc import Iterator
+from ..ir import GlobalLayout, Loc, PartitionViewType, Pipe, TileType, dtype
+from ..profiles import Profile
+from .assembly import Assembly
+from .common import PAGES, SIMULATOR_VALUES
+from .declare import Attribute, Decision, Instruction, Operand
+from .rules.constraints import HEADERS, place, type_row
+from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, table
+from .rules.windows import same_size
+from .samples.operations import Sample
+
+
+#: How a window's elements are counted, after its dimensions d0..d4 (missing leading ones are 1).
+LAYOUT_TEXT = (
+    "Element (r, c) of a window with dimensions d0..d4 (missing leading ones are 1) has the indices: nd "
+    "(r/(d1 d2 d3), r/(d2 d3) % d1, r/d3 % d2, r % d3, c); dn (c/(d1 d2 d4), c/(d2 d4) % d1, c/d4 % d2, r, "
+    "c % d4); nz, q = c/d4: (q/d1, q % d1, r/d3, r % d3, c % d4); mx_a_zz (0, r/16, c/2, r%16, c%2); "
+    "mx_a_nd (0, 0, r, c/2, c%2); mx_a_dn (0, 0, c/2, r, c%2); mx_b_nn (0, c/16, r/2, c%16, r%2); mx_b_nd "
+    "(0, 0, r/2, c, r%2); mx_b_dn (0, 0, c, r/2, r%2); nc1hwc0 (r/(d2 d3), c/d4, r/d3 % d2, r % d3, c % d4); "
+    "ndc1hwc0 (r/(d3 d4), c/(d2 C0), c/C0 % d2, r/d4 % d3, r % d4) and c % C0 elements further; nhwc as nd; "
+    "nchw (0, r/(d3 d4), c, r/d4 % d3, r % d4); ncdhw (r/(d2 d3 d4), c, r/(d3 d4) % d2, r/d4 % d3, r % d4)."
+)
+LAYOUT_DECISIONS = (
+    Decision(
+        "Must a window's layout be known?",
+        "No: a view without one is taken as nd by values, and rules on pairs of layouts do not apply.",
+        "PTOAS (layouts are inferred)",
+    ),
+    Decision(
+        "Do scales load into scaleleft and scaleright tiles directly?",
+        "On cpu_sim, as recorded; hardware loads mat tiles.",
+        f"{SIMULATOR_VALUES}; {HEADERS}",
+    ),
+    Decision(
+        "Which layouts may meet in a tile of a single row or column?",
+        "nd and dn both: the bytes are the same.",
+        HEADERS,
+    ),
+)
+
+
+_PREFETCH = (
+    Operand("dst", "out", note="scratch tile; programs may not rely on its contents"),
+    Operand("src", "in", "gm", dtype=None),
+)
+
+
+def _prefetched(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for i, (name,) in enumerate(instruction.types[profile.name]):
+        d = dtype(name)
+        cols = 2 * 256 // d.storage_bits
+        t = TileType(d, 4, cols, v_col=cols - 1 if i % 2 else cols, loc=Loc.MAT if i % 3 == 2 else Loc.VEC)
+        yield Sample(instruction, {"dst": t, "src": PartitionViewType((5, cols), d)}, ("src",))
+
+
+_PREFETCHED = table(STANDARD, STANDARD, (*STANDARD, *BYTE_FLOATS, *NIBBLE_FLOATS))
+TPREFETCH = Instruction(
+    "tprefetch",
+    "memory",
+    "Hint that a window of global memory will be read, with a tile for the data.",
+    "a2a3 and a5: no effect on values. cpu_sim: element (r * cols + c) of the stored dst, cols its physical "
+    "columns, becomes element (r * cols + c) of the buffer from the start of src on, for r, c in the valid "
+    "region of dst; shape, strides and layout of src and the layout of dst are not consulted, and what lies "
+    "beyond the buffer leaves dst as it is.",
+    _PREFETCH,
+    _PREFETCHED,
+    ("T",),
+    (
+        Attribute("layout", GlobalLayout, None, "layout of the view; no effect"),
+        Attribute("inferred_layout", bool, None, "mark of the assembler", ("pto.inferred_layout",)),
+    ),
+    (
+        type_row(_PREFETCH, ("T",), _PREFETCHED),
+        place((_PREFETCH[0],), (Loc.VEC, Loc.MAT), ("cpu_sim", "a2a3", "a5")),
+        same_size("dst", "src"),
+    ),
+    (("src",),),
+    "dst",
+    Pipe.MTE2,
+    decisions=(
+        Decision(
+            "The page says a full load on cpu_sim; its code copies linearly. What does the tile hold?",
+            "On cpu_sim what was recorded, the linear copy.",
+            SIMULATOR_VALUES,
+        ),
+        Decision(
+            "What does the tile hold on hardware, where rows are packed and may overwrite each other?",
+            "What it held before: it is scratch, and its contents are not defined.",
+            f"{PAGES}; {HEADERS}",
+        ),
+    ),
+    sources=("page tprefetch", HEADERS, SIMULATOR_VALUES),
+    sampler=_prefetched,
+    lanes="open",
+    assembly=Assembly(indexed=("src",)),
+)
+
+LAYOUTS_INSTRUCTIONS: tuple[Instruction, ...] = (TPREFETCH,)
+
 
 _STORED = (*typesets.STANDARD, *typesets.BYTE_FLOATS, *typesets.NIBBLE_FLOATS, "f8e8m0", "i4")
 #: Tiles of every stored type move; i4 is packed on A2/A3 only.
@@ -73,7 +173,7 @@ _LOAD_OPERANDS = (
 _STORE_OPERANDS = (
     Operand("dst", "out", "gm", dtype=None),
     Operand("src", "in", conv=True, note="its valid region is the transfer's shape"),
-    fixpipe_words.WORD,
+    fixpipe.WORD,
 )
 _PTOAS_LOAD = tuple(
     Attribute(name, kind, None, "assembler option without effect on values")
@@ -100,8 +200,8 @@ VIEW_LAYOUT = (
 
 
 def _stores(instruction: Instruction, profile: Profile) -> Iterator[operations.Sample]:
-    yield from memory.transfers(instruction, profile)
-    yield from fixpipe_store.stores(instruction, profile)
+    yield from operations.transfers(instruction, profile)
+    yield from fixpipe.stores(instruction, profile)
 
 
 def _nested(t: TileType) -> TileType | None:
@@ -136,7 +236,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "bytes only, along the elements that are stored one after the other. The pad value is zero bits for "
         "null and zero, the infinities for max and min of floats, the limits of the type for max and min of "
         "integers; floats of 8 and 4 bits have zero only, and so have 64-bit integers on a2a3 and a5. "
-        f"{memory_layouts.LAYOUT_TEXT} "
+        f"{LAYOUT_TEXT} "
         f"{memory_convolution.CONV_TEXT}",
         _LOAD_OPERANDS,
         MOVED,
@@ -168,7 +268,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "smaller one is an error.",
                 f"{changes.DIALECT}; the simulator's assertions are not rules",
             ),
-            *memory_layouts.LAYOUT_DECISIONS,
+            *LAYOUT_DECISIONS,
             Decision(
                 "What do lanes outside the valid region hold after a load?",
                 "cpu_sim: the pad value, 0 for null. a2a3 and a5: unchanged, except padding up to "
@@ -184,7 +284,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         sources=("page tload", HEADERS, common.SIMULATOR_VALUES),
-        sampler=memory.transfers,
+        sampler=operations.transfers,
         moves="copy",
         traits=traits.Traits(transfer=("dst", "src")),
         assembly=assembly.Assembly(
@@ -210,7 +310,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _STORE_OPERANDS,
         MOVED,
         ("T",),
-        (fixpipe_store.ATOMIC, fixpipe.RELU, fixpipe.ST_PHASE, fixpipe.SATURATE, *VIEW_LAYOUT),
+        (fixpipe.ATOMIC, fixpipe.RELU, fixpipe.ST_PHASE, fixpipe.SATURATE, *VIEW_LAYOUT),
         (
             type_row(_STORE_OPERANDS, ("T",), MOVED),
             place((_STORE_OPERANDS[1],), (Loc.VEC, Loc.MAT, Loc.ACC), ("cpu_sim", "a2a3")),
@@ -221,12 +321,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             windows.conv_window("src", "dst", SIMULATOR),
             windows.layout_pair("src", "dst", windows.STORED),
             memory_convolution.conv_tiles("src", (Loc.MAT,), SIMULATOR),
-            fixpipe.accumulated_types(quantisation.STORED_PLAIN, quantisation.STORED_QUANTISED),
+            fixpipe.accumulated_types(block_scales.STORED_PLAIN, block_scales.STORED_QUANTISED),
             fixpipe.accumulated_layouts({"a2a3": (), "a5": ()}),
-            fixpipe_store.accumulator_extent,
+            fixpipe.accumulator_extent,
             fixpipe.accumulator_only,
-            fixpipe_words.word_type,
-            fixpipe_store.atomic_types(),
+            fixpipe.word_type,
+            fixpipe.atomic_types(),
         ),
         (("src",), ("src", "preQuantScalar")),
         "src",
@@ -252,7 +352,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         sampler=_stores,
         moves="copy",
         traits=traits.Traits(transfer=("src", "dst")),
-        pipe_rule=issue.stored,
+        pipe_rule=handles.stored,
         assembly=assembly.Assembly(
             indexed=("src",),
             generic=assembly.segments("src dst +fp pre_quant_scalar=preQuantScalar"),
@@ -262,3 +362,5 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         changes=(changes.form("tstore_fp", "ins(%src : type fp %fp : type)"),),
     ),
 )
+
+INSTRUCTIONS = (*INSTRUCTIONS, *LAYOUTS_INSTRUCTIONS)

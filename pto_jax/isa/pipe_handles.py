@@ -6,7 +6,7 @@ from .. import ir, profiles
 from . import assembly, changes, sync_config
 from .declare import Attribute, Decision, Instruction, Operand
 from .pipes import ACC, MAT, PIPE, SLOT, VEC
-from .rules import constraints, issue, pipes, typesets
+from .rules import constraints, handles, pipes, typesets
 from .rules.handles import Shown, handle, handle_operand, number_in, only_on
 from .traits import Effect, Traits
 
@@ -94,7 +94,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         pipe=ir.Pipe.MTE3,
         forms=(("tile", "pipe"), ("view", "pipe"), ("tile", "pipe", "aiv_subblockid")),
         traits=Traits((Effect("read", "tile", "tile"),), fifo="push"),
-        pipe_rule=issue.stored,
+        pipe_rule=handles.stored,
     ),
     pipes.pipe_instruction(
         "tpop",

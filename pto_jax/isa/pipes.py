@@ -10,7 +10,7 @@ from .. import ir
 from ..profiles import ProfileName
 from . import changes, sync_config
 from .declare import Attribute, Instruction, Operand
-from .rules import issue, pipe_ends, pipes
+from .rules import handles, pipes, pipes
 from .rules.handles import Shown, number_in
 from .traits import Effect, Traits
 
@@ -79,7 +79,7 @@ def _initialize(core: str, kind: str) -> Instruction:
             pipes.ID_RULE,
             *pipes.RING,
             number_in("slot_num", lambda n: n > 0, "1 or more", 0, pipes.DIALECT),
-            *pipe_ends.END_RULES,
+            *pipes.END_RULES,
         ),
         forms=(buffered, buffers, ("gm_slot_tensor",), ("gm_slot_tensor", buffers[0])),
         traits=Traits(fifo="initialise", core=ir.KernelKind[kind.upper()]),
@@ -136,7 +136,7 @@ def _push(name: str, kind: str, tile: ir.TileType) -> Instruction:
         decisions=(pipes.HALVES,),
         pipe=ir.Pipe.FIX if tile.loc == ir.Loc.ACC else ir.Pipe.MTE3,
         traits=Traits((Effect("read", "tile", "tile"),), fifo="push", core=ir.KernelKind[kind.upper()]),
-        pipe_rule=issue.stored,
+        pipe_rule=handles.stored,
         changes=(_ENTRY,),
     )
 

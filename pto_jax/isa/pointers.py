@@ -9,7 +9,7 @@ from .declare import Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import one_element
 from .rules.forbid import forbid, give, retype
 from .rules.handles import Shown, custom
-from .rules.memory import ALIGNMENT
+from .rules.handles import ALIGNMENT
 from .traits import Alias, Placement, Traits
 
 _DIALECT = "PTOAS dialect definition"

@@ -1,11 +1,21 @@
-"""What a core knows about itself, and what a program tells its user."""
+"""What a core knows about itself, and what a program tells its user.
 
+The valid sizes of tiles as numbers, and addresses as integers.
+"""
 from collections.abc import Iterator
-
 from ..ir import F32, I64, ScalarType
 from . import declare, sync_config, sync_handles, traits
 from .rules import constraints, handles
 from .rules.forbid import forbid, retype
+from collections.abc import Iterator
+from ..ir import F32, I64, INDEX, AddressSpace, PtrType, ScalarType, TileType, Type
+from ..profiles import PROFILE_NAMES, Profile
+from . import pointers, sync_handles
+from .declare import AttrMap, Constraint, Finding, Instruction, Operand, Site
+from .rules.constraints import element_type, fixed_type
+from .rules.forbid import Types, forbid, give
+from .rules.handles import Shown
+
 
 _PAGE = "PTOAS dialect definition"
 _I64 = ScalarType(I64)
@@ -73,3 +83,107 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         traits=traits.Traits(effects=(traits.Effect("write", "host"),)),
     ),
 )
+
+
+_DIALECT = "PTOAS dialect definition (August 2026)"
+_TILE, _INDEX, _ADDRESS = TileType(F32, 16, 64), ScalarType(INDEX), ScalarType(I64)
+#: The instruction whose result is an address that only scalars are loaded from and stored to.
+INTTOPTR = "inttoptr"
+
+
+def _sizes(*results: str) -> Constraint:
+    number = give(results[0], _ADDRESS)
+
+    @forbid("result-type", "results of type index", source=_DIALECT, invalid_if=number)
+    def rule(site: Site) -> Iterator[Finding]:
+        for name in results:
+            d = element_type(site.types.get(name))
+            if d is not None and d != INDEX:
+                yield name, f"{name} has type {d}; allowed: index"
+
+    return rule
+
+
+def _into_vec(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    for name, t in types.items():
+        types[name] = PtrType(F32, AddressSpace.VEC) if isinstance(t, PtrType) else t
+    return True
+
+
+@forbid("pointer-space", "a pointer to global memory", source=_DIALECT, invalid_if=_into_vec)
+def _global(site: Site) -> Iterator[Finding]:
+    t = site.types.get("result" if site.instruction.name == INTTOPTR else "ptr")
+    if isinstance(t, PtrType) and t.space != AddressSpace.GM:
+        yield None, f"a pointer to {t.space.name.lower()}; allowed: to global memory"
+
+
+@forbid(
+    "pointee",
+    "elements of a size that memory has",
+    source=_DIALECT,
+    invalid_if=give("result", PtrType(INDEX)),
+)
+def _pointee(site: Site) -> Iterator[Finding]:
+    t = site.types.get("result")
+    if isinstance(t, PtrType) and (t.dtype == INDEX or t.dtype.bits < 8):
+        yield "result", f"a pointer to {t.dtype}; allowed: element types of 8 bits and more, not index"
+
+
+def _size_of(name: str, unit: str) -> Instruction:
+    return sync_handles.config(
+        name,
+        f"Valid {unit} of a tile.",
+        f"result = the valid {unit} that the handle has here.",
+        (Operand("tile", "in"), Operand("result", "out", "scalar")),
+        (Shown({"tile": _TILE, "result": _INDEX}),),
+        constraints=(_sizes("result"),),
+        decisions=(),
+    )
+
+
+def _address(name: str, summary: str, semantics: str, source: str) -> Instruction:
+    kinds = {"ptr": "ptr", "addr": "scalar"}
+    types: dict[str, Type] = {source: PtrType(F32) if source == "ptr" else _ADDRESS}
+    types["result"] = _ADDRESS if source == "ptr" else PtrType(F32)
+    number = "result" if source == "ptr" else "addr"
+    made = "scalar" if source == "ptr" else "ptr"
+    return sync_handles.config(
+        name,
+        summary,
+        semantics,
+        (Operand(source, "in", kinds[source]), Operand("result", "out", made)),  # type: ignore[arg-type]
+        (Shown(types, (source,)),),
+        constraints=(
+            fixed_type(number, ("i64",), PROFILE_NAMES, _DIALECT),
+            _global,
+            *((_pointee,) if made == "ptr" else ()),
+        ),
+        decisions=(pointers.ADDRESSES,),
+    )
+
+
+TILE_INSTRUCTIONS: tuple[Instruction, ...] = (
+    sync_handles.config(
+        "get_validshape",
+        "Valid rows and columns of a tile.",
+        "rows, cols = the valid sizes that the handle has here.",
+        (Operand("tile", "in"), Operand("rows", "out", "scalar"), Operand("cols", "out", "scalar")),
+        (Shown({"tile": _TILE, "rows": _INDEX, "cols": _INDEX}),),
+        constraints=(_sizes("rows", "cols"),),
+        decisions=(),
+    ),
+    _size_of("tile_valid_rows", "rows"),
+    _size_of("tile_valid_cols", "columns"),
+    _address(
+        "ptrtoint", "Byte address of a pointer.", "result = the address that ptr holds, in bytes.", "ptr"
+    ),
+    _address(
+        INTTOPTR,
+        "Pointer at a byte address.",
+        "result points to the byte address addr. Scalars are loaded from it and stored to it; it has no "
+        "views and no offsets.",
+        "addr",
+    ),
+)
+
+INSTRUCTIONS = (*INSTRUCTIONS, *TILE_INSTRUCTIONS)

@@ -20,10 +20,10 @@ from .common import (
     tile_instruction,
 )
 from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand, Site
-from .operands import Implied
+from .declare import Implied
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec, no_half, same_as
 from .rules.elementwise import TMP
-from .rules.extents import COLUMN, OPEN, ROW
+from .rules.regions import COLUMN, OPEN, ROW
 from .rules.reduce_expand import (
     PAIR_SCRATCH,
     column_vector,
@@ -37,9 +37,9 @@ from .rules.reduce_expand import (
     row_major_only,
     vector_room,
 )
-from .rules.scratch import scratch
+from .rules.elementwise import scratch
 from .rules.typesets import FLOATS, HALVES, STANDARD, Rows, TypeTable, pairs, table
-from .samples.reduce_expand import expansions, pair_sums, reductions
+from .samples.operations import expansions, pair_sums, reductions
 
 A2A3_REDUCED = ("f16", "f32", "i32", "i16")
 _A5_COLUMNS = ("f16", "f32", "bf16", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")

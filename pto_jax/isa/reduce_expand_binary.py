@@ -7,13 +7,13 @@ from ..profiles import PROFILE_NAMES
 from .common import BINARY, DIVISION_TRAPS, ONE_ULP, PRECISION, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand
 from .elementwise import NAN_FIRST, ZERO_FIRST
-from .rules import regions, scratch
+from .rules import regions, elementwise
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
-from .rules.extents import LARGER
+from .rules.regions import LARGER
 from .rules.reduce_expand import first_line_covers, row_major_only, vector_room
 from .rules.reduce_expand_modes import ROW_BROADCAST, TMP_MODE_OF_A5, tmp_size, uses_hidden_scratch
 from .rules.typesets import HALVES, table
-from .samples.reduce_expand import column_broadcasts, row_broadcasts
+from .samples.operations import column_broadcasts, row_broadcasts
 from .semantics import Facts, Range, correctly_rounded, of_two, within
 
 _PAGE = "page pto.trowexpandadd"
@@ -189,7 +189,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         DIVISION_TRAPS,
         _NO_INTEGERS,
         attributes=(PRECISION,),
-        extra=(scratch.precise_with_tmp,),
+        extra=(elementwise.precise_with_tmp,),
         accuracy=_QUOTIENT,
         divisor=("src1",),
         # Either source may be the expanded one.

@@ -11,12 +11,12 @@ from .common import SCRATCH_OPTIONAL, SIMULATOR_VALUES, formal, tile_instruction
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site, Sizes
 from .reduce_expand import SOURCE_TMP, WHOLE_SOURCE
 from .rules.constraints import HARDWARE, HEADERS, in_vec, same_as, with_dtype
-from .rules.extents import COLUMN, ROW
+from .rules.regions import COLUMN, ROW
 from .rules.forbid import edit, forbid
 from .rules.reduce_expand import column_vector, equal_extent, filled_source, holds, no_boxes, plain
-from .rules.scratch import scratch
+from .rules.elementwise import scratch
 from .rules.typesets import STANDARD, Rows, pairs
-from .samples.reduce_expand import positions
+from .samples.operations import positions
 
 Along = Literal["row", "col"]
 _WORDS = ("i32", "u32")

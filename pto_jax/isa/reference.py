@@ -9,7 +9,7 @@ from textwrap import fill, indent
 from typing import Any, Literal
 
 from ..profiles import PROFILE_NAMES, ProfileName
-from .aliases import ALIASES
+from . import ALIASES
 from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand
 from .history import changes_of
 

@@ -10,9 +10,9 @@ from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand
 from .rules.constraints import fixed_type, place
 from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown, custom, handle, only_on
-from .rules.pipe_scales import PIPE_NUMBER, out_type, payload, result_known
+from .rules.pipes import PIPE_NUMBER, out_type, payload, result_known
 from .rules.pipes import no_store_attributes
-from .rules.sync import barrier_memory, no_memref
+from .rules.handles import barrier_memory, no_memref
 from .rules.typesets import SIMULATED, STANDARD, table
 from .samples.operations import Sample
 from .sync_config import NO_VALUE_EFFECT

@@ -5,7 +5,7 @@ from functools import partial
 
 from ..ir import F32, I64, GlobalLayout, PartitionViewType, PtrType, ScalarType, TensorViewType, Type
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules import handles, memory
+from .rules import handles, handles
 from .rules.constraints import one_element, size
 from .rules.forbid import forbid
 from .samples.operations import COLS, NUMBER, ROWS, TILE, VIEW, WINDOW
@@ -188,7 +188,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         forms=_ALLOC_FORMS,
-        constraints=(_valid_given, _valid_range("result"), *memory.address_rules("result")),
+        constraints=(_valid_given, _valid_range("result"), *handles.address_rules("result")),
         decisions=(
             Decision(
                 "What does a fresh tile hold?",

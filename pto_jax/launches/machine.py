@@ -3,23 +3,61 @@
 Scalars are numbers, :class:`~.numbers.Lanes` (a number for every block, and for every trip of the loops
 around) or unknown. A condition that differs between blocks makes some lanes inactive; a loop that carries
 no scalar is walked once, with an axis for its trips.
-"""
 
+Handles, views and scalars where lanes have taken different ways.
+"""
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
-
 import numpy as np
-
 from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, abstract
 from ..interpreter.machine import After, Arm, Before, Body
 from ..ir import I1, INDEX, AtomicType, DType, Op
 from ..isa.effects import traits_of
 from .numbers import Flags, Integers, Lanes, address, aligned, compute, is_integer, settled, spread, wrap
-from .operands import merged, unsettled
 from .windows import Whole, Windows, differs, moved, ranked, whole_view
+from dataclasses import fields, replace
+from typing import Any
+from ..interpreter import Operand, Pointer, Scalar, TileRef, View
+from ..interpreter.abstract import Unknown
+from .numbers import Lanes, choose
+
+
+def merged(condition: Scalar, yes: Operand, no: Operand) -> Operand:
+    """What a name stands for after two arms, or after a trip that not every lane took."""
+    if yes is no:
+        return yes
+    if isinstance(yes, View | Pointer | TileRef) and type(yes) is type(no):
+        parts = {f.name: _part(condition, getattr(yes, f.name), getattr(no, f.name)) for f in fields(yes)}
+        if isinstance(yes, View) and isinstance(no, View) and yes.root != no.root:
+            parts["buffer"] = None  # a window of one view or of another
+        return replace(yes, **parts)
+    if isinstance(yes, tuple) and isinstance(no, tuple) and len(yes) == len(no):
+        return tuple(merged(condition, a, b) for a, b in zip(yes, no, strict=True))
+    return choose(condition, yes, no)
+
+
+def _part(condition: Scalar, yes: Any, no: Any) -> Any:
+    """A field of a handle or view; None where it is not one thing."""
+    if isinstance(yes, int | Lanes | Unknown | tuple):
+        return merged(condition, yes, no)
+    return yes if yes == no else None
+
+
+def unsettled(operand: Operand) -> Operand:
+    """What a loop carries of which nobody knows how often it runs."""
+    if isinstance(operand, tuple):
+        return tuple(map(unsettled, operand))
+    if isinstance(operand, View):
+        return replace(operand, offset=Unknown(), shape=tuple(Unknown() for _ in operand.shape))
+    if isinstance(operand, Pointer):
+        return replace(operand, offset=Unknown())
+    if isinstance(operand, TileRef):
+        return replace(operand, v_row=Unknown(), v_col=Unknown())
+    return operand if operand is None else Unknown()
+
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """Integers that differ from block to block: one NumPy array for all blocks at once.
 
 Axis 0 counts the blocks, later axes the trips of the loops around an operation. Arithmetic is that of
-:mod:`pto_jax.analysis.constant_folding`, of all lanes together; what is the same in every lane is a
+:mod:`pto_jax.analysis.addresses`, of all lanes together; what is the same in every lane is a
 Python number again.
 """
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..lowering.lockstep import SCALARS, SLOTS, Programs
 from . import values
-from .table import CHOICES, PLACES, Table, region
+from .tables import CHOICES, PLACES, Table, region
 from .values import U32, Array, Module, stream
 
 #: Instructions of a program.

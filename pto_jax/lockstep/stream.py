@@ -16,10 +16,10 @@ from jax.sharding import Mesh, PartitionSpec
 from numpy.typing import NDArray
 
 from ..lowering.lockstep import Branch, Programs, run_grouped, run_switched
-from ..lowering.words import x64
+from ..lowering.bits import x64
 from . import values
 from .programs import STEPS, Drawn, contents_of_one, draw
-from .table import Table
+from .tables import Table
 from .values import U32, Array
 
 Mode = Literal["switch", "grouped"]
@@ -46,7 +46,7 @@ class Runner:
 
     ``chunk`` programs per device and call; ``block`` programs of one opcode at once in grouped mode.
 
-    >>> from .table import table
+    >>> from .tables import table
     >>> Runner(table("a5")).name
     'lockstep:switch'
     """

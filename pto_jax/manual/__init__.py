@@ -11,7 +11,7 @@ from ..errors import ArgumentError
 from ..ir import TileType, UnknownType
 from ..isa.history import changes, written_out
 from ..isa.reference import Style, matrix, page
-from ..isa.rules.advice import spelled
+from ..isa.rules.constraints import spelled
 from ..isa.samples.operations import Sample, legal_samples, to_program
 from ..profiles import PROFILES
 from ..text import parse, print_program
@@ -22,15 +22,15 @@ from .topics import Topic
 @cache
 def topics() -> dict[str, Topic]:
     """The pages that are about more than one instruction, by name."""
-    from . import contradictions, events, grammar, profiles, tile, types
+    from . import topics as contradictions, events, grammar, topics as profiles, tile, topics as types
 
     pages = (
         grammar.TOPIC,
         tile.TOPIC,
-        types.TOPIC,
-        profiles.TOPIC,
+        types.TYPES_TOPIC,
+        profiles.PROFILES_TOPIC,
         events.topic(),
-        contradictions.topic(),
+        contradictions.contradictions_topic(),
     )
     return {t.name: t for t in pages}
 

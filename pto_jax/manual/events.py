@@ -5,7 +5,7 @@ from typing import get_args
 
 from .. import isa
 from ..ir import Pipe
-from ..isa.issue import EVENT_PIPES
+from ..isa.effects import EVENT_PIPES
 from ..isa.traits import Through
 from ..text.attributes import BY_CLASS
 from .topics import Part, Topic, program, table

@@ -1,12 +1,27 @@
-"""A page of the manual: sections of sentences, tables and programs."""
+"""A page of the manual: sections of sentences, tables and programs.
 
+The page on decisions that public test suites and specifications contradict.
+
+The page on hardware profiles.
+
+The page on element types, pointers, views and scalars.
+"""
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal
-
 from ..isa.reference import Section, Style, rendered
+from collections.abc import Iterator
+from .. import isa
+from ..isa.declare import Contradiction
+from ..ir import Loc
+from ..profiles import KIB, PROFILES, Profile
+from ..ir import I1, INDEX, TILE_DTYPES, AddressSpace, DType, GlobalLayout
+from ..profiles import PROFILES
+from ..text.type_text import print_dtype
+from ..text.types import MAX_RANK, OPAQUE
+
 
 Kind = Literal["list", "prose", "program", "table"]
 
@@ -56,3 +71,133 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [
         "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)
     ]
+
+
+def contradictions() -> dict[Contradiction, tuple[str, ...]]:
+    """Each contradiction with the instructions that it is about, in the order of the reference."""
+    table: dict[Contradiction, tuple[str, ...]] = {}
+    for instruction in isa.instructions().values():
+        for decision in instruction.decisions:
+            if isinstance(decision, Contradiction):
+                table[decision] = (*table.get(decision, ()), instruction.name)
+    return table
+
+
+def _lines(c: Contradiction) -> Iterator[str]:
+    yield f"profiles: {', '.join(c.profiles)}"
+    yield f"here: {c.choice} Source: {c.source}."
+    yield f"there: {c.other}. Source: {c.other_source}."
+
+
+def contradictions_topic() -> Topic:
+    """The page; instructions that were added count too."""
+    parts = (
+        Part(f"{', '.join(names)}: {c.question}", list(_lines(c))) for c, names in contradictions().items()
+    )
+    summary = "Public tests and specifications that say something else than is decided, with both sources."
+    return Topic("contradictions", summary, tuple(parts), ("contradiction",))
+
+
+def _kib(size: int) -> str:
+    return f"{size // KIB} KiB" if size else "-"
+
+
+def _capacities() -> list[str]:
+    rows = [
+        [loc.name.lower(), *(_kib(p.capacity[loc]) for p in PROFILES.values())]
+        for loc in Loc
+        if any(p.capacity[loc] for p in PROFILES.values())
+    ]
+    return table(["memory", *PROFILES], rows)
+
+
+_FP8 = {"yes": "exist", "warn": "exist, with a warning", "no": "do not exist"}
+_FRESH = {"zero": "zeros", "ones": "all-one bits"}
+_READ = {"ones": "all-one bits (float NaN, integer -1)", "backing": "the stored bits"}
+
+
+def _facts(p: Profile) -> str:
+    scratch = (
+        f"; instructions without tmp use the bytes {p.ub_scratch[0]} to {p.ub_scratch[1]} of vec"
+        if p.ub_scratch
+        else ""
+    )
+    return (
+        f"{p.name}: {p.title} (pto.target_arch {', '.join(p.arch)}); lanes outside a source's valid region "
+        f"read as {_READ[p.out_of_region]}; a fresh tile holds {_FRESH[p.fresh_tile]}; 8-bit floats "
+        f"{_FP8[p.fp8]}; left tiles are {p.left_blayout.name.lower()}{scratch}"
+    )
+
+
+PROFILES_TOPIC = Topic(
+    "profiles",
+    "Hardware profiles: capacities, fills, what exists.",
+    (
+        Part(
+            "Which profile",
+            [
+                "--profile or profile=, else the program's pto.target_arch (a3 and a2a3 are a2a3, a5 is a5), "
+                "else a2a3.",
+            ],
+            "prose",
+        ),
+        Part("Capacities per core", _capacities(), "table"),
+        Part("Differences", [_facts(p) for p in PROFILES.values()]),
+        Part(
+            "Portable programs",
+            ["`pto-jax verify --portable FILE` accepts only what every profile guarantees."],
+            "prose",
+        ),
+    ),
+    ("profile", "capacity", "capacities", *PROFILES),
+)
+
+
+def _row(d: DType) -> list[str]:
+    raw = d.bits == 4 or (d.numpy == d.word and not d.is_integer)
+    exists = ["yes" if p.has_dtype(d) else "-" for p in PROFILES.values()]
+    return [d.name, print_dtype(d), str(d.bits), f"{d.word} (raw bits)" if raw else str(d.numpy), *exists]
+
+
+TYPES_TOPIC = Topic(
+    "types",
+    "Element types, pointers, views of global memory, scalars.",
+    (
+        Part(
+            "Element types of tiles",
+            table(["name", "printed as", "bits", "array type", *PROFILES], [_row(d) for d in TILE_DTYPES]),
+            "table",
+        ),
+        Part(
+            "Notes",
+            [
+                "Which types an instruction takes stands on its page, per profile.",
+                "i32 of a scalar may stand for u32 where it meets a tile of u32; ui32 says which is meant.",
+                "Types of 4 bits are two elements to a byte in global memory, the first in the low bits.",
+            ],
+        ),
+        Part(
+            "Types in programs",
+            [
+                "!pto.tile_buf<vec, 16x64xf32>: a tile (`pto-jax isa tile`)",
+                "!pto.ptr<f32>: a pointer into global memory; !pto.ptr<f32, SPACE> with SPACE one of "
+                + ", ".join(s.name.lower() for s in AddressSpace if s != AddressSpace.ZERO),
+                "!pto.multi_tile_buf<vec, 16x64xf32, count=2>: tiles of one type, used in turn",
+                "!pto.local_array<4x8xf32>, !pto.struct<f16, !pto.struct<i8>>: scalars that a core keeps",
+                f"!pto.tensor_view<128x?xf32>: a tensor in global memory of rank 1 to {MAX_RANK}",
+                "!pto.partition_tensor_view<16x64xf32>: a window of a tensor",
+                f"{INDEX}: sizes, offsets and loop variables; {I1}: a truth value",
+                "i8 to i64, ui8 to ui64, f16, bf16, f32: scalars",
+                "memref<16x64xf32, #pto.address_space<vec>>: a buffer of older programs",
+                "vector<4xi16>: what a few instructions return beside tiles",
+                "without data: " + ", ".join(f"!pto.{name}" for name in OPAQUE),
+            ],
+        ),
+        Part("Views", [program("views")], "program"),
+        Part(
+            "Layouts of views",
+            ["{layout = #pto.layout<NAME>}, NAME one of: " + ", ".join(g.name.lower() for g in GlobalLayout)],
+        ),
+    ),
+    ("type", "dtype", "dtypes", "ptr", "tensor_view", "partition_tensor_view", "view", "scalar", "index"),
+)

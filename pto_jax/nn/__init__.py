@@ -11,7 +11,7 @@ the derivative of a reference in JAX.
 ((8, 4), 8.0)
 """
 
-from .gradients import straight_through
+from .layers import straight_through
 from .layers import linear
 from .quantisation import Quantised, calibrate, dequantise, quantise
 

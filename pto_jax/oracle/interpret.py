@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ir, launches, profiles
-from ..analysis import parts, type_inference
+from ..analysis import resolve, resolve
 from ..analysis.entries import fragment_outputs, written_buffers
 from ..errors import ArgumentError, ExecutionError
 from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view
@@ -72,12 +72,12 @@ def run(  # noqa: PLR0913 - keywords
         )
     if subnormals not in ("keep", "flush"):
         raise ArgumentError(f"subnormals is {subnormals!r}; allowed: 'keep', 'flush'")
-    program = parts.with_entry(program)
+    program = resolve.with_entry(program)
     function = _entry(program, entry)
     given = _arguments(function, buffers)
-    if type_inference.is_open(program):
+    if resolve.is_open(program):
         tiles = {n: o.type.with_valid(*o.valid) for n, o in given.items() if isinstance(o, OracleTile)}
-        program = type_inference.fill(program, tiles)
+        program = resolve.fill(program, tiles)
         function = _entry(program, entry)
     if not partial_launch and launches.asks(program):
         _check_launch(program, function, given, grid)

@@ -24,7 +24,7 @@ from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 from ..interpreter.operands import Buffer as GlobalBuffer
 from ..ir import DType, Loc, Op, TileType, Value
 from ..isa import load_class_files
-from ..isa.rules.memory import ALIGNMENT
+from ..isa.rules.handles import ALIGNMENT
 from ..isa.rules.pipes import HALVES_OF_VALID
 from . import scalars
 from .numbers import Array

@@ -1,13 +1,24 @@
-"""Products of tiles: an ascending fold over k in the accumulator's type."""
+"""Products of tiles: an ascending fold over k in the accumulator's type.
 
+Accumulators on their way out with a row of parameter words.
+
+Block-scaled products: each step scales in float64 and rounds the running sum to f32.
+"""
 from collections.abc import Callable
-
 import numpy as np
-
 from ..ir import F32, RoundMode
 from ..isa.matrix import ROUNDING_STATE, SHORT_MANTISSA, STARTED
 from .numbers import Array, decode, encode, flush
 from .step import Step, rule
+import numpy as np
+from . import layout, memory, quantise
+from .step import Step, rule
+import numpy as np
+from ..isa.rules.matrix import SCALE_GROUP, groups
+from ..isa.rules.block_scales import SCALE_PLACES, unstored
+from .numbers import Array
+from .step import Step, not_executable, rule
+
 
 rule("tmatmul", "tgemv")(lambda step: finish(step, products(step)))
 
@@ -107,3 +118,73 @@ def add_bias(step: Step) -> None:
     rows, cols = step.region
     old = step.values("dst", (rows, cols))
     step.store(encode(old + step.values("bias", (1, cols)), step.dtype()), (rows, cols))
+
+
+@rule("tmov.fp")
+def _move(step: Step) -> None:
+    parameters = quantise.row_parameters(step, np.arange(step.region[1])[None, :])
+    step.put(quantise.outgoing(step, step.raw("src"), step.dtype(), parameters))
+
+
+@rule("textract_fp")
+def _extract(step: Step) -> None:
+    words, columns = layout.window(step)
+    step.put(quantise.outgoing(step, words, step.dtype(), quantise.row_parameters(step, columns)))
+
+
+@rule("tinsert_fp")
+def _insert(step: Step) -> None:
+    region = step.valid("src")
+    parameters = quantise.row_parameters(step, np.arange(region[1])[None, :])
+    layout.insert(step, quantise.outgoing(step, step.raw("src", region), step.dtype(), parameters))
+
+
+@rule("tstore_fp")
+def _store(step: Step) -> None:
+    rows, cols = step.valid("src")
+    columns = np.arange(cols)[None, :]
+    if step.policy.simulator and step.type("src").blayout.name == "COL_MAJOR":
+        # The simulator picks the word by row in tiles of this block layout.
+        columns = np.arange(rows)[:, None]
+    memory.store(step, quantise.row_parameters(step, columns))
+
+
+rule("tmatmul.mx", "tgemv.mx")(lambda step: finish(step, scaled_products(step)))
+
+rule("tmatmul.mx.acc", "tgemv.mx.acc")(lambda step: accumulate(step, scaled_products))
+
+
+@rule("tmatmul.mx.bias", "tgemv.mx.bias")
+def _mx_with_bias(step: Step) -> None:
+    finish(step, scaled_products(step))
+    add_bias(step)
+
+
+def scaled_products(step: Step, first: Array | None = None) -> Array:
+    """The M x N sums from ``first`` (zeros), as f32 values."""
+    m, k, n = extents(step)
+    for name in ("a_scale", "b_scale"):
+        if step.type(name).loc not in SCALE_PLACES:
+            raise not_executable(step.op, unstored(name, step.type(name)))
+    return scaled_sum(
+        step.values("a", (m, k)),
+        step.values("b", (k, n)),
+        step.values("a_scale", (m, groups(k))),
+        step.values("b_scale", (groups(k), n)),
+        first,
+    )
+
+
+def scaled_sum(a: Array, b: Array, a_scale: Array, b_scale: Array, first: Array | None = None) -> Array:
+    """``a @ b`` with one scale of each side per 32 consecutive k; every value is a float64.
+
+    >>> half = np.full((1, 1), 0.5)
+    >>> scaled_sum(np.ones((1, 3)), np.ones((3, 1)), half, half)
+    array([[0.75]], dtype=float32)
+    """
+    total = np.zeros((len(a), b.shape[1]), np.float32) if first is None else first
+    for k in range(len(b)):
+        g = k // SCALE_GROUP
+        scale = a_scale[:, g : g + 1] * b_scale[g : g + 1]
+        total = (total + a[:, k : k + 1] * b[k : k + 1] * scale).astype(np.float32)
+    return total

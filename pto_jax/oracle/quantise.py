@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..ir import BF16, F32, DType, ReluPreMode
-from ..isa.rules import fixpipe_words, quantisation
+from ..isa.rules import fixpipe, block_scales
 from .arithmetic import truncated
 from .convert import range_of
 from .numbers import Array, decode, encode, flush
@@ -19,7 +19,7 @@ def outgoing(step: Step, words: Array, target: DType, parameters: Array | None =
     source, mode = step.dtype("src"), None
     if parameters is not None:
         name = step.policy.profile.name
-        mode = quantisation.quant_mode(name, source.name, target.name, vector=step.is_tile("fp"))
+        mode = block_scales.quant_mode(name, source.name, target.name, vector=step.is_tile("fp"))
     if mode is None or parameters is None:
         return cast_words(clamped(words, source) if has_relu(step) else words, source, target)
     saturate = bool(step.attrs.get("saturateInf", False))
@@ -63,7 +63,7 @@ def scalar_parameter(step: Step) -> Array | None:
 def row_parameters(step: Step, columns: Array) -> Array:
     """Words of the parameter row at some columns."""
     d = step.dtype("fp")
-    if d.name not in fixpipe_words.WORDS:
+    if d.name not in fixpipe.WORDS:
         raise not_executable(step.op, f"is not executed with parameters of type {d}; 64-bit words are")
     return step.gather("fp", np.zeros((1, 1), np.int64), columns).astype(np.uint64)
 
@@ -76,7 +76,7 @@ def scale(words: Array, *, short: bool) -> Array:
     """The scale in parameter words, as float32."""
     if not short:
         return _field(words, 0, 32).astype(np.uint32).view(np.float32)
-    bits = _field(words, quantisation.SHORT_SCALE_BIT, 19)
+    bits = _field(words, block_scales.SHORT_SCALE_BIT, 19)
     sign, exponent, mantissa = bits >> 18, (bits >> 10) & 255, bits & 1023
     size = np.ldexp(1.0 + mantissa / 1024.0, exponent - 127)
     size = np.where((exponent == 0) & (mantissa == 0), 0.0, size)
@@ -86,11 +86,11 @@ def scale(words: Array, *, short: bool) -> Array:
 
 
 def _quantised(
-    x: Array, words: Array, mode: quantisation.QuantMode, target: DType, saturate: bool, relu: bool
+    x: Array, words: Array, mode: block_scales.QuantMode, target: DType, saturate: bool, relu: bool
 ) -> Array:
     """Values before the cast to the destination's type."""
     if mode.rule == "shift":
-        shift = _field(words, quantisation.SHIFT_BIT, quantisation.SHIFT_WIDTH) + 1
+        shift = _field(words, block_scales.SHIFT_BIT, block_scales.SHIFT_WIDTH) + 1
         made = x.astype(np.int64) >> shift
         made = (made if mode.simulated else np.clip(made, -32768, 32767)).astype(np.int16)
         return np.where(made > 0, made, np.int16(0)) if relu else made
@@ -101,19 +101,19 @@ def _quantised(
     return y.astype(np.int64) if target.is_integer else y
 
 
-def _byte(y: Array, words: Array, mode: quantisation.QuantMode) -> Array:
-    offset = _field(words, quantisation.OFFSET_BIT, quantisation.OFFSET_WIDTH)
-    signed = _field(words, quantisation.SIGNED_BIT, 1) == 1
+def _byte(y: Array, words: Array, mode: block_scales.QuantMode) -> Array:
+    offset = _field(words, block_scales.OFFSET_BIT, block_scales.OFFSET_WIDTH)
+    signed = _field(words, block_scales.SIGNED_BIT, 1) == 1
     low, high = np.where(signed, -128, 0), np.where(signed, 127, 255)
     if mode.simulated:
         made = np.rint(y + offset.astype(np.float32))
     else:
-        sign = 1 << (quantisation.OFFSET_WIDTH - 1)
+        sign = 1 << (block_scales.OFFSET_WIDTH - 1)
         made = np.rint(y).clip(-256, 255) + ((offset ^ sign) - sign)
     return np.where(np.isnan(made), 0, made.clip(low, high)).astype(np.float32)
 
 
-def _limited(y: Array, mode: quantisation.QuantMode, target: DType, saturate: bool) -> Array:
+def _limited(y: Array, mode: block_scales.QuantMode, target: DType, saturate: bool) -> Array:
     limit = np.float32(range_of(F32 if target == BF16 else target)[1])
     everything = saturate or mode.infinities == "clamp"
     y = np.where(np.isfinite(y) | everything, np.clip(y, -limit, limit), y)

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..ir import F16, CmpMode, Loc
 from ..isa.common import divides_in_software
-from . import arithmetic as lane, masks, storage
+from . import arithmetic as lane, step as masks, storage
 from .numbers import decode, encode
 from .step import Lane, Step, lanewise, other_rule, rule
 

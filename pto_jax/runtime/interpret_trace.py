@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
-from ..lowering.words import x64
+from ..lowering.bits import x64
 from .arguments import prepare
 from .execution import Mode, execute
 from .kernel import Kernel

@@ -1,5 +1,11 @@
-"""Compiling programs to kernels: pure functions of arrays."""
+"""Compiling programs to kernels: pure functions of arrays.
 
+Kernels ahead of time: shapes of arguments that are not there yet, and portable artefacts.
+
+Options of an execution, checked.
+
+Calls with arrays that are there: one compiled function each, without work per call in Python.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -7,39 +13,151 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
-
 import jax
 import numpy as np
 from jax.core import Tracer
-
 from .. import api, launches, profiles
-from ..analysis import entries, parts, type_inference
+from ..analysis import entries, resolve as parts, resolve as type_inference
 from ..analysis.resolve import resolve
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
 from ..ir import DType, Function, Program, ScalarType, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
 from ..lowering.canary import cached_code
-from ..lowering.machine.observed import Observer
-from ..lowering.words import x64
-from . import (
-    ahead,
-    binding,
-    conversion,
-    derivatives,
-    dispatch,
-    execution,
-    judged_calls,
-    launch_rule,
-    notices,
-    streaming,
-)
+from ..lowering.machine.program import Observer
+from ..lowering.bits import x64
+from . import arguments, conversion, derivatives, execution, judged_calls, execution, execution, streaming
 from .arguments import check_accesses, elements, prepare, type_of
-from .choices import choices as choices
 from .state import PackedReport, Report, State
+from collections.abc import Mapping, Sequence
+from typing import Any
+import jax
+import jax.export
+import numpy as np
+from ..analysis.entries import Argument, GlobalTypes
+from ..errors import ArgumentError
+from ..ir import ScalarType, TileType
+from collections.abc import Sequence
+from functools import lru_cache
+from ..errors import ArgumentError
+from ..lowering import Semantics
+from ..profiles import Profile, profile as find_profile
+from functools import cache
+from typing import Any
+import jax
+import numpy as np
+from .tiles import Tile
+
+
+@cache
+def _device_array() -> type:
+    """The type of JAX's arrays that are no tracers."""
+    with jax.ensure_compile_time_eval():
+        return type(jax.numpy.zeros(()))
+
+
+def is_concrete(x: Any) -> bool:
+    """Whether a value is an array of JAX or NumPy, in native byte order, or a Tile of such; no tracer."""
+    kind = type(x)
+    if kind is Tile:
+        known = (_device_array(), np.ndarray)
+        sizes = x.v_row, x.v_col
+        return type(x.words) in known and all(s is None or type(s) in known for s in sizes)
+    if kind is np.ndarray:
+        return x.dtype.isnative and x.dtype.names is None and x.dtype.kind not in "OSUMm"
+    return kind is _device_array()
+
+
+def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
+    """Checked execution options; ``out_of_region`` defaults to the profile's fill."""
+    try:
+        return _checked(profile, numerics, out_of_region, subnormals)
+    except TypeError:  # One of them has no hash, which its check says better.
+        return _checked.__wrapped__(profile, numerics, out_of_region, subnormals)
+
+
+@lru_cache(maxsize=64)
+def _checked(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
+    target = find_profile(profile)
+    fill = out_of_region or target.out_of_region
+    _choice("numerics", numerics, ("exact", "fast"))
+    _choice("subnormals", subnormals, ("keep", "flush"))
+    if fill == "poison":
+        message = (
+            "out_of_region: found 'poison', allowed: ones, backing; undefined lanes are followed by the "
+            "sanitizer: pto-jax run --sanitize, pto_jax.sanitize"
+        )
+        raise ArgumentError(message)
+    _choice("out_of_region", fill, ("ones", "backing"))
+    return Semantics(target, numerics, fill, subnormals)  # type: ignore[arg-type]
+
+
+def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ArgumentError(f"{name}: found {value!r}, allowed: {', '.join(allowed)}")
+
+
+class Portable:
+    """What is compiled ahead of time: a kernel as far as its arguments go."""
+
+    entry: str
+    arguments: Any
+
+    def lower(self, /, *shapes: Any, **named: Any) -> jax.stages.Lowered:
+        """The kernel lowered ahead of time for shapes of its arguments; ``.compile()`` makes it callable.
+
+        Shapes are as for :func:`jax.jit`: ``jax.ShapeDtypeStruct`` or arrays, by position or name; without
+        any, buffers have the elements that the program accesses at least.
+        """
+        args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
+        function: Any = self
+        return jax.jit(function).lower(*args, **kwargs)
+
+    def export(
+        self, /, *shapes: Any, platforms: Sequence[str] | None = None, **named: Any
+    ) -> jax.export.Exported:
+        """The kernel as a portable artefact (:mod:`jax.export`), for shapes as :meth:`lower` takes them.
+
+        ``exported.serialize()`` gives bytes that ``jax.export.deserialize(...).call`` executes, without this
+        package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
+        present one.
+        """
+        args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
+        function: Any = self
+        return jax.export.export(jax.jit(function), platforms=platforms)(*args, **kwargs)
+
+
+def _shapes(
+    entry: str, arguments: Sequence[Argument], shapes: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The shapes of a call's arguments; where none are given, those that the program declares."""
+    if shapes or named:
+        return tuple(shapes), dict(named)
+    return tuple(_declared(entry, a) for a in arguments), {}
+
+
+def _shaped(shape: tuple[int, ...], dtype: Any) -> Any:
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
+def _declared(entry: str, argument: Argument) -> Any:
+    t = argument.type
+    if isinstance(t, TileType):
+        return _shaped(t.shape, t.dtype.numpy)
+    if isinstance(t, ScalarType):
+        # JAX narrows 64-bit types outside of its 64-bit mode; an index takes both.
+        d = np.dtype(np.int32) if t.dtype.kind == "index" else t.dtype.numpy
+        return _shaped((), d)
+    if isinstance(t, GlobalTypes) and argument.min_elements is not None:
+        size = argument.min_elements // (2 if t.dtype.packed else 1)
+        return _shaped((size,), t.dtype.numpy)
+    raise ArgumentError(
+        f"{entry}: the program does not say the shape of argument {argument.name!r} ({t}); allowed: a shape "
+        "for each argument, as in jax.ShapeDtypeStruct((64, 64), jnp.float32)"
+    )
 
 
 @dataclass(frozen=True)
-class Kernel(ahead.Portable):
+class Kernel(Portable):
     """A program as a pure function; made by :func:`compile`, memoised and hashable.
 
     Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
@@ -162,9 +280,9 @@ class Kernel(ahead.Portable):
         if len(args) > len(self._names):
             return None
         try:
-            if not all(map(dispatch.is_concrete, args)):
+            if not all(map(is_concrete, args)):
                 args = list(map(self._number, self.arguments, args))
-                if not all(map(dispatch.is_concrete, args)):
+                if not all(map(is_concrete, args)):
                     return None
             with x64():
                 results, report = self._calls(args)
@@ -269,7 +387,7 @@ class Kernel(ahead.Portable):
         observer: Observer | None = None,
         outermost: bool = False,
     ) -> tuple[dict[str, Any], Report, State]:
-        given = binding.bound(self.entry, self._names, self._optional, args, kwargs)
+        given = arguments.bound(self.entry, self._names, self._optional, args, kwargs)
         kernel = self._typed(given)
         prepared = {
             a.name: prepare(kernel.entry, a, given[a.name]) for a in kernel.arguments if a.name in given
@@ -283,7 +401,7 @@ class Kernel(ahead.Portable):
         # The guard is for data: constants of instructions may go to the device one by one.
         guard = nullcontext() if jit else jax.transfer_guard("allow")
         with x64(), guard, cached_code():
-            rule = launch_rule.launched(kernel, prepared, check == "all")  # pyright: ignore[reportArgumentType]
+            rule = execution.launched(kernel, prepared, check == "all")  # pyright: ignore[reportArgumentType]
             results, report, state = kernel._without_derivative(run, prepared, keep_state)
         report = report.joined(rule)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
@@ -344,7 +462,7 @@ class Kernel(ahead.Portable):
 
     @cached_property
     def _optional(self) -> frozenset[str]:
-        return binding.optional(self.program, self.function, self.outputs)
+        return arguments.optional(self.program, self.function, self.outputs)
 
 
 @lru_cache(maxsize=1024)
@@ -352,7 +470,7 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> 
     program = type_inference.fill(kernel.program, dict(types))
     findings = _verified(program, kernel.profile, kernel.places)
     if warn:
-        notices.warn_of(findings, (program, kernel.places, kernel.profile))
+        execution.warn_of(findings, (program, kernel.places, kernel.profile))
     return replace(kernel, program=program)
 
 
@@ -405,7 +523,7 @@ def compile(  # noqa: PLR0913 - keywords
     if not resolved.is_open:
         findings = _verified(program, semantics.profile, program.places)
         if warn:
-            notices.warn_of(findings, (program, program.places, semantics.profile))
+            execution.warn_of(findings, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
             raise ArgumentError(f"{name}: found {n}, allowed: a positive number")

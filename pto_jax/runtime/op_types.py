@@ -17,7 +17,7 @@ from typing import TypeAlias
 from .. import ir, isa, profiles
 from ..errors import ArgumentError, Diagnostic, VerifyError
 from ..isa.declare import Size, Sources
-from ..isa.rules.extents import OPEN_SIZE
+from ..isa.rules.regions import OPEN_SIZE
 from ..isa.samples.operations import legal_samples
 from ..verifier.programs import check_op
 from . import conversion, op_messages

@@ -1,10 +1,31 @@
-"""Definedness of sequences, patterns, random numbers, histograms and prints."""
+"""Definedness of sequences, patterns, random numbers, histograms and prints.
 
+Definedness of gathering.
+
+Definedness of gathering blocks and of scattering.
+
+Definedness of operations on two tiles of different extent.
+"""
 import numpy as np
-
 from ..isa.irregular import counted_byte
 from ..oracle.numbers import Array
 from .shadow import first, first_along
+from .step import ShadowStep, shadow_rule
+import numpy as np
+from ..ir import CmpMode
+from ..oracle import step as masks, storage
+from ..oracle.numbers import decode
+from .shadow import first, first_along
+from .step import ShadowStep, shadow_rule
+import numpy as np
+from ..oracle.irregular import BLOCK_BYTES
+from ..oracle.numbers import decode
+from ..oracle.storage import map_of
+from .shadow import first
+from .step import ShadowStep, shadow_rule
+import numpy as np
+from ..oracle import irregular, storage
+from .shadow import first
 from .step import ShadowStep, shadow_rule
 
 
@@ -43,3 +64,92 @@ def _filters(step: ShadowStep, rows: int) -> Array:
         at = np.arange(rows) if bits == 16 else np.full(rows, 3 - above)
         found.append(step.gather("idx", at, np.zeros(rows, np.int64)))
     return first(*found)
+
+
+OUT_OF_TILE = "index beyond the tile"
+
+
+@shadow_rule("tgather")
+def _gather(step: ShadowStep) -> None:
+    if "indices" in step.operands:
+        _by_index(step)
+    elif "kValue" in step.operands:
+        _matches(step)
+    else:
+        step.moved("src")
+
+
+def _by_index(step: ShadowStep) -> None:
+    origin_ids = step.raw("indices")
+    step.sink("index", "indices", origin_ids)
+    source = step.stored("src").reshape(-1)
+    index = decode(step.real.raw("indices"), step.dtype("indices")).astype(np.int64)
+    inside = (index >= 0) & (index < source.size)
+    step.moved("src")
+    bad = first(origin_ids, np.where(inside, 0, step.origin_of(OUT_OF_TILE)))
+    if bad.any():
+        found = np.where(inside, source[np.where(inside, index, 0)], 0)
+        step.put(first(bad, found))
+
+
+def _matches(step: ShadowStep) -> None:
+    """Any element of a row may change how many match, and where their numbers go."""
+    t, mode = step.type(), step.attrs["cmpMode"]
+    assert isinstance(mode, CmpMode)
+    region = step.valid("src")
+    origin_ids = first_along(step.raw("src", region), 1)
+    hits = masks.compare(mode, step.real.values("src", region), step.real.values("kValue"))
+    for row, origin_id in enumerate(origin_ids):
+        if "cdst" in step.operands and row < step.type("cdst").elements:
+            step.scatter(origin_id, np.array([row]), "cdst")
+        if row < t.rows:
+            count = region[1] if origin_id else np.count_nonzero(hits[row])
+            step.scatter(origin_id, storage.map_of(t)[row, : min(count, t.cols)])
+
+
+@shadow_rule("tgatherb")
+def _blocks(step: ShadowStep) -> None:
+    t, (rows, cols) = step.type(), step.region
+    step.moved("src")
+    per_block = BLOCK_BYTES // t.dtype.word.itemsize
+    blocks = cols // per_block if step.policy.simulator else -(-cols // per_block)
+    at = np.ogrid[:rows, :blocks]
+    given, size = step.real.gather("offset", *at).astype(np.int64), step.type("src").bytes
+    origin_ids = step.gather("offset", *at)
+    step.sink("index", "offset", origin_ids)
+    bad = first(origin_ids, np.where(given + BLOCK_BYTES > size, step.origin_of(OUT_OF_TILE), 0))
+    for row, block in np.argwhere(bad):
+        places = map_of(t)[row, block * per_block : min((block + 1) * per_block, cols)]
+        step.scatter(bad[row, block], places)
+
+
+@shadow_rule("tscatter")
+def _scatter(step: ShadowStep) -> None:
+    if "indexes" in step.operands:
+        region = step.valid("indexes")
+        step.sink("index", "indexes", step.raw("indexes", region))
+        given = decode(step.real.raw("indexes", region), step.dtype("indexes")).astype(np.int64)
+        beyond = (given < 0) | (given >= step.type().elements)
+        step.sink("index", "indexes", np.where(beyond, step.origin_of(OUT_OF_TILE), 0))
+    step.moved("src")
+
+
+@shadow_rule("tpartadd", "tpartmul", "tpartmax", "tpartmin")
+def _partial(step: ShadowStep) -> None:
+    """A lane takes the sources that are valid there."""
+    step.put(irregular.choose(step, ("src0", "src1"), first(step.raw("src0"), step.raw("src1"))))
+
+
+@shadow_rule("tpartargmax", "tpartargmin")
+def _partial_position(step: ShadowStep) -> None:
+    """Both values decide, then the chosen value and its number are taken."""
+    values = first(step.raw("src0"), step.raw("src1"))
+    wins = irregular.FIRST_WINS[step.instruction.name][step.policy.profile.name]
+    chosen_first = wins(step.real.values("src0"), step.real.values("src1"))
+    for suffix in ("", "Idx"):
+        names = (f"src0{suffix}", f"src1{suffix}")
+        taken = np.where(chosen_first, step.raw(names[0]), step.raw(names[1]))
+        origin_ids = irregular.choose(step, names, first(values, taken))
+        rows, cols = step.region
+        target = f"dst{suffix}"
+        step.scatter(origin_ids, storage.map_of(step.type(target))[:rows, :cols], target)

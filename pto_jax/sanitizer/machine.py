@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.constant_folding import scalar_dtype
+from ..analysis.addresses import scalar_dtype
 from ..interpreter import Execution, Pointer, Scalar, Scope, TileRef
 from ..ir import DType, Op, TileType, Value
 from ..isa import load_class_files
@@ -17,7 +17,7 @@ from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array
 from ..oracle.step import Policy, Step, not_executable, place_of
 from ..oracle.storage import Place, Window, map_of, storage_size
-from .report import Findings
+from .shadow import Findings
 from .shadow import Origins, Shadow, ShadowBuffer
 from .step import SHADOW_RULES, ShadowStep, shadow_of, shadow_step
 

@@ -1,12 +1,18 @@
-"""Definedness of products: an element takes a row of the left tile and a column of the right one."""
+"""Definedness of products: an element takes a row of the left tile and a column of the right one.
 
+Definedness of accumulators on their way out with a row of parameter words.
+
+Definedness of block-scaled products.
+"""
 import numpy as np
-
 from ..isa.rules.matrix import groups
 from ..oracle.matrix import extents
 from ..oracle.numbers import Array
 from .shadow import first, first_along
 from .step import ShadowStep, shadow_rule
+from . import layout, layout, memory
+from .step import shadow_rule
+from .step import shadow_rule
 
 
 @shadow_rule("tmatmul", "tmatmul.acc", "tmatmul.bias", "tgemv", "tgemv.acc", "tgemv.bias")
@@ -28,3 +34,14 @@ def product(step: ShadowStep) -> None:
 
 def _side(step: ShadowStep, name: str, region: tuple[int, int], axis: int) -> Array:
     return first_along(step.raw(name, region), axis)
+
+
+shadow_rule("tmov.fp")(lambda step: layout.move(step))
+shadow_rule("textract_fp")(lambda step: layout.extract(step))
+shadow_rule("tinsert_fp")(lambda step: layout.insert(step))
+shadow_rule("tstore_fp")(lambda step: memory.store(step))
+
+
+shadow_rule(*"tmatmul.mx tmatmul.mx.acc tmatmul.mx.bias tgemv.mx tgemv.mx.acc tgemv.mx.bias".split())(
+    lambda step: product(step)
+)

@@ -1,9 +1,19 @@
-"""Definedness of reductions and expansions."""
+"""Definedness of reductions and expansions.
 
+Definedness of operations on a tile and an expanded row or column.
+
+Definedness of reductions that give positions.
+"""
 import numpy as np
-
 from ..oracle.reduce_expand import Along, first_lanes, is_empty, lines, write_lines
 from .shadow import first, first_along
+from .step import ShadowStep, shadow_rule
+from ..oracle.reduce_expand import OPERATIONS, repeated, row_zero
+from . import step as lanes, shadow
+from .step import ShadowStep, shadow_rule
+import numpy as np
+from ..oracle.reduce_expand import first_lanes, is_empty, lines, write_lines
+from .shadow import first_along
 from .step import ShadowStep, shadow_rule
 
 
@@ -52,3 +62,34 @@ def _expand(step: ShadowStep) -> None:
     rows, cols = np.ogrid[tuple(map(slice, step.region))]
     along = along_of(step)
     step.put(step.gather("src", rows, 0 * cols) if along == "row" else step.gather("src", 0 * rows, cols))
+
+
+@shadow_rule(*(f"trowexpand{name}" for name in OPERATIONS))
+def _by_rows(step: ShadowStep) -> None:
+    origin_ids = shadow.first(repeated(step, "src0"), repeated(step, "src1"))
+    if step.instruction.name.endswith("div"):
+        origin_ids = shadow.first(origin_ids, lanes.by_zero(step, repeated(step.real, "src1")))
+    step.put(origin_ids)
+
+
+@shadow_rule(*(f"tcolexpand{name}" for name in OPERATIONS))
+def _by_columns(step: ShadowStep) -> None:
+    origin_ids = shadow.first(step.raw("src0"), row_zero(step, "src1"))
+    if step.instruction.name.endswith("div"):
+        origin_ids = shadow.first(origin_ids, lanes.by_zero(step, row_zero(step.real, "src1")))
+    step.put(origin_ids)
+
+
+@shadow_rule("trowargmax", "trowargmin", "tcolargmax", "tcolargmin")
+def _position(step: ShadowStep) -> None:
+    along = along_of(step)
+    if not is_empty(step):
+        values = positions = first_along(lines(step, along), 1)
+    elif step.policy.simulator:
+        values = first_lanes(step, along)
+        positions = np.zeros_like(values)
+    else:
+        return
+    if step.is_tile("dstVal"):
+        write_lines(step, along, values, "dstVal")
+    write_lines(step, along, positions)

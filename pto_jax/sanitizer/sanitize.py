@@ -21,7 +21,7 @@ from ..oracle.interpret import OracleTile as OracleTile, run
 from ..oracle.numbers import Array
 from ..oracle.step import Policy
 from .machine import ShadowMachine
-from .report import Finding
+from .shadow import Finding
 
 #: The report of an execution without findings.
 NOTHING = "sanitizer: no undefined data becomes a scalar or an index, or reaches global memory"

@@ -3,24 +3,27 @@
 Most rules compute with origin ids. Instructions that only move elements need none of their own: the
 interpreter's rule is executed with the shadow in place of the data that moves, once for the undefined
 bits and, where there are any, once for their origins.
-"""
 
+Definedness lane by lane: what tile-tile and tile-scalar instructions share.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, TypeAlias
-
 import numpy as np
-
 from .. import isa
 from ..interpreter import Execution, TileRef, View
 from ..ir import DType
 from ..oracle import storage
 from ..oracle.numbers import Array
 from ..oracle.step import RULES, Policy, Step, place_of
-from .report import Findings, Sink
+from .shadow import Findings, Sink
 from .shadow import UNCLAIMED, Origins, Shadow, ShadowBuffer, all_bits, as_words, first, first_along
+from collections.abc import Callable
+import numpy as np
+from ..oracle.numbers import Array, decode
+from .shadow import first
 
 
 class ShadowState(Protocol):
@@ -340,3 +343,58 @@ class _SmallIds:
         for origin_id, number in sorted(self._numbers.items(), reverse=True):
             table[number] = origin_id
         return table[small]
+
+
+BY_ZERO = "division by zero"
+TOO_FAR = "shift by the width of the type or more"
+
+
+def lanewise(step: ShadowStep) -> None:
+    """Every lane of the destination depends on the same lane of all sources."""
+    step.put(step.all_sources())
+
+
+def by_zero(step: ShadowStep, divisor: Array) -> Array:
+    """Origin ids of integer lanes whose divisor, given as words, is zero."""
+    if not step.is_integer():
+        return np.zeros((1, 1), np.int32)
+    zero = decode(divisor, step.dtype()) == 0
+    return np.where(zero, np.int32(step.origin_of(BY_ZERO)), np.int32(0))
+
+
+def divided(step: ShadowStep, divisor: str) -> None:
+    """Integer lanes with a zero divisor are undefined."""
+    step.put(first(step.all_sources(), by_zero(step, step.real.words(divisor))))
+
+
+def shifted(step: ShadowStep, count: str) -> None:
+    """Lanes are undefined where the count is none of the type's bits."""
+    d = step.dtype()
+    bits = decode(step.real.words(count), d)
+    far = (bits < 0) | (bits >= d.bits)
+    step.put(first(step.all_sources(), np.where(far, np.int32(step.origin_of(TOO_FAR)), np.int32(0))))
+
+
+def conjunction(step: ShadowStep, *names: str) -> None:
+    """A zero bit decides."""
+    _bitwise(step, names, lambda word: word)
+
+
+def disjunction(step: ShadowStep, *names: str) -> None:
+    """A one bit decides."""
+    _bitwise(step, names, lambda word: ~word)
+
+
+def bit_by_bit(step: ShadowStep, *names: str) -> None:
+    """A bit is undefined where the same bit of any operand is."""
+    undefined = step.bits_over(names[0])
+    for name in names[1:]:
+        undefined = undefined | step.bits_over(name)
+    step.put_bits(undefined, step.all_sources())
+
+
+def _bitwise(step: ShadowStep, names: tuple[str, ...], passing: Callable[[Array], Array]) -> None:
+    """``passing`` gives the bits of an operand that let the other one through."""
+    a, b = (step.bits_over(n) for n in names)
+    x, y = (passing(step.real.raw(n)) for n in names)
+    step.put_bits((a & b) | (a & y) | (b & x), step.all_sources())

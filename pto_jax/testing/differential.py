@@ -27,7 +27,7 @@ from .. import oracle, profiles
 from ..ir import DType, PartitionViewType, Program, Region, ScalarType, TileType, Value, VectorType
 from ..isa.declare import Instruction
 from ..isa.samples.operations import Sample, to_program
-from ..lowering.words import x64
+from ..lowering.bits import x64
 from ..runtime.kernel import Kernel, choices
 from ..runtime.tiles import Tile
 from ..vectors.compare import is_nan, ulp_distance

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ..ir import Language, Program, printing
+from ..ir import Language, Program, program
 from .generic_text import generic_lines
 from .printer import Printer, named_language
 from .programs import ProgramReader
@@ -42,4 +42,4 @@ def print_program(program: Program, form: Literal["as", "ssa", "dps", "generic"]
     return Printer(program, form).text()
 
 
-printing.register(print_program)
+program.register(print_program)

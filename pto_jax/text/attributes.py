@@ -8,7 +8,7 @@ from typing import TypeVar
 from .. import ir
 from .lexer import Cursor
 from .names import suggestion
-from .tokens import Kind
+from .lexer import Kind
 
 E = TypeVar("E", bound=IntEnum)
 

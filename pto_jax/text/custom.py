@@ -1,8 +1,9 @@
-"""Reading operations by their syntax entry."""
+"""Reading operations by their syntax entry.
 
+Printing operations by their syntax entry.
+"""
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-
 from .. import ir
 from ..ir import (
     INDEX,
@@ -13,27 +14,29 @@ from ..ir import (
     UnknownType,
     Value,
 )
-from . import branches, dictionaries, format_items, scope
+from . import control, dictionaries, formats, reader
 from .attributes import enumeration, event
 from .formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
 from .lexer import Cursor
 from .names import suggestion
 from .reader import Reader
-from .tokens import PUNCTUATION, Kind
+from .lexer import PUNCTUATION, Kind
+from ..ir import AttrValue, Op, Pipe, PipeEventType, Type, UnknownType, Value
+from . import attributes, dictionaries, formats, formats, type_text
 
 
 @dataclass
 class Draft:
     """What has been read of an operation: the mentions and types of its operands (``^``: of the result)."""
 
-    groups: dict[str, list[scope.Mention]] = field(default_factory=dict)
+    groups: dict[str, list[reader.Mention]] = field(default_factory=dict)
     types: dict[str, list[ir.Type]] = field(default_factory=dict)
     attributes: dict[str, ir.AttrValue] = field(default_factory=dict)
     places: dictionaries.Places = field(default_factory=dict)
     implied: str = ""
 
 
-def read_custom(reader: Reader, fmt: Format, results: list[scope.Mention], start: int) -> ir.Op:
+def read_custom(reader: Reader, fmt: Format, results: list[reader.Mention], start: int) -> ir.Op:
     """Read the operation whose name has just been passed."""
     draft = Draft()
     for item in fmt.items:
@@ -41,7 +44,7 @@ def read_custom(reader: Reader, fmt: Format, results: list[scope.Mention], start
     return finish(reader, fmt, results, draft, start)
 
 
-def finish(reader: Reader, fmt: Format, results: list[scope.Mention], draft: Draft, start: int) -> ir.Op:
+def finish(reader: Reader, fmt: Format, results: list[reader.Mention], draft: Draft, start: int) -> ir.Op:
     """The operation that was read; looks up its uses, defines its results."""
     end = reader.cursor.last_end
     ins: list[ir.Value] = []
@@ -66,11 +69,11 @@ def finish(reader: Reader, fmt: Format, results: list[scope.Mention], draft: Dra
         span=reader.cursor.span(start, end),
         implied=implied,
     )
-    return branches.selection(op)
+    return control.selection(op)
 
 
 def _results(
-    reader: Reader, fmt: Format, results: list[scope.Mention], draft: Draft, ins: list[ir.Value], start: int
+    reader: Reader, fmt: Format, results: list[reader.Mention], draft: Draft, ins: list[ir.Value], start: int
 ) -> tuple[ir.Value, ...]:
     c = reader.cursor
     if len(results) > fmt.results or (fmt.results > 1 and len(results) == 1):
@@ -118,37 +121,37 @@ def _implied(reader: Reader, draft: Draft, ins: list[Value], start: int) -> Type
     return replace(source, rows=rows, cols=cols, v_row=valid[0], v_col=valid[1])
 
 
-def _read_item(reader: Reader, fmt: Format, item: format_items.Item, draft: Draft) -> None:
+def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) -> None:
     c = reader.cursor
     match item:
-        case format_items.Literal(text):
+        case formats.LiteralItem(text):
             _read_literal(c, text)
-        case format_items.OperandItem(name, many, _):
+        case formats.OperandItem(name, many, _):
             draft.groups[name] = reader.mentions() if many else [reader.mention()]
-        case format_items.TypeItem(targets, many):
+        case formats.TypeItem(targets, many):
             _read_types(reader, targets, many, draft)
-        case format_items.DictItem():
+        case formats.DictItem():
             if c.kind is Kind.L_BRACE:
                 reader.attributes.dictionary(draft.attributes, draft.places, fmt.name)
-        case format_items.AttrItem():
+        case formats.AttrItem():
             _read_attribute(reader, fmt, item, draft)
-        case format_items.ImpliedItem(rule):
+        case formats.ImpliedItem(rule):
             draft.implied = rule
-        case format_items.OptionalItem(items, when):
+        case formats.OptionalItem(items, when):
             typed = when == "t" and any(t in draft.groups for i in items for t in getattr(i, "targets", ()))
             if typed or (when != "t" and _present(c, items[0])):
                 for inner in items:
                     _read_item(reader, fmt, inner, draft)
-        case format_items.AnyOrderItem(parts):
+        case formats.AnyOrderItem(parts):
             _read_any_order(reader, fmt, parts, draft)
 
 
 def _read_any_order(
-    reader: Reader, fmt: Format, parts: tuple[tuple[format_items.Item, ...], ...], draft: Draft
+    reader: Reader, fmt: Format, parts: tuple[tuple[formats.Item, ...], ...], draft: Draft
 ) -> None:
     """Parts that begin with a word each; their operands are kept in the order of the syntax."""
     c = reader.cursor
-    words = {part[0].text: part for part in parts if isinstance(part[0], format_items.Literal)}
+    words = {part[0].text: part for part in parts if isinstance(part[0], formats.LiteralItem)}
     left = dict(words)
     while c.kind is Kind.BARE_IDENT:
         if c.text not in left:
@@ -160,13 +163,13 @@ def _read_any_order(
             break
         if c.kind is not Kind.BARE_IDENT:
             c.unexpected(f"one of {', '.join(left)} after ','")
-    names = [i.name for part in parts for i in part if isinstance(i, format_items.OperandItem)]
+    names = [i.name for part in parts for i in part if isinstance(i, formats.OperandItem)]
     draft.groups = {n: draft.groups[n] for n in names if n in draft.groups}
 
 
-def _present(c: Cursor, first: format_items.Item) -> bool:
+def _present(c: Cursor, first: formats.Item) -> bool:
     """Whether the text goes on with an optional part, judged by its first token."""
-    if isinstance(first, format_items.Literal):
+    if isinstance(first, formats.LiteralItem):
         kind = PUNCTUATION.get(first.text, Kind.BARE_IDENT)
         return c.kind is kind and c.text == first.text
     return c.kind is Kind.PERCENT_IDENT and c.peek()[0] not in (Kind.EQUAL,)
@@ -247,7 +250,7 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Reader], ir.AttrValue]] = {
 }
 
 
-def _read_attribute(reader: Reader, fmt: Format, item: format_items.AttrItem, draft: Draft) -> None:
+def _read_attribute(reader: Reader, fmt: Format, item: formats.AttrItem, draft: Draft) -> None:
     c = reader.cursor
     if item.operand and c.kind is Kind.PERCENT_IDENT:
         draft.groups[item.operand] = [reader.mention()]
@@ -267,3 +270,173 @@ def _predicate(c: Cursor, name: str) -> str:
         close = suggestion(c.text, allowed)
         c.fail(f"found {c.found()} as the predicate of {name}{close}; allowed: {', '.join(allowed)}")
     return c.take()
+
+
+_NO_DIALECT = ("return", "scf.", "arith.", "memref.", "builtin.")
+_TIGHT_AFTER = ("(", "[")
+_TIGHT_BEFORE = (",", ")", "]")
+
+
+class _Operands:
+    """Hands out the operands of an operation part by part."""
+
+    def __init__(self, op: Op, fmt: formats.Format) -> None:
+        self._op = op
+        self._grouped = fmt.grouped
+        self._left = list(op.ins)
+        self.taken: dict[str, tuple[Value, ...]] = {}
+
+    def take(self, item: formats.OperandItem) -> tuple[Value, ...]:
+        if item.out:
+            values = self._op.outs
+        elif self._grouped:
+            values = self._op.group(item.name)
+        else:
+            count = len(self._left) if item.many else 1
+            values, self._left = tuple(self._left[:count]), self._left[count:]
+        self.taken[item.name] = values
+        return values
+
+    def has(self, item: formats.OperandItem) -> bool:
+        return bool(self._op.group(item.name) if self._grouped else self._left)
+
+
+def has_parts(op: Op, fmt: formats.Format) -> bool:
+    """Whether an operation has the parts of its syntax; those with two spellings may have none."""
+    if fmt.name not in formats.TWO_SPELLINGS:
+        return True
+    return bool(op.outs) == bool(fmt.outs) and (bool(op.groups) or not fmt.grouped)
+
+
+def operands_by_name(op: Op, fmt: formats.Format) -> dict[str, tuple[Value, ...]]:
+    """The operands of an operation by the names that its syntax has for them."""
+    operands, counts = _Operands(op, fmt), dict(fmt.operands)
+    for name in fmt.order:
+        item = formats.OperandItem(name, counts[name] == "many", name in fmt.outs)
+        if counts[name] == "one" or operands.has(item):
+            operands.take(item)
+    return operands.taken
+
+
+def custom_text(op: Op, fmt: formats.Format, style: type_text.Style) -> str:
+    """The operation without the names it binds."""
+    inline = {i.name for i in fmt.flat if isinstance(i, formats.AttrItem)}
+    rest = tuple((k, v) for k, v in op.attributes if k not in inline)
+    tokens: list[str] = []
+    operands = _Operands(op, fmt)
+    for item in fmt.items:
+        _emit(op, item, operands, rest, style, tokens)
+    prefix = "" if op.name.startswith(_NO_DIALECT) else "pto."
+    return _join(prefix + formats.SPELLED.get(op.name, op.name), tokens)
+
+
+def _emit(
+    op: Op,
+    item: formats.Item,
+    operands: _Operands,
+    rest: tuple[tuple[str, AttrValue], ...],
+    style: type_text.Style,
+    tokens: list[str],
+) -> None:
+    match item:
+        case formats.LiteralItem(text):
+            tokens.append(text)
+        case formats.OperandItem():
+            values = operands.take(item)
+            if values:
+                tokens.append(", ".join(map(str, values)))
+        case formats.TypeItem(targets, _):
+            tokens.append(type_text.print_types(_types(op, operands, targets[0]), style))
+        case formats.DictItem():
+            text = dictionaries.print_attributes(rest, op.name).strip()
+            if text and not item.further:
+                tokens.append(text)
+        case formats.AttrItem():
+            tokens.append(_attribute(op, item, operands))
+        case formats.ImpliedItem():
+            pass
+        case formats.OptionalItem(items, when):
+            if _text_present(op, items, when, operands):
+                for inner in items:
+                    _emit(op, inner, operands, rest, style, tokens)
+        case formats.AnyOrderItem():
+            for inner in _listed(op, item, operands):
+                _emit(op, inner, operands, rest, style, tokens)
+
+
+def _listed(op: Op, item: formats.AnyOrderItem, operands: _Operands) -> list[formats.Item]:
+    """The parts that the operation has, with commas between them."""
+    items: list[formats.Item] = []
+    for part in item.parts:
+        if _text_present(op, part, "", operands):
+            items += [*([formats.LiteralItem(",")] if items else []), *part]
+    return items
+
+
+def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
+    if target == "^":
+        return [op.results[0].type if op.results else UnknownType()]
+    return [v.type for v in operands.taken.get(target, ())]
+
+
+def _text_present(op: Op, items: tuple[formats.Item, ...], when: str, operands: _Operands) -> bool:
+    if when == "b":
+        return True
+    if when == "t":
+        return any(
+            operands.taken.get(t) for i in items if isinstance(i, formats.TypeItem) for t in i.targets
+        )
+    if when:
+        untold = when == "n" and any(
+            _is_untold(op, operands, i) for i in items if isinstance(i, formats.TypeItem)
+        )
+        return untold or bool(op.results) == (when == "r")
+    if any(i.name in op.attrs for i in items if isinstance(i, formats.AttrItem)):
+        return True
+    return any(operands.has(i) for i in items if isinstance(i, formats.OperandItem))
+
+
+def _is_untold(op: Op, operands: _Operands, item: formats.TypeItem) -> bool:
+    """Whether a type is another than the one a reader takes when it is not written."""
+    return any(t != formats.OPERAND_TYPES.get(item.targets[0]) for t in _types(op, operands, item.targets[0]))
+
+
+def _attribute(op: Op, item: formats.AttrItem, operands: _Operands) -> str:
+    value = op.attrs.get(item.name)
+    if value is None and item.operand:
+        return ", ".join(map(str, operands.take(formats.OperandItem(item.operand, many=False))))
+    if value is None and (declared := dictionaries.declared_attribute(op.name, item.name)) is not None:
+        value = declared.default
+    match item.kind:
+        case "event":
+            return f"<{attributes.EVENT_PREFIX}{value}>"
+        case "pipe" if isinstance(value, Pipe):
+            return f"<{attributes.BY_CLASS[Pipe].word(value)}>"
+        case "sync_op" if isinstance(value, PipeEventType):
+            return dictionaries.print_value(value)
+        case "word":
+            return str(value)
+        case "numbers" if isinstance(value, tuple):
+            return ", ".join(map(str, value))
+        case "string":
+            return attributes.quoted(str(value))
+        case _:
+            return dictionaries.print_value(value)
+
+
+def _join(name: str, tokens: list[str]) -> str:
+    """Tokens with blanks where they read well."""
+    out = name
+    previous = name
+    for token in tokens:
+        tight = (
+            token in _TIGHT_BEFORE
+            or previous in _TIGHT_AFTER
+            or (token == "[" and previous.startswith(("%", name)) and previous != "=")
+            or (token == "(" and previous in (name, "ins"))
+            or (token == ":" and previous in ("offset", "sizes", "strides"))
+        )
+        if token != "":
+            out += token if tight else " " + token
+        previous = token
+    return out

@@ -22,7 +22,7 @@ from .attributes import (
     quoted,
 )
 from .lexer import Cursor
-from .tokens import Kind
+from .lexer import Kind
 from .type_text import print_type
 
 if TYPE_CHECKING:

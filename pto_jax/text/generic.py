@@ -7,7 +7,7 @@ from ..ir import Op, UnknownType
 from ..isa.assembly import Segment
 from ..isa.bind import accepts
 from ..isa.declare import Instruction
-from . import clauses, tokens
+from . import tile_syntax, lexer
 from .reader import Reader
 from .tile_syntax import TileOp, TileOperand, finish, give_types, read_operand, read_types
 
@@ -19,17 +19,17 @@ def read_generic(reader: Reader, head: TileOp) -> Op:
     """``"pto.tadd"(%a, %b, %d) <{...}> {...} : (T, T, T) -> ()``; the quoted name has been passed."""
     c = reader.cursor
     role = f"after the quoted name of {head.name}"
-    operands = c.enclosed(tokens.Kind.L_PAREN, lambda: read_operand(reader), role)
-    if c.kind is tokens.Kind.LESS:
-        opened = c.open(tokens.Kind.LESS)
+    operands = c.enclosed(lexer.Kind.L_PAREN, lambda: read_operand(reader), role)
+    if c.kind is lexer.Kind.LESS:
+        opened = c.open(lexer.Kind.LESS)
         reader.attributes.dictionary(head.attributes, head.places, head.name)
-        c.close(tokens.Kind.GREATER, opened)
-    if c.kind is tokens.Kind.L_BRACE:
+        c.close(lexer.Kind.GREATER, opened)
+    if c.kind is lexer.Kind.L_BRACE:
         reader.attributes.dictionary(head.attributes, head.places, head.name)
-    c.expect(tokens.Kind.COLON, "before the types of the generic form")
+    c.expect(lexer.Kind.COLON, "before the types of the generic form")
     start = c.start
     types = read_types(reader)
-    c.expect(tokens.Kind.ARROW)
+    c.expect(lexer.Kind.ARROW)
     result_types = read_types(reader)
     give_types(reader, head.name, operands, types, start)
     ins, outs = _segments(reader, head, operands)
@@ -43,7 +43,7 @@ def _segments(reader: Reader, head: TileOp, operands: list[TileOperand]) -> _Spl
     assert instruction is not None
     if sizes is not None:
         if len(operands) == 3:
-            clauses.name_by_tiles(head, [operands[0], operands[2]])
+            tile_syntax.name_by_tiles(head, [operands[0], operands[2]])
             instruction = isa.instructions()[head.name]
         parts = segments_of(instruction)
         if head.results:

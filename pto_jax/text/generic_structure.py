@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from .. import ir
 from ..ir import I1, AttrValue, Op, Region, ScalarType, Symbol, TileType, Type, Value
-from ..isa.structure import BRANCH, BRANCH_IF, FUSION, FUSION_END
-from . import control, custom, formats, scope
+from ..isa.traits import BRANCH, BRANCH_IF, FUSION, FUSION_END
+from . import control, custom, formats, reader as scope
 from .dictionaries import Places
 from .generic import SEGMENTS
 from .reader import Reader
-from .tokens import Kind
+from .lexer import Kind
 
 #: Attributes that say nothing here.
 _SILENT = ("fastmath", "overflowFlags", "arg_attrs", "res_attrs")

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from .. import ir, isa
 from ..errors import VerifyError
-from ..isa.structure import BRANCH, BRANCH_IF
-from . import branches, custom_text, dictionaries, formats
+from ..isa.traits import BRANCH, BRANCH_IF
+from . import control, custom, dictionaries, formats
 from .generic import SEGMENTS, segments_of
 from .generic_structure import NUMBERED
 from .literals import constant_text
 from .names import assembly, trailing
-from .tile_text import Spelling, print_binding, tile_lines
+from .printer import Spelling, print_binding, tile_lines
 from .type_text import print_type, print_types
 
 #: Structured operations whose regions end with a yield that their own syntax leaves out.
@@ -59,7 +59,7 @@ def _region(
 ) -> Iterator[str]:
     """What stands between the braces of a region."""
     graph = region.ops[0] if len(region.ops) == 1 and region.ops[0].name == "cf.graph" else None
-    heads = dict(enumerate(branches.block_heads(graph))) if graph is not None else {}
+    heads = dict(enumerate(control.block_heads(graph))) if graph is not None else {}
     args = (*args, *region.args)
     if args:
         label = next(
@@ -149,10 +149,10 @@ def _segments(op: ir.Op) -> tuple[_Segments, str] | None:
     if (
         fmt is not None
         and op.form != "select"
-        and custom_text.has_parts(op, fmt)
+        and custom.has_parts(op, fmt)
         and len(op.results) <= fmt.results
     ):
-        by_name = custom_text.operands_by_name(op, fmt)
+        by_name = custom.operands_by_name(op, fmt)
         kinds = [kind for _, kind in fmt.operands]
         found = [by_name.get(name, ()) for name, _ in fmt.operands]
         plain = kinds == ["many"] or all(kind == "one" for kind in kinds)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from .. import isa
-from ..isa.aliases import ALIASES
+from ..isa import ALIASES
 from ..isa.assembly import AS_DECLARED, Assembly
 
 

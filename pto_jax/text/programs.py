@@ -4,27 +4,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .. import ir, isa
-from ..isa import changes, constructs, history, structure
-from . import (
-    branches,
-    custom,
-    format_items,
-    generic,
-    generic_structure,
-    micro,
-    reader,
-    scope,
-    statements,
-    tile_syntax,
-)
+from ..isa import changes, history, history, traits
+from . import control, custom, formats, generic, generic_structure, formats, reader, reader, reader, tile_syntax
 from .control import CONTROL as STRUCTURED
 from .formats import OVERLOADED, TWO_SPELLINGS, Format, find_format, format_names
 from .names import canonical, instruction_names, suggestion
-from .tokens import Kind
+from .lexer import Kind
 
 #: How programs spell operations whose canonical name is another.
 SPELLED = {"func.call": "call", "func.return": "return"}
-CONTROL = {**STRUCTURED, structure.BRANCH: branches.read_branch, structure.BRANCH_IF: branches.read_branch_if}
+CONTROL = {**STRUCTURED, traits.BRANCH: control.read_branch, traits.BRANCH_IF: control.read_branch_if}
 #: What the generic form calls a module and a function.
 _QUOTED = {"module": '"builtin.module"', "func.func": '"func.func"'}
 _DIALECTS = ("arith.", "scf.", "memref.", "func.", "math.", "cf.", "builtin.")
@@ -37,7 +26,7 @@ class ProgramReader(reader.Reader):
 
     def __init__(self, text: str, file: str, language: ir.Language | None = None) -> None:
         super().__init__(text, file, language)
-        self._statements = statements.Statements(self.cursor)
+        self._statements = reader.Statements(self.cursor)
 
     def program(self) -> ir.Program:
         """The whole text."""
@@ -187,7 +176,7 @@ class ProgramReader(reader.Reader):
             c.accept_word("nested")
         name = self.attributes.symbol().name
         span = c.span(start, c.last_end)
-        self.scopes = scope.Scopes(c, open_names=False)
+        self.scopes = reader.Scopes(c, open_names=False)
         self._arguments = 0
         opened = c.open(Kind.L_PAREN, "to open the arguments")
         named = c.kind in (Kind.PERCENT_IDENT, Kind.R_PAREN)
@@ -208,7 +197,7 @@ class ProgramReader(reader.Reader):
         start = c.start
         t = self.types.read()
         self._arguments += 1
-        return self.scopes.define(scope.Mention(f"arg{self._arguments - 1}", start, c.last_end), t)
+        return self.scopes.define(reader.Mention(f"arg{self._arguments - 1}", start, c.last_end), t)
 
     def _fragment(self, end: Kind) -> ir.Program:
         c = self.cursor
@@ -278,13 +267,13 @@ class ProgramReader(reader.Reader):
     def _tile_spelling(self, fmt: Format) -> bool:
         """Whether an operation with its own syntax stands in a tile instruction's spelling here."""
         c = self.cursor
-        if c.at_word("ins") and fmt.items[:1] != (format_items.Literal("ins"),):
+        if c.at_word("ins") and fmt.items[:1] != (formats.LiteralItem("ins"),):
             return True
         return fmt.name in TWO_SPELLINGS and c.kind is not Kind.L_PAREN
 
     def blocks(self, first: list[ir.Op]) -> ir.Op:
         """The blocks of a body of several, of which the operations of the first one are read."""
-        return branches.read_blocks(self, first)
+        return control.read_blocks(self, first)
 
     def _overload(self, bracketed: str, offsets: str, other: str) -> str:
         """Which operation of a shared name is meant, by what follows its first operand."""
@@ -299,7 +288,7 @@ class ProgramReader(reader.Reader):
         c.seek(position)
         return found
 
-    def _generic(self, results: list[scope.Mention], start: int) -> ir.Op:
+    def _generic(self, results: list[reader.Mention], start: int) -> ir.Op:
         c = self.cursor
         name_start = c.start
         spelled = c.string("")
@@ -337,7 +326,7 @@ class ProgramReader(reader.Reader):
     def _unknown(self, spelled: str, start: int) -> None:
         """Report a name that is no operation, with the closest ones there are."""
         end = start + len(spelled)
-        change = constructs.gone(spelled.removeprefix("pto."))
+        change = history.gone(spelled.removeprefix("pto."))
         if change is not None:
             self._gone(spelled, start, change)
         if spelled.startswith(_DIALECTS):
@@ -346,8 +335,8 @@ class ProgramReader(reader.Reader):
                 f"unknown operation '{spelled}'{suggestion(spelled, known)}", start=start, end=end
             )
         plain = spelled.removeprefix("pto.")
-        if plain != spelled and micro.is_micro_operation(plain):
-            self.cursor.fail(micro.outside(f"'{spelled}'"), start=start, end=end)
+        if plain != spelled and formats.is_micro_operation(plain):
+            self.cursor.fail(formats.outside(f"'{spelled}'"), start=start, end=end)
         known = [*instruction_names(), *format_names(), *CONTROL]
         names = [n for n in known if not n.startswith(_DIALECTS)]
         self.cursor.fail(
@@ -356,7 +345,7 @@ class ProgramReader(reader.Reader):
             end=end,
         )
 
-    def _bound_names(self) -> list[scope.Mention]:
+    def _bound_names(self) -> list[reader.Mention]:
         """``%a, %b =`` or ``%r:2 =``, or nothing."""
         c = self.cursor
         if c.kind is not Kind.PERCENT_IDENT:
@@ -369,7 +358,7 @@ class ProgramReader(reader.Reader):
             if not 1 <= count <= _MAX_RESULTS:
                 c.fail_since(start, f"found {count} results; allowed: 1 to {_MAX_RESULTS}")
             if count > 1:
-                names = [scope.Mention(f"{first.name}#{i}", first.start, first.end) for i in range(count)]
+                names = [reader.Mention(f"{first.name}#{i}", first.start, first.end) for i in range(count)]
         while c.accept(Kind.COMMA):
             names.append(self.name())
         c.expect(Kind.EQUAL, "after the names of the results")

@@ -1,21 +1,163 @@
-"""Reading tile instructions: the assembly, SSA, destination-passing and generic spellings."""
+"""Reading tile instructions: the assembly, SSA, destination-passing and generic spellings.
 
+What stands in ``ins(...)`` besides sources and their types: operands, parameter clauses, axes.
+
+How the types of a type list belong to operands that may outnumber them.
+"""
 from collections.abc import Sequence
-
 from .. import errors, ir, isa
-from .clauses import (
-    TileOp as TileOp,
-    TileOperand as TileOperand,
-    name_by_tiles,
-    parameter_clauses,
-    parameter_first,
-    read_axis,
-    read_operand as read_operand,
-)
 from .names import assembly, trailing
 from .reader import Reader
-from .tokens import Kind
-from .typing import distribute, is_scalar
+from .lexer import Kind
+from dataclasses import dataclass, field
+from enum import IntEnum
+from ..ir import AttrValue, Loc, ScalarType, TileType, Type
+from . import dictionaries, reader, lexer
+from .names import assembly
+from .reader import Reader
+from collections.abc import Sequence
+from .. import isa
+from ..ir import ScalarType, Type, UnknownType
+
+
+Maybe = Type | None
+
+
+def takes_scalar(name: str, index: int, count: int) -> bool | None:
+    """Whether read operand ``index`` of ``count`` is a scalar by declaration; None when that is open."""
+    declaration = isa.find(name)
+    if declaration is None:
+        return None
+    kinds = {
+        declaration.operand(form[index]).kind in ("scalar", "index")
+        for form in declaration.forms
+        if len(form) == count
+    }
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def is_scalar(t: Maybe) -> bool:
+    """Whether a type, as far as it is known, is that of a scalar."""
+    return isinstance(t, ScalarType) or (isinstance(t, UnknownType) and t.kind == "scalar")
+
+
+def distribute(
+    name: str, written: Sequence[Type], known: Sequence[Maybe], destinations: int = 0
+) -> list[Maybe] | None:
+    """The written type of each operand, None for operands without one.
+
+    ``known`` has the type of each operand as far as its definition gives it; the first
+    ``destinations`` operands are destinations. A single type is the type of every tile, also where the only
+    operand is a scalar. Returns None when the number of types fits no reading.
+    """
+    count = len(known)
+    of_result = (
+        count == 1 and not destinations and not is_scalar(known[0]) and not any(map(is_scalar, written))
+    )
+    if len(written) == count and not (of_result and takes_scalar(name, 0, 1)):
+        return list(written)
+    if not written:
+        return [None] * count
+    if len(written) > 1:
+        return None
+    only = written[0]
+    out: list[Maybe] = []
+    for i, definition in enumerate(known):
+        scalar = takes_scalar(name, i - destinations, count - destinations) if i >= destinations else False
+        if scalar is None:
+            scalar = is_scalar(definition)
+        out.append(only if scalar == is_scalar(only) else None)
+    return out
+
+
+@dataclass
+class TileOperand:
+    """An operand mention with the indices behind it and the type written for it."""
+
+    mention: reader.Mention
+    indices: list[reader.Mention] = field(default_factory=list)
+    written: Maybe = None
+    index_types: list[Type] = field(default_factory=list)
+
+
+@dataclass
+class TileOp:
+    """What the spellings have in common while an instruction is read."""
+
+    name: str
+    results: list[reader.Mention]
+    start: int
+    attributes: dict[str, AttrValue] = field(default_factory=dict)
+    places: dictionaries.Places = field(default_factory=dict)
+    #: The names of its sources, where the text says which they are.
+    named: tuple[str, ...] = ()
+    without_tmp: bool = False
+
+
+def read_operand(reader: Reader) -> TileOperand:
+    """``%v`` or ``%v[%r, %c]``."""
+    c = reader.cursor
+    operand = TileOperand(reader.mention())
+    if c.kind is lexer.Kind.L_SQUARE:
+        opened = c.open(lexer.Kind.L_SQUARE)
+        operand.indices = reader.mentions()
+        c.close(lexer.Kind.R_SQUARE, opened)
+    return operand
+
+
+#: Clauses behind the sources with one parameter each, which stands behind the first source otherwise.
+_PARAMETERS = ("fp", "pre_quant")
+
+
+def parameter_clauses(reader: Reader, head: TileOp, operands: list[TileOperand]) -> list[TileOperand]:
+    """``fp %fp : T`` and ``pre_quant %word : i64`` behind the types."""
+    c = reader.cursor
+    with_fp = assembly(head.name).with_fp
+    while c.kind is lexer.Kind.BARE_IDENT and c.text in _PARAMETERS and with_fp:
+        fp = c.take() == "fp"
+        operand = read_operand(reader)
+        c.expect(lexer.Kind.COLON, "and the type of the parameter")
+        operand.written = reader.types.read()
+        operands = [*operands[:1], operand, *operands[1:]]
+        head.name = with_fp if fp else head.name
+    return operands
+
+
+def name_by_tiles(head: TileOp, operands: list[TileOperand]) -> None:
+    """A move with a second tile is another instruction, unless that tile holds parameters of the first.
+
+    Parameters are in the scaling buffer, or belong to an accumulator.
+    """
+    tiles = [o.written for o in operands if isinstance(o.written, TileType)]
+    other = assembly(head.name).with_tmp
+    if other and len(tiles) == len(operands) == 2:
+        first, second = tiles
+        if first.loc != Loc.ACC and second.loc != Loc.SCALING:
+            head.name = other
+
+
+def parameter_first(operands: list[TileOperand], types: list[Type]) -> None:
+    """A 64-bit parameter word that stands behind two indices belongs behind the first source."""
+    names = [t.dtype.name if isinstance(t, ScalarType) else "" for t in types]
+    if names[1:3] == ["index", "index"] and names[3:] in (["i64"], ["u64"]):
+        operands.insert(1, operands.pop())
+        types.insert(1, types.pop())
+
+
+def read_axis(reader: Reader, head: TileOp) -> None:
+    """``"row"`` or ``"col"`` behind the types: what a mask packs or spreads."""
+    c = reader.cursor
+    start, span = c.start, c.here()
+    word = c.string("an axis")
+    declared = dictionaries.declared_attribute(head.name, "axis")
+    axes = declared.type if declared is not None and issubclass(declared.type, IntEnum) else ()
+    members = {m.name.rpartition("_")[2].lower(): m for m in axes}
+    if word not in members:
+        c.fail_since(start, f"found the axis '{word}'; allowed: {', '.join(members) or 'none'}")
+    reader.attributes.store(
+        head.attributes, head.places, head.name, "axis", members[word], (start, span, start)
+    )
+
 
 _VIEWS = (ir.TensorViewType, ir.PartitionViewType, ir.MemRefType, ir.PtrType)
 

@@ -2,15 +2,367 @@
 
 Types are written out at every operand, so the reader remembers what each piece of type text meant and
 passes over a known one without looking at its tokens.
-"""
 
+Reading convolution tiles: ``!pto.conv_tile<mat, 1x2x3x4x8xf32, layout=nc1hwc0, filter=3x3>``.
+
+Reading the parameters of a tile type: long, short, positional and memref-like spellings.
+
+Reading sizes: element types, dimensions and strides, of which the types with parameters are made.
+"""
 import re
 from collections.abc import Callable
 from functools import cache
-
 from .. import ir
-from . import attributes, conv_type, lexer, micro, names, shapes, tile_type
-from .tokens import CLOSING, Kind
+from . import attributes, lexer, formats, names
+from .lexer import CLOSING, Kind
+from ..ir import Conv, GlobalLayout, Loc, TileType, conv_tile, read_geometry
+from . import attributes, lexer
+from dataclasses import dataclass, field
+from typing import Any
+from ..ir import AddressSpace, BLayout, Compact, DType, Loc, Pad, SLayout, TileType, find_dtype, unpaired
+from .attributes import enumeration, member, words
+from .names import suggestion
+from .lexer import Kind
+import re
+from collections.abc import Sequence
+from ..ir import DType, find_dtype, paired
+from .lexer import Cursor
+from .lexer import Kind
+
+
+MAX_DIMENSION = (1 << 63) - 1
+_DIM = re.compile(r"(\d+)x")
+#: What follows a size and a blank where further dimensions do: ``x``, ``x16``, ``x16xf32``.
+_SPACED = re.compile(r"x(?:\d.*)?")
+
+Dims = tuple[int | None, ...]
+
+
+class ShapeReader:
+    """Reads element types, dimensions and strides at a cursor."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        #: Whether the element type read last was spelled as one of the dialect's own.
+        self.dialects_own: bool = False
+
+    def dtype(self, text: str | None = None) -> DType:
+        """An element type at the cursor, or the one called ``text``."""
+        c = self.cursor
+        if text is None and c.kind is Kind.EXCLAMATION_IDENT:
+            text = c.take()
+        name = c.expect(Kind.BARE_IDENT, "an element type") if text is None else text
+        found = find_dtype(name.removeprefix("!pto."))
+        if found is None:
+            c.fail_since(
+                c.last_end - len(name),
+                f"found the unknown element type '{name}'; allowed: f32, f16, bf16, i8 to i64, ui8 to ui64, "
+                "f8E4M3FN, f8E5M2 and further small floats",
+            )
+        return self.counted(name, found)
+
+    def counted(self, name: str, found: DType) -> DType:
+        """An element type by how the text counts its elements: those of the dialect's own are pairs."""
+        self.dialects_own = name.startswith("!pto.")
+        return paired(found) if self.dialects_own else found
+
+    def dims(self, role: str, least: int = 1) -> tuple[Dims, str]:
+        """``16x?xf32`` as sizes and the text after the last ``x`` ("" when nothing follows).
+
+        Blanks may stand around each ``x``; the element type may be one with ``!pto.`` in front.
+        """
+        c = self.cursor
+        sizes: list[int | None] = []
+        while True:
+            rest = ""
+            if sizes and c.kind in (Kind.EXCLAMATION_IDENT, Kind.BARE_IDENT):
+                return tuple(sizes), c.take()
+            if c.accept(Kind.QUESTION):
+                sizes.append(None)
+            elif c.at(Kind.INTEGER_LIT) and "x" in c.text:
+                # ``0x64`` is a hexadecimal literal to the lexer; as dimensions it is 0 by 64.
+                rest = c.take()[1:]
+                sizes.append(self._size(0, c.last_end, least))
+            elif c.at(Kind.INTEGER_LIT):
+                sizes.append(self._size(c.integer(role), c.last_end, least))
+            else:
+                c.unexpected(role)
+            attached = c.start == c.last_end and (rest or c.text[:1] == "x")
+            if c.kind is Kind.BARE_IDENT and (attached or _SPACED.fullmatch(c.text)):
+                rest += c.take()
+            if not rest:
+                return tuple(sizes), ""
+            rest = rest[1:]
+            while (leading := _DIM.match(rest)) is not None:
+                sizes.append(self._size(int(leading.group(1)[:20]), c.last_end, least))
+                rest = rest[leading.end() :]
+            if rest.isdigit():
+                return (*sizes, self._size(int(rest[:20]), c.last_end, least)), ""
+            if rest:
+                return tuple(sizes), rest
+
+    def _size(self, size: int, end: int, least: int) -> int:
+        if not least <= size <= MAX_DIMENSION:
+            allowed = "a positive size" if least else "a size"
+            self.cursor.fail(f"found the dimension {size}; allowed: {allowed} or '?'", start=end - 1, end=end)
+        return size
+
+    def shaped(self, role: str) -> tuple[Dims, DType]:
+        """Dimensions followed by an element type."""
+        dims, element = self.dims(role)
+        if not element:
+            self.cursor.unexpected("an element type after the dimensions, as in 16x512xbf16")
+        return dims, self.dtype(element)
+
+    def strided(self) -> tuple[Dims, int | None]:
+        """``strided<[s, ...], offset: o>``; the offset may be a list (tiles of old programs)."""
+        c = self.cursor
+        c.advance()
+        opened = c.open(Kind.LESS, "after strided")
+        strides = self._sizes()
+        offset: int | None = 0
+        if c.accept(Kind.COMMA):
+            c.expect_word("offset")
+            c.expect(Kind.COLON)
+            offset = self._sizes()[0] if c.kind is Kind.L_SQUARE else self._open_size()
+        c.close(Kind.GREATER, opened)
+        return tuple(strides), offset
+
+    def _sizes(self) -> Sequence[int | None]:
+        c = self.cursor
+        return c.enclosed(Kind.L_SQUARE, self._open_size) or [None]
+
+    def _open_size(self) -> int | None:
+        c = self.cursor
+        return None if c.accept(Kind.QUESTION) else c.integer("a size or '?'")
+
+
+TILE_NAMES = ("tile_buf", "tile")
+KEYS = (
+    "loc", "dtype", "rows", "cols", "v_row", "v_col", "valid",
+    "blayout", "slayout", "fractal", "pad", "compact",
+)  # fmt: skip
+_ENUMERATIONS = {"loc": Loc, "blayout": BLayout, "slayout": SLayout, "pad": Pad, "compact": Compact}
+#: Parameters without a key, in the order of the C++ template.
+_POSITIONS = ("dtype", "rows", "cols", "blayout", "slayout", "fractal", "pad")
+MAX_SIZE = (1 << 31) - 1
+#: What error messages show for the spellings of a tile type, and of valid sizes.
+SPELLINGS = "!pto.tile<f32, 16, 64> or !pto.tile_buf<vec, 16x64xf32>"
+_VALID_BY_KEY = "valid sizes have a key: valid=13x37, valid=?x?, or v_row=?, v_col=37"
+
+
+@dataclass
+class _Fields:
+    """Parameters found so far, and where each stands."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def read_tile_body(reader: ShapeReader, name: str, start: int, last: str = "") -> TileType:
+    """The parameters between the angle brackets, as a type; up to the key ``last``, where one is given."""
+    c = reader.cursor
+    fields = _Fields()
+    while True:
+        _read_parameter(reader, fields)
+        if not c.accept(Kind.COMMA) or (last and c.at_word(last)):
+            break
+    missing = [k for k in ("dtype", "rows", "cols") if k not in fields.values]
+    if missing and (last or c.kind is Kind.GREATER):
+        absent = f"found a !pto.{name} without {', '.join(missing)}"
+        c.fail(f"{absent}; allowed: {SPELLINGS}", start=start, end=c.end)
+    if missing:
+        c.unexpected("',' and further parameters of the tile type, or '>'")
+    if reader.dialects_own and fields.values.get("loc", Loc.VEC) != Loc.VEC:
+        # Operands of products count numbers.
+        fields.values["dtype"] = unpaired(fields.values["dtype"])
+    return TileType(**fields.values)
+
+
+def _read_parameter(reader: ShapeReader, fields: _Fields) -> None:
+    c = reader.cursor
+    start = c.start
+    if c.kind is Kind.BARE_IDENT and c.peek()[0] is Kind.EQUAL:
+        _read_keyed(reader, fields)
+    elif c.kind is Kind.HASH_IDENT:
+        space = enumeration(c, AddressSpace, "address_space")
+        if space.name not in Loc.__members__:
+            c.fail_since(
+                start, f"found a tile in the address space {space.name.lower()}, which holds no tiles"
+            )
+        _store(reader, fields, "loc", Loc[space.name], start)
+    elif c.at_word("strided"):
+        reader.strided()
+    elif c.kind is Kind.BARE_IDENT and "loc" not in fields.values and member(Loc, c.text) is not None:
+        _store(reader, fields, "loc", member(Loc, c.take()), start)
+    elif c.kind in (Kind.QUESTION, Kind.INTEGER_LIT) and c.peek()[0] is Kind.BARE_IDENT:
+        if "rows" in fields.values:
+            c.unexpected(f"a parameter of the tile type, as in key=value; {_VALID_BY_KEY}")
+        _read_dims(reader, fields)
+    else:
+        _read_positional(reader, fields)
+
+
+def _read_dims(reader: ShapeReader, fields: _Fields) -> None:
+    c = reader.cursor
+    start = c.start
+    dims, element = reader.shaped("the dimensions of a tile, as in 16x16xf32")
+    if len(dims) != 2 or None in dims:
+        c.fail_since(
+            start,
+            f"found a tile that does not have two static dimensions; allowed: 16x16xf32; {_VALID_BY_KEY}",
+        )
+    for key, value in zip(("dtype", "rows", "cols"), (element, *dims), strict=True):
+        _store(reader, fields, key, value, start)
+
+
+def _read_keyed(reader: ShapeReader, fields: _Fields) -> None:
+    c = reader.cursor
+    start, key = c.start, c.text
+    if key not in KEYS:
+        close = suggestion(key, KEYS)
+        c.fail(f"found the unknown key '{key}' in a tile type{close}; allowed: {', '.join(KEYS)}")
+    c.advance()
+    c.advance()
+    if key != "valid":
+        _store(reader, fields, key, _read_value(reader, key), start)
+        return
+    for part, size in zip(("v_row", "v_col"), _valid(reader), strict=True):
+        _store(reader, fields, part, size, start)
+
+
+def _store(reader: ShapeReader, fields: _Fields, key: str, value: object, start: int) -> None:
+    """Keep a parameter; one that is already there is an error naming both places."""
+    c = reader.cursor
+    if key in fields.values:
+        first = c.span(*fields.places[key])
+        c.fail_since(
+            start, f"found '{key}' twice in a tile type (first on line {first.line}, column {first.col})"
+        )
+    if isinstance(value, DType) and value.name in ("index", "i1"):
+        c.fail_since(
+            c.last_end - len(value.name),
+            f"found a tile of '{value.name}'; tiles hold numbers of at least 4 bits",
+        )
+    if isinstance(value, int) and key in ("rows", "cols", "v_row", "v_col") and value > MAX_SIZE:
+        c.fail_since(start, f"found {key}={value}; allowed: at most {MAX_SIZE}")
+    fields.values[key] = value
+    fields.places[key] = (start, c.last_end)
+
+
+def _read_positional(reader: ShapeReader, fields: _Fields) -> None:
+    c = reader.cursor
+    start = c.start
+    key = next((k for k in _POSITIONS if k not in fields.values), None)
+    if key is None or c.kind is Kind.GREATER:
+        c.unexpected(f"a parameter of the tile type, as in key=value; {_VALID_BY_KEY}")
+    if key == "dtype" and find_dtype(c.text.removeprefix("!pto.")) is None:
+        c.unexpected("an element type, dimensions (16x16xf32) or key=value")
+    if c.kind is Kind.QUESTION or (c.kind is Kind.INTEGER_LIT and not _is_code(key, c.text)):
+        c.unexpected(f"{_expected(key)}; {_VALID_BY_KEY}")
+    _store(reader, fields, key, _read_value(reader, key), start)
+
+
+def _is_code(key: str, text: str) -> bool:
+    """Whether a number without a key may be the value at its position."""
+    cls = _ENUMERATIONS.get(key)
+    return cls is None or text in [str(int(m)) for m in cls]
+
+
+def _expected(key: str) -> str:
+    cls = _ENUMERATIONS.get(key)
+    return (
+        f"a {key} ({words(cls)})" if cls is not None else f"an integer (the value of {key}, which is static)"
+    )
+
+
+def _read_value(reader: ShapeReader, key: str) -> Any:
+    c = reader.cursor
+    if key == "dtype":
+        return reader.dtype()
+    if key in ("rows", "cols"):
+        return _size(reader, key, smallest=1)
+    if key in ("v_row", "v_col"):
+        return None if c.accept(Kind.QUESTION) else _dynamic(_size(reader, key, smallest=-1))
+    if key == "fractal":
+        if c.kind is Kind.BARE_IDENT and c.text.lower() == "none":
+            c.advance()
+            return 512
+        return _size(reader, key, smallest=1)
+    return enumeration(c, _ENUMERATIONS[key], key)
+
+
+def _size(reader: ShapeReader, key: str, smallest: int) -> int:
+    c = reader.cursor
+    start = c.start
+    size = c.integer(f"the value of {key}")
+    if not smallest <= size <= MAX_SIZE:
+        least = "0 (or ?)" if smallest < 0 else str(smallest)
+        c.fail_since(start, f"found {key}={size}; allowed: an integer from {least} to {MAX_SIZE}")
+    return size
+
+
+def _dynamic(size: int) -> int | None:
+    return None if size == -1 else size
+
+
+def _valid(reader: ShapeReader) -> Dims:
+    c = reader.cursor
+    start = c.start
+    dims, element = reader.dims("the valid sizes, as in 16x?", least=0)
+    if len(dims) != 2 or element:
+        c.fail_since(start, "found a 'valid' that is not two sizes; allowed: 16x16, 16x?")
+    return dims
+
+
+CONV_NAME = "conv_tile"
+_MAX_RANK = 6
+
+
+def read_conv_tile(reader: ShapeReader, start: int) -> TileType:
+    """The type after its name: a place, dimensions and element type, a layout, and the geometry."""
+    c = reader.cursor
+    opened = c.open(lexer.Kind.LESS, f"after !pto.{CONV_NAME}")
+    loc = Loc.MAT
+    if c.kind is lexer.Kind.BARE_IDENT and attributes.member(Loc, c.text) is not None:
+        loc = Loc[c.take().upper()]
+        c.expect(lexer.Kind.COMMA)
+    dims, element = reader.shaped("the dimensions of a convolution tile, as in 1x2x3x4x8xf32")
+    if None in dims or len(dims) > _MAX_RANK:
+        c.fail_since(
+            start,
+            f"found a convolution tile of {len(dims)} dimensions; allowed: 1 to {_MAX_RANK} static ones",
+        )
+    layout: GlobalLayout | None = None
+    given: dict[str, str] = {}
+    while c.accept(lexer.Kind.COMMA):
+        at, key = c.start, c.expect(lexer.Kind.BARE_IDENT, "a key of a convolution tile, as in filter=3x3")
+        c.expect(lexer.Kind.EQUAL)
+        if key in given or (key == "layout" and layout is not None):
+            c.fail_since(at, f"found '{key}' twice in a convolution tile")
+        if key == "layout":
+            layout = attributes.enumeration(c, GlobalLayout, "layout")
+        else:
+            given[key] = _value(reader)
+    geometry = read_geometry(given)
+    if isinstance(geometry, str):
+        c.fail_since(start, geometry)
+    if layout is None:
+        c.unexpected("layout=... of the convolution tile")
+    c.close(lexer.Kind.GREATER, opened)
+    return conv_tile(element, Conv(layout, tuple(d or 0 for d in dims), geometry), loc)
+
+
+def _value(reader: ShapeReader) -> str:
+    """A number, or sizes with ``x`` between them, as written."""
+    c = reader.cursor
+    start = c.start
+    while c.kind in (lexer.Kind.INTEGER_LIT, lexer.Kind.BARE_IDENT) and (c.start in (start, c.last_end)):
+        c.advance()
+    if c.last_end <= start:
+        c.unexpected("a number, or sizes as in 3x3")
+    return c.source[start : c.last_end]
+
 
 MAX_RANK = 5
 #: Types without data, which are kept as written.
@@ -42,7 +394,7 @@ _OPEN_TILE = re.compile(r"T\s*,\s*R\s*,\s*C\s*>")
 _EXTENT = re.compile(r"[!\w.]*<(?:[^<>]++|<[^<>]*+>)*+>")
 
 
-class TypeReader(shapes.ShapeReader):
+class TypeReader(ShapeReader):
     """Reads types at a cursor and remembers the text of those already read."""
 
     def __init__(self, cursor: lexer.Cursor) -> None:
@@ -102,27 +454,27 @@ class TypeReader(shapes.ShapeReader):
         if c.kind is not Kind.EXCLAMATION_IDENT and c.kind is not Kind.BARE_IDENT:
             c.unexpected("a type")
         name = c.text.removeprefix("!").removeprefix("pto.")
-        known = (*tile_type.TILE_NAMES, *VIEWS, *OPAQUE, "ptr", conv_type.CONV_NAME, *_LOCAL)
+        known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", CONV_NAME, *_LOCAL)
         if c.text.startswith("!pto.") and (element := ir.find_dtype(name)) is not None:
             c.advance()
             return ir.ScalarType(self.counted("!pto.", element))
-        if c.text.startswith("!pto.") and micro.is_micro_type(name):
-            c.fail(micro.outside(f"the type '{c.text}'"))
+        if c.text.startswith("!pto.") and formats.is_micro_type(name):
+            c.fail(formats.outside(f"the type '{c.text}'"))
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
             c.fail(f"found the unknown type {c.found()}{names.suggestion(name, known, '!pto.')}")
         start = c.start
         c.advance()
         if name in OPAQUE:
             return self._opaque(name, start)
-        if name == conv_type.CONV_NAME:
-            return conv_type.read_conv_tile(self, start)
+        if name == CONV_NAME:
+            return read_conv_tile(self, start)
         opened = c.open(Kind.LESS, f"after !pto.{name}")
         if (left_open := self._left_open(name, start)) is not None:
             return left_open
         found: ir.Type
-        if name in tile_type.TILE_NAMES:
+        if name in TILE_NAMES:
             self.spelled.add(name)
-            found = tile_type.read_tile_body(self, name, start)
+            found = read_tile_body(self, name, start)
         elif name == "ptr":
             found = self._pointer()
         elif name in _LOCAL:
@@ -140,7 +492,7 @@ class TypeReader(shapes.ShapeReader):
     def _left_open(self, name: str, start: int) -> ir.UnknownType | None:
         """A type whose parameters a page leaves open: ``<...>``, ``<T, R, C>``, ``<MxNxdtype>``."""
         c = self.cursor
-        if name in tile_type.TILE_NAMES and (letters := _OPEN_TILE.match(c.source, c.start)) is not None:
+        if name in TILE_NAMES and (letters := _OPEN_TILE.match(c.source, c.start)) is not None:
             c.seek(letters.end())
             return ir.UnknownType(f"!pto.{name}<T, R, C>", "tile")
         is_open = c.kind is Kind.ELLIPSIS or (c.kind is Kind.BARE_IDENT and _OPEN_DIMS.fullmatch(c.text))
@@ -149,7 +501,7 @@ class TypeReader(shapes.ShapeReader):
         c.advance()
         c.expect(Kind.GREATER)
         text = "".join(c.source[start : c.last_end].split())
-        return ir.UnknownType("!" + text.removeprefix("!"), "tile" if name in tile_type.TILE_NAMES else "any")
+        return ir.UnknownType("!" + text.removeprefix("!"), "tile" if name in TILE_NAMES else "any")
 
     def _elided(self) -> ir.Type:
         """``<loc=vec, ...>`` or ``<f32>``: a tile or a pointer without its name in front."""
@@ -161,7 +513,7 @@ class TypeReader(shapes.ShapeReader):
             found = self._pointer()
         else:
             self.spelled.add("tile_buf")
-            found = tile_type.read_tile_body(self, "tile_buf", start)
+            found = read_tile_body(self, "tile_buf", start)
         c.close(Kind.GREATER, start)
         return found
 
@@ -188,7 +540,7 @@ class TypeReader(shapes.ShapeReader):
             slot = self.read()
             c.expect(Kind.COMMA, "before count=2")
         else:
-            slot = tile_type.read_tile_body(self, MULTI, start, last="count")
+            slot = read_tile_body(self, MULTI, start, last="count")
         if not isinstance(slot, ir.TileType):
             c.fail_since(start, f"found slots of type {slot}; allowed: a tile")
         c.expect_word("count")
@@ -277,12 +629,12 @@ class TypeReader(shapes.ShapeReader):
         if c.accept(Kind.ELLIPSIS):
             c.close(Kind.GREATER, opened)
             return ir.UnknownType("memref<...>")
-        dims: shapes.Dims = ()
+        dims: Dims = ()
         if c.kind is Kind.BARE_IDENT:
             element = self.dtype()
         else:
             dims, element = self.shaped("the dimensions of a memref")
-        strides: shapes.Dims | None = None
+        strides: Dims | None = None
         offset: int | None = 0
         space: ir.AddressSpace | None = None
         while c.accept(Kind.COMMA):

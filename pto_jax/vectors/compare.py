@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..ir import DType, TileType
 from .manifest import GmOperand, OtherOperand, Rule, TileOperand, VectorOperand
-from .physical import element_offsets, unpack_elements
+from .cases import element_offsets, unpack_elements
 
 EXACT = Rule(ulp=0, any_nan=False)
 

@@ -1,5 +1,9 @@
-"""Running recorded cases against an implementation, and the table of results."""
+"""Running recorded cases against an implementation, and the table of results.
 
+Executing recorded cases with the implementations of this package.
+
+Executing recorded cases with the JAX engine.
+"""
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -7,15 +11,31 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-
 from numpy.typing import NDArray
-
 from ..errors import FileError, PtoError
 from ..files.terminal import table
 from .cases import case_program as case_program, unsupported_reason as unsupported_reason, written_operands
 from .compare import Comparison, compare_operand
 from .exclusions import exclusion, not_required
 from .manifest import Case, GmOperand, TileOperand, VectorOperand, load_file, vector_files
+from typing import Any
+import numpy as np
+from numpy.typing import NDArray
+from .. import oracle, profiles
+from . import cases, manifest, cases
+from collections.abc import Mapping, Sequence
+from typing import Any
+import jax
+import numpy as np
+from numpy.typing import NDArray
+from ..lowering.bits import x64
+from ..profiles import CPU_SIM, Profile
+from ..runtime.kernel import Kernel, choices
+from ..runtime.tiles import Tile
+from .cases import case_program
+from .manifest import Case, GmOperand, ScalarOperand, TileOperand, VectorOperand
+from .cases import to_logical, to_physical
+
 
 #: Executes a case: raw bytes of each written operand afterwards, by name. Operands that were only read
 #: may be included; they must be unchanged.
@@ -209,3 +229,104 @@ def _run_batch(
             results = {c.id: after for c, after in zip(executable, together(executable), strict=True)}
     for case in cases:
         yield run_case(case, lambda case: results[case.id] if case.id in results else execute(case))
+
+
+def run_case_oracle(
+    case: manifest.Case, profile: str | profiles.Profile = "cpu_sim", **options: Any
+) -> dict[str, NDArray[np.uint8]]:
+    """Bytes of each written operand after the reference interpreter executed a case.
+
+    ``options`` are those of :func:`pto_jax.oracle.run`.
+    """
+    program = cases.case_program(case)
+    taken = {v.name for v in program.functions[0].args}
+    arguments = {o.name: _argument(o) for o in case.operands if o.name in taken}
+    results = oracle.run(program, arguments, profile=profile, **options)
+    return {name: _bytes(case, name, result) for name, result in results.items()}
+
+
+def _argument(operand: Any) -> Any:
+    if isinstance(operand, manifest.TileOperand):
+        return oracle.OracleTile(operand.type, cases.to_logical(operand.type, operand.before))
+    if isinstance(operand, manifest.GmOperand):
+        return cases.unpack_elements(operand.dtype, operand.before)
+    if isinstance(operand, manifest.VectorOperand):
+        return operand.before.view(operand.dtype.word)
+    assert isinstance(operand, manifest.ScalarOperand)
+    return operand.value
+
+
+def _bytes(case: manifest.Case, name: str, result: Any) -> NDArray[np.uint8]:
+    operand = case.operand(name)
+    if isinstance(operand, manifest.TileOperand):
+        t = operand.type
+        return cases.to_physical(t, np.ascontiguousarray(result.data).view(t.dtype.word), operand.before)
+    if isinstance(operand, manifest.VectorOperand):
+        return np.ascontiguousarray(result).view(np.uint8)
+    assert isinstance(operand, manifest.GmOperand)
+    return cases.pack_elements(operand.dtype, result)
+
+
+def run_case_engine(
+    case: Case, profile: Profile = CPU_SIM, numerics: str = "exact"
+) -> Mapping[str, NDArray[np.uint8]]:
+    """Raw bytes of every written operand after the case's instruction.
+
+    The program is not verified: vectors record what an implementation does even where a page forbids it.
+    """
+    kernel = _kernel(case, profile, numerics)
+    return _after(case, kernel.eager_unchecked(**_arguments(case, kernel)))
+
+
+def run_cases_engine(
+    cases: Sequence[Case],
+    profile: Profile = CPU_SIM,
+    numerics: str = "exact",
+    compiler_options: Mapping[str, bool | int] | None = None,
+) -> list[Mapping[str, NDArray[np.uint8]]]:
+    """What :func:`run_case_engine` gives for each of the cases, from one compiled function.
+
+    Most of the time a small program takes is the fixed cost of a compilation; ``compiler_options`` are
+    those of :func:`jax.jit`.
+    """
+    kernels = [_kernel(case, profile, numerics) for case in cases]
+    arguments = [_arguments(case, kernel) for case, kernel in zip(cases, kernels, strict=True)]
+
+    def execute(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [kernel(**one) for kernel, one in zip(kernels, given, strict=True)]
+
+    with x64():
+        results = jax.jit(execute, compiler_options=dict(compiler_options or {}))(arguments)
+    return [_after(case, result) for case, result in zip(cases, results, strict=True)]
+
+
+def _kernel(case: Case, profile: Profile, numerics: str) -> Kernel:
+    program = case_program(case)
+    return Kernel(program, program.functions[0].name, choices(profile, numerics, None, "keep"))
+
+
+def _arguments(case: Case, kernel: Kernel) -> dict[str, Any]:
+    return {a.name: _engine_argument(case, a.name) for a in kernel.arguments}
+
+
+def _after(case: Case, results: Mapping[str, Any]) -> dict[str, NDArray[np.uint8]]:
+    return {name: _engine_bytes(case, name, value) for name, value in results.items()}
+
+
+def _engine_argument(case: Case, name: str) -> Any:
+    operand = case.operand(name)
+    if isinstance(operand, TileOperand):
+        words = to_logical(operand.type, operand.before)
+        with x64():
+            return Tile(jax.device_put(words), None, None, operand.type)
+    if isinstance(operand, GmOperand | VectorOperand):
+        return np.asarray(operand.before).view(operand.dtype.word)
+    assert isinstance(operand, ScalarOperand)
+    return np.array(operand.bits, operand.dtype.word)
+
+
+def _engine_bytes(case: Case, name: str, value: Any) -> NDArray[np.uint8]:
+    operand = case.operand(name)
+    if isinstance(operand, TileOperand):
+        return to_physical(operand.type, np.asarray(value.words), operand.before.copy())
+    return np.ascontiguousarray(np.asarray(value)).view(np.uint8)

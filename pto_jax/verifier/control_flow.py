@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..errors import Diagnostic
 from ..ir import I1, INDEX, Op, Region, ScalarType, TileType, Type, UnknownType, Value
-from ..isa import effects, structure
+from ..isa import effects, traits
 from . import errors, functions
 
 _I1, _INDEX = ScalarType(I1), ScalarType(INDEX)
@@ -68,7 +68,7 @@ def block_findings(graph: Op) -> Iterator[Diagnostic]:
 
 def _terminator(region: Region, parent: Op | None) -> str:
     if parent is None:
-        return structure.FUNCTION_END
+        return traits.FUNCTION_END
     regions = effects.traits_of(parent).regions
     at = next((i for i, own in enumerate(parent.regions) if own is region), 0)
     return regions.end(at) if regions is not None else ""

@@ -7,7 +7,7 @@ from .. import ir
 from ..errors import Diagnostic, Span
 from ..isa.check import EXPLICIT
 from ..isa.effects import placed, traits_of
-from ..isa.subviews import SUBVIEW
+from ..isa.multi_tiles import SUBVIEW
 from .errors import error_of
 
 #: Levels of a build: from 3 on the program places its tiles and orders its pipes itself.

@@ -8,19 +8,160 @@ the pipe that waits for it.
 A function is judged *as written* where it holds a flag or an event, or where the build says so. In all others
 the assembler inserts what orders the pipes (``PTOInsertSync.cpp``), so that every use there comes after the
 ones that it depends on.
+
+Which uses of on-chip bytes the later operations of a pipe are known to come after: a dataflow state.
+
+Tiles that share bytes: overwritten values, operands that lie apart, and reserved ranges.
 """
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
-
 from .. import errors, isa
 from ..analysis import addresses, dataflow, provenance, resolve, windows
 from ..analysis.facts import FunctionFacts, executes
 from ..ir import Function, Op, Pipe, Region, TileType, Value
-from ..isa import effects, issue
-from .ordering import Order, Pending, Use
+from ..isa import effects, effects
 from .roots import cores_of, roots
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import NamedTuple, TypeAlias
+from ..ir import Op, Pipe, Value
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from ..analysis.facts import FunctionFacts
+from ..analysis.lifetimes import Access, Lifetimes, bits
+from ..analysis.resolve import ResolvedProgram
+from ..errors import Diagnostic, Span
+from ..ir import Function, Loc, Op, TileType, Value
+from ..isa import Bound
+from ..isa.effects import kept_apart
+from ..profiles import Profile
+from .errors import error_of
+
+
+class Use(NamedTuple):
+    """A read or write by a pipe of the memory with a number."""
+
+    pipe: Pipe
+    number: int
+    write: bool
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The last operation of a use, and the pipes whose later operations come after it.
+
+    ``settled``: later operations of the pipe that executes it do not only begin, but read and write after it.
+    """
+
+    order: int
+    op: Op
+    value: Value
+    seen: frozenset[Pipe]
+    settled: bool = True
+
+
+#: What tells a flag, an event or a token from others.
+Signal: TypeAlias = tuple[object, ...]
+
+
+@dataclass
+class Order:
+    """What is known at a place of the program: an element of the lattice of the hazard problem."""
+
+    pending: dict[Use, Pending] = field(default_factory=dict)
+    #: For every signal that was given: the uses that are complete when it arrives.
+    signals: dict[Signal, frozenset[Use]] = field(default_factory=dict)
+
+    def fork(self, defined: Sequence[Value] = ()) -> Order:
+        """A state for one path from here."""
+        return Order(dict(self.pending), dict(self.signals))
+
+    def kept(self) -> Order:
+        """What is remembered in front of a loop: everything."""
+        return self.fork()
+
+    def adopt(self, path: Order) -> None:
+        """Become what a path is at its end."""
+        self.pending, self.signals = path.pending, path.signals
+
+    def weaken(self, other: Order) -> bool:
+        """Become what is known where two paths meet; whether that is less."""
+        joined = self._joined(other)
+        if joined == self:
+            return False
+        self.adopt(joined)
+        return True
+
+    def _joined(self, other: Order) -> Order:
+        pending = dict(self.pending)
+        for use, found in other.pending.items():
+            mine = pending.get(use)
+            first = found if mine is None or found.order < mine.order else mine
+            if mine is None:
+                pending[use] = found
+            else:
+                seen, settled = found.seen & mine.seen, found.settled and mine.settled
+                pending[use] = replace(first, seen=seen, settled=settled)
+        signals: dict[Signal, frozenset[Use]] = {}
+        for signal in {**self.signals, **other.signals}:
+            here, there = self.signals.get(signal, frozenset()), other.signals.get(signal, frozenset())
+            signals[signal] = frozenset(
+                u
+                for u in here | there
+                if (u in here or u not in self.pending) and (u in there or u not in other.pending)
+            )
+        return Order(pending, signals)
+
+    def done(self, uses: frozenset[Use], pipe: Pipe) -> None:
+        """Later operations of ``pipe`` come after these uses; of all pipes where it is the scalar one."""
+        for use in uses:
+            known = self.pending.get(use)
+            if known is None:
+                continue
+            if pipe == use.pipe and not known.settled:
+                self.pending[use] = replace(known, settled=True)
+            elif pipe in known.seen:
+                continue
+            elif pipe in (Pipe.S, Pipe.ALL):
+                del self.pending[use]
+            else:
+                self.pending[use] = replace(known, seen=known.seen | {pipe})
+
+    def before(self, pipe: Pipe) -> frozenset[Use]:
+        """The uses that are complete when ``pipe`` has executed what it has been given so far."""
+        if pipe == Pipe.ALL:
+            return frozenset(self.pending)
+        return frozenset(u for u, known in self.pending.items() if pipe in known.seen)
+
+    def began(self, use: Use, pending: Pending) -> None:
+        """A new use; signals given earlier say nothing about it."""
+        self.pending[use] = pending
+        for signal, uses in self.signals.items():
+            if use in uses:
+                self.signals[signal] = uses - {use}
+
+    def forget(self, numbers: frozenset[int]) -> None:
+        """A handle denotes other bytes from here on."""
+        for pipe, number, write in product(Pipe, numbers, (False, True)) if numbers else ():
+            self.pending.pop(Use(pipe, number, write), None)
+
+    def renumber(self, numbers: Mapping[int, int]) -> None:
+        """Uses of some memory count as uses of other memory from here on."""
+        moved = {use for use in self.pending if use.number in numbers} if numbers else set[Use]()
+        if not moved:
+            return
+        later = {use: use._replace(number=numbers[use.number]) for use in moved}
+        renamed = Order(
+            {later[use]: self.pending.pop(use) for use in moved},
+            {s: frozenset(later.get(u, u) for u in uses) for s, uses in self.signals.items()},
+        )
+        self.signals = {s: uses - moved for s, uses in self.signals.items()}
+        self.adopt(self._joined(renamed))
+
 
 #: The means by which operations order more than the pipes of one core.
 _BETWEEN_CORES = ("core", "cores", "signal", "transfer")
@@ -258,7 +399,7 @@ class _Walk(dataflow.Forward[Order]):
             if address is not None and self.facts.of(op).number(address) is None:
                 yield handle
         elif alias is None or alias.memory != "tile":
-            yield from (value for value in op.results if issue.loc_of(value.type) is not None)
+            yield from (value for value in op.results if effects.loc_of(value.type) is not None)
 
     # -- operations ----------------------------------------------------------------------------------
 
@@ -268,7 +409,7 @@ class _Walk(dataflow.Forward[Order]):
         match (order.role, order.through) if order is not None else None:
             case "barrier", "pipe":
                 # A fence names no pipe and drains all.
-                pipe = issue.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type", Pipe.ALL)))
+                pipe = effects.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type", Pipe.ALL)))
                 if pipe == Pipe.ALL:
                     state.done(frozenset(state.pending), Pipe.ALL)
                 elif pipe is not None:
@@ -305,8 +446,8 @@ class _Walk(dataflow.Forward[Order]):
 
     def uses(self, op: Op, state: Order) -> None:
         """The bytes that an operation reads and writes, and what nothing orders it after."""
-        pipe = issue.pipe_of(op)
-        self.produced.update((v.name, pipe) for v in op.results if issue.loc_of(v.type) is None)
+        pipe = effects.pipe_of(op)
+        self.produced.update((v.name, pipe) for v in op.results if effects.loc_of(v.type) is None)
         order = self.search.orders[id(op)]
         uses = [
             (value, Use(pipe, self.search.numbers.of(where), write))
@@ -330,7 +471,7 @@ class _Walk(dataflow.Forward[Order]):
 
     def memory(self, op: Op, value: Value) -> Iterator[Memory]:
         """The bytes of a tile, or the windows of a view for one kind of core: each has pipes of its own."""
-        if issue.loc_of(value.type) is not None:
+        if effects.loc_of(value.type) is not None:
             where = self.facts.bytes_of(op, value)
             yield from (where,) if where is not None else ()
             return
@@ -368,7 +509,7 @@ class _Walk(dataflow.Forward[Order]):
 
 def _flag(op: Op, role: str, state: Order, number: int | None) -> None:
     """A flag from one pipe to another; a number known only at run time may be any."""
-    source, target = issue.ends_of(op)
+    source, target = effects.ends_of(op)
     if role == "signal":
         if source is not None:
             state.signals["flag", source, target, number] = state.before(source)
@@ -392,7 +533,7 @@ def _core_flag(op: Op, role: str, state: Order, number: int | None) -> None:
 
 def _token(op: Op, role: str, state: Order) -> None:
     """A token of a buffer, which the operations of a class take and give back."""
-    pipe, key = issue.pipe_named(op.attrs.get("op_type")), ("buffer", op.attrs.get("buf"))
+    pipe, key = effects.pipe_named(op.attrs.get("op_type")), ("buffer", op.attrs.get("buf"))
     if pipe is None:
         return
     uses = state.signals.get(key, frozenset())
@@ -409,6 +550,134 @@ def _uses(resolved: resolve.ResolvedOp) -> Iterator[tuple[Value, bool]]:
         # Communication orders its own transfers.
         return
     for effect, value in resolved.accesses():
-        tile = issue.loc_of(value.type) is not None
+        tile = effects.loc_of(value.type) is not None
         if effect.resource == "tile" if tile else effect.resource == "global" and not effect.indexed:
             yield value, effect.access != "read"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The bytes [start, end) of one on-chip buffer that a handle denotes."""
+
+    loc: Loc
+    start: int
+    end: int
+    name: str
+    span: Span | None
+    instruction: str
+
+    @property
+    def bytes(self) -> tuple[Loc, int, int]:
+        """The buffer, the first byte, and the byte after the last."""
+        return (self.loc, self.start, self.end)
+
+
+def overwritten(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
+    """A warning for every tile that is written over another one, of a different range, that is read later.
+
+    Tiles that take turns in the same bytes are planned reuse, and the same range under several handles is the
+    normal way to see a tile through another view.
+    """
+    lifetimes = Lifetimes(resolved, function)
+    facts = resolved.facts(lifetimes.function)
+    places: dict[int, Place] = {}
+    for i, tile in enumerate(lifetimes.tiles):
+        start = facts.of(tile.op).number(tile.address)
+        if start is not None:
+            end = start + tile.bytes
+            places[i] = Place(tile.type.loc, start, end, tile.name, tile.op.span, tile.op.name)
+    near = _near(places)
+    found: dict[int, tuple[Op, int]] = {}
+
+    def visit(op: Op, access: Access, before: int, behind: int) -> None:
+        for i in bits(access.writes | access.scratch):
+            lost = near.get(i, 0) & before & behind & ~access.writes
+            if lost and i not in found:
+                found[i] = op, next(bits(lost))
+
+    if near:
+        lifetimes.visit(visit)
+    for i, (op, j) in found.items():
+        yield _overwrites(op, places[i], places[j])
+
+
+def _near(places: Mapping[int, Place]) -> dict[int, int]:
+    """For tiles, the others that have some bytes in common and not all."""
+    near: dict[int, int] = {}
+    active: list[int] = []
+    for i in sorted(places, key=lambda i: places[i].bytes):
+        place = places[i]
+        active = [j for j in active if places[j].loc == place.loc and places[j].end > place.start]
+        for j in (j for j in active if places[j].bytes != place.bytes):
+            near[i] = near.get(i, 0) | 1 << j
+            near[j] = near.get(j, 0) | 1 << i
+        active.append(i)
+    return near
+
+
+def _overwrites(op: Op, written: Place, other: Place) -> Diagnostic:
+    where = f" ({other.span})" if other.span else ""
+    return Diagnostic(
+        "warning",
+        f"writes %{written.name} at bytes [{written.start}, {written.end}) of the "
+        f"{written.loc.name.lower()} buffer, which shares bytes with %{other.name} at "
+        f"[{other.start}, {other.end}){where}, and %{other.name} is read later; allowed: bytes whose last "
+        "read is over",
+        op.span,
+        op.name,
+        rule="overlap",
+    )
+
+
+def shared_bytes(op: Op, bound: Bound, facts: FunctionFacts, profile: Profile) -> Iterator[Diagnostic]:
+    """An error for every two operands that share bytes and must not, by their handles or addresses."""
+    types = {name: value.type for name, value in bound.values.items()}
+    for name, other, apart in kept_apart(bound.instruction, bound.form, types, profile.name):
+        pair = bound.values[name], bound.values[other]
+        one, two = (facts.bytes_of(op, value) for value in pair)
+        if one is None or two is None or not one.overlaps(two) or any(map(_is_empty, pair)):
+            continue
+        certain = one.certainly_overlaps(two)
+        found = f"{name} ({pair[0]}) and {other} ({pair[1]}) {'share' if certain else 'may share'} bytes"
+        allowed = f"allowed on {profile.name}: {name} apart from {other}, {apart.source}"
+        error = error_of(op, "overlap", f"{found}; {allowed}; usual fix: another tile as {name}", pair[0])
+        yield error if certain else replace(error, severity="warning")
+
+
+def _is_empty(value: Value) -> bool:
+    return isinstance(value.type, TileType) and 0 in value.type.valid
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """Bytes [start, end) of the unified buffer that an operation overwrites without naming them."""
+
+    start: int
+    end: int
+    instruction: str
+    span: Span | None
+
+
+def in_reserved(places: list[Place], sizes: list[Place], reserved: list[Reserved]) -> Iterator[Diagnostic]:
+    """An error for every tile in bytes that some operation of the same kernel overwrites.
+
+    ``sizes`` are tiles without an address, as if placed at 0: automatic allocation ends below the range.
+    """
+    for place in dict.fromkeys((*places, *sizes)):
+        user = next((r for r in reserved if r.start < place.end and place.start < r.end), None)
+        if place.loc != Loc.VEC or user is None:
+            continue
+        where = f" ({user.span})" if user.span else ""
+        what = (
+            f"takes bytes [{place.start}, {place.end}) of the vec buffer"
+            if place in places
+            else f"has {place.end} bytes and no address"
+        )
+        yield Diagnostic(
+            "error",
+            f"%{place.name} {what}, and {user.instruction}{where} without tmp overwrites "
+            f"[{user.start}, {user.end}); allowed: tiles that end at {user.start} or below, or a tmp operand",
+            place.span,
+            place.instruction,
+            rule="hidden-scratch",
+        )

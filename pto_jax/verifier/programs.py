@@ -2,30 +2,175 @@
 
 The rules of instructions are in their declarations; this module knows what spans several operations:
 definitions and uses, constants, functions and calls, memory overlaps, limits.
-"""
 
+Handles that may be used in some places only, whatever instruction uses them.
+
+The instructions of a program against their declarations.
+"""
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-
 from .. import isa
 from ..analysis.calls import too_many_calls, too_many_trips
-from ..analysis.lattices import OperandFacts
+from ..analysis.facts import OperandFacts
 from ..analysis.resolve import resolve
 from ..errors import Diagnostic, Span
 from ..ir import Function, Op, Program, Region, TileType, Type, Value
 from ..isa.check import EXPLICIT, check_op, run_time_rules, unsupported
 from ..isa.effects import placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
-from ..isa.structure import CAST, GRAPH, structural_traits
+from ..isa.traits import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
-from . import control_flow, functions, handles, instructions, pipes, scalars, targets, tokens, unwritten
+from . import control_flow, functions, pipes, scalars, targets, tokens, unwritten
 from .capacity import capacity_findings
 from .hazards import hazards
-from .overlaps import Place, Reserved, in_reserved, overwritten, shared_bytes
+from .hazards import Place, Reserved, in_reserved, overwritten, shared_bytes
+from collections.abc import Iterable, Iterator
+from .. import isa
+from ..analysis.resolve import ResolvedProgram
+from ..errors import Diagnostic, Span
+from ..ir import Function, MultiTileType, Op, StructType, Value
+from ..isa.queries import INTTOPTR
+from .errors import error_of
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias
+from ..analysis import facts, resolve as resolution
+from ..errors import Diagnostic
+from ..ir import PRESENT, Op
+from ..isa.check import Scratch, Valid, check_op, hidden_scratch
+from ..profiles import Profile
 
-__all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
+__all__ = ['Build', 'Limits', 'check_op', 'run_time_rules', 'verify_program']
+
+
+#: All that the rules for an instruction see, apart from names and places.
+_Signature: TypeAlias = tuple[object, ...]
+
+
+class InstructionRules:
+    """The declared rules on the instructions of one program, at a profile and a level.
+
+    Programs have few different instructions: where nothing was wrong with one, nothing is wrong with another
+    one of its signature.
+    """
+
+    def __init__(self, resolved: resolution.ResolvedProgram, profile: Profile, level: int | None) -> None:
+        self.resolved = resolved
+        self.profile = profile
+        self.level = level
+        #: The bytes that the instructions of legal signatures overwrite without naming them.
+        self._legal: dict[_Signature, Scratch | None] = {}
+
+    def check(self, op: Op, known: facts.OperandFacts) -> tuple[list[Diagnostic], Scratch | None]:
+        """What is wrong with an instruction, and the bytes that it overwrites without naming them."""
+        signature = _signature(op, known)
+        if signature in self._legal:
+            return [], self._legal[signature]
+        resolved = self.resolved.of(op)
+        overwritten = hidden_scratch(op, self.profile, known.valid, resolved.bound)
+        found = self._findings(resolved, known)
+        if not found:
+            self._legal[signature] = overwritten
+        return found, overwritten
+
+    def _findings(self, resolved: resolution.ResolvedOp, known: facts.OperandFacts) -> list[Diagnostic]:
+        """What is wrong by the sizes that the types of an instruction state.
+
+        What only the constants of the text break breaks when it is executed: the assembler accepts it.
+        """
+        found = self._objections(resolved, known, {})
+        for finding in self._objections(resolved, known, known.valid) if known.valid else ():
+            if finding not in found:
+                message = f"{finding.message} (by constants; an error where it is executed)"
+                found.append(replace(finding, severity="warning", message=message))
+        return found
+
+    def _objections(
+        self, resolved: resolution.ResolvedOp, known: facts.OperandFacts, valid: Mapping[str, Valid]
+    ) -> list[Diagnostic]:
+        """What the declaration of an instruction objects to, with further valid regions."""
+        return check_op(
+            resolved.op,
+            self.profile,
+            valid=valid,
+            constants=known.numbers,
+            shapes=known.extents,
+            layouts=known.layouts,
+            types=False,
+            bound=resolved.bound,
+            language=self.resolved.program.language or PRESENT,
+            level=self.level,
+        )
+
+
+def _signature(op: Op, known: facts.OperandFacts) -> _Signature:
+    """What tells an instruction of a program from others that the same rules hold for.
+
+    Types and attributes count by identity: they live as long as the program, and the reader gives those of
+    statements that say the same one object.
+    """
+    values = (*op.ins, *op.outs, *op.results)
+    names = [v.name for v in values]
+    first: dict[str, int] = {}
+    return (
+        op.name,
+        id(op.attributes),
+        op.implied,
+        op.groups,
+        len(op.ins),
+        len(op.outs),
+        tuple([id(v.type) for v in values]),
+        tuple([first.setdefault(name, at) for at, name in enumerate(names)]),
+        *(
+            tuple(map(facts.get, names)) if facts else None
+            for facts in (known.numbers, known.valid, known.extents, known.layouts)
+        ),
+    )
+
+
+def handle_findings(resolved: ResolvedProgram) -> Iterator[Diagnostic]:
+    """Multi tiles, structures and pointers made of integers that are used where they must not be."""
+    program = resolved.program
+    for function in program.functions:
+        if not program.fragment:
+            yield from _handed_on(function.args, function.span)
+            for op in function.walk():
+                yield from _operation(op)
+        yield from _addresses(resolved, function)
+
+
+def _operation(op: Op) -> Iterator[Diagnostic]:
+    if isa.find(op.name) is None:
+        yield from _handed_on((*op.ins, *op.results), op.span, op.name)
+    for region in op.regions:
+        yield from _handed_on(region.args, op.span)
+
+
+def _handed_on(values: Iterable[Value], span: Span | None, name: str | None = None) -> Iterator[Diagnostic]:
+    """Values that only the operation that declares them may hand to others."""
+    for value in values:
+        if isinstance(value.type, MultiTileType | StructType):
+            message = (
+                f"{value} is {value.type}; allowed: multi tiles and structures are used in the function that "
+                "declares them, by their own operations only"
+            )
+            yield Diagnostic("error", message, value.span or span, name, rule="direct")
+
+
+def _addresses(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
+    """A pointer made of an integer is only the place of a scalar that is loaded or stored."""
+    made: set[str] = set()
+    for op in function.walk():
+        for value in op.ins if made else ():
+            accesses = resolved.of(op).accesses()
+            if value.name in made and not any(e.indexed and v == value for e, v in accesses):
+                message = f"{value} is a pointer made of an integer; allowed: to load and store scalars"
+                yield error_of(op, "integer-pointer", message, value)
+        if op.name == INTTOPTR:
+            made.update(v.name for v in op.results)
+
 
 #: Reads outside a valid region: a warning on one profile, an error for portable programs.
 _NOT_PORTABLE = frozenset({"region-covers"})
@@ -105,7 +250,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
     if _within_limits(program, limits, sink):
         sink.add(too_many_trips(resolved))
         listed = sorted(program.functions, key=lambda f: not f.external)
-        rules = instructions.InstructionRules(resolved, profile, build.level)
+        rules = InstructionRules(resolved, profile, build.level)
         checkers = {f.name: _Checker(rules, f, sink) for f in listed}
         for checker in checkers.values():
             checker.run()
@@ -113,7 +258,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
             for function in program.functions:
                 _check_reserved(function, checkers, sink)
         sink.extend(functions.function_findings(program, build.level, build.auto_sync))
-        sink.extend(handles.handle_findings(resolved))
+        sink.extend(handle_findings(resolved))
         sink.extend(pipes.pipe_findings(program, profile))
         if build.level != EXPLICIT:
             sink.extend(capacity_findings(resolved, profile))
@@ -202,7 +347,7 @@ def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Si
 class _Checker:
     """One walk over a function, in which every operation is checked with what is known of its operands."""
 
-    def __init__(self, rules: instructions.InstructionRules, function: Function, sink: _Sink) -> None:
+    def __init__(self, rules: InstructionRules, function: Function, sink: _Sink) -> None:
         self.rules = rules
         self.program = rules.resolved.program
         self.function = function

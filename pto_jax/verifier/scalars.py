@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ..errors import Diagnostic
 from ..ir import I1, INDEX, DType, MemRefType, Op, PtrType, ScalarType, Type, UnknownType, Value, VectorType
-from ..isa.structure import CAST
+from ..isa.traits import CAST
 from ..text.formats import PREDICATES
 from .errors import error_of
 

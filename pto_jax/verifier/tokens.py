@@ -12,7 +12,7 @@ from ..analysis.courses import ASSUMED, Course, Doubt, Step, TooLongError
 from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic
 from ..ir import Function, KernelKind, Op, Pipe
-from ..isa import effects, issue
+from ..isa import effects, effects
 from .errors import error_of
 from .hazards import is_as_written
 from .roots import cores_of, roots
@@ -116,7 +116,7 @@ class _Verdict:
         """The pipes that an operation hands a token between; operations of one pipe need none."""
         if not _hands_tokens(op):
             return None
-        source, target = issue.ends_of(op)
+        source, target = effects.ends_of(op)
         if source is None or target is None or source == target:
             return None
         return _Pair(self.cores.get(id(op)), source, target)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..analysis import addresses, dataflow, provenance
-from ..analysis.aliases import AliasClasses
+from ..analysis.provenance import AliasClasses
 from ..analysis.facts import FunctionFacts, executes
 from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic
 from ..ir import Function, Loc, Op, TileType, Value
-from ..isa import effects, issue
+from ..isa import effects, effects
 from .hazards import Numbers
 from .roots import cores_of, roots
 
@@ -39,7 +39,7 @@ def _stores_nothing(
     resolved: ResolvedProgram, function: Function, aliases: AliasClasses
 ) -> Iterator[Diagnostic]:
     buffers = any(isinstance(a.type, provenance.GlobalTypes) for a in function.args)
-    tiles = {aliases.of(function.name, a.name): a for a in function.args if issue.loc_of(a.type) is not None}
+    tiles = {aliases.of(function.name, a.name): a for a in function.args if effects.loc_of(a.type) is not None}
     first: Op | None = None
     written: Value | None = None
     for owner in _executed(resolved, function):
@@ -121,7 +121,7 @@ class _Judge:
             for op in function.walk():
                 place = effects.placed(op)
                 if place is not None and place[1] is not None and facts.of(op).number(place[1]) is None:
-                    self.open |= {loc} if (loc := issue.loc_of(place[0].type)) is not None else set(Loc)
+                    self.open |= {loc} if (loc := effects.loc_of(place[0].type)) is not None else set(Loc)
                 if effects.traits_of(op).fifo is not None:
                     self.open |= {Loc.VEC, Loc.MAT}
 
@@ -205,7 +205,7 @@ class _Walk(dataflow.Forward[_Written]):
 
     def memory(self, op: Op, value: Value) -> addresses.Bytes | None:
         """The bytes of a whole tile: where a window of it lies may be known to execution only."""
-        where = self.facts.bytes_of(op, value) if issue.loc_of(value.type) is not None else None
+        where = self.facts.bytes_of(op, value) if effects.loc_of(value.type) is not None else None
         return replace(where, window="", rows=None, cols=None) if where is not None else None
 
     def write(self, op: Op, values: Iterable[Value], state: _Written) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pto_jax.analysis.aliases import AliasClasses
+from pto_jax.analysis.provenance import AliasClasses
 from pto_jax.api import parse
 
 T = "!pto.tile_buf<vec, 16x64xf32>"

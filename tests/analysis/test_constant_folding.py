@@ -8,13 +8,13 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from pto_jax.analysis import constant_folding
+from pto_jax.analysis import addresses
 from pto_jax.ir import I1, I8, I16, I32, I64, INDEX, U8, U16, U32, U64, DType
 from pto_jax.launches import numbers
 from pto_jax.oracle import scalars
 from tests.tables import every
 
-OPERATIONS = sorted({*constant_folding._SIGNED, *constant_folding._UNSIGNED})
+OPERATIONS = sorted({*addresses._SIGNED, *addresses._UNSIGNED})
 CASTS = {"index_cast": I64, "index_castui": I64, "trunci": I8, "extui": I64, "extsi": I64}
 
 
@@ -23,7 +23,7 @@ def assert_folded(operation: str, source: DType, pairs: Iterable[tuple[int, int]
     for pair in pairs:
         args = pair[:1] if operation in CASTS else pair
         found, wanted = (
-            constant_folding.fold(name, args, source, result),
+            addresses.fold(name, args, source, result),
             scalars.compute(name, args, source, result),
         )
         assert (found, type(found)) == (wanted, type(wanted)), (name, args, source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pto_jax.analysis.addresses import Bytes
-from pto_jax.analysis.lattices import OperandFacts
+from pto_jax.analysis.facts import OperandFacts
 from pto_jax.analysis.resolve import resolve
 from pto_jax.api import parse
 from pto_jax.ir import GlobalLayout, Loc, Op

@@ -8,7 +8,7 @@ import pytest
 import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.analysis.entries import arguments, select_entry
-from pto_jax.analysis.parts import with_entry
+from pto_jax.analysis.resolve import with_entry
 
 ACC = "!pto.tile_buf<loc=acc, dtype=f32, rows=16, cols=16, v_row=16, v_col=16, blayout=col_major, "
 ACC += "slayout=row_major, fractal=1024, pad=0>"

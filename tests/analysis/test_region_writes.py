@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pto_jax.analysis.region_writes import Origin
+from pto_jax.analysis.provenance import Origin
 from pto_jax.analysis.resolve import resolve
 from pto_jax.api import parse
 

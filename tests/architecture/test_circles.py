@@ -15,7 +15,7 @@ from tests.architecture.graph import ROOT, Import, circles, imports, modules, sh
 BY_TEXT = {
     "pto_jax": "public names load their modules on first use; its type-checking block imports the same ones",
     "pto_jax.isa": "the class files of the rooms, which loaded() adds to the imports",
-    "pto_jax.campaign.machines": "a module of the user",
+    "pto_jax.devices.machines": "a module of the user",
 }
 #: Who loads the class files of a room.
 LOADERS = ("isa", "interpreter", "lowering", "oracle.machine", "sanitizer.machine")

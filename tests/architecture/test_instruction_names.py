@@ -27,22 +27,22 @@ PART_OF = ("startswith", "endswith", "removeprefix", "removesuffix")
 #: Files whose names are data, and of what; a comment there begins with :data:`REASON`.
 DATA = {
     "pto_jax/builder/custom.py": "syntax of operations that have their own",
-    "pto_jax/campaign/cpp/intrinsics.py": "spellings in C++",
-    "pto_jax/campaign/cpp/operations.py": "spellings in C++",
-    "pto_jax/cli/bench_programs.py": "programs that are measured",
+    "pto_jax/devices/cpp/intrinsics.py": "spellings in C++",
+    "pto_jax/devices/cpp/operations.py": "spellings in C++",
+    "benchmarks/bench_programs.py": "programs that are measured",
     "pto_jax/cost/analytic_legacy.py": "published cycle counts",
     "pto_jax/cost/cce_stub.py": "published cycle counts",
     "pto_jax/cost/doc_formula.py": "published cycle counts",
     "pto_jax/cost/fitted.py": "published cycle counts",
     "pto_jax/generate/buffers.py": "operations that generators build",
-    "pto_jax/generate/core_bodies.py": "operations that generators build",
+    "pto_jax/generate/cores.py": "operations that generators build",
     "pto_jax/generate/cores.py": "operations that generators build",
     "pto_jax/generate/handles.py": "operations that generators build",
     "pto_jax/generate/overlaps.py": "operations that generators build",
-    "pto_jax/generate/storage.py": "operations that generators build",
-    "pto_jax/generate/instructions.py": "choices of generators",
-    "pto_jax/generate/sync.py": "operations that generators build",
-    "pto_jax/isa/aliases.py": "other spellings of names",
+    "pto_jax/generate/buffers.py": "operations that generators build",
+    "pto_jax/generate/options.py": "choices of generators",
+    "pto_jax/generate/control.py": "operations that generators build",
+    "pto_jax/isa/__init__.py": "other spellings of names",
     "pto_jax/testing/device_check.py": "programs that are measured",
     "pto_jax/text/formats.py": "syntax of operations that have their own",
     "pto_jax/vectors/exclusions.py": "recorded cases",
@@ -60,7 +60,7 @@ OTHER_MEANINGS = {
     ("pto_jax/isa/traits.py", "barrier"): "a role in the order of operations",
     ("pto_jax/oracle/machine.py", "trap"): "the rule that the error names",
     ("pto_jax/oracle/scalars.py", "bitcast"): "arith.bitcast",
-    ("pto_jax/testing/gpu_execution.py", "bitcast"): "an operation of XLA",
+    ("tools/gpu_code/gpu_execution.py", "bitcast"): "an operation of XLA",
     ("pto_jax/verifier/hazards.py", "barrier"): "a role in the order of operations",
 }
 
@@ -188,6 +188,6 @@ def test_planted_names_are_reported_by_file_and_line(tmp_path: Path) -> None:
 
 def test_class_files_have_names(tmp_path: Path) -> None:
     files = ["lowering/memory.py", "pto_jax/isa/memory.py", "pto_jax/oracle/memory.py"]
-    others = ["lowering/machine/memory.py", "pto_jax/isa/rules/memory.py", "pto_jax/generate/memory.py"]
+    others = ["lowering/machine/memory.py", "pto_jax/isa/rules/handles.py", "pto_jax/generate/memory.py"]
     tree = write_tree(tmp_path, dict.fromkeys([*files, *others], 'X = "tload"\n'))
     assert {one.file for one in literals(tree)} == set(others)

@@ -92,7 +92,7 @@ def test_a_planted_upward_import_is_found(tmp_path: Path, text: str) -> None:
 
 
 def test_imports_downwards_and_in_the_room_are_free(tmp_path: Path) -> None:
-    files = {"pto_jax/text/scope.py": "", "pto_jax/isa/declare.py": "", "lowering/__init__.py": ""}
+    files = {"pto_jax/text/reader.py": "", "pto_jax/isa/declare.py": "", "lowering/__init__.py": ""}
     text = "from . import scope\nfrom ..isa import declare\nfrom ..isa.declare import x"
     tree = write_tree(
         tmp_path, {**files, "pto_jax/text/reader.py": text, "pto_jax/cli/main.py": "from .. import lowering"}

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pto_jax.campaign.comparison import compare_case
-from pto_jax.campaign.results import Run
-from pto_jax.campaign.targets import Engine, Oracle
+from pto_jax.cases.comparison import compare_case
+from pto_jax.cases.targets import Run
+from pto_jax.cases.targets import Engine, Oracle
 from pto_jax.generate.options import Options
 from pto_jax.generate.programs import Case, cases, generate
 

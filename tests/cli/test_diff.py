@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.campaign.translation import pair, validate
+from pto_jax.validation.translation import pair, validate
 from pto_jax.examples import EXAMPLES
 from pto_jax.files import read_text
 from pto_jax.generate.inputs import STYLES, draw, shape_of

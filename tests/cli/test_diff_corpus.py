@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pto_jax.campaign.junit import JunitCase, junit
+from pto_jax.failures.junit import JunitCase, junit
 from pto_jax.examples import EXAMPLES
 from pto_jax.files import read_text
 

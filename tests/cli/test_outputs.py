@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pto_jax.cli import bench
-from pto_jax.cli.bench_run import Run
+from benchmarks import bench
+from benchmarks.bench_run import Run
 from pto_jax.files import load_arrays
 from tests.cli.conftest import Commands
 from tests.files.archives import HOSTILE, written

@@ -14,8 +14,8 @@ import pytest
 from pto_jax.vectors.cases import unsupported_reason
 from pto_jax.vectors.conformance import CaseResult, run_case, run_conformance
 from pto_jax.vectors.exclusions import EXCLUSIONS, exclusion
-from pto_jax.vectors.execute import run_case_oracle
-from pto_jax.vectors.execute_engine import run_case_engine, run_cases_engine
+from pto_jax.vectors.conformance import run_case_oracle
+from pto_jax.vectors.conformance import run_case_engine, run_cases_engine
 from pto_jax.vectors.manifest import load_file, vector_files
 
 GOLDEN = Path(__file__).parents[1] / "golden"

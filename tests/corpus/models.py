@@ -24,12 +24,12 @@ from typing import Literal
 import numpy as np
 
 from pto_jax import isa
-from pto_jax.campaign.comparison import compare_case
+from pto_jax.cases.comparison import compare_case
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.fuzz.programs import Programs
-from pto_jax.campaign.machines import machine
-from pto_jax.campaign.results import Run
-from pto_jax.campaign.targets import for_engine, of_engine
+from pto_jax.campaign.fuzz.executor_cases import Programs
+from pto_jax.devices.machines import machine
+from pto_jax.cases.targets import Run
+from pto_jax.cases.targets import for_engine, of_engine
 from pto_jax.errors import ExecutionError, NotExecutableError, PtoError
 from pto_jax.generate.programs import Case
 from pto_jax.ir import Op
@@ -164,7 +164,7 @@ def _child(path: Path, name: str, gib: float, out: Connection) -> None:
 def measure(paths: Sequence[Path], root: Path, seconds: float = SECONDS, gib: float = GIB) -> Iterator[Row]:
     """The row of each kernel, one process at a time."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.corpus.language", "pto_jax.campaign.targets"])
+    context.set_forkserver_preload(["tests.corpus.language", "pto_jax.cases.targets"])
     for path in paths:
         name = str(path.relative_to(root))
         receive, send = context.Pipe(duplex=False)

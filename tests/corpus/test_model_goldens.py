@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax.analysis.entries import Argument, arguments, select_entry
-from pto_jax.analysis.parts import with_entry
+from pto_jax.analysis.resolve import with_entry
 from pto_jax.ir import DType, PtrType, ScalarType
 from tests.corpus import scripts
 from tests.corpus.language import SAMPLES

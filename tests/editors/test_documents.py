@@ -12,7 +12,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.editors.documents import Document, Settings
-from pto_jax.editors.names import Names
+from pto_jax.editors.documents import Names
 from pto_jax.examples import EXAMPLES
 from pto_jax.ir import Op, Value
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from pygments.token import Error
 
-from pto_jax.editors import textmate
+from tools import textmate
 from pto_jax.editors.highlighting import Category, category, constants, keywords, pieces
-from pto_jax.editors.pygments_lexer import PtoLexer
+from pto_jax.editors.highlighting import PtoLexer
 from pto_jax.isa import ALIASES, instructions
 from pto_jax.manual import example
 from pto_jax.text.lexer import Cursor
-from pto_jax.text.tokens import Kind
+from pto_jax.text.lexer import Kind
 
 ROOT = Path(__file__).parents[2]
 #: The text of tests/text/invalid.pto breaks the rules of tokens on purpose.
@@ -121,7 +121,7 @@ def drawn_by_grammar(source: str) -> list[tuple[str, str]]:
 
 def test_the_committed_grammar_is_the_one_of_the_declarations() -> None:
     written = textmate.GRAMMAR.read_text(encoding="utf-8")
-    assert written == textmate.grammar(), "python -m pto_jax.editors.textmate writes it"
+    assert written == textmate.grammar(), "python -m tools.textmate writes it"
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pto_jax import isa
 from pto_jax.ir import DType
 from pto_jax.isa.samples.operations import Sample, legal_samples
-from pto_jax.lowering.words import x64
+from pto_jax.lowering.bits import x64
 from pto_jax.profiles import PROFILES
 from pto_jax.testing.differential import (
     BATCH,

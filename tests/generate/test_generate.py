@@ -12,14 +12,14 @@ import pytest
 import pto_jax as pto
 from pto_jax import isa
 from pto_jax.analysis.resolve import resolve
-from pto_jax.cli.fuzz_plan import device_presets
+from pto_jax.cli.fuzz import device_presets
 from pto_jax.generate import selection
-from pto_jax.generate.instructions import REASONS
+from pto_jax.generate.options import REASONS
 from pto_jax.generate.options import OUTPUT, PRESETS, STRAIGHT
 from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.generate.values import RECIPES, Recipe, words
 from pto_jax.ir import TILE_DTYPES, Pipe
-from pto_jax.isa.issue import EVENT_PIPES
+from pto_jax.isa.effects import EVENT_PIPES
 from pto_jax.isa.rules.constraints import element_type
 from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.verifier.hazards import hazards

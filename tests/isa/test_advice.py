@@ -8,7 +8,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.ir import TileType
-from pto_jax.isa.rules.advice import largest
+from pto_jax.isa.rules.constraints import largest
 
 COLUMN = "!pto.tile_buf<vec, {0}x1xf32, blayout=col_major>"
 

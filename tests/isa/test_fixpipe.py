@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 import pto_jax as pto
-from pto_jax.isa.rules.quantisation import quant_mode
+from pto_jax.isa.rules.block_scales import quant_mode
 from pto_jax.profiles import PROFILE_NAMES, profile
 from pto_jax.text import print_program
 from pto_jax.verifier.programs import verify_program

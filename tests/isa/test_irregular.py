@@ -9,7 +9,7 @@ import pytest
 import pto_jax as pto
 from pto_jax.ir import MaskPattern
 from pto_jax.isa import instructions
-from pto_jax.isa.rules.irregular_patterns import period, picked
+from pto_jax.isa.rules.irregular import period, picked
 from pto_jax.profiles import PROFILE_NAMES, profile
 from pto_jax.vectors.cases import case_instruction, case_program
 from pto_jax.vectors.manifest import load_file

@@ -11,21 +11,21 @@ import pytest
 
 from pto_jax import ir
 from pto_jax.analysis.entries import fragment_outputs
-from pto_jax.campaign.fuzz.accuracy import bounds
-from pto_jax.campaign.results import UNBOUNDED
-from pto_jax.campaign.targets import Oracle
+from pto_jax.cases.accuracy import bounds
+from pto_jax.cases.targets import UNBOUNDED
+from pto_jax.cases.targets import Oracle
 from pto_jax.cost.program import cost
 from pto_jax.generate.options import CORES
 from pto_jax.generate.programs import Case, generate
 from pto_jax.generate.state import Input
-from pto_jax.interpreter import Operand, Scope, TileRef, fifo, flags
+from pto_jax.interpreter import Operand, Scope, TileRef, fifo, sync_config
 from pto_jax.interpreter.interpreter import HANDLERS, Waiting
 from pto_jax.isa import Instruction, instructions
 from pto_jax.isa.effects import accesses, aliased, flows, placed, traits_of, written
-from pto_jax.isa.issue import pipe_of
+from pto_jax.isa.effects import pipe_of
 from pto_jax.isa.rules.tile_legality import tile_of_memref
 from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
-from pto_jax.isa.structure import STRUCTURE, UNKNOWN
+from pto_jax.isa.traits import STRUCTURE, UNKNOWN
 from pto_jax.isa.traits import Alias, Effect, Placement, Traits
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.storage import Place, Window
@@ -333,7 +333,7 @@ def test_cores_wait_where_the_traits_say(monkeypatch: pytest.MonkeyPatch) -> Non
         return Waiting(op, what)
 
     monkeypatch.setattr(fifo, "Waiting", note)
-    monkeypatch.setattr(flags, "Waiting", note)
+    monkeypatch.setattr(sync_config, "Waiting", note)
     for index in range(12):
         case = generate(3, index, CORES)
         Oracle().run(case)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from pto_jax.ir import F16, F32, DType
-from pto_jax.lowering import merging
-from pto_jax.lowering.merging import Merge, merged
-from pto_jax.lowering.words import x64
+from pto_jax.lowering import irregular_sort
+from pto_jax.lowering.irregular_sort import Merge, merged
+from pto_jax.lowering.bits import x64
 
 COUNT, CASES = 24, 60
 
@@ -54,7 +54,7 @@ def test_one_sort_orders_lists_as_the_steps_do(d: DType, grouped: bool, exhauste
         return jax.jit(jax.vmap(call))
 
     with x64():
-        steps, at_once, chosen = map(each, (merging._stepwise, merging._at_once, merged))
+        steps, at_once, chosen = map(each, (irregular_sort._stepwise, irregular_sort._at_once, merged))
         wanted = np.asarray(steps(x.view(d.word), *job))
         np.testing.assert_array_equal(at_once(x.view(d.word), *job), wanted)
         # A batch with a NaN, or with a list that rises, goes the other way.

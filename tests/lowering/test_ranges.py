@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 import pto_jax as pto
-from pto_jax.analysis.constant_folding import fold
+from pto_jax.analysis.addresses import fold
 from pto_jax.ir import I32, INDEX
 from pto_jax.lowering import near
 from pto_jax.lowering.machine import ranges

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax.ir import F32, I32, BLayout, DType, TileType, from_numpy
 from pto_jax.lowering import folds, numerics
-from pto_jax.lowering.words import x64
+from pto_jax.lowering.bits import x64
 
 ROWS, COLS = 16, 32
 Words = NDArray[Any]

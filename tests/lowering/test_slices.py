@@ -13,8 +13,8 @@ import pytest
 import pto_jax as pto
 from pto_jax.interpreter import Scalar, TileRef
 from pto_jax.ir import BLayout, TileType
-from pto_jax.lowering.machine import slices, storage
-from pto_jax.lowering.words import x64
+from pto_jax.lowering.machine import storage, storage
+from pto_jax.lowering.bits import x64
 
 FAR = 2**63 - 1
 LINE = np.arange(1, 11, dtype=np.uint32)
@@ -24,7 +24,7 @@ STARTS = [-FAR - 1, -(2**32), -5, -4, -3, -1, 0, 3, 6, 7, 9, 10, 11, 2**32, FAR]
 
 @cache
 def _jitted(count: int) -> Any:
-    return jax.jit(lambda x, p, a: (slices.read(x, a, count), slices.write(x, p, a)))
+    return jax.jit(lambda x, p, a: (storage.read(x, a, count), storage.write(x, p, a)))
 
 
 @pytest.mark.variants(5)
@@ -37,7 +37,7 @@ def test_a_slice_of_a_line(start: int) -> None:
     with x64():
         cases = [_jitted(4)(LINE, PART, np.int64(start))]
         line = jnp.asarray(LINE)
-        cases.append((slices.read(line, start, 4), slices.write(line, jnp.asarray(PART), start)))
+        cases.append((storage.read(line, start, 4), storage.write(line, jnp.asarray(PART), start)))
         for found in cases:
             np.testing.assert_array_equal(found[0], read)
             np.testing.assert_array_equal(found[1], written)

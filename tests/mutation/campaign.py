@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pto_jax.campaign.comparison import Outcome, compare_case
-from pto_jax.campaign.results import Run
-from pto_jax.campaign.targets import Oracle
-from pto_jax.generate.instructions import SIMPLE
+from pto_jax.cases.comparison import Outcome, compare_case
+from pto_jax.cases.targets import Run
+from pto_jax.cases.targets import Oracle
+from pto_jax.generate.options import SIMPLE
 from pto_jax.generate.options import PRESETS, STRAIGHT, Options
 from pto_jax.generate.programs import VERSION, Case, generate
 from tests.mutation import code

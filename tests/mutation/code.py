@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import jax
 
 import pto_jax.lowering
-from pto_jax.lowering import atomics
+from pto_jax.lowering import memory
 
 FOLDER = Path(pto_jax.lowering.__file__).parent
 #: A function: qualified name and first line.
@@ -91,7 +91,7 @@ def replaced(module: str, new: Mapping[Place, CodeType]) -> Iterator[None]:
         forget()
 
 
-_ACCUMULATE: Any = atomics._accumulate.__wrapped__  # type: ignore[attr-defined]
+_ACCUMULATE: Any = memory._accumulate.__wrapped__  # type: ignore[attr-defined]
 
 
 def forget() -> None:
@@ -104,7 +104,7 @@ def forget() -> None:
     # A jitted function keeps its traces as long as the function it wraps lives.
     f = _ACCUMULATE
     copy = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
-    atomics._accumulate = jax.jit(copy, static_argnums=(0, 1, 5))
+    memory._accumulate = jax.jit(copy, static_argnums=(0, 1, 5))
 
 
 # -- watched code ------------------------------------------------------------------------------------

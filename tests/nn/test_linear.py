@@ -12,7 +12,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import nn
-from pto_jax.nn.formats import FORMATS, block_of
+from pto_jax.nn.quantisation import FORMATS, block_of
 from tests.nn import numpy_layers
 
 DRAW = np.random.default_rng(0)

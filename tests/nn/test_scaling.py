@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pto_jax.nn import scaling
-from pto_jax.nn.formats import settings
+from pto_jax.nn import layers
+from pto_jax.nn.quantisation import settings
 from pto_jax.nn.tiling import each
 
 DRAW = np.random.default_rng(0)
@@ -45,16 +45,16 @@ def test_bits_are_those_of_the_instructions(
     total, row, column, bias = operands(format, power, bias_power)
     line = bias if biased else None
     given = (row, column, bias) if biased else (row, column)
-    found = np.asarray(jax.jit(lambda *a: scaling.scaled(how, *a))(total, row, column, line))
-    wanted = np.asarray(each(lambda *t: scaling._tile(how, *t), total, *given))
+    found = np.asarray(jax.jit(lambda *a: layers.scaled(how, *a))(total, row, column, line))
+    wanted = np.asarray(each(lambda *t: layers._tile(how, *t), total, *given))
     np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
     if biased:
-        assert bool(scaling._normal(how, *given)) == native
+        assert bool(layers._normal(how, *given)) == native
 
 
 def test_float32_alone_loses_subnormals() -> None:
     how = settings("test", "int8", None, "exact")
     given = operands("int8", -72, -140)
-    lost = np.asarray(jax.jit(scaling._native)(*given))
-    wanted = np.asarray(each(lambda *t: scaling._tile(how, *t), *given))
+    lost = np.asarray(jax.jit(layers._native)(*given))
+    wanted = np.asarray(each(lambda *t: layers._tile(how, *t), *given))
     assert (lost.view(np.uint32) != wanted.view(np.uint32)).any()

@@ -194,7 +194,7 @@ def _programs() -> Iterator[Traced]:
 def _trace(kernel: Any, arguments: Mapping[str, Any]) -> None:
     import jax
 
-    from pto_jax.lowering.words import x64
+    from pto_jax.lowering.bits import x64
 
     with x64():
         jax.eval_shape(lambda: kernel(**arguments))

@@ -12,7 +12,7 @@ import pytest
 
 from pto_jax.ir import BF16, F16, F32, CmpMode, DType
 from pto_jax.lowering.numerics import ExactFloat
-from pto_jax.lowering.words import x64
+from pto_jax.lowering.bits import x64
 
 _VALUES: dict[CmpMode, Callable[[Any, Any], Any]] = {
     CmpMode.EQ: operator.eq,

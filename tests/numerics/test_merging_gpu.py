@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pto_jax.ir import F16, F32, I16, U32, DType, dtype
-from pto_jax.lowering import merging, merging_gpu
-from pto_jax.lowering.words import x64
+from pto_jax.lowering import irregular_sort, merging_gpu
+from pto_jax.lowering.bits import x64
 
 BATCH, RECORDS = 3, 24
 NAN = {F16: 0x7E00, F32: 0x7FC00000}
@@ -49,8 +49,8 @@ def test_the_kernel_merges_as_the_loop_does(d: DType, grouped: bool, exhausted: 
     values, job = _values(d, limit), _job(grouped, limit)
     with x64():
         wanted = jax.vmap(
-            lambda v, a, b, c, e: merging._stepwise(
-                v, d, merging.Merge(a, b, c, e, grouped, exhausted), RECORDS
+            lambda v, a, b, c, e: irregular_sort._stepwise(
+                v, d, irregular_sort.Merge(a, b, c, e, grouped, exhausted), RECORDS
             )
         )(values, *job)
         shape = merging_gpu.Shape(RECORDS, RECORDS, d, grouped, exhausted)
@@ -78,10 +78,10 @@ def test_the_kernel_ranks_lists_that_descend(grouped: bool, exhausted: bool, cou
         words = jnp.asarray(values.view(np.uint32))
         begin, length, limit, group = job
         each = [
-            merging.Merge(begin[i], length[i], limit[i], group[i], grouped, exhausted) for i in range(BATCH)
+            irregular_sort.Merge(begin[i], length[i], limit[i], group[i], grouped, exhausted) for i in range(BATCH)
         ]
-        assert [bool(merging._descends(words[i], F32, each[i])) for i in range(BATCH)] == [False, False, True]
-        wanted = [merging._stepwise(words[i], F32, each[i], count) for i in range(BATCH)]
+        assert [bool(irregular_sort._descends(words[i], F32, each[i])) for i in range(BATCH)] == [False, False, True]
+        wanted = [irregular_sort._stepwise(words[i], F32, each[i], count) for i in range(BATCH)]
         shape = merging_gpu.Shape(RECORDS, count, F32, grouped, exhausted)
         got = merging_gpu.merged(words, job, shape, interpret=True)
     np.testing.assert_array_equal(np.asarray(got), np.stack([np.asarray(w) for w in wanted]))
@@ -99,10 +99,10 @@ def test_lists_that_descend_are_merged_as_by_steps(name: str) -> None:
     with x64():
         words = jnp.asarray(np.ascontiguousarray(values).astype(d.numpy).view(d.word).reshape(-1))
         begin, length, limit, group = (x[0] for x in _job(False, RECORDS))
-        job = merging.Merge(begin, length, limit, group)
-        assert merging._descends(words, d, job)
-        order, taken = merging.merged(words, d, job, RECORDS)
-        wanted = np.asarray(merging._stepwise(words, d, job, RECORDS))
+        job = irregular_sort.Merge(begin, length, limit, group)
+        assert irregular_sort._descends(words, d, job)
+        order, taken = irregular_sort.merged(words, d, job, RECORDS)
+        wanted = np.asarray(irregular_sort._stepwise(words, d, job, RECORDS))
     np.testing.assert_array_equal(np.concatenate([order, taken]), wanted)
 
 
@@ -110,9 +110,9 @@ def test_code_for_cuda_is_the_kernel() -> None:
     values, (begin, length, limit, group) = _values(F32, 0), _job(False, RECORDS)
 
     def merge(values: Any) -> Any:
-        job = merging.Merge(begin[0], length[0], limit[0], group[0])
+        job = irregular_sort.Merge(begin[0], length[0], limit[0], group[0])
         with x64():
-            return merging.merged(values[0], F32, job, RECORDS)
+            return irregular_sort.merged(values[0], F32, job, RECORDS)
 
     traced = jax.jit(merge).trace(values)
     assert "pto_merge" in str(traced.lower(lowering_platforms=("cuda",)).as_text())

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pto_jax.ir import BF16, F8E4M3, F8E5M2, F16, DType, dtype
-from pto_jax.lowering import bits, matrix_mx, products, products_gpu
-from pto_jax.lowering.words import x64
+from pto_jax.lowering import bits, matrix, products, merging_gpu
+from pto_jax.lowering.bits import x64
 
 E8M0 = dtype("f8e8m0")
 
@@ -45,7 +45,7 @@ def words(shape: tuple[int, ...], seed: int, exponents: tuple[int, int]) -> NDAr
 def test_the_kernel_is_the_fold(shape: tuple[int, int, int, int], exponents: tuple[int, int]) -> None:
     batch, m, k, n = shape
     x, y = (jax.numpy.asarray(words(s, i, exponents)) for i, s in enumerate([(batch, m, k), (batch, k, n)]))
-    got = products_gpu.fold(x, y, fma=fused, interpret=True)
+    got = merging_gpu.fold(x, y, fma=fused, interpret=True)
     with x64():
         wanted = products._careful(products.Precision(46, exact=False), x, y)
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
@@ -62,7 +62,7 @@ def test_the_kernel_decodes_narrow_types(types: tuple[DType, DType]) -> None:
         jax.numpy.asarray(rng.integers(0, 1 << d.bits, shape).astype(d.word))
         for d, shape in zip(types, shapes, strict=True)
     )
-    got = products_gpu.fold(x, y, types, fma=fused, interpret=True)
+    got = merging_gpu.fold(x, y, types, fma=fused, interpret=True)
     with x64():
         singles = (bits.to_single(w, d) for w, d in zip((x, y), types, strict=True))
         wanted = products._careful(products.Precision(46, exact=False), *singles)
@@ -74,13 +74,13 @@ def test_the_kernels_start_from_words() -> None:
     given[2][0, 0, :3] = (0x80000000, 0x7F800000, 0x7FC00001)
     with x64():
         x, y, start = map(jax.numpy.asarray, given)
-        got = products_gpu.fold(x, y, fma=fused, interpret=True, start=start)
+        got = merging_gpu.fold(x, y, fma=fused, interpret=True, start=start)
         wanted = products._careful(products.Precision(46, exact=False), x, y, start=start)
         np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
         codes = [jax.numpy.asarray((w & 0x77).astype(np.uint8)) for w in (x, y)]
         scales = [jax.numpy.full(shape, 127, np.uint8) for shape in ((1, 9, 1), (1, 1, 5))]
         types = (F8E4M3, F8E4M3, E8M0)
-        got = products_gpu.fold_scaled(
+        got = merging_gpu.fold_scaled(
             codes[0], scales[0], codes[1], scales[1], types, 32, interpret=True, start=start
         )
         wide = [bits.decode32(bits.to_single(w, F8E4M3)) for w in codes]
@@ -114,7 +114,7 @@ def test_the_kernel_of_scaled_elements_is_the_fold(
     with x64():
         operands = [jax.numpy.asarray(w) for w in given]
         x, x_scales, y, y_scales = operands
-        got = products_gpu.fold_scaled(
+        got = merging_gpu.fold_scaled(
             x, x_scales, y, y_scales, types=(*types, E8M0), group=32, interpret=True
         )
         values = [
@@ -124,7 +124,7 @@ def test_the_kernel_of_scaled_elements_is_the_fold(
         ]
         wide = map(jax.numpy.asarray, values)
         wanted = products._careful(products.Precision(6, exact=True), *operands[::2], *wide)
-        chosen = matrix_mx._fold((*types, E8M0))(*operands)
+        chosen = matrix._fold((*types, E8M0))(*operands)
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
     np.testing.assert_array_equal(np.asarray(chosen), np.asarray(wanted))
 
@@ -136,7 +136,7 @@ def test_code_for_cuda_is_the_kernel_that_reads_the_words() -> None:
 
     def product(*words: Any) -> Any:
         with x64():
-            return matrix_mx._fold((F8E4M3, F8E4M3, E8M0))(*words)
+            return matrix._fold((F8E4M3, F8E4M3, E8M0))(*words)
 
     traced = jax.jit(product).trace(*words)
     cuda = str(traced.lower(lowering_platforms=("cuda",)).as_text())

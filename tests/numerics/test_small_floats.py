@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax.ir import DType, TileType, dtype
 from pto_jax.lowering import bits, convert
-from pto_jax.lowering.words import x64
+from pto_jax.lowering.bits import x64
 from pto_jax.oracle import OracleTile, numbers, run
 from pto_jax.text.type_text import print_type
 

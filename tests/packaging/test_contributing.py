@@ -14,11 +14,11 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa
-from pto_jax.campaign.comparison import compare_case
-from pto_jax.campaign.machines import machine
+from pto_jax.cases.comparison import compare_case
+from pto_jax.devices.machines import machine
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import generate
-from pto_jax.isa import registry
+from pto_jax import isa
 from pto_jax.lowering.rules import RULES, jitted
 from pto_jax.oracle.step import RULES as ORACLE_RULES
 from pto_jax.sanitizer.step import SHADOW_RULES
@@ -36,9 +36,9 @@ def tsquare() -> Iterator[None]:
         names: dict[str, Any] = dict(vars(import_module(f"pto_jax.{room}.elementwise")))
         exec(compile(block, file, "exec"), names)
         if "TSQUARE" in names:
-            registry.add(names["TSQUARE"], isa.instructions)
+            isa.add(names["TSQUARE"], isa.instructions)
     yield
-    registry.remove("tsquare")
+    isa.remove("tsquare")
     for table in (RULES, ORACLE_RULES, SHADOW_RULES):
         del table["tsquare"]
     jitted.cache_clear()

@@ -12,7 +12,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa
-from pto_jax.testing.stubs import ops_stub, stubs
+from tools.stubs import ops_stub, stubs
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -57,7 +57,7 @@ REJECTED = (
 
 @pytest.mark.parametrize("path", stubs(), ids=lambda p: str(p.name))
 def test_the_committed_stubs_are_those_of_the_declarations(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == stubs()[path], "python -m pto_jax.testing.stubs writes it"
+    assert path.read_text(encoding="utf-8") == stubs()[path], "python -m tools.stubs writes it"
 
 
 def test_every_function_and_attribute_is_listed() -> None:

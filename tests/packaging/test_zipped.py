@@ -31,9 +31,9 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 _USE = """
 import json
 import pto_jax as pto
-from pto_jax.cli.bench_table import Table, default_table
+from benchmarks.bench_table import Table, default_table
 from pto_jax.cli.main import main
-from pto_jax.editors.textmate import GRAMMAR
+from tools.textmate import GRAMMAR
 from pto_jax.examples import EXAMPLES
 
 assert ".whl" in pto.__file__, pto.__file__

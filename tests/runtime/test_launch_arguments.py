@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax import launches, oracle
 from pto_jax.analysis.provenance import GlobalTypes
-from pto_jax.campaign.targets import interpreter_arguments
+from pto_jax.cases.targets import interpreter_arguments
 from pto_jax.generate import options as generate_options, programs
 from pto_jax.generate.programs import Case
 from pto_jax.ir import Function, ScalarType

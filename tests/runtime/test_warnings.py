@@ -14,7 +14,7 @@ import pytest
 import pto_jax as pto
 from pto_jax.cli.main import main
 from pto_jax.examples import EXAMPLES
-from pto_jax.runtime import notices
+from pto_jax.runtime import execution
 
 _T, _PART = "!pto.tile<f32, 8, 8>", "!pto.tile<f32, 8, 8, v_row=4>"
 #: tneg reads rows of %a that are not valid: a warning on every profile.
@@ -30,7 +30,7 @@ def warned(text: str = WARNED) -> pto.Program:
 
 @pytest.fixture(autouse=True)
 def _nothing_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notices, "_shown", set())
+    monkeypatch.setattr(execution, "_shown", set())
 
 
 @pytest.fixture(name="seen")

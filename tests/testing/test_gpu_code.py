@@ -15,15 +15,20 @@ from pto_jax.examples import EXAMPLES
 from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.lowering.numerics import Numerics
 from pto_jax.profiles import A5
-from pto_jax.testing import gpu_code, gpu_execution, gpu_findings, gpu_limits, gpu_program, gpu_target
+from tools.gpu_code import gpu_code
+from tools.gpu_code import gpu_execution
+from tools.gpu_code import gpu_findings
+from tools.gpu_code import gpu_limits
+from tools.gpu_code import gpu_program
+from tools.gpu_code import gpu_target
 from pto_jax.testing.differential import make_case
-from pto_jax.testing.gpu_constants import respelled
-from pto_jax.testing.gpu_examples import ExampleCode
-from pto_jax.testing.gpu_execution import constant
-from pto_jax.testing.gpu_findings import Finding
-from pto_jax.testing.gpu_program import shapes
-from pto_jax.testing.gpu_target import Code
-from pto_jax.testing.gpu_translation import Kernel, Refused, kernels, translated
+from tools.gpu_code.gpu_constants import respelled
+from tools.gpu_code.gpu_examples import ExampleCode
+from tools.gpu_code.gpu_execution import constant
+from tools.gpu_code.gpu_findings import Finding
+from tools.gpu_code.gpu_program import shapes
+from tools.gpu_code.gpu_target import Code
+from tools.gpu_code.gpu_translation import Kernel, Refused, kernels, translated
 
 HLO = """HloModule jit_pto_case, is_scheduled=true
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pto_jax.testing.gpu_execution import Execution
-from pto_jax.testing.gpu_library import product
-from pto_jax.testing.gpu_program import layout, read
-from pto_jax.testing.gpu_translation import Refused
+from tools.gpu_code.gpu_execution import Execution
+from tools.gpu_code.gpu_library import product
+from tools.gpu_code.gpu_program import layout, read
+from tools.gpu_code.gpu_translation import Refused
 
 SORT = """HloModule jit_pto_case, is_scheduled=true
 

@@ -12,13 +12,14 @@ from pto_jax import isa
 from pto_jax.errors import ArgumentError
 from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.profiles import A2A3, A5
-from pto_jax.testing import gpu_code, gpu_execution
+from tools.gpu_code import gpu_code
+from tools.gpu_code import gpu_execution
 from pto_jax.testing.differential import BATCH, batch_of, batch_size, label, make_case
-from pto_jax.testing.gpu_execution import Executor
-from pto_jax.testing.gpu_findings import Finding
-from pto_jax.testing.gpu_store import Store
-from pto_jax.testing.gpu_target import Code
-from pto_jax.testing.gpu_translation import Refused
+from tools.gpu_code.gpu_execution import Executor
+from tools.gpu_code.gpu_findings import Finding
+from tools.gpu_code.gpu_store import Store
+from tools.gpu_code.gpu_target import Code
+from tools.gpu_code.gpu_translation import Refused
 
 CODE = Code("HloModule m", (), "", 0, 0)
 SETTINGS = {"seed": 0, "lanes": 1}

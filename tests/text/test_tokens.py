@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pto_jax.text.tokens import Kind, read_token
+from pto_jax.text.lexer import Kind, read_token
 
 
 def tokens(source: str) -> list[tuple[Kind | None, str]]:

@@ -11,7 +11,7 @@ from pto_jax.api import parse, verify
 from pto_jax.errors import Diagnostic
 from pto_jax.isa.check import check_op
 from pto_jax.profiles import profile
-from pto_jax.verifier.instructions import InstructionRules
+from pto_jax.verifier.programs import InstructionRules
 
 _T = "!pto.tile_buf<vec, 16x16xf32>"
 _D = "!pto.tile_buf<vec, 16x16xf32, valid=?x?>"
@@ -70,7 +70,7 @@ def test_a_legal_instruction_is_checked_once(monkeypatch: pytest.MonkeyPatch) ->
         checked.append(str(op))
         return check_op(op, *args, **known)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("pto_jax.verifier.instructions.check_op", counted)
+    monkeypatch.setattr("pto_jax.verifier.programs.check_op", counted)
     resolved = resolve(parse(_text((*_ALLOCATED, *alike, *other))))
     rules, facts = (
         InstructionRules(resolved, profile("a5"), None),

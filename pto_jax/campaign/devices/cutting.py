@@ -23,8 +23,8 @@ from ...analysis.entries import fragment_outputs, select_entry, written_buffers
 from ...errors import PtoError
 from ...generate.programs import Case
 from ...isa import effects
-from ..shrink.edits import tidied
-from ..shrink.search import is_legal
+from ...cases.edits import tidied
+from ...cases.edits import is_legal
 
 
 def without(case: Case, refused: Callable[[ir.Op], bool]) -> Case | None:

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...errors import NotExecutableError, PtoError
-from ...generate.instructions import SIMPLE
+from ...generate.options import SIMPLE
 from ...generate.options import STRAIGHT, Options, layout_name
 from ...generate.programs import Case, generate
 from ...generate.selection import catalogue
 from ...ir import Op, TileType
 from ...profiles import ProfileName
-from ..comparison import Outcome, Watch, attempt, compare_case, reason_of
-from ..failures import normalised
-from ..kernels import is_kernel, kernel, kernels_only
-from ..shrink.isolation import types_of
-from ..targets import Oracle, Target
+from ...cases.comparison import Outcome, Watch, attempt, compare_case, reason_of
+from ...cases.messages import normalised
+from ...cases.kernels import is_kernel, kernel, kernels_only
+from ...failures.isolation import types_of
+from ...cases.targets import Oracle, Target
 from .cutting import without
 
 #: Small programs that are declined before what they have in common is refused, and how many are made at most

@@ -2,8 +2,21 @@
 
 The campaign's process is the only one that writes its store. A block whose worker is lost is executed again
 by another one, with the same rows.
-"""
 
+Processes of one campaign on several machines: which of them this one is.
+
+They meet once, through ``jax.distributed``, in a process of its own that holds no accelerator; each goes
+on alone with its blocks.
+
+Blocks of a campaign in a process of their own on the machine of a cluster's worker.
+
+The worker of a cluster must survive its cases, and its processes may have no children: it starts this module
+as a command, which has a pool of one process (:mod:`.pool`) and goes on until the worker is gone.
+
+The process in which campaign processes meet: ``python -m pto_jax.campaign.fuzz.cluster JSON``.
+
+Stores of one campaign as one store: those of its processes, or of other ranges of its cases.
+"""
 from __future__ import annotations
 
 import contextlib
@@ -14,12 +27,226 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-
 from ...errors import ArgumentError, PtoError
 from ...files import read_json
-from . import host, identity, pool
-from .block import Block
+from . import identity, pool
+from .batch import Block
 from .plan import Plan
+import json
+import os
+import subprocess
+import sys
+import zlib
+from ...errors import ArgumentError
+from .identity import identity as campaign_identity
+from .plan import Plan
+import atexit
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from ...errors import ArgumentError, PtoError
+from .batch import Batch
+from .batch import Block
+from ...cases.versions import versions
+from .plan import Plan
+from .pool import Pool
+import json
+import sys
+from typing import Any
+import heapq
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from ...errors import ArgumentError, FileError
+from .batch import Batch
+from .identity import INCIDENTAL, differences
+from .store import Store
+
+
+#: Seconds that a process has to end once nothing is left for it to do.
+_ENDING = 2.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """A block, with what is done of it, for the campaign of a plan that was started in ``folder``."""
+
+    plan: Plan
+    folder: str
+    memory: float
+    start: int
+    count: int
+    done: tuple[Batch, ...] = ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What a process that executes blocks is started for."""
+        return (self.plan, self.folder, self.memory)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What became of the cases that were not done, in the order in which it was known, and how long it took.
+
+    ``refused`` says why the campaign cannot be executed at all; ``usage`` that the command is wrong.
+    """
+
+    pieces: tuple[tuple[Batch, float], ...] = ()
+    notes: tuple[str, ...] = ()
+    rejected: bool = False
+    device: str = ""
+    peak: int = 0
+    refused: str = ""
+    usage: bool = False
+    versions: Mapping[str, str] = field(default_factory=versions)
+
+
+class Host:
+    """The process for the blocks of one campaign, as the cluster's worker sees it."""
+
+    def __init__(self, work: Work) -> None:
+        ours, theirs = Pipe()
+        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
+        self.connection, self.key = ours, work.key
+        self.process = subprocess.Popen(
+            command, cwd=work.folder, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+        )
+        theirs.close()
+
+    def execute(self, work: Work) -> Finished:
+        """Execute a block; EOFError where the process has ended."""
+        self.connection.send(work)
+        found = self.connection.recv()
+        assert isinstance(found, Finished)
+        return found
+
+    def end(self) -> None:
+        """End the process, which ends its own."""
+        self.connection.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(_ENDING)
+            return
+        self.process.kill()
+        self.process.wait()
+
+
+_lock = threading.Lock()
+#: Processes of this worker that have nothing to do.
+_idle: list[Host] = []
+
+
+def execute(work: Work) -> Finished:
+    """Execute a block on a cluster's worker, in a process that is there already if one is.
+
+    Raises RuntimeError where that process ends, so that the cluster tries again.
+    """
+    if not Path(work.folder).is_dir():
+        message = f"the campaign's folder {work.folder} is not there on a worker; share it with all of them"
+        return Finished(refused=message)
+    host = _taken(work)
+    try:
+        found = host.execute(work)
+    except (EOFError, OSError):
+        host.end()
+        raise RuntimeError("the process that executed a block has ended") from None
+    with _lock:
+        _idle.append(host)
+    return found
+
+
+def _taken(work: Work) -> Host:
+    """An idle process for a campaign, or a new one; those of other campaigns end."""
+    with _lock:
+        others = [h for h in _idle if h.key != work.key]
+        alike = [h for h in _idle if h.key == work.key]
+        _idle[:] = alike[1:]
+    for host in others:
+        host.end()
+    return alike[0] if alike else Host(work)
+
+
+def end_idle() -> None:
+    """End the processes that have nothing to do."""
+    with _lock:
+        hosts = list(_idle)
+        _idle.clear()
+    for host in hosts:
+        host.end()
+
+
+atexit.register(end_idle)
+
+
+class _Blocks:
+    """The blocks that come through a connection, as an iterator that answers for those that are finished."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.work = queue.SimpleQueue[Work]()
+        self.pieces: list[tuple[Batch, float]] = []
+        self.notes: list[str] = []
+        self.block: Block | None = None
+        self.pool: Pool | None = None
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        """Take work until the worker is gone, which ends this process whatever it is doing."""
+        while True:
+            try:
+                self.work.put(self.connection.recv())
+            except (EOFError, OSError):
+                os._exit(1)
+
+    def __iter__(self) -> Iterator[Block]:
+        while True:
+            if self.block is not None:
+                self.answer()
+            work = self.work.get()
+            self.block = Block(work.start, work.count, work.done)
+            if self.block.todo:
+                yield self.block
+
+    def answer(self, refused: str = "", usage: bool = False) -> None:
+        """Send what became of the block."""
+        found = Finished(tuple(self.pieces), tuple(self.notes), refused=refused, usage=usage)
+        if self.pool is not None:
+            pool = self.pool
+            found = replace(found, device=pool.device, peak=pool.peak, rejected=pool.rejected)
+        self.pieces.clear()
+        self.notes.clear()
+        self.connection.send(found)
+
+
+def serve(connection: Connection) -> None:
+    """Execute blocks until the connection ends."""
+    blocks = _Blocks(connection)
+    first = blocks.work.get()
+    blocks.work.put(first)
+    try:
+        with Pool(first.plan, 1, blocks.notes.append, first.memory) as pool:
+            blocks.pool = pool
+            before = 0.0
+            for update in pool.run(iter(blocks)):
+                if update is not None:
+                    seconds = update.block.seconds
+                    blocks.pieces.append((update.piece, max(0.0, seconds - before)))
+                    before = seconds if update.block.todo else 0.0
+    except PtoError as error:
+        blocks.answer(str(error), isinstance(error, ArgumentError))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The process: its connection is a file that it was given."""
+    serve(Connection(int(arguments[0])))
+
 
 #: Seconds for the first connection; blocks that are given out ahead for each worker's thread.
 CONNECTING, AHEAD = 30, 2
@@ -60,7 +287,7 @@ class Cluster:
         with contextlib.suppress(Exception, CancelledError):
             # What is left of the campaign on the workers is of no use; they may be gone themselves.
             self._client.cancel(list(self._given))
-            self._client.run(host.end_idle, on_error="ignore")
+            self._client.run(end_idle, on_error="ignore")
         with contextlib.suppress(Exception, CancelledError):
             self._client.close()
         _LOGGER.setLevel(self._logging)
@@ -104,8 +331,8 @@ class Cluster:
 
     def _submit(self, block: Block, tries: int) -> None:
         done = tuple(block.batches())
-        work = host.Work(self._plan, str(Path.cwd()), self._memory, block.start, block.count, done)
-        self._given[self._client.submit(host.execute, work, pure=False)] = (block, tries)
+        work = Work(self._plan, str(Path.cwd()), self._memory, block.start, block.count, done)
+        self._given[self._client.submit(execute, work, pure=False)] = (block, tries)
 
     def _finished(self, future: Any, block: Block, tries: int) -> Iterator[pool.Update]:
         error = future.exception()
@@ -116,7 +343,7 @@ class Cluster:
             self._tell(f"a worker was lost; its block is executed again ({type(error).__name__})")
             self._submit(block, tries + 1)
             return
-        found: host.Finished = future.result()
+        found: Finished = future.result()
         if found.refused:
             raise (ArgumentError if found.usage else PtoError)(found.refused)
         if other := identity.differences(found.versions, identity.versions()):
@@ -172,3 +399,163 @@ def _address(scheduler: str) -> str:
     if not isinstance(address, str):
         raise ArgumentError(f"--scheduler {scheduler}: no scheduler is reached: the file names no address")
     return address
+
+
+#: Seconds in which all processes must have begun.
+MEETING = 300
+
+
+def agreed(coordinator: str, process: int | None, processes: int | None, plan: Plan) -> tuple[int, int]:
+    """Number of this process and how many there are, once all of them are there with the same plan.
+
+    On a cluster that JAX knows, both numbers may be None. Raises ArgumentError when the plans of the
+    processes differ or do not meet.
+    """
+    host, _, port = coordinator.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ArgumentError(f"--coordinator {coordinator}: allowed: HOST:PORT")
+    message = {"coordinator": coordinator, "process": process, "processes": processes, "plan": _mark(plan)}
+    command = [sys.executable, "-m", "pto_jax.campaign.fuzz.cluster", json.dumps(message)]
+    # What the processes compute comes from elsewhere; here they only count each other.
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=2 * MEETING)
+    except subprocess.TimeoutExpired:
+        raise ArgumentError(f"the processes did not meet at {coordinator} within {2 * MEETING} s") from None
+    # A process may end badly after it has answered, when another one has left before.
+    answers = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not answers:
+        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        raise ArgumentError(f"the processes do not meet at {coordinator}: {reason}")
+    # What JAX's libraries print by themselves may follow on the line.
+    answer, _ = json.JSONDecoder().raw_decode(answers[-1])
+    if not answer["equal"]:
+        raise ArgumentError("the processes have different options, programs or versions; allowed: the same")
+    return int(answer["process"]), int(answer["processes"])
+
+
+def _mark(plan: Plan) -> int:
+    """A number that differs for different campaigns."""
+    return zlib.crc32(json.dumps(campaign_identity(plan), sort_keys=True).encode())
+
+
+def meet(coordinator: str, process: int | None, processes: int | None, plan: int) -> None:
+    """Wait for all processes; print which one this is, and whether all have the same plan."""
+    import jax
+    import numpy as np
+    from jax.experimental import multihost_utils
+
+
+    jax.distributed.initialize(coordinator, processes, process, initialization_timeout=MEETING)
+    plans = np.asarray(multihost_utils.process_allgather(np.uint32(plan)))
+    answer: dict[str, Any] = {
+        "process": jax.process_index(),
+        "processes": jax.process_count(),
+        "equal": bool((plans == plans.reshape(-1)[0]).all()),
+    }
+    print(json.dumps(answer), flush=True)
+    jax.distributed.shutdown()  # type: ignore[no-untyped-call]
+
+
+if __name__ == "__main__":
+    # What it answers with is unpickled by the worker, which knows this module by its name.
+
+    main(sys.argv[1:])
+
+
+#: What parts of a campaign may have each for itself.
+OWN = INCIDENTAL | {"start", "count", "process", "processes", "failures"}
+
+
+def merge(stores: Sequence[str | Path], out: str | Path) -> int:
+    """Write a store with the blocks of some, and return how many cases it has.
+
+    Raises ArgumentError where the stores belong to different campaigns, or say different things of the
+    same cases; FileError for files that are no stores, and when ``out`` exists.
+    """
+    if not stores:
+        raise ArgumentError("no store to merge; give one or more")
+    target = Path(out)
+    if target.exists():
+        raise FileError(f"{out}: exists; give the name of a new file")
+    part = target.with_name(target.name + ".part")
+    part.unlink(missing_ok=True)
+    opened: list[Store] = []
+    try:
+        for path in stores:
+            opened.append(Store.open(path))
+        campaign = _campaign(opened)
+        with Store.create(part, campaign) as merged:
+            cases = merged.extend(_blocks(opened))
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+        for store in opened:
+            store.close()
+    return cases
+
+
+def _campaign(stores: Sequence[Store]) -> dict[str, Any]:
+    """What the merged store says about its campaign."""
+    campaigns = [s.campaign() for s in stores]
+    for store, other in zip(stores[1:], campaigns[1:], strict=True):
+        texts = differences(campaigns[0], other, OWN)
+        if texts:
+            raise ArgumentError(
+                f"{stores[0].name} and {store.name} are different campaigns: {'; '.join(texts)}"
+            )
+    start = min(k["start"] for k in campaigns)
+    devices = sorted({k["device"] for k in campaigns if k.get("device")})
+    return {
+        **campaigns[0],
+        "start": start,
+        "count": max(k["start"] + k["count"] for k in campaigns) - start,
+        "process": 0,
+        "processes": 1,
+        "device": ", ".join(devices),
+        "started": min(k.get("started", 0) for k in campaigns),
+        "rejected": any(k.get("rejected") for k in campaigns),
+    }
+
+
+#: A block with its worker, its times, and the store it is in.
+_Block = tuple[Batch, str, float, float, str]
+
+
+def _blocks(stores: Sequence[Store]) -> Iterator[tuple[Batch, str, float, float]]:
+    """The blocks of all stores in order, each once."""
+    last: _Block | None = None
+    for block in heapq.merge(*(_of(s) for s in stores), key=lambda b: b[0].start):
+        if last is not None and block[0].start < last[0].start + last[0].count:
+            if block[0] != last[0]:
+                raise ArgumentError(_conflict(last, block))
+            continue
+        last = block
+        yield block[:4]
+
+
+def _of(store: Store) -> Iterator[_Block]:
+    for batch, worker, seconds, finished in store.batches():
+        yield batch, worker, seconds, finished, store.name
+
+
+def _conflict(a: _Block, b: _Block) -> str:
+    first, second = a[0], b[0]
+    ends = [block.start + block.count - 1 for block in (first, second)]
+    cases = f"{a[4]} and {b[4]}: cases {first.start} to {ends[0]}"
+    if (first.start, ends[0]) != (second.start, ends[1]):
+        return f"{cases} and {second.start} to {ends[1]} overlap; allowed: the same blocks, or others"
+    parts = [
+        n
+        for n in ("kinds", "coverage", "ulp", "failures", "refusals")
+        if getattr(first, n) != getattr(second, n)
+    ]
+    return f"{cases} have different {' and '.join(parts)}"
+
+
+if __name__ == "__main__":
+    meet(**json.loads(sys.argv[1]))

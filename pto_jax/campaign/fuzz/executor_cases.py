@@ -1,24 +1,342 @@
-"""Cases one by one on two machines: generated ones, and the user's own programs."""
+"""Cases one by one on two machines: generated ones, and the user's own programs.
 
+What executes the blocks of a campaign.
+
+A campaign is a range of case indices cut into blocks. An executor turns cases into pieces, each a
+:class:`Batch` that is a function of its cases alone: executed again, in another process or after others,
+it is the same, and the sum of a block's pieces is the same however the block was divided.
+Work that is slow once (imports, compiled functions that all blocks share) belongs in the executor's
+constructor, which has no time limit; a block has one.
+
+The user's own programs as the cases of a campaign: their inputs, valid sizes and grids are generated.
+
+Case indices run through the programs first: case ``i`` executes program ``i mod n`` on its input number
+``i div n``. A program is an entry function of a file under one profile. Mutated programs are other ones each
+time; the first time a program is executed as it is.
+"""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
-
 from ... import errors, profiles
 from ...generate.options import PRESETS, Options, on_blocks
 from ...generate.programs import Case, generate
-from .. import comparison, machines, results, targets
+from ...cases import comparison
+from ...devices import machines
+from ...cases import targets
+from ...cases import targets
 from ..devices.refusals import Refusals, finished
-from ..devices.server import Server
-from ..kernels import kernel, kernels_only
-from ..recorder import Recorder
-from ..report.ulp import Histograms
-from . import batch, executor, messages
+from ...devices.conversation import Server
+from ...cases.kernels import kernel, kernels_only
+from ...failures.recorder import Recorder
+from ...cases.ulp import Histograms
+from . import batch, messages
 from .coverage import of_program
 from .plan import Plan
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from ...generate.programs import Case
+from ...cases import comparison
+from ...failures import recorder
+from .batch import Batch, Failure
+from .messages import Note
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+import numpy as np
+from numpy.typing import NDArray
+from ... import api, profiles
+from ...analysis import resolve as parts, provenance
+from ...analysis.entries import Argument, arguments, select_entry
+from ...analysis.resolve import resolve
+from ...errors import ArgumentError, FileError, PtoError
+from ...generate.fitting import Fit, fit, integers, suits
+from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
+from ...generate.programs import Case
+from ...generate.state import Input
+from ...ir import FRAGMENT, Function, Program, ScalarType, TileType, VectorType
+from ...isa.effects import traits_of
+from ...cases import mutation
+from ...cases import targets
+from ...cases import accuracy
+from . import messages
+from .plan import Plan
+
+
+#: Inputs drawn for one that breaks no run-time rule; the later half are more careful.
+ATTEMPTS = 20
+#: Most blocks of a program that asks for its number of the block.
+BLOCKS = 4
+#: Diagnostics shown of a program that is rejected.
+SHOWN = 3
+#: Machines of one arithmetic each: inexact instructions give the same bits on all of them.
+_ALIKE = (
+    frozenset({"eager", "trace", "jit", "profile", "lockstep"}),
+    frozenset({"oracle", "interpreter", "sanitizer"}),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A program that is tested: an entry function under a profile, and what inputs for it are made of."""
+
+    file: str
+    program: Program
+    function: Function
+    profile: profiles.Profile
+    pool: tuple[int, ...]
+    ulp: dict[str, int]
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments of the function, in order."""
+        return arguments(self.program, self.function)
+
+    @property
+    def key(self) -> str:
+        """What tells it from other subjects, and is the same in every process."""
+        return f"{self.program.digest}:{self.function.name}:{self.profile.name}"
+
+    def grid(self, wanted: int | None, rng: np.random.Generator) -> int:
+        """A number of blocks: what is wanted, else more than one where the program asks for its number.
+
+        Tiles that are arguments belong to one block.
+        """
+        if any(isinstance(a.type, TileType) for a in self.function.args):
+            return 1
+        numbered = any(traits_of(op).launch in ("block", "blocks") for op in self.program.walk())
+        return wanted or (int(rng.integers(1, BLOCKS + 1)) if numbered else 1)
+
+
+@dataclass(eq=False)
+class Programs:
+    """Cases of some programs; ``notes`` says what was left out, and why."""
+
+    seed: int
+    grid: int | None
+    subjects: list[Subject] = field(default_factory=list)
+    notes: list[messages.Note] = field(default_factory=list)
+    attempts: int = ATTEMPTS
+    #: Whether programs are mutated after their first turn.
+    mutate: bool = False
+    #: Machines of one arithmetic: inexact results have no bounds.
+    exact: bool = False
+
+    @staticmethod
+    def of(plan: Plan) -> Programs:
+        """The programs of a plan; PtoError when none can be executed."""
+        made = Programs(plan.seed, plan.grid, mutate=plan.mutate)
+        kinds = {m.partition(":")[0] for m in (plan.reference, plan.tested)}
+        made.exact = exact = any(kinds <= alike for alike in _ALIKE)
+        for file in plan.programs:
+            for profile in plan.profiles or (None,):
+                try:
+                    made.subjects += _subjects(file, profile, plan.entry, exact)
+                except FileError:
+                    raise
+                except PtoError as error:
+                    made.notes.append(messages.Note(_rejection(file, profile, error), rejected=True))
+        made.notes += [note for s in made.subjects for note in _uncompared(s)]
+        if not made.subjects:
+            raise PtoError("\n".join(["no program can be executed", *(n.text for n in made.notes)]))
+        return made
+
+    def case(self, index: int, attempt: int) -> Case:
+        """The case of an index, with the contents of one attempt; programs take turns."""
+        number, which = divmod(index, len(self.subjects))
+        subject = self.subjects[which]
+        origin: tuple[str, ...] = ()
+        if self.mutate and number:
+            subject, origin = _mutant(subject, f"{self.seed}:{number}:{subject.key}", self.exact)
+        said = f"{self.seed}:{number}:{subject.key}"
+        identity = hashlib.sha256(said.encode()).hexdigest()[:16]
+        rng = np.random.default_rng((int(identity, 16), attempt))
+        late = attempt >= self.attempts // 2
+        grid = subject.grid(self.grid or (1 if late else None), rng)
+        inputs = dict(_inputs(subject, rng, number + attempt, late, grid))
+        entry = None if subject.program.fragment else subject.function.name
+        ulp = subject.ulp
+        program, profile = subject.program, subject.profile
+        return Case(identity, self.seed, index, profile, program, inputs, ulp, grid, entry, origin)
+
+
+@lru_cache(maxsize=4)
+def _mutant(subject: Subject, said: str, exact: bool) -> tuple[Subject, tuple[str, ...]]:
+    """A subject with another program, by a text that decides on it, and what was changed."""
+    made = mutation.mutated(subject.program, subject.profile, random.Random(said))
+    program = resolve(made.program).program
+    function = program.function(subject.function.name) or program.entries[0]
+    ulp = {} if exact else accuracy.bounds(program, function)
+    pool = tuple(numbers((program,)))
+    changes = made.changes or ("nothing was changed: no mutation is legal",)
+    return replace(subject, program=program, function=function, pool=pool, ulp=ulp), (subject.file, *changes)
+
+
+def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) -> list[Subject]:
+    program = resolve(parts.with_entry(api.load(file))).program
+    target = api.resolve_profile(program, profile)
+    api.verify(program, target, raise_on_error=True)
+    listed = [f for f in program.entries if f.body.ops] if entry is None else []
+    subjects = []
+    for function in listed or [select_entry(program, entry)]:
+        for a in function.args:
+            if not isinstance(a.type, provenance.GlobalTypes | TileType | VectorType | ScalarType):
+                where = "fragment" if function.name == FRAGMENT else f"function {function.name}"
+                raise ArgumentError(f"{where}: nothing is generated for argument {a.name} of type {a.type}")
+        ulp = {} if exact else accuracy.bounds(program, function)
+        subjects.append(Subject(file, program, function, target, tuple(numbers((program,))), ulp))
+    return subjects
+
+
+def _rejection(file: str, profile: str | None, error: PtoError) -> str:
+    """Why a file is left out, its first errors one below the other."""
+    listed = [d for d in error.diagnostics if d.severity == "error"]
+    shown = [d.render() if d.span else f"{file}: {d}" for d in listed[:SHOWN]] or [f"{file}: {error}"]
+    more = [f"{file}: {len(listed) - SHOWN} more errors"] if len(listed) > SHOWN else []
+    under = f" ({profile})" if profile else ""
+    return "\n".join([f"{file}: rejected{under}", *shown, *more])
+
+
+def _uncompared(subject: Subject) -> Iterator[messages.Note]:
+    names = [n for n, bound in subject.ulp.items() if bound == targets.UNBOUNDED]
+    if names:
+        yield messages.Note(
+            f"{subject.file}: {', '.join(names)}: computed from results that are only bounded (texp and "
+            "alike): their elements are not compared between these machines"
+        )
+
+
+def _inputs(
+    subject: Subject, rng: np.random.Generator, number: int, late: bool, grid: int
+) -> Iterator[tuple[str, Input]]:
+    """An input for every argument. Tiles whose valid sizes are open mostly have the same."""
+    style = STYLES[number % len(STYLES)]
+    wanted = _region(rng, (1 << 16, 1 << 16))
+    scalars = {
+        a.name: draw_scalar(rng, a.type.dtype, style, subject.pool, late)
+        for a in subject.arguments
+        if isinstance(a.type, ScalarType)
+    }
+    fitted = _fitted_to(subject, scalars, int(rng.integers(1 << 32)), grid)
+    for a in subject.arguments:
+        t = a.type
+        if isinstance(t, ScalarType):
+            value = scalars[a.name]
+            if fitted is not None and a.name in fitted.scalars:
+                value = np.asarray(fitted.scalars[a.name]).astype(value.dtype)
+            yield a.name, Input(t, value.view(t.dtype.word))
+            continue
+        assert isinstance(t, provenance.GlobalTypes | TileType | VectorType)
+        reached = fitted.reached.get(a.name) if fitted is not None else None
+        shape = shape_of(t, a.min_elements if reached is None else reached)
+        if t.dtype.packed:
+            # One element to a word; arrays hold two to a byte.
+            wide = shape if isinstance(t, TileType) else (*shape[:-1], 2 * shape[-1])
+            words = rng.integers(0, 1 << t.dtype.bits, wide).astype(t.dtype.word)
+        elif fitted is not None and (
+            a.name in fitted.tables or (style != "bits" and a.name in fitted.positions)
+        ):
+            words = fitted.table(a.name, int(np.prod(shape))).astype(t.dtype.numpy).view(t.dtype.word)
+        else:
+            words = np.ascontiguousarray(draw(rng, t.dtype, shape, style)).view(t.dtype.word)
+        if isinstance(t, TileType) and not t.is_static:
+            own = _region(rng, t.shape) if rng.random() < (0.0 if late else 0.3) else wanted
+            yield a.name, Input(t, words.reshape(t.shape), _fitted(t, own))
+        else:
+            yield a.name, Input(t, words)
+
+
+def _fitted_to(subject: Subject, scalars: Mapping[str, NDArray[Any]], seed: int, grid: int) -> Fit | None:
+    """Integers with which nothing leaves what it is a part of, as near to those drawn as that allows."""
+    if not suits(subject.program, subject.function):
+        return None
+    drawn = {name: int(scalars[name]) for name in integers(subject.function)}
+    return fit(subject.program, subject.function, subject.profile.name, drawn, seed, grid)
+
+
+def _region(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[int, int]:
+    """Valid rows and columns: often all, sometimes few or none."""
+    full = rng.random(2) < 0.4
+    few = rng.integers(0, [min(n, 64) + 1 for n in shape])
+    rows, cols = (int(n if whole else f) for n, whole, f in zip(shape, full, few, strict=True))
+    return rows, cols
+
+
+def _fitted(t: TileType, region: tuple[int, int]) -> tuple[int, int]:
+    rows, cols = (
+        min(n, size) if static is None else static
+        for n, size, static in zip(region, t.shape, t.valid, strict=True)
+    )
+    return rows, cols
+
+
+class Executor(ABC):
+    """Executes the cases of indices ``start`` to ``start + count - 1``.
+
+    What an executor counts as one case is its own choice, as long as every failure has a case of its own.
+    """
+
+    #: What a user should know about the cases.
+    notes: Sequence[Note] = ()
+    #: Whether each case is executed, and told of, before the next one begins.
+    one_by_one = False
+
+    @abstractmethod
+    def pieces(self, start: int, count: int) -> Iterator[Batch]:
+        """What became of the cases, each batch as soon as it is known.
+
+        A failure ends its batch, so that no case waits for the recording of another one's failure.
+        """
+
+
+#: Told what a user should know who waits.
+Say = Callable[[str], object]
+#: Told the index of a case before it is executed, so that a worker that hangs or crashes can be asked which.
+Beat = Callable[[int], None]
+
+
+def failure(outcome: comparison.Outcome, record: recorder.Record) -> Failure:
+    """The row of an outcome and of what its recorder kept."""
+    case = outcome.case
+    return Failure(
+        case.index,
+        case.id,
+        outcome.kind,
+        case.profile.name,
+        record.instruction,
+        record.cause,
+        outcome.message,
+        record.folder,
+        _detail(outcome) | _origin(outcome.case) | ({"types": record.types} if record.types else {}),
+    )
+
+
+def _origin(case: Case) -> dict[str, Any]:
+    return {"origin": "; ".join(case.origin)} if case.origin else {}
+
+
+def _detail(outcome: comparison.Outcome) -> dict[str, Any]:
+    mismatch = outcome.mismatch
+    if mismatch is None:
+        return {}
+    first = outcome.first
+    if first is None:
+        return {"output": mismatch.output}
+    expected, actual = first.bits
+    return {
+        "output": mismatch.output,
+        "index": first.index,
+        "dtype": first.dtype.name,
+        "expected": expected,
+        "got": actual,
+        "ulp": first.ulp,
+    }
 
 
 class Source(Protocol):
@@ -68,10 +386,10 @@ class Generated:
         return kernel(self.seed, index, options) if self.kernels else generate(self.seed, index, options)
 
 
-class CaseExecutor(executor.Executor):
+class CaseExecutor(Executor):
     """Executes blocks of cases; nothing of a case is kept but its counts and, if it fails, its record."""
 
-    def __init__(self, plan: Plan, recorder: Recorder, beat: executor.Beat) -> None:
+    def __init__(self, plan: Plan, recorder: Recorder, beat: Beat) -> None:
         self._seed, self._recorder, self._beat = plan.seed, recorder, beat
         self._reference = machines.machine(plan.reference, plan.dut_timeout)
         self._tested = machines.machine(plan.tested, plan.dut_timeout)
@@ -101,7 +419,7 @@ class CaseExecutor(executor.Executor):
         failures: tuple[batch.Failure, ...] = ()
         if found.is_failure:
             record = self._recorder(found, self._reference, self._tested)
-            failures = (executor.failure(found, record),)
+            failures = (failure(found, record),)
         coverage = of_program(found.case.program) if found.kind in comparison.COMPARED else Counter[str]()
         kinds, refusals = Counter[str]({found.kind: 1}), Counter(set(found.refusals))
         return batch.Batch(index, 1, kinds, coverage, ulp[index].to_json(), failures, refusals)
@@ -111,7 +429,7 @@ class CaseExecutor(executor.Executor):
     ) -> Iterator[comparison.Outcome | batch.Failure]:
         """What became of each case; distances are counted in the histograms of its index."""
 
-        def watch(case: Case, wanted: results.Run, found: results.Run) -> None:
+        def watch(case: Case, wanted: targets.Run, found: targets.Run) -> None:
             ulp[case.index].add_case(case, wanted, found)
 
         pending = list(indices)
@@ -170,14 +488,13 @@ class CaseExecutor(executor.Executor):
 def source_of(plan: Plan) -> Source:
     """Where the cases of a plan come from. ArgumentError, FileError and PtoError for a plan that has none."""
     if plan.programs:
-        from .programs import Programs
 
         return Programs.of(plan)
     made = Generated.of(plan)
     if plan.goal is None:
         return made
-    from .aimed import Aimed
-    from .goal_file import read_goal
+    from .goal import Aimed
+    from .goal import read_goal
 
     bins = read_goal(plan.goal, plan.profiles or profiles.PROFILE_NAMES)
     return Aimed(made.seed, made.options, bins, made.kernels)

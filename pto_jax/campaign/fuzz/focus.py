@@ -15,13 +15,13 @@ from functools import cache
 from typing import get_args
 
 from ...errors import ArgumentError
-from ...generate.instructions import MADE
+from ...generate.options import MADE
 from ...generate.options import LAYOUT_NAMES, STRAIGHT, Options
 from ...generate.selection import catalogue, select
 from ...generate.values import RECIPES
 from ...ir import TILE_DTYPES
 from ...isa.declare import InstructionClass
-from ...lockstep import opcodes as lockstep, table
+from ...lockstep import opcodes as lockstep, tables
 from ...profiles import PROFILE_NAMES, ProfileName
 from ...text.names import canonical, suggestion
 from .coverage import REGIONS
@@ -99,7 +99,7 @@ class Focus:
             or self.layouts
             or self.values
             or self.weights
-            or not set(self.regions) <= set(table.REGIONS)
+            or not set(self.regions) <= set(tables.REGIONS)
         ):
             return False
         return any(

@@ -1,5 +1,6 @@
 """What makes two stores parts of one campaign."""
 
+from ...cases.versions import versions
 import hashlib
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,21 +34,8 @@ def identity(plan: Plan, process: int = 0, processes: int = 1) -> dict[str, Any]
     }
 
 
-def versions(packages: Sequence[str] = ("jax", "jaxlib", "numpy", "ml_dtypes")) -> dict[str, str]:
-    """Versions of what computes."""
-    return {
-        "pto_jax": __version__,
-        **{name: _installed(name) for name in packages},
-        "python": platform.python_version(),
-    }
 
 
-def device() -> str:
-    """The device that JAX uses."""
-    import jax
-
-    first = jax.devices()[0]
-    return f"{first.platform}: {first.device_kind}"
 
 
 def differences(
@@ -75,11 +63,6 @@ def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _installed(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _digest(file: str) -> str:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ...errors import Diagnostic, NotExecutableError, PtoError
 from ...generate.programs import Case
-from ..results import Run
-from .block import Block
+from ...cases.targets import Run
+from .batch import Block
 from .plan import Plan
 from .pool import Pool
 

@@ -13,7 +13,7 @@ from ...generate.options import PRESETS
 from ...lockstep.opcodes import names
 from ...lockstep.tables import Aim, Tables
 from ...profiles import PROFILE_NAMES, ProfileName
-from ..machine_names import is_device
+from ...cases.machine_names import is_device
 from .focus import Focus
 from .goal import ANY, Bin
 
@@ -99,7 +99,7 @@ class Plan:
         made = Tables(self.profiles, self.opcodes, focus.only, focus.dtypes, focus.regions, self.span)
         if self.goal is None:
             return made
-        from .goal_file import read_goal
+        from .goal import read_goal
 
         return replace(made, aims=aims(self.goal, read_goal(self.goal, self.profiles or PROFILE_NAMES)))
 

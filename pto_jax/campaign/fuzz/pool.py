@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 
 from ...errors import ArgumentError, PtoError
 from .batch import Batch, alone, crash
-from .block import Block, Span
+from .batch import Block, Span
 from .messages import Board, Done, Failed, Note, Piece, Ready, Task
 from .plan import Plan
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import FileError
-from .. import stored
+from .. import store_check
 from .batch import Batch, Failure
-from .block import Block
+from .batch import Block
 
 SCHEMA = 1
 _TABLES = """
@@ -66,10 +66,10 @@ class Store:
     def open(cls, path: str | Path) -> Store:
         """A store that is there."""
         where = Path(path)
-        stored.header(where)
+        store_check.header(where)
         store = cls(where, _connected(where))
         try:
-            stored.check(store._database, where, SCHEMA)
+            store_check.check(store._database, where, SCHEMA)
         except FileError:
             store.close()
             raise
@@ -189,7 +189,7 @@ class Store:
         return total
 
     def _selected(self, *columns: str) -> str:
-        return stored.selected(self._database, "batch", *columns)
+        return store_check.selected(self._database, "batch", *columns)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -208,7 +208,7 @@ def _connected(path: Path | None) -> sqlite3.Connection:
     with contextlib.ExitStack() as opened:
         try:
             where = ":memory:" if path is None else path
-            database = sqlite3.connect(where, timeout=stored.BUSY, isolation_level=None)
+            database = sqlite3.connect(where, timeout=store_check.BUSY, isolation_level=None)
             opened.callback(database.close)
             database.execute("PRAGMA journal_mode=WAL")
             # A transaction may be lost when the machine loses power, never when a process is killed.

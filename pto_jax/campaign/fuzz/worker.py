@@ -16,12 +16,13 @@ from time import perf_counter
 from ...errors import ArgumentError, FileError, PtoError, UnusableDeviceError
 from ...extension import load_from_environment
 from ...generate.programs import Case
-from .. import comparison, machine_names
-from ..recorder import Keeper, Record, Recorder, forget
-from ..targets import Target
-from .executor import Beat, Executor, Say
+from ...cases import comparison
+from ...cases import machine_names
+from ...failures.recorder import Keeper, Record, Recorder, forget
+from ...cases.targets import Target
+from .executor_cases import Beat, Executor, Say
 from .executor_cases import CaseExecutor
-from .identity import device
+from ...cases.versions import device
 from .messages import Board, Done, Failed, Note, Piece, Ready, Task
 from .plan import Plan
 
@@ -63,7 +64,7 @@ def make(plan: Plan, recorder: Recorder, beat: Beat, say: Say = bool) -> Executo
     Raises PtoError for machines and programs that there are not.
     """
     if plan.lockstep and machine_names.is_device(plan.tested):
-        from ..lockstep.devices import DeviceExecutor
+        from ..lockstep.executor import DeviceExecutor
 
         return DeviceExecutor(plan, recorder, beat, say)
     if plan.lockstep:

@@ -25,8 +25,8 @@ from ...isa.semantics import Formula, Range
 from ...lowering.numerics import Numerics
 from ...profiles import CPU_SIM
 from ...vectors.compare import is_nan, ulp_distance
-from ..targets import Engine
-from .ulp import Histograms
+from ...cases.targets import Engine
+from ...cases.ulp import Histograms
 
 #: Elements per instruction and element type, at least.
 ELEMENTS = 1 << 14

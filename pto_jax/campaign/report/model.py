@@ -1,19 +1,263 @@
-"""A campaign's report as data: what the page, the text and the JSON show."""
+"""A campaign's report as data: what the page, the text and the JSON show.
 
+What a failure folder shows, for a report: the shrunk program, its inputs, the elements that differ.
+
+Files are read and nothing in them is executed; what cannot be read is left out, with the reason.
+
+Reading a campaign's store, also one that a campaign is still writing to.
+"""
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
 from ...profiles import PROFILE_NAMES, ProfileName
-from ..comparison import COMPARED
+from ...cases.comparison import COMPARED
 from ..fuzz import batch, goal
-from ..machine_names import device_options
+from ...cases.machine_names import device_options
 from .coverage import Coverage, coverage
-from .evidence import Evidence, evidence
-from .read import Block, Contents
-from .ulp import Histogram, Histograms, bounds, label
+from ...cases.ulp import Histogram, Histograms, bounds, label
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+import numpy as np
+from numpy.typing import NDArray
+from ...errors import FileError
+from ...files import load_arrays, read_json, read_text
+from ...runtime.array_files import REGION
+import contextlib
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from .. import store_check
+from ..fuzz.batch import Failure
+from ...cases.ulp import Histograms
+
+
+#: The version of the tables that is understood.
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Block:
+    """A finished block of cases: when it was finished (seconds of Unix time), and how long it took.
+
+    ``cells`` are the coverage cells that no block before it had, ``failures`` its failures, ``causes`` those
+    that no block before it had.
+    """
+
+    finished: float
+    count: int
+    seconds: float
+    worker: str
+    cells: int = 0
+    failures: int = 0
+    causes: int = 0
+
+
+@dataclass
+class Contents:
+    """Everything a store says. ``coverage`` counts cells (:mod:`..fuzz.coverage`)."""
+
+    name: str
+    campaign: dict[str, Any]
+    blocks: list[Block] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    coverage: Counter[str] = field(default_factory=Counter)
+    ulp: Histograms = field(default_factory=Histograms)
+    failures: list[Failure] = field(default_factory=list)
+    refusals: Counter[str] = field(default_factory=Counter)
+
+
+def read(path: str | Path) -> Contents:
+    """What a store says at this moment; nothing is written. Raises FileError for a file that is none."""
+    where = Path(path)
+    store_check.header(where)
+    with store_check.complaints(path), contextlib.closing(_opened(where)) as database:
+        database.execute("BEGIN")
+        store_check.check(database, path, SCHEMA)
+        return _read(database, str(path))
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write.
+
+    Where the folder cannot be written either, the write-ahead log has no place; the file is then read as it
+    is.
+    """
+    address = path.resolve().as_uri()
+    database = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=store_check.BUSY, isolation_level=None)
+    try:
+        database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        database.close()
+        database = sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True, isolation_level=None)
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database
+
+
+def _read(database: sqlite3.Connection, name: str) -> Contents:
+    campaign = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM campaign")}
+    contents = Contents(name, campaign)
+    failing: defaultdict[int, list[str]] = defaultdict(list)
+    query = """SELECT start, case_index, case_id, kind, profile, instruction, cause, message, folder, detail
+               FROM failure ORDER BY case_index"""
+    for start, index, *texts, folder, detail in database.execute(query):
+        known: tuple[Any, ...] = (int(index), *(text or "" for text in texts))
+        failure = replace(Failure(*known), folder=folder or None, detail=json.loads(detail or "{}"))
+        contents.failures.append(failure)
+        failing[int(start)].append(failure.cause)
+    causes = set[str]()
+    columns = ("start", "finished", "count", "seconds", "worker", "kinds", "coverage", "ulp", "refusals")
+    query = f"SELECT {store_check.selected(database, 'batch', *columns)} FROM batch ORDER BY finished, start"
+    for start, finished, count, seconds, worker, kinds, coverage, ulp, refusals in database.execute(query):
+        cells, here = len(contents.coverage), failing[int(start)]
+        contents.kinds.update(json.loads(kinds))
+        contents.coverage.update(json.loads(coverage))
+        contents.refusals.update(json.loads(refusals or "{}"))
+        new = (len(contents.coverage) - cells, len(here), len(set(here) - causes))
+        causes.update(here)
+        contents.blocks.append(Block(float(finished), int(count), float(seconds), str(worker), *new))
+        if ulp and ulp != "{}":
+            contents.ulp.merge(Histograms.from_json(ulp))
+    return contents
+
+
+#: The largest program that is shown, in bytes; arrays, elements of an input, and elements that differ.
+PROGRAM, ARRAYS, ELEMENTS, DIFFERENT = 1 << 15, 32, 8, 6
+_Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Texts of a failure; ``missing`` says why they are not all there.
+
+    ``message`` is that of the shrunk program; ``only`` says what the failure depends on, ``origin`` what the
+    program was made of.
+    """
+
+    program: str = ""
+    message: str = ""
+    inputs: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
+    only: str = ""
+    origin: tuple[str, ...] = ()
+    missing: str = ""
+
+
+def evidence(folder: str | Path | None) -> Evidence:
+    """What a folder shows; nothing where there is none.
+
+    >>> evidence(None).program, evidence("nowhere").missing
+    ('', 'nowhere/report.json: no such file')
+    """
+    if folder is None:
+        return Evidence()
+    where = Path(folder)
+    try:
+        content = read_json(where / "report.json", regular=True)
+        program = read_text(where / "shrunk.pto", PROGRAM, regular=True)
+        inputs = _numbers(where / "inputs.npz")
+        results = (where / name for name in ("expected.npz", "got.npz"))
+        # A machine that crashed gave no results.
+        wanted, got = (_numbers(file) if file.is_file() else {} for file in results)
+    except FileError as error:
+        return Evidence(missing=str(error).splitlines()[0])
+    about: Mapping[str, Any] = content if isinstance(content, dict) else {}
+    origin = about.get("origin")
+    return Evidence(
+        program,
+        _text(about, "message"),
+        tuple(_inputs(inputs)),
+        tuple(_differences(wanted, got)),
+        _text(about, "only"),
+        tuple(map(str, origin)) if isinstance(origin, list) else (),
+    )
+
+
+def _text(about: Mapping[str, Any], key: str) -> str:
+    value = about.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _numbers(file: Path) -> Mapping[str, _Array]:
+    """The arrays of a file; FileError where one has elements that no result has."""
+    arrays = load_arrays(file)
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufV" or array.dtype.itemsize not in (1, 2, 4, 8):
+            raise FileError(
+                f"{file}: {name} has elements of type {array.dtype}; allowed: numbers of 1 to 8 bytes"
+            )
+    return arrays
+
+
+def _inputs(arrays: Mapping[str, _Array]) -> Iterator[str]:
+    for name, array in islice(arrays.items(), ARRAYS):
+        size = "x".join(map(str, array.shape)) or "scalar"
+        yield f"{name}  {array.dtype} {size}: {_elements(array)}"
+    if len(arrays) > ARRAYS:
+        yield f"{len(arrays) - ARRAYS} more"
+
+
+def _elements(array: _Array) -> str:
+    """The first elements; of a large array that is nearly empty those that are not 0, with their places.
+
+    >>> _elements(np.eye(4, dtype=np.int8)[1:]), _elements(np.arange(3))
+    ('[0, 1] 1  [1, 2] 1  [2, 3] 1  others 0', '0 1 2')
+    """
+    places = np.argwhere(_raw_words(array) != 0)
+    if array.size > ELEMENTS >= len(places):
+        listed = [
+            f"[{', '.join(map(str, place))}] {_shown(array[tuple(place)])}" for place in places.tolist()
+        ]
+        return "  ".join([*listed, "others 0"]) if listed else "all 0"
+    more = " ..." if array.size > ELEMENTS else ""
+    return " ".join(map(_shown, array.reshape(-1)[:ELEMENTS])) + more
+
+
+def _differences(wanted: Mapping[str, _Array], got: Mapping[str, _Array]) -> Iterator[str]:
+    """The first elements of each result that differ in a bit, in its valid region, other NaNs aside."""
+    for name, expected in islice(wanted.items(), ARRAYS):
+        actual = got.get(name)
+        if name.endswith(REGION) or actual is None:
+            continue
+        if actual.shape != expected.shape or actual.dtype != expected.dtype:
+            yield f"{name}: {actual.dtype} {actual.shape}, expected {expected.dtype} {expected.shape}"
+            continue
+        differs = _raw_words(expected) != _raw_words(actual)
+        if expected.dtype.kind == "f":
+            differs &= ~(np.isnan(expected) & np.isnan(actual))
+        valid = wanted.get(name + REGION)
+        if valid is not None and valid.shape == (2,) and valid.dtype.kind in "iu" and differs.ndim == 2:
+            differs[int(valid[0]) :] = False
+            differs[:, int(valid[1]) :] = False
+        places = np.argwhere(differs)
+        for place in places[:DIFFERENT]:
+            at = tuple(map(int, place))
+            where = ", ".join(map(str, at))
+            yield f"{name}[{where}]: {_shown(actual[at])}, expected {_shown(expected[at])}"
+        if len(places) > DIFFERENT:
+            yield f"{name}: {len(places) - DIFFERENT} more of {differs.size} elements differ"
+
+
+def _raw_words(array: _Array) -> _Array:
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
+
+
+def _shown(value: Any) -> str:
+    """An element as a number, with its bits where it is a float."""
+    if value.dtype.kind == "f":
+        word = int(value.view(f"u{value.dtype.itemsize}"))
+        return f"{float(value):.9g} (0x{word:0{2 * value.dtype.itemsize}x})"
+    return str(value)
+
 
 #: Kinds of outcomes in the order they are shown; those that count as failures.
 KINDS = ("equal", "refused", "stopped", "undefined", "different", "crashed")

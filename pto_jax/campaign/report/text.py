@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...files.terminal import table
-from ..fuzz import goal, progress, summary
+from ..fuzz import goal, progress, campaign
 from ..fuzz.coverage import REGIONS
-from . import model, ulp
+from . import model
+from ...cases import ulp
 from .coverage import Coverage, Row
 
 #: Causes and lines of their messages that are shown.
@@ -53,7 +54,7 @@ def _head(r: model.CampaignReport) -> Iterator[str]:
     kinds = ", ".join(f"{n:,} {kind}" for kind, n in r.kinds.items())
     yield f"{r.cases:,} cases in {r.blocks:,} blocks, {r.workers} workers: {kinds or 'none finished'}"
     yield f"{r.compared:,} compared; coverage and goals count these only"
-    yield from summary.refusal_lines(r.refusals, REFUSALS)
+    yield from campaign.refusal_lines(r.refusals, REFUSALS)
 
 
 def _failures(r: model.CampaignReport) -> Iterator[str]:

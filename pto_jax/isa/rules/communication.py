@@ -1,13 +1,21 @@
-"""Parts of the declarations of communication: operands, rules, and how an instruction is put together."""
+"""Parts of the declarations of communication: operands, rules, and how an instruction is put together.
 
+Rules on the operands of communication: extents of views, staging tiles, and the views of all ranks.
+"""
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import Unpack
-
 from ...profiles import Profile
 from .. import declare, traits
 from . import elements, handles
 from .forbid import Types, forbid, retype
+from collections.abc import Iterator
+from dataclasses import replace
+from ...ir import F32, PartitionViewType, TensorViewType, TileType, Type
+from ...profiles import Profile
+from ..declare import AttrMap, Constraint, Finding, Operand, Site
+from .forbid import Types, assign, forbid, give, present, retile
+
 
 SOURCES = ("PTO ISA communication pages", "pto_comm_inst.hpp; PTOAS dialect definition and verifier")
 PAGE, DIALECT = SOURCES
@@ -89,3 +97,100 @@ def equal_elements(*names: str) -> declare.Constraint:
 def engine(cls: type[IntEnum]) -> declare.Attribute:
     """The attribute ``engine``: a member of an enumeration, by default that of value 0."""
     return declare.Attribute("engine", cls, cls(0), "engine that moves the data")
+
+
+#: The views of all ranks, in the form that lists them.
+MEMBERS = Operand("members", "in", "gm", optional=True, note="views of all ranks, in their order")
+
+
+def _dims(t: Type | None) -> tuple[int | None, ...] | None:
+    return t.dims if isinstance(t, TensorViewType | PartitionViewType) else None
+
+
+def shown(dims: tuple[int | None, ...]) -> str:
+    """Extents as a type has them."""
+    return "x".join("?" if d is None else str(d) for d in dims)
+
+
+def known_extents(*names: str, open_windows: bool = False) -> Constraint:
+    """Extents stand in the types and are positive; those of windows may be open where ``open_windows``."""
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types.get(names[0])
+        if not isinstance(t, PartitionViewType):
+            return False
+        opened = TensorViewType((None, *t.dims[1:]), t.dtype) if open_windows else _opened(t)
+        types.update(dict.fromkeys(names if open_windows else names[:1], opened))
+        return True
+
+    @forbid("extents", "known positive extents", source=DIALECT, invalid_if=breaks)
+    def rule(site: Site) -> Iterator[Finding]:
+        for name in names:
+            t = site.types.get(name)
+            dims = _dims(t)
+            if dims is None:
+                continue
+            may_be_open = open_windows and isinstance(t, PartitionViewType)
+            if any(d is not None and d <= 0 for d in dims) or (None in dims and not may_be_open):
+                also = "; or ? in a partition_tensor_view" if open_windows else ""
+                yield name, f"{name} has extents {shown(dims)}; allowed: known positive ones{also}"
+
+    return rule
+
+
+def _opened(t: PartitionViewType) -> PartitionViewType:
+    return replace(t, dims=(None, *t.dims[1:]))
+
+
+def equal_extents(a: str, b: str) -> Constraint:
+    """Two views have one shape, open in the same places."""
+
+    @forbid(
+        "shape-equal",
+        f"{a} and {b} have one shape",
+        source=DIALECT,
+        invalid_if=give(b, PartitionViewType((2, 64), F32)),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        first, second = _dims(site.types.get(a)), _dims(site.types.get(b))
+        if first is not None and second is not None and first != second:
+            yield b, f"{b} has extents {shown(second)}, {a} has {shown(first)}; allowed: equal ones"
+
+    return rule
+
+
+def second_tile(first: str, second: str = "pong") -> Constraint:
+    """The second staging tile has the type of the first one."""
+    taller = retile(second, rows=2, v_row=2)
+
+    @forbid(f"{second}-type", f"{second} has the type of {first}", source=DIALECT, invalid_if=taller)
+    def rule(site: Site) -> Iterator[Finding]:
+        a, b = site.types.get(first), site.types.get(second)
+        if isinstance(a, TileType) and isinstance(b, TileType) and a != b:
+            yield second, f"{second} is {b}, {first} is {a}; allowed: equal types"
+
+    return rule
+
+
+def group_members(view: str, *, same_type: bool) -> Constraint:
+    """All ranks have views of one type, and the root is one of them."""
+    outside = present("members", assign(root=9))
+
+    @forbid("group-members", "views of one type, and a root", source=DIALECT, invalid_if=outside)
+    def rule(site: Site) -> Iterator[Finding]:
+        views, root = site.op.group("members"), site.attrs.get("root")
+        if not views:
+            if "group" not in site.values:
+                yield None, "no group; allowed: group(%view, ...) with a view of every rank"
+            return
+        first = views[0].type
+        for v in views[1:]:
+            if v.type != first:
+                yield "members", f"{v} is {v.type}, {views[0]} is {first}; allowed: one type for all ranks"
+        whole = site.types.get(view)
+        if same_type and whole is not None and whole != first:
+            yield view, f"{view} is {whole}, the views of the group are {first}; allowed: equal types"
+        if isinstance(root, int) and not 0 <= root < len(views):
+            yield None, f"root = {root} of {len(views)} ranks; allowed: 0 to {len(views) - 1}"
+
+    return rule

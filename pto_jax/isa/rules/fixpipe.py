@@ -1,14 +1,119 @@
-"""Rules of data that leaves an accumulator or crosses between on-chip buffers."""
+"""Rules of data that leaves an accumulator or crosses between on-chip buffers.
 
+Rules and samples of stores from accumulators, and of atomic stores.
+
+Parameter words of quantisation as operands: one for a whole tile, or a row of them.
+"""
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-
 from ...ir import AccToVecMode, BLayout, Loc, MemRefType, ReluPreMode, SLayout, StPhase, TileType, dtype
 from ...profiles import Profile, ProfileName
 from ..declare import Attribute, AttrMap, Constraint, Finding, Site
-from . import fixpipe_words, typesets
+from . import typesets
 from .constraints import HARDWARE, HEADERS, element_type
 from .forbid import Types, edit, forbid, retype
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from ...ir import AtomicType, AttrValue, Loc, PartitionViewType, ReluPreMode, ScalarType, TileType, dtype
+from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..declare import Attribute, AttrMap, Constraint, Finding, Instruction, Site
+from ..samples.operations import Sample
+from . import typesets
+from .constraints import HARDWARE, HEADERS, element_type
+from .forbid import Types, forbid
+from .block_scales import SIMULATED_SCALAR, STORED_PLAIN, STORED_QUANTISED
+from collections.abc import Callable, Iterator
+from ...ir import Loc
+from ..declare import Constraint, Finding, Operand, Site
+from .constraints import HARDWARE, HEADERS, element_type, size
+from .forbid import forbid, retile, retype
+
+
+VERIFIER = "PTOAS verifier"
+#: Element types that hold a word.
+WORDS = ("u64", "i64")
+
+FP = Operand("fp", "in", dtype=None, note="row of 64-bit parameter words, one per column", holds="parameters")
+WORD = Operand(
+    "preQuantScalar",
+    "in",
+    "scalar",
+    dtype=None,
+    optional=True,
+    note="64-bit parameter word",
+    holds="parameters",
+)
+
+
+@forbid("word-type", "preQuantScalar is i64 or u64", invalid_if=retype("preQuantScalar", "f32"))
+def word_type(site: Site) -> Iterator[Finding]:
+    """A parameter word for a whole tile is a 64-bit integer."""
+    d = element_type(site.types.get("preQuantScalar"))
+    if d is not None and d.name not in WORDS:
+        yield "preQuantScalar", f"preQuantScalar has type {d}; allowed: a 64-bit word, i64 or u64"
+
+
+@forbid(
+    "fp-place",
+    "fp in scaling",
+    HARDWARE,
+    source=f"{HEADERS}; {VERIFIER}",
+    invalid_if=retile("fp", loc=Loc.VEC),
+)
+def _fp_place(site: Site) -> Iterator[Finding]:
+    t = site.tile("fp")
+    if t is not None and t.loc != Loc.SCALING:
+        yield "fp", f"fp is a {t.loc.name.lower()} tile; allowed on {site.profile.name}: scaling"
+
+
+@forbid(
+    "fp-type",
+    "fp holds 64-bit words",
+    severity="warning",
+    source=f"{HEADERS}; PTOAS programs give other types",
+    invalid_if=retype("fp", "f32"),
+    on_lanes=False,
+)
+def _fp_type(site: Site) -> Iterator[Finding]:
+    d = element_type(site.types.get("fp"))
+    if d is not None and d.name not in WORDS:
+        yield "fp", f"fp has element type {d}; allowed, but only words of i64 or u64 are executed"
+
+
+def parameter_rules(used: Callable[[Site], int | None], what: str) -> tuple[Constraint, ...]:
+    """The rules on a row of parameter words; ``used`` says how many of them the operation reads."""
+
+    @forbid(
+        "fp-columns",
+        f"fp has a column for {what}",
+        source=f"page of the instruction; {HEADERS}",
+        invalid_if=retile("fp", rows=1, cols=4, v_row=1, v_col=4),
+    )
+    def columns(site: Site) -> Iterator[Finding]:
+        t, need = site.tile("fp"), used(site)
+        if t is not None and need is not None and t.cols < need:
+            yield "fp", f"fp has {t.cols} columns; allowed: at least {need}, {what}"
+
+    @forbid(
+        "fp-region",
+        f"the valid region of fp has a word for {what}",
+        severity="warning",
+        source="page of the instruction",
+        invalid_if=retile("fp", v_row=1, v_col=1),
+    )
+    def region(site: Site) -> Iterator[Finding]:
+        t, need, (rows, cols) = site.tile("fp"), used(site), site.region("fp")
+        if t is None or need is None or t.cols < need:
+            return
+        if rows == 0 or (cols is not None and cols < need):
+            yield (
+                "fp",
+                f"fp has valid region {size(rows)}x{size(cols)}, {need} words are read; allowed, but words "
+                "outside it have no reliable value",
+            )
+
+    return (_fp_place, _fp_type, columns, region)
+
 
 Paths = Mapping[ProfileName, tuple[tuple[Loc, Loc], ...]]
 PairTable = Mapping[ProfileName, typesets.Rows]
@@ -67,7 +172,7 @@ def ends(site: Site) -> tuple[TileType, TileType] | None:
     return None if src is None or dst is None else (src, dst)
 
 
-_SOURCE = f"{HEADERS}; {fixpipe_words.VERIFIER}"
+_SOURCE = f"{HEADERS}; {VERIFIER}"
 
 
 def paths(table: Paths) -> Constraint:
@@ -293,3 +398,100 @@ def boxed(d: str, loc: Loc = Loc.MAT, rows: int = 16, cols: int = 32) -> TileTyp
 def parameters(cols: int = 32) -> TileType:
     """A row of parameter words, for samples."""
     return TileType(dtype("u64"), 1, cols, loc=Loc.SCALING)
+
+
+#: Most columns that the accumulator's store path transfers.
+MOST_COLUMNS = 4095
+_HARDWARE_ADDS = ("f16", "f32", "i16", "i32", "i8", "bf16")
+ADDS: Mapping[ProfileName, tuple[str, ...]] = {
+    "cpu_sim": typesets.STANDARD,
+    "a2a3": _HARDWARE_ADDS,
+    "a5": _HARDWARE_ADDS,
+}
+ATOMIC = Attribute(
+    "atomicType", AtomicType, AtomicType.ATOMIC_NONE, "overwrite or add", ("atomicType", "atomic_type")
+)
+
+
+def _added(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    d = element_type(types["dst"])
+    attrs["atomicType"] = AtomicType.ATOMIC_ADD
+    return d is not None and d.name not in ADDS[profile.name]
+
+
+def atomic_types(profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Constraint:
+    """Element types of the window that an atomic store can add to."""
+    statement = f"atomic_add on {', '.join(_HARDWARE_ADDS)}; on cpu_sim on every integer and f32, f16, bf16"
+
+    @forbid("atomic-type", statement, profiles, invalid_if=_added)
+    def rule(site: Site) -> Iterator[Finding]:
+        d, allowed = element_type(site.types.get("dst")), ADDS[site.profile.name]
+        if site.attrs.get("atomicType") == AtomicType.ATOMIC_ADD and d is not None and d.name not in allowed:
+            yield "dst", f"atomic_add on {d}; allowed on {site.profile.name}: {', '.join(allowed)}"
+
+    return rule
+
+
+def _wide(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    t, view = types["src"], types["dst"]
+    if not isinstance(t, TileType) or t.loc != Loc.ACC or not isinstance(view, PartitionViewType):
+        return False
+    types["src"] = replace(t, rows=1, cols=MOST_COLUMNS + 1, v_row=1, v_col=16)
+    types["dst"] = replace(view, dims=(1, 16))
+    return True
+
+
+@forbid(
+    "acc-columns",
+    f"acc tiles of at most {MOST_COLUMNS} columns",
+    HARDWARE,
+    source=f"{HEADERS}; {VERIFIER}",
+    invalid_if=_wide,
+)
+def accumulator_extent(site: Site) -> Iterator[Finding]:
+    """An accumulator's store path has a limited number of columns."""
+    t = site.tile("src")
+    if t is not None and t.loc == Loc.ACC and t.cols > MOST_COLUMNS:
+        yield "src", f"src has {t.cols} columns; allowed from acc on {site.profile.name}: {MOST_COLUMNS}"
+
+
+def used_words(site: Site) -> int | None:
+    """How many parameter words a store reads: one per column, on cpu_sim one per row of a col_major tile."""
+    t, (rows, cols) = site.tile("src"), site.region("src")
+    return rows if t is not None and indexed_by_row(t, site.profile.name) else cols
+
+
+def indexed_by_row(t: TileType, profile: str) -> bool:
+    """Whether a store takes the parameter word of the element's row."""
+    return profile == "cpu_sim" and t.blayout.name == "COL_MAJOR"
+
+
+def stores(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    """Conversions of accumulators and their modes."""
+    add = {"atomicType": AtomicType.ATOMIC_ADD}
+    for index, pair in enumerate(STORED_PLAIN.get(profile.name, STORED_PLAIN["a5"])):
+        yield Sample(instruction, _stored(pair), ("src",), _relu(index))
+    yield Sample(instruction, _stored(("f16", "f32")), ("src",), {**_relu(1), **add})
+    yield Sample(
+        instruction, {"dst": PartitionViewType((8, 16), dtype("i16")), "src": TileType(dtype("i16"), 8, 16)},
+        ("src",), add,
+    )  # fmt: skip
+    word = {"preQuantScalar": ScalarType(dtype("u64"))}
+    for index, pair in enumerate(STORED_QUANTISED.get(profile.name, SIMULATED_SCALAR)):
+        yield Sample(instruction, _stored(pair) | word, ("src", "preQuantScalar"), _relu(index))
+
+
+def stores_by_column(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    """A store with a row of words for each pair of element types."""
+    for index, (d, s) in enumerate(instruction.types[profile.name]):
+        types = _stored((d, s)) | {"fp": parameters()}
+        yield Sample(instruction, types, ("src", "fp"), _relu(index))
+
+
+def _relu(index: int) -> dict[str, AttrValue]:
+    """Every second sample clamps."""
+    return {"reluPreMode": ReluPreMode(index % 2)}
+
+
+def _stored(pair: tuple[str, ...]) -> Types:
+    return {"dst": PartitionViewType((16, 32), dtype(pair[0])), "src": accumulator(pair[1])}

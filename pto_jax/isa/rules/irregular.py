@@ -1,18 +1,24 @@
-"""Rules and sample operands that irregular instructions share."""
+"""Rules and sample operands that irregular instructions share.
 
+Repeating patterns of 2 or 4 elements, by which tiles are gathered and scattered.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
-
 from ...ir import BLayout, DType, ScalarType, SLayout, TileType, Type, dtype
 from ...profiles import PROFILE_NAMES, ProfileName
 from ..declare import Breaker, Constraint, Finding, Instruction, Operand, Site
 from ..samples.operations import Sample
-from . import advice, typesets
+from . import constraints, typesets
 from .constraints import HEADERS, size
 from .forbid import assign, first_tile, forbid, one_block, retile
+from ...ir import MaskPattern
+from ...profiles import Profile
+from ..declare import Attribute, AttrMap
+from .forbid import Types
+
 
 Want = tuple[int | None, int | None]
 A5_AND_SIMULATOR: tuple[ProfileName, ...] = ("cpu_sim", "a5")
@@ -33,7 +39,7 @@ def plain(
         profiles,
         source=source,
         invalid_if=first_tile(names, _boxed),
-        fix=advice.row_major_instead,
+        fix=constraints.row_major_instead,
     )
     def rule(site: Site) -> Iterator[Finding]:
         for name, t in site.named(*names):
@@ -138,3 +144,47 @@ def first_of(rows: tuple[typesets.Row, ...], sizes: tuple[int, ...]) -> tuple[ty
     """The first row whose leading type has each of some widths."""
     chosen = (next((r for r in rows if dtype(r[0]).bits == bits), None) for bits in sizes)
     return tuple(r for r in chosen if r is not None)
+
+
+MASK_PATTERN = Attribute(
+    "maskPattern",
+    MaskPattern,
+    None,
+    "which of every 2 or 4 elements take part; the digits count from the right",
+    ("maskPattern", "mask"),
+)
+_PERIODS = {
+    MaskPattern.P0101: (2, 0),
+    MaskPattern.P1010: (2, 1),
+    MaskPattern.P0001: (4, 0),
+    MaskPattern.P0010: (4, 1),
+    MaskPattern.P0100: (4, 2),
+    MaskPattern.P1000: (4, 3),
+    MaskPattern.P1111: (1, 0),
+}
+
+
+def period(pattern: MaskPattern) -> tuple[int, int]:
+    """Element i takes part where ``i % n == k``: the pair (n, k) of a pattern.
+
+    >>> period(MaskPattern.P0100)
+    (4, 2)
+    """
+    return _PERIODS[pattern]
+
+
+def picked(pattern: MaskPattern, count: int) -> int:
+    """How many of the first ``count`` elements take part.
+
+    >>> picked(MaskPattern.P1010, 5)
+    2
+    """
+    n, k = _PERIODS[pattern]
+    return (count + n - 1 - k) // n
+
+
+def with_or_without_pattern(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    """The operation has no pattern where it had one, and one where it had none."""
+    if attrs.pop("maskPattern", None) is None:
+        attrs["maskPattern"] = MaskPattern.P1111
+    return True

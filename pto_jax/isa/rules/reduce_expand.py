@@ -8,7 +8,7 @@ from ...ir import BLayout, SLayout, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..changes import DIALECT
 from ..declare import AttrMap, Breaker, Constraint, Finding, RegionRule, Site, Sizes
-from . import advice, scratch
+from . import constraints, elementwise
 from .constraints import HARDWARE, HEADERS, no_half, non_empty, size
 from .forbid import Types, edit, every_tile, first_tile, forbid
 
@@ -30,7 +30,7 @@ def plain(names: tuple[str, ...], profiles: tuple[ProfileName, ...] = HARDWARE) 
         profiles,
         source=_PAGES,
         invalid_if=breaks,
-        fix=advice.row_major_instead,
+        fix=constraints.row_major_instead,
     )
     def rule(site: Site) -> Iterator[Finding]:
         for name, t in site.named(*names):
@@ -51,7 +51,7 @@ def row_major_only(
         profiles,
         source=source,
         invalid_if=_to_columns(names),
-        fix=advice.row_major_instead,
+        fix=constraints.row_major_instead,
     )
     def row_major(site: Site) -> Iterator[Finding]:
         for name, t in site.named(*names):
@@ -341,5 +341,5 @@ def _flat_pairs(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 #: Scratch for the sums of pairs of rows.
 PAIR_SCRATCH = (
     _pair_columns,
-    scratch.scratch_bytes("tmp", _half_the_source, "half of src's rows", _flat_pairs, HARDWARE),
+    elementwise.scratch_bytes("tmp", _half_the_source, "half of src's rows", _flat_pairs, HARDWARE),
 )

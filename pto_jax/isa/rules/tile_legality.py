@@ -8,7 +8,7 @@ from ... import ir
 from ...errors import Severity
 from ...profiles import Profile
 from . import constraints, typesets
-from .advice import USUAL, aligned, in_blocks, in_boxes, largest, made_anew
+from .constraints import USUAL, aligned, in_blocks, in_boxes, largest, made_anew
 
 _BLOCK = 32
 #: The rules on whole blocks, which are rules on tiles that are made, not on other handles.

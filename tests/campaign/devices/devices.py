@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from pto_jax import isa
-from pto_jax.campaign.results import Run
-from pto_jax.campaign.targets import Oracle
+from pto_jax.cases.targets import Run
+from pto_jax.cases.targets import Oracle
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.generate.programs import Case
 from pto_jax.oracle.step import Policy
-from pto_jax.vectors.exclusions_programs import LeastNans
+from pto_jax.vectors.exclusions import LeastNans
 
 
 def declined(reason: str) -> NotExecutableError:

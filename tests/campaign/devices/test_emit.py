@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from pto_jax.api import load
-from pto_jax.campaign.cpp import build
-from pto_jax.campaign.devices import binary
-from pto_jax.campaign.devices.exchange import load_outputs, result_types
-from pto_jax.campaign.devices.expectation import expectation
-from pto_jax.campaign.results import Run, mismatch
-from pto_jax.campaign.targets import Oracle
+from pto_jax.devices.cpp import host
+from pto_jax.devices import conversation
+from pto_jax.devices.exchange import load_outputs, result_types
+from pto_jax.cases.expectation import expectation
+from pto_jax.cases.targets import Run, mismatch
+from pto_jax.cases.targets import Oracle
 from pto_jax.cli import main
 from pto_jax.errors import DeviceError
 from pto_jax.files import load_arrays
@@ -23,8 +23,8 @@ from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.ir import BLayout, TileType
 from pto_jax.vectors.conformance import run_conformance
-from pto_jax.vectors.execute import run_case_oracle
-from pto_jax.vectors.physical import element_offsets
+from pto_jax.vectors.conformance import run_case_oracle
+from pto_jax.vectors.cases import element_offsets
 
 NEG = "tneg %dst, %src : !pto.tile<2x8xf32, valid=2x5>\n"
 
@@ -50,7 +50,7 @@ def test_a_folder_has_the_case_in_both_forms(tmp_path: Path, capsys: pytest.Capt
         assert manifest["id"] == case.id and folder.name.endswith(case.id)
         assert [r["name"] for r in manifest["results"]] == list(wanted.outputs)
         same(case, load_outputs(folder / "expected.npz", case), wanted)
-        same(case, binary.load_outputs(folder / "expected", case, wanted.outputs), wanted)
+        same(case, conversation.load_outputs(folder / "expected", case, wanted.outputs), wanted)
         assert load(folder / "case.pto").attrs == {"pto.target_arch": case.profile.name}
         assert sorted(p.stem for p in (folder / "inputs").iterdir()) == sorted(case.inputs)
         assert not (folder / "case.cpp").exists()
@@ -59,7 +59,7 @@ def test_a_folder_has_the_case_in_both_forms(tmp_path: Path, capsys: pytest.Capt
 def test_raw_files_have_the_order_of_memory(tmp_path: Path) -> None:
     options = replace(PRESETS["straight"], layouts=frozenset({"col"}))
     case = next(c for c in cases(1, 400, options) if _has_columns(c))
-    binary.save_inputs(tmp_path, case)
+    conversation.save_inputs(tmp_path, case)
     name, i = next((n, i) for n, i in case.inputs.items() if _columns(i.type))
     raw = np.frombuffer((tmp_path / f"{name}.bin").read_bytes(), i.words.dtype)
     np.testing.assert_array_equal(raw, i.words.T.reshape(-1))
@@ -79,14 +79,14 @@ def _columns(t: object) -> bool:
 def test_raw_results_of_another_size_are_no_results(tmp_path: Path) -> None:
     case = generate(3, 0)
     wanted = Oracle().run(case)
-    binary.save_outputs(tmp_path, case, wanted)
+    conversation.save_outputs(tmp_path, case, wanted)
     name = next(iter(wanted.outputs))
     (tmp_path / f"{name}.bin").write_bytes(b"abc")
     with pytest.raises(DeviceError, match=rf"output {name}: found 3 bytes"):
-        binary.load_outputs(tmp_path, case, wanted.outputs)
+        conversation.load_outputs(tmp_path, case, wanted.outputs)
     (tmp_path / f"{name}.bin").unlink()
     with pytest.raises(DeviceError, match="no such file"):
-        binary.load_outputs(tmp_path, case, wanted.outputs)
+        conversation.load_outputs(tmp_path, case, wanted.outputs)
 
 
 @pytest.mark.slow
@@ -186,7 +186,7 @@ def test_masks_are_beside_the_results_in_both_forms(tmp_path: Path) -> None:
             expected = expectation(case, machine)  # type: ignore[arg-type]
             masks = load_arrays(where / "mask.npz")
             assert sorted(masks) == sorted(expected.run.outputs)
-            same(case, binary.load_outputs(where / "expected", case, masks), expected.run)
+            same(case, conversation.load_outputs(where / "expected", case, masks), expected.run)
             for name, mask in masks.items():
                 np.testing.assert_array_equal(mask, expected.compared[name])
                 raw = np.fromfile(where / "mask" / f"{name}.bin", np.uint8)
@@ -222,13 +222,13 @@ def test_the_readme_says_what_is_compared_where_and_how_it_is_built(tmp_path: Pa
         assert "cpu_sim/expected/ and cpu_sim/mask/ hold for: CPU simulator." in text
         assert "On the CPU simulator this differs" in text
         assert "- tadddeqrelu at case.pto:3:3: 120 lanes when it is first executed\n" in text
-        for line in build.lines(mode):
+        for line in host.lines(mode):
             assert f"\n{line}\n" in text
             assert f"\n// {line}".rstrip() + "\n" in source
         assert ("-D__CPU_SIM -D__PTO_AUTO__ " in text) == (mode == "auto")
         assert '"$PTO_ISA/include"' in text
         assert 'REFERENCE = "cpu_sim";' in source
-        assert (folder / "support" / "stdfloat").read_text() == build.STDFLOAT
+        assert (folder / "support" / "stdfloat").read_text() == host.STDFLOAT
 
 
 def test_a_case_of_the_simulator_is_compared_with_its_own_results(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pto_jax.api import parse
-from pto_jax.campaign.devices.expectation import Expectation, divergences, expectation
-from pto_jax.campaign.results import UNBOUNDED, Output, Run
-from pto_jax.campaign.targets import Oracle
+from pto_jax.cases.expectation import Expectation, divergences, expectation
+from pto_jax.cases.targets import UNBOUNDED, Output, Run
+from pto_jax.cases.targets import Oracle
 from pto_jax.errors import ExecutionError, NotExecutableError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
@@ -21,7 +21,7 @@ from pto_jax.ir import ScalarType, TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
 from pto_jax.profiles import ProfileName, profile
-from pto_jax.vectors.exclusions_programs import OtherNans
+from pto_jax.vectors.exclusions import OtherNans
 
 SEED = 20
 I32, F32 = "!pto.tile<8x16xi32>", "!pto.tile<8x16xf32>"

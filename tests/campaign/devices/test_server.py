@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.campaign.comparison import compare_case
-from pto_jax.campaign.devices.exchange import program_text
-from pto_jax.campaign.devices.server import AHEAD, Server
-from pto_jax.campaign.devices.wire import request
-from pto_jax.campaign.targets import Oracle
+from pto_jax.cases.comparison import compare_case
+from pto_jax.devices.exchange import program_text
+from pto_jax.devices.conversation import AHEAD, Server
+from pto_jax.devices.conversation import request
+from pto_jax.cases.targets import Oracle
 from pto_jax.errors import DeviceError, NotExecutableError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases, generate
@@ -172,7 +172,7 @@ def test_a_process_ends_with_its_server(serving: Any, some: list[Case]) -> None:
 #: Starts a device that does not read its input, and tells its number.
 STARTING = """
 import sys, time
-from pto_jax.campaign.devices.conversation import Conversation
+from pto_jax.devices.conversation import Conversation
 device = Conversation([sys.executable, "-S", "-c", "import time; time.sleep(1000)"], 10)
 print(device._process.pid, flush=True)
 time.sleep(1000)

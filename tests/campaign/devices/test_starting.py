@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax.campaign.devices import server as servers
-from pto_jax.campaign.devices.server import Server
-from pto_jax.campaign.devices.wire import request
+from pto_jax.devices import conversation as servers
+from pto_jax.devices.conversation import Server
+from pto_jax.devices.conversation import request
 from pto_jax.cli.main import main
 from pto_jax.errors import DeviceError, UnusableDeviceError
 from pto_jax.generate.options import PRESETS

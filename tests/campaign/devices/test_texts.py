@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 from pto_jax.api import parse
-from pto_jax.campaign.comparison import compare_case
-from pto_jax.campaign.devices.exchange import program_text
+from pto_jax.cases.comparison import compare_case
+from pto_jax.devices.exchange import program_text
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.fuzz.programs import Programs
-from pto_jax.campaign.kernels import as_kernel
-from pto_jax.campaign.results import Output, Run
-from pto_jax.campaign.shrink import folder, reading
-from pto_jax.campaign.shrink.isolation import isolated
-from pto_jax.campaign.shrink.recording import numbered, record
-from pto_jax.campaign.shrink.reduce import shrink
-from pto_jax.campaign.targets import Oracle
+from pto_jax.campaign.fuzz.executor_cases import Programs
+from pto_jax.cases.kernels import as_kernel
+from pto_jax.cases.targets import Output, Run
+from pto_jax.failures import folder
+from pto_jax.failures import folder
+from pto_jax.failures.isolation import isolated
+from pto_jax.cases.recording import numbered, record
+from pto_jax.failures.reduce import shrink
+from pto_jax.cases.targets import Oracle
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
 from pto_jax.ir import LANGUAGE_KEY
@@ -79,7 +80,7 @@ def test_a_failure_is_shrunk_and_replayed_in_the_spelling_of_its_author(tmp_path
     assert made.outcome.is_failure and len(texts) > 3
     about = folder.About(made.instruction, "cause", "oracle", "python:x")
     where = folder.save(tmp_path, case, made.finding, about)
-    replayed = (reading.read(where), reading.read(where, original=True))
+    replayed = (folder.read(where), folder.read(where, original=True))
     texts += [program_text(failure.case) for failure in replayed]
     assert all("!pto.tile<" not in text and LANGUAGE_KEY not in text for text in texts)
 

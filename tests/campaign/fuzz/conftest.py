@@ -26,7 +26,7 @@ import time
 
 import numpy as np
 
-from pto_jax.campaign.results import Output, Run
+from pto_jax.cases.targets import Output, Run
 from pto_jax.ir import U32
 
 

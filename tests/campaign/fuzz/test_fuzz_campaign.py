@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pto_jax.campaign.fuzz.merge import merge
+from pto_jax.campaign.fuzz.cluster import merge
 from tests.ports import free_address
 
 

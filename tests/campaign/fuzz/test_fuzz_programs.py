@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.campaign.comparison import Outcome, compare_case
-from pto_jax.campaign.fuzz.accuracy import bounds
+from pto_jax.cases.comparison import Outcome, compare_case
+from pto_jax.cases.accuracy import bounds
 from pto_jax.campaign.fuzz.executor_cases import CaseExecutor
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.fuzz.programs import ATTEMPTS, Programs
-from pto_jax.campaign.recorder import Record, forget
-from pto_jax.campaign.targets import Engine, Oracle, Target
+from pto_jax.campaign.fuzz.executor_cases import ATTEMPTS, Programs
+from pto_jax.failures.recorder import Record, forget
+from pto_jax.cases.targets import Engine, Oracle, Target
 from pto_jax.errors import PtoError
 from tests.campaign.blocks import joined
 

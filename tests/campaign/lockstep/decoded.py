@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pto_jax.campaign.lockstep.cases import decoder, pool_of
+from pto_jax.devices.lockstep_cases import decoder, pool_of
 from pto_jax.generate.programs import Case
 from pto_jax.lockstep import values
 from pto_jax.lockstep.programs import STEPS, contents, draw
-from pto_jax.lockstep.table import Table
+from pto_jax.lockstep.tables import Table
 
 
 def decode(table: Table, seed: int, index: int) -> Case:

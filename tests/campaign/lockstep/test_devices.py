@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.campaign.comparison import Outcome
-from pto_jax.campaign.devices.exchange import program_text
+from pto_jax.cases.comparison import Outcome
+from pto_jax.devices.exchange import program_text
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.lockstep import devices
-from pto_jax.campaign.lockstep.cases import decoder
-from pto_jax.campaign.lockstep.devices import DeviceExecutor
-from pto_jax.campaign.machines import machine
-from pto_jax.campaign.recorder import Record
-from pto_jax.campaign.results import Run
-from pto_jax.campaign.targets import Oracle, Target
+from pto_jax.campaign.lockstep import executor as devices
+from pto_jax.devices.lockstep_cases import decoder
+from pto_jax.campaign.lockstep.executor import DeviceExecutor
+from pto_jax.devices.machines import machine
+from pto_jax.failures.recorder import Record
+from pto_jax.cases.targets import Run
+from pto_jax.cases.targets import Oracle, Target
 from pto_jax.cli.main import main
 from pto_jax.errors import ArgumentError, NotExecutableError
 from pto_jax.generate.programs import Case
 from pto_jax.lockstep.stream import Runner
-from pto_jax.lockstep.table import Table, table
+from pto_jax.lockstep.tables import Table, table
 from pto_jax.lockstep.tables import Tables, small
 from tests.campaign.blocks import joined
 from tests.campaign.lockstep.decoded import decode

@@ -11,12 +11,12 @@ from functools import partial
 from typing import TypeAlias
 
 import pto_jax as pto
-from pto_jax.campaign.comparison import compare_case
-from pto_jax.campaign.devices.exchange import program_text
-from pto_jax.campaign.passes.trace import _computes
-from pto_jax.campaign.results import Run
-from pto_jax.campaign.shrink.edits import entry_of, rewritten, with_entry
-from pto_jax.campaign.targets import Oracle
+from pto_jax.cases.comparison import compare_case
+from pto_jax.devices.exchange import program_text
+from pto_jax.validation.trace import _computes
+from pto_jax.cases.targets import Run
+from pto_jax.cases.edits import entry_of, rewritten, with_entry
+from pto_jax.cases.targets import Oracle
 from pto_jax.generate.options import PRESETS, Options
 from pto_jax.generate.programs import Case, generate
 from pto_jax.ir import Op, Program, TileType, attrs

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax.campaign.devices.exchange import program_text, save_inputs
-from pto_jax.campaign.passes.corpus import compare_all, pairs
-from pto_jax.campaign.passes.files import Comparing, Verdict
+from pto_jax.devices.exchange import program_text, save_inputs
+from pto_jax.validation.files import compare_all, pairs
+from pto_jax.validation.files import Comparing, Verdict
 from tests.campaign.passes.planting import CHANGES, Planted, kernel, plant, renamed
 
 SEED = 11

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pto_jax import isa
 from pto_jax.campaign.report import measure as module
 from pto_jax.campaign.report.measure import measure, measured, rounded
-from pto_jax.campaign.report.ulp import bounds
+from pto_jax.cases.ulp import bounds
 from pto_jax.ir import DType, dtype
 from pto_jax.isa.semantics import Formula
 

@@ -18,9 +18,9 @@ from pto_jax.campaign.fuzz.batch import Failure
 from pto_jax.campaign.report.coverage import coverage
 from pto_jax.campaign.report.html import page
 from pto_jax.campaign.report.model import CampaignReport, command, report, throughput
-from pto_jax.campaign.report.read import Block, Contents, read
+from pto_jax.campaign.report.model import Block, Contents, read
 from pto_jax.campaign.report.text import text
-from pto_jax.campaign.report.ulp import Histograms
+from pto_jax.cases.ulp import Histograms
 from pto_jax.cli.main import main
 from pto_jax.errors import ArgumentError, FileError
 

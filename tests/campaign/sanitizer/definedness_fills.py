@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pto_jax import oracle
-from pto_jax.campaign.targets import interpreter_arguments
+from pto_jax.cases.targets import interpreter_arguments
 from pto_jax.errors import ExecutionError, NotExecutableError
 from pto_jax.generate.programs import Case
 from pto_jax.interpreter import Execution

@@ -7,8 +7,8 @@ from copy import copy
 from functools import cache
 from itertools import tee
 
-from pto_jax.campaign.comparison import Outcome, compare_case
-from pto_jax.campaign.targets import Oracle
+from pto_jax.cases.comparison import Outcome, compare_case
+from pto_jax.cases.targets import Oracle
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import cases
 from tests.campaign.shrink.planted import WRONG_ADDITION, Planted

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pto_jax.campaign.comparison import compare_case
-from pto_jax.campaign.recorder import Keeper
-from pto_jax.campaign.shrink import reading
-from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK
-from pto_jax.campaign.targets import Oracle
+from pto_jax.cases.comparison import compare_case
+from pto_jax.failures.recorder import Keeper
+from pto_jax.failures import folder as reading
+from pto_jax.failures.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK
+from pto_jax.cases.targets import Oracle
 from pto_jax.cli.main import main
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_folders_are_found_alone_by_cause_and_all(folder: Path) -> None:
     for path in (folder, folder.parent, folder.parent.parent):
-        assert reading.folders(path) == [folder]
+        assert reading.read_folders(path) == [folder]
 
 
 def test_a_folder_says_what_failed(folder: Path) -> None:
@@ -134,8 +134,8 @@ def test_wrong_use_is_a_clear_error(folder: Path, capsys: pytest.CaptureFixture[
 )
 def test_cases_survive_text_and_files(preset: str, tmp_path: Path) -> None:
     """What is read from a folder gives the same results as what was written."""
-    from pto_jax.campaign.shrink.folder import About, save
-    from pto_jax.campaign.shrink.search import Finding
+    from pto_jax.failures.folder import About, save
+    from pto_jax.failures.search import Finding
 
     def results(case: Case) -> dict[str, object]:
         run = Oracle().run(case)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.campaign.comparison import compare_case
-from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, About, save
-from pto_jax.campaign.shrink.search import Finding
-from pto_jax.campaign.targets import Oracle
+from pto_jax.cases.comparison import compare_case
+from pto_jax.failures.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, About, save
+from pto_jax.failures.search import Finding
+from pto_jax.cases.targets import Oracle
 from pto_jax.cli.main import main
 from pto_jax.generate.programs import Case
 from tests.campaign.shrink.conftest import MARKER

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.campaign.st.run import executor, run_system_tests
+from pto_jax.system_tests.run import executor, run_system_tests
 from pto_jax.cli.main import main
 from pto_jax.errors import FileError
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax.campaign.st import cpp_program
-from pto_jax.campaign.st.cpp_values import Pointer, read
-from pto_jax.campaign.st.host import HostProgram
-from pto_jax.campaign.st.run import executor, run_system_tests
-from pto_jax.campaign.st.suite import system_tests
+from pto_jax.system_tests import cpp_program
+from pto_jax.system_tests.cpp_program import Pointer, read
+from pto_jax.system_tests.host import HostProgram
+from pto_jax.system_tests.run import executor, run_system_tests
+from pto_jax.system_tests.suite import system_tests
 from pto_jax.cli.main import main
 from pto_jax.errors import FileError
 

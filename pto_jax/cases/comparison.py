@@ -1,0 +1,200 @@
+"""One case on two machines, and whether they agree.
+
+>>> from pto_jax.generate.programs import generate
+>>> from pto_jax.cases.targets import Engine, Oracle
+>>> compare_case(generate(1, 0), Oracle(), Engine()).kind
+'equal'
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from ..errors import ExecutionError, NotExecutableError, UndefinedDataError, UnusableDeviceError
+from ..generate.programs import Case
+from ..vectors.compare import Difference
+from .expectation import Open, open_bits
+from .messages import normalised
+from .targets import UNBOUNDED, Mismatch, Run, mismatch
+from .targets import BatchTarget, Target, follows_profile
+
+#: ``refused``: the program needs what a machine does not execute; ``stopped``: a run-time rule was found
+#: broken, and results that there are agree; ``undefined``: nothing that a device gives has a defined value;
+#: ``different``: the machines do not agree; ``crashed``: one of them raised something else.
+Kind = Literal["equal", "refused", "stopped", "undefined", "different", "crashed"]
+#: Kinds of cases that both machines executed, and whose results were compared.
+COMPARED: tuple[Kind, ...] = ("equal", "different")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one case; the message says what was found, with the first element that differs."""
+
+    kind: Kind
+    case: Case
+    reference: str
+    tested: str
+    message: str = ""
+    mismatch: Mismatch | None = None
+    #: What the tested device said.
+    output: str = ""
+    #: What a machine does not execute, and why: of the whole program, or of operations that were left out.
+    refusals: tuple[str, ...] = ()
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the machines disagree or one of them crashed."""
+        return self.kind in ("different", "crashed")
+
+    @property
+    def first(self) -> Difference | None:
+        """The first element that differs, where there is one."""
+        comparison = self.mismatch.comparison if self.mismatch is not None else None
+        return comparison.first if comparison is not None else None
+
+    def __str__(self) -> str:
+        c = self.case
+        inputs = "\n".join(
+            f"{name} {i.type}{'' if i.valid is None else f' valid {i.valid}'}: "
+            f"{' '.join(f'{int(w):x}' for w in i.words.reshape(-1)[:8])} ..."
+            for name, i in c.inputs.items()
+        )
+        head = f"case {c.id} (seed {c.seed}, index {c.index}), {c.profile.name}"
+        head = f"{head}, {self.tested} against {self.reference}: {self.kind}"
+        return f"{head}\n{self.message}\n{c.program}\n{inputs}"
+
+
+#: Sees the results of a case on which both machines gave some: the case, the wanted and the found ones.
+Watch = Callable[[Case, Run, Run], None]
+
+
+def compare_case(case: Case, reference: Target, tested: Target, watch: Watch | None = None) -> Outcome:
+    """One case on both machines."""
+    return _compared(case, reference, tested, attempt(reference, case), attempt(tested, case), watch)
+
+
+def compare_cases(
+    cases: Sequence[Case], reference: Target, tested: Target, watch: Watch | None = None
+) -> Iterator[Outcome]:
+    """Some cases on both machines; a machine that takes many at once gets all of them."""
+    both = zip(cases, attempts(reference, cases), attempts(tested, cases), strict=True)
+    for case, wanted, found in both:
+        yield _compared(case, reference, tested, wanted, found, watch)
+
+
+def _compared(
+    case: Case,
+    reference: Target,
+    tested: Target,
+    wanted: Run | Exception,
+    found: Run | Exception,
+    watch: Watch | None,
+) -> Outcome:
+    """The outcome of a case, or of the first case executed with it that fails."""
+    outcome = _alone(case, reference, tested, wanted, found, watch)
+    for other, run in found.others if isinstance(found, Run) else ():
+        if outcome.is_failure:
+            break
+        beside = _alone(other, reference, tested, attempt(reference, other), run, None)
+        outcome = beside if beside.is_failure else outcome
+    return outcome
+
+
+def _alone(
+    case: Case,
+    reference: Target,
+    tested: Target,
+    wanted: Run | Exception,
+    found: Run | Exception,
+    watch: Watch | None,
+) -> Outcome:
+    said = found.log if isinstance(found, Run) else getattr(found, "output", "")
+
+    def outcome(kind: Kind, message: str = "", differs: Mismatch | None = None) -> Outcome:
+        return Outcome(kind, case, reference.name, tested.name, message, differs, said)
+
+    both = ((reference, wanted), (tested, found))
+    refused = next((e for _, e in both if isinstance(e, NotExecutableError)), None)
+    if refused is not None:
+        return replace(outcome("refused", str(refused)), refusals=(reason_of(refused),))
+    devices = [machine for machine, _ in both if not follows_profile(machine)]
+    opened = _Lazily(case, reference) if devices else None
+    for machine, error in both:
+        if isinstance(error, UndefinedDataError):
+            return outcome("different", f"{machine.name}: {error}")
+        if isinstance(error, Exception) and not isinstance(error, ExecutionError):
+            if opened is not None and machine in devices and opened.bits.wild:
+                return outcome("undefined", f"{Open.WILD}; {machine.name}: {error}")
+            return outcome("crashed", f"{machine.name}: {type(error).__name__}: {error}")
+    if isinstance(wanted, Exception) or isinstance(found, Exception):
+        # Devices need not notice what breaks a run-time rule.
+        rules = {m.name: _rule_broken(r) for m, r in both if m not in devices or isinstance(r, Exception)}
+        message = "; ".join(f"{name}: {r or 'no rule broken'}" for name, r in rules.items())
+        return outcome("stopped" if all(rules.values()) else "different", message)
+    if opened is not None:
+        found = opened.settled(wanted, found)
+        if opened.leaves_nothing(wanted):
+            return outcome("undefined", opened.reason)
+    if watch is not None:
+        watch(case, wanted, found)
+    broken = [*wanted.problems, *found.problems]
+    for name, value in wanted.outputs.items():
+        differs = mismatch(case, name, found.outputs.get(name), value, reference.name)
+        if differs is not None:
+            return outcome("different", "; ".join([differs.message, *broken]), differs)
+    return outcome("stopped" if broken else "equal", "; ".join(broken))
+
+
+class _Lazily:
+    """What a case leaves open to a device, computed where a device gives something else."""
+
+    reason = "every result follows from undefined data or has no exact value"
+
+    def __init__(self, case: Case, reference: Target) -> None:
+        self._case, self._profile = case, getattr(reference, "profile", None)
+
+    @cached_property
+    def bits(self) -> Open:
+        return open_bits(self._case, self._profile)
+
+    def settled(self, wanted: Run, found: Run) -> Run:
+        """What a device gave, with the wanted bits where any are right."""
+        outputs = dict(found.outputs)
+        for name, value in wanted.outputs.items():
+            given = outputs.get(name)
+            if given is not None and mismatch(self._case, name, given, value, "") is not None:
+                outputs[name] = self.bits.settled(name, value, given)
+        return replace(found, outputs=outputs)
+
+    def leaves_nothing(self, wanted: Run) -> bool:
+        """Whether no result has an element that a device has to reproduce; an equal one is reproduced."""
+        exact = [n for n in wanted.outputs if self._case.ulp.get(n) != UNBOUNDED]
+        return not exact or ("bits" in vars(self) and all(map(self.bits.is_open, exact)))
+
+
+def reason_of(error: NotExecutableError) -> str:
+    """Why a machine does not execute a program, in words that programs share."""
+    return normalised(error.diagnostics[0].message if error.diagnostics else str(error))
+
+
+def _rule_broken(result: Run | Exception) -> str:
+    return str(result) if isinstance(result, Exception) else "; ".join(result.problems)
+
+
+def attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception]:
+    """What a machine gives for some cases, in order; one by one as they are asked for, where it can."""
+    if isinstance(machine, BatchTarget):
+        return machine.run_all(cases)
+    return (attempt(machine, case) for case in cases)
+
+
+def attempt(machine: Target, case: Case) -> Run | Exception:
+    """What a machine gives for a case."""
+    try:
+        return machine.run(case)
+    except UnusableDeviceError:
+        raise
+    except Exception as error:
+        # Any exception is a finding about the machine that raised it.
+        return error

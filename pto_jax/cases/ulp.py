@@ -1,0 +1,193 @@
+"""ULP distances between two machines' results, counted per instruction and element type.
+
+Counted are results of the instructions that have an ULP bound, and of those with a bound of 0, roots,
+reciprocals and quotients, because they are correctly rounded: there any distance is worth seeing.
+
+>>> h = Histograms()
+>>> h.add("texp", "f32", [0, 0, 1, 5, 9])
+>>> h["texp", "f32"].counts, h["texp", "f32"].worst
+(Counter({0: 2, 1: 1, 4: 1, 8: 1}), 9)
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..generate.programs import Case
+from ..isa import find
+from ..isa.rules.constraints import element_type
+from ..vectors.compare import has_ordered_bits, is_nan, ulp_distance
+from .targets import Output, Run
+
+#: Distances below have a bucket each, those above one per power of two.
+SMALL = 4
+#: Stored counts and distances are smaller, so that floats hold them.
+_LARGEST = 1 << 53
+
+
+def label(start: int) -> str:
+    """The distances of a bucket in words.
+
+    >>> label(3), label(8)
+    ('3', '8-15')
+    """
+    return str(start) if start < SMALL else f"{start}-{2 * start - 1}"
+
+
+@dataclass
+class Histogram:
+    """Distances of one instruction's results.
+
+    Elements per bucket, elements of which only one machine's is a NaN, and the largest distance.
+    """
+
+    counts: Counter[int] = field(default_factory=Counter)
+    nan: int = 0
+    worst: int = 0
+
+    @property
+    def elements(self) -> int:
+        """The number of elements, NaNs included."""
+        return self.counts.total() + self.nan
+
+    def merge(self, other: Histogram) -> None:
+        """Add the elements of another histogram."""
+        self.counts.update(other.counts)
+        self.nan += other.nan
+        self.worst = max(self.worst, other.worst)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON values, the same for equal histograms."""
+        counts = {str(start): self.counts[start] for start in sorted(self.counts)}
+        return {"buckets": counts, "nan": self.nan, "worst": self.worst}
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < _LARGEST:
+        raise ValueError(f"found {value!r}; a count is needed")
+    return value
+
+
+class Histograms:
+    """Histograms by instruction and element type."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, str], Histogram] = {}
+
+    def __getitem__(self, key: tuple[str, str]) -> Histogram:
+        return self._of[key]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Instructions and element types, in order."""
+        return iter(sorted(self._of))
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Histograms) and self._of == other._of
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def add(self, instruction: str, dtype: str, distances: ArrayLike, nan: int = 0) -> None:
+        """Count distances (0 or more, of any shape), and elements of which one is a NaN."""
+        values = np.asarray(distances, np.int64).reshape(-1)
+        histogram = self._of.setdefault((instruction, dtype), Histogram())
+        histogram.nan += nan
+        if not values.size:
+            return
+        # Distances are below 2**33, so that float64 holds them and frexp's exponent is exact.
+        exponents = np.frexp(values.astype(np.float64))[1]
+        place = np.where(values < SMALL, values, exponents + (SMALL - SMALL.bit_length()))
+        for at, count in enumerate(np.bincount(place)):
+            if count:
+                start = at if at < SMALL else 1 << (at - SMALL + SMALL.bit_length() - 1)
+                histogram.counts[start] += int(count)
+        histogram.worst = max(histogram.worst, int(values.max()))
+
+    def add_case(self, case: Case, wanted: Run, found: Run) -> None:
+        """Count the distances between two machines' results of a case, inside the valid regions."""
+        for (name, instruction), dtypes in _writers(case).items():
+            a, b = wanted.outputs.get(name), found.outputs.get(name)
+            if a is not None and b is not None and a.dtype.name in dtypes and _alike(a, b):
+                self._count(instruction, a, b)
+
+    def _count(self, instruction: str, wanted: Output, found: Output) -> None:
+        d = wanted.dtype
+        rows, cols = wanted.valid or (None, None)
+        a, b = (o.words[:rows, :cols] if o.words.ndim == 2 else o.words for o in (wanted, found))
+        nan_a, nan_b = is_nan(d, a), is_nan(d, b)
+        numbers = ~(nan_a | nan_b)
+        both = int((nan_a & nan_b).sum())
+        apart = ulp_distance(d, a[numbers], b[numbers])
+        distances = np.concatenate([apart, np.zeros(both, np.int64)]) if both else apart
+        self.add(instruction, d.name, distances, int((nan_a ^ nan_b).sum()))
+
+    def merge(self, other: Histograms) -> None:
+        """Add the elements of other histograms, instruction by instruction."""
+        for key, histogram in other._of.items():
+            self._of.setdefault(key, Histogram()).merge(histogram)
+
+    def to_json(self) -> str:
+        """As JSON text, the same for equal histograms."""
+        return json.dumps({"|".join(key): self._of[key].plain() for key in self}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Histograms:
+        """What ``to_json`` wrote; ValueError when it is anything else."""
+        made = cls()
+        try:
+            for key, value in json.loads(text).items():
+                instruction, dtype = key.split("|")
+                counts = Counter({int(start): _count(n) for start, n in value["buckets"].items()})
+                if unknown := [start for start in counts if not 0 <= start < _LARGEST]:
+                    raise ValueError(f"a bucket at {unknown[0]}")
+                nan, worst = (_count(value[k]) for k in ("nan", "worst"))
+                made._of[instruction, dtype] = Histogram(counts, nan, worst)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"no ULP histograms: {type(error).__name__}: {error}") from None
+        return made
+
+
+def bounds() -> Mapping[tuple[str, str], int]:
+    """The declared bounds by instruction and element type; 0 for what is correctly rounded."""
+    from ..isa import instructions
+
+    return {(n, d): bound for n, i in instructions().items() for d, bound in i.accuracy.bounds.items()}
+
+
+@cache
+def _counted(instruction: str) -> frozenset[str]:
+    """Element types for which an instruction's results are counted."""
+    declared = find(instruction)
+    return frozenset(declared.accuracy.bounds if declared is not None else ())
+
+
+def _writers(case: Case) -> dict[tuple[str, str], frozenset[str]]:
+    """Results of a case whose last writer is counted, with that instruction and its element types."""
+    last: dict[str, tuple[str, frozenset[str]]] = {}
+    for op in case.program.walk():
+        counted = _counted(op.name)
+        for value in op.destinations:
+            if counted and _holds_floats(value.type):
+                last[value.name] = (op.name, counted)
+            elif last:
+                last.pop(value.name, None)
+    return {(name, instruction): counted for name, (instruction, counted) in last.items()}
+
+
+def _holds_floats(t: Any) -> bool:
+    d = element_type(t)
+    return d is not None and has_ordered_bits(d)
+
+
+def _alike(a: Output, b: Output) -> bool:
+    return a.dtype == b.dtype and a.words.shape == b.words.shape and a.valid == b.valid

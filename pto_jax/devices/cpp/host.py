@@ -1,0 +1,319 @@
+"""The host program of a case: reads inputs, calls the program's entry, writes outputs and compares them.
+
+How an emitted C++ case is built and executed: the one source of what its README and its header say.
+
+A case as C++: the program's functions, and a host program that reads inputs, writes outputs and compares.
+
+>>> from pto_jax.generate.programs import generate
+>>> from pto_jax.generate.options import Options
+>>> case = generate(1, 0, Options(profiles=("cpu_sim",), only=frozenset({"tadd"}), statements=1))
+>>> "TADD(" in source(case, ("x1",), "auto")
+True
+"""
+import math
+from collections.abc import Iterable, Mapping
+from ... import ir
+from ...generate.programs import Case
+from ...isa.effects import traits_of
+from ...vectors.compare import has_ordered_bits
+from .spelling import identifier, valid_sizes
+from .writer import Unit, Writer, called
+from .writer import Mode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from ...analysis.entries import select_entry
+from ...analysis.resolve import resolve
+from ...generate.programs import Case
+from ...ir import ScalarType, Type
+from ...profiles import CPU_SIM
+from . import writer
+from . import spelling
+from . import support
+from . import operations
+from .writer import Mode, Unit
+
+
+_MAIN = """
+//! The folder of the expected results and of the masks that say which elements are compared.
+#if defined(__CPU_SIM)
+static const char* const REFERENCE = "{simulator}";
+#else
+static const char* const REFERENCE = ".";
+#endif
+int main(int count, char** arguments)
+{{
+    const std::string from = count > 1 ? arguments[1] : "inputs", to = count > 2 ? arguments[2] : "outputs";
+    const std::string reference = count > 3 ? arguments[3] : REFERENCE;
+    std::filesystem::create_directories(to);
+    kernel::execute(from, to);
+    bool same = true;
+{comparisons}
+    std::puts(same ? "equal" : "different");
+    return same ? 0 : 1;
+}}
+"""
+
+
+def main(case: Case, types: Mapping[str, ir.Type], simulator: str) -> str:
+    """The function ``main``.
+
+    ``types`` are those of the results, ``simulator`` is the folder of what the CPU simulator is compared
+    with.
+    """
+    lines = []
+    for name, t in types.items():
+        d = ir.I1 if isinstance(t, ir.ScalarType) else t.dtype  # type: ignore[union-attr]
+        tile = "true" if isinstance(t, ir.TileType) else "false"
+        spelled = _rule(d, max(0, case.ulp.get(name, 0)))
+        lines.append(f'    same &= compare(to, reference, "{name}", {spelled}, {tile});')
+    return _MAIN.format(simulator=simulator, comparisons="\n".join(lines))
+
+
+def _rule(d: ir.DType, ulp: int) -> str:
+    """How elements of a type compare, as an initialiser of the C++ struct."""
+    bits = d.storage_bits
+    magnitude = (1 << (bits if d.name in ("hif8", "f8e8m0") else bits - 1)) - 1
+    low, high = 1, 0
+    if d.name == "hif8":
+        low = high = 0x80
+    elif d.name in ("f8e4m3", "f8e8m0"):
+        low = high = magnitude
+    elif has_ordered_bits(d) and d.bits > 4:
+        low, high = (((1 << d.exponent) - 1) << d.mantissa) + 1, magnitude
+    bound = ulp if has_ordered_bits(d) else 0
+    return f"Rule{{{bits}, {magnitude:#x}, {low:#x}, {high:#x}, {bound}}}"
+
+
+class Host:
+    """Writes the function ``execute``, which calls the program's entry."""
+
+    def __init__(self, case: Case, unit: Unit, function: ir.Function, name: str) -> None:
+        self.case, self.unit, self.function, self.name = case, unit, function, name
+        self.writer = Writer(unit, function)
+        self.lines: list[str] = []
+        #: Types of the results that are written.
+        self.types: dict[str, ir.Type] = {}
+
+    def line(self, text: str) -> None:
+        """Add a line to the function."""
+        self.lines.append(f"    {text}")
+
+    def body(self, outputs: Iterable[str]) -> str:
+        """The function ``execute``; what the program's functions are is known afterwards."""
+        names = list(outputs)
+        if self.unit.mode == "manual":
+            # The larger of its two memories: the other one has half of the accumulator that is promised.
+            self.lines += ["#if defined(__CPU_SIM)", "    NPU_MEMORY_INIT(NPUArch::A5);", "#endif"]
+        for argument in self.function.args:
+            self.argument(argument)
+        made = self.results(names)
+        types = {v.name: v.type for v in (*self.function.args, *made)}
+        self.types = {name: types[name] for name in names}
+        text = self.writer.write(self.name, made)
+        self.unit.functions.append(text)
+        for value in made:
+            self.line(f"{self.writer.type(value.type)} {identifier(value.name)};")
+        self.call([identifier(v.name) for v in (*self.function.args, *made)])
+        for name, t in self.types.items():
+            self.save(name, t)
+        head = ["", "static void execute(const std::string& from, const std::string& to)", "{"]
+        return "\n".join([*head, *self.lines, "}"])
+
+    def results(self, names: list[str]) -> list[ir.Value]:
+        """The tiles that a fragment makes and its caller wants to see."""
+        made = {v.name: v for op in self.function.body.ops for v in op.results}
+        arguments = {a.name for a in self.function.args}
+        return [made[n] for n in names if n in made and n not in arguments]
+
+    def argument(self, value: ir.Value) -> None:
+        """Add what reads one of the program's arguments from its file."""
+        t, name = value.type, identifier(value.name)
+        path = f'from + "/{value.name}.bin"'
+        if isinstance(t, ir.ScalarType):
+            d = "uint8_t" if t.dtype == ir.I1 else t.dtype.cpp
+            self.line(f"const {t.dtype.cpp} {name} = static_cast<{t.dtype.cpp}>(read_scalar<{d}>({path}));")
+        elif isinstance(t, ir.VectorType):
+            self.line(f"MrgSortExecutedNumList {name} = read_scalar<MrgSortExecutedNumList>({path});")
+        elif isinstance(t, ir.TileType):
+            self.tile(value, t, name, path)
+        elif isinstance(t, ir.PartitionViewType | ir.TensorViewType):
+            dims = self.case.inputs[value.name].words.shape
+            strides = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
+            shape = ", ".join(map(str, [1] * (5 - len(dims)) + list(dims)))
+            steps = ", ".join(map(str, [0] * (5 - len(dims)) + strides))
+            self.line(f"std::vector<char> {name}raw = read_file({path});")
+            self.line(
+                f"View<{t.dtype.cpp}> {name}(reinterpret_cast<__gm__ {t.dtype.cpp}*>({name}raw.data()), "
+                f"AnyShape({shape}), AnyStride({steps}));"
+            )
+        else:
+            self.line(f"std::vector<char> {name}raw = read_file({path});")
+            spelled = self.writer.type(t)
+            self.line(f"{spelled} {name} = reinterpret_cast<{spelled}>({name}raw.data());")
+
+    def tile(self, value: ir.Value, t: ir.TileType, name: str, path: str) -> None:
+        """Add a tile of the case's valid sizes that is filled from the file ``path``, a C++ expression."""
+        rows, cols = self.case.inputs[value.name].valid or t.valid
+        sizes = [f"{n}u" for n, static in zip((rows, cols), valid_sizes(t), strict=True) if static is None]
+        self.line(f"{self.writer.type(t)} {name}{called(sizes)};")
+        if self.unit.mode == "manual":
+            self.line(f"TASSIGN({name}, {self.unit.places.take(t, None):#x});")
+        self.line(f"fill({name}, {path});")
+
+    def call(self, arguments: list[str]) -> None:
+        """Add the call of the entry, in a loop where the case has several blocks."""
+        call = f"{self.name}({', '.join(arguments)});"
+        if any(traits_of(op).launch == "blocks" for op in self.unit.program.walk()):
+            self.lines += ["#if defined(__CPU_SIM)", "    cpu_sim::EnsureRuntimeInitialized();"]
+            self.lines += [f"    cpu_sim::runtime_config().num_cores = {self.case.grid};", "#endif"]
+        if self.case.grid == 1:
+            self.line(call)
+            return
+        self.line(f"for (uint32_t block = 0; block < {self.case.grid}; ++block) {{")
+        self.lines += ["#if defined(__CPU_SIM)", "        NPU_MEMORY_CLEAR();"]
+        self.lines += [
+            "        cpu_sim::set_execution_context(block, 0);",
+            "#endif",
+            f"        {call}",
+            "    }",
+        ]
+
+    def save(self, name: str, t: ir.Type) -> None:
+        """Add what writes a result to its file."""
+        variable = identifier(name)
+        if isinstance(t, ir.TileType):
+            self.line(f'save({variable}, to + "/{name}");')
+        elif isinstance(t, ir.VectorType):
+            self.line(f'write_file(to + "/{name}.bin", &{variable}, sizeof({variable}));')
+        else:
+            self.line(f'write_file(to + "/{name}.bin", {variable}raw.data(), {variable}raw.size());')
+
+
+#: The folder of a case with headers that its compiler may lack.
+SUPPORT = "support"
+#: ``<stdfloat>`` for compilers whose C++ library has none; the simulator takes bfloat16_t from it.
+STDFLOAT = """\
+// The bfloat16_t of C++23, for compilers that have the type and no <stdfloat> that gives it this name.
+#pragma once
+namespace std {
+using bfloat16_t = __bf16;
+}
+"""
+#: Macros besides ``__CPU_SIM`` by how tiles are placed. Without the second one a tile that no ``TASSIGN``
+#: points anywhere has no memory in the simulator, and the first access to it ends the program.
+_MACROS = {"auto": ("__CPU_SIM", "__PTO_AUTO__"), "manual": ("__CPU_SIM",)}
+#: What compilers were seen to do with the simulator's headers.
+COMPILERS = (
+    "Clang 19 is known to build it. GCC 12 and Clang 16 fail in a static assertion of the simulator's",
+    "headers, Clang 14 has no 16-bit floats on x86-64.",
+)
+
+
+def macros(mode: Mode) -> tuple[str, ...]:
+    """Macros to define for the CPU simulator.
+
+    >>> macros("auto")
+    ('__CPU_SIM', '__PTO_AUTO__')
+    """
+    return _MACROS[mode]
+
+
+def command(mode: Mode) -> str:
+    """The command that builds a case in its folder for the CPU simulator; ``PTO_ISA`` names its checkout."""
+    defined = " ".join(f"-D{name}" for name in macros(mode))
+    return (
+        f"clang++-19 -std=c++23 -O1 -ffp-contract=off -DNDEBUG {defined} -I{SUPPORT} "
+        '-I"$PTO_ISA/include" case.cpp -rtlib=compiler-rt -o case'
+    )
+
+
+def lines(mode: Mode) -> list[str]:
+    """What the C++ file of a case says about building and executing it."""
+    needed = " and ".join(f"-D{name}" for name in macros(mode))
+    other = "" if mode == "auto" else ", without -D__PTO_AUTO__"
+    return [
+        "",
+        "For the CPU simulator, in this folder. PTO_ISA is a checkout of pto-isa, of which headers are used:",
+        "",
+        f"    {command(mode)}",
+        "    ./case",
+        "",
+        f"Needed: {needed}{other}; -std=c++23 and -I{SUPPORT} for bf16; -ffp-contract=off",
+        "for equal bits; -rtlib=compiler-rt (Debian: libclang-rt-19-dev) where libgcc is older than 13 and",
+        "cannot round to bf16. With -O0 also -mllvm -fast-isel=false: the fast selector passes bf16 wrongly.",
+        *COMPILERS,
+        "",
+        "./case [INPUTS [OUTPUTS [REFERENCE]]] names other folders. Exit status 0: the results are as",
+        "expected, 1: they differ, 2: a file cannot be read or written.",
+    ]
+
+
+#: Where a case has what the CPU simulator gives, when it is for another machine.
+SIMULATOR_FOLDER = "cpu_sim"
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The parts of a C++ file.
+
+    ``device`` has the tile types and functions, ``host`` a function ``execute`` that reads the inputs from
+    one folder and writes the outputs, whose types are ``results``, to another.
+    """
+
+    device: str
+    host: str
+    results: Mapping[str, Type]
+
+
+def translate(case: Case, outputs: Iterable[str], mode: Mode) -> Translation:
+    """A case in C++ for the CPU simulator.
+
+    NotExecutableError names the operation that cannot be written in it, or that the simulator lacks.
+    """
+    program = case.program
+    function = select_entry(program, case.entry)
+    numbers = {
+        n: int(i.words)
+        for n, i in case.inputs.items()
+        if isinstance(i.type, ScalarType) and i.words.size == 1
+    }
+    resolved = resolve(program)
+    unit = Unit(program, resolved, mode, writer.Places.of(resolved, function, numbers), operations.write)
+    name = unit.name("fragment" if program.fragment else spelling.identifier(function.name))
+    host = Host(case, unit, function, name)
+    text = host.body(outputs)
+    device = "\n\n".join(["\n".join(unit.types.lines()), *unit.functions])
+    return Translation(device, text, host.types)
+
+
+def source(case: Case, outputs: Iterable[str], mode: Mode) -> str:
+    """A whole C++ file: the program and a ``main``.
+
+    ``main`` takes the folders of the inputs, of the outputs, and of the expected outputs with their masks.
+    """
+    made = translate(case, outputs, mode)
+    simulator = "." if case.profile is CPU_SIM else SIMULATOR_FOLDER
+    return "\n".join(
+        [
+            header(case, mode),
+            *([_BFLOAT16] if "bfloat16_t" in made.device + made.host else []),
+            "namespace kernel {",
+            made.device,
+            made.host,
+            "} // namespace kernel",
+            main(case, made.results, simulator),
+        ]
+    )
+
+
+def header(case: Case, mode: Mode) -> str:
+    """What a C++ file starts with: how it is built, includes and helpers."""
+    who = "the compiler" if mode == "auto" else "hand"
+    lines = [f"Case {case.id} for {case.profile.name}; tiles are placed by {who}.", *lines(mode)]
+    return "\n".join([*(f"// {line}".rstrip() for line in lines), support.prelude()])
+
+
+_BFLOAT16 = f"""\
+static_assert(!std::is_same_v<bfloat16_t, half>,
+              "bfloat16_t is another name of half here: -std=c++23 and -I{SUPPORT} are needed");
+"""

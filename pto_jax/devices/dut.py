@@ -1,0 +1,361 @@
+"""Devices under test that are command lines: a program and inputs in files, results out of files.
+
+A :class:`Command` is executed once per case, where its caller is; its placeholders stand for files in a
+folder of the case's own. A :class:`BatchCommand` is executed once for many cases. What both are given and
+have to give says :mod:`.contract`.
+
+Commands in child processes that can neither hang nor outlive their caller.
+"""
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from ..errors import DeviceError
+from ..generate.programs import Case
+from ..cases.targets import Run
+from ..cases.targets import BatchTarget
+from .exchange import DECLINE_FILE, DECLINED, INPUTS, NEEDED, OUTPUTS, PLACEHOLDERS, PROGRAM
+from .exchange import load_outputs, write_case
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import string
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from ..errors import ArgumentError, DeviceError, Diagnostic, NotExecutableError
+
+
+#: How much of what a process wrote to its error stream is kept, from the end.
+_TAIL_LINES, _TAIL_BYTES = 5, 4096
+#: And of what goes to the folder of a failure.
+OUTPUT_BYTES = 1 << 16
+_POLL = 0.2
+
+
+@dataclass(frozen=True)
+class Template:
+    """A command line with placeholders in braces; ``{{`` and ``}}`` stand for braces themselves.
+
+    Words are split as a shell splits them, and no shell is involved: what replaces a placeholder is
+    part of its word whatever characters it has.
+
+    >>> Template.of("true --in={inputs} 'a b'", ("inputs",)).filled({"inputs": "x y.npz"})
+    ['true', '--in=x y.npz', 'a b']
+    """
+
+    text: str
+    words: tuple[str, ...]
+    used: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str, needed: Sequence[str], allowed: Sequence[str] = ()) -> Template:
+        """A command line that has all ``needed`` placeholders and no others but ``allowed`` ones."""
+        named = " ".join(f"{{{n}}}" for n in (*needed, *allowed))
+        try:
+            words = tuple(shlex.split(text))
+            parsed = [part for w in words for part in string.Formatter().parse(w)]
+        except ValueError as error:
+            raise ArgumentError(f"command {text!r}: {error}; placeholders: {named}") from None
+        if not words:
+            raise ArgumentError(f"command {text!r}: empty; placeholders: {named}")
+        used = frozenset(name for _, name, *_ in parsed if name is not None)
+        for _, name, form, conversion in parsed:
+            if form or conversion:
+                raise ArgumentError(
+                    f"command {text!r}: placeholder {{{name}}} with a conversion or format; allowed: {named}"
+                )
+        if unknown := sorted(used - {*needed, *allowed}):
+            raise ArgumentError(f"command {text!r}: unknown placeholder {{{unknown[0]}}}; allowed: {named}")
+        if missing := [n for n in needed if n not in used]:
+            raise ArgumentError(
+                f"command {text!r}: placeholder {{{missing[0]}}} is missing; allowed: {named}"
+            )
+        if shutil.which(words[0]) is None:
+            raise ArgumentError(f"command {text!r}: {words[0]}: no such command, or it cannot be executed")
+        return cls(text, words, used)
+
+    def filled(self, values: Mapping[str, str]) -> list[str]:
+        """The words of the command line with values for its placeholders."""
+        return [w.format_map(values) for w in self.words]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: its exit status and the last lines of its error stream.
+
+    A negative status is a signal's number; None: it was stopped because it hung.
+    """
+
+    status: int | None
+    tail: str
+    limit: float
+    #: Its error stream, the end of a long one.
+    output: str = ""
+
+    @property
+    def reason(self) -> str:
+        """What happened, in words."""
+        hung = f"no answer within {self.limit:g} s; stopped"
+        what = hung if self.status is None else ending(self.status)
+        return f"{what}: {self.tail}" if self.tail else what
+
+
+def dying_with_us(words: Sequence[str]) -> list[str]:
+    """A command that is killed when this process is, where the system has a tool for that.
+
+    Others notice at the end of their input, or when they have answered.
+    """
+    return [*_death_signal(), *words]
+
+
+@cache
+def _death_signal() -> tuple[str, ...]:
+    """What stands before a command that gets a signal at the death of its parent; nothing where it fails."""
+    tool = shutil.which("setpriv")
+    if tool is None:
+        return ()
+    before = (tool, "--pdeathsig", "KILL", "--")
+    tried = subprocess.run([*before, sys.executable, "-c", ""], capture_output=True, stdin=subprocess.DEVNULL)
+    return before if tried.returncode == 0 else ()
+
+
+def execute(
+    words: Sequence[str],
+    folder: Path,
+    limit: float,
+    progress: Callable[[], object] | None = None,
+    *,
+    inside: bool = False,
+    variables: Mapping[str, str] | None = None,
+) -> Ended:
+    """Execute a command in the caller's working directory, with its error stream kept in a folder.
+
+    ``inside``: in that folder, and with what it prints kept too. ``variables`` are added to the environment.
+    It hangs when it takes ``limit`` seconds, or where ``progress`` is given, when that value does not change
+    for as long. DeviceError where the command cannot be started.
+
+    The command is the head of a process group of its own, none of which is left when this returns.
+    """
+    error_file = folder / "stderr.txt"
+    with error_file.open("wb") as errors:
+        try:
+            process = subprocess.Popen(
+                dying_with_us(words),
+                stdin=subprocess.DEVNULL,
+                stdout=errors if inside else subprocess.DEVNULL,
+                stderr=errors,
+                cwd=folder if inside else None,
+                env={**os.environ, **(variables or {})},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise DeviceError(f"{words[0]}: cannot be executed: {error.strerror or error}") from None
+        with _group(process.pid):
+            hung = _hangs(process, limit, progress)
+        status = process.wait()
+    output = _end_of(error_file)
+    return Ended(None if hung else status, last_lines(output[-_TAIL_BYTES:]), limit, plain(output))
+
+
+def _hangs(process: subprocess.Popen[bytes], limit: float, progress: Callable[[], object] | None) -> bool:
+    seen, since = progress() if progress else None, time.monotonic()
+    while True:
+        remaining = since + limit - time.monotonic()
+        try:
+            process.wait(max(0.0, min(remaining, _POLL) if progress else remaining))
+            return False
+        except subprocess.TimeoutExpired:
+            now = progress() if progress else None
+            if now != seen:
+                seen, since = now, time.monotonic()
+            elif time.monotonic() - since >= limit:
+                return True
+
+
+@contextlib.contextmanager
+def _group(leader: int) -> Iterator[None]:
+    """Ends a process group, also when its head has ended and its children have not."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+
+
+def _end_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - OUTPUT_BYTES))
+        return file.read()
+
+
+def declined(reason: str) -> NotExecutableError:
+    """What says that a device does not execute a case."""
+    return NotExecutableError(Diagnostic("error", f"the device declines: {reason or 'no reason given'}"))
+
+
+def failed(reason: str, output: str) -> DeviceError:
+    """What says that a device failed, with what it wrote to its error stream."""
+    error = DeviceError(reason)
+    error.output = output
+    return error
+
+
+def plain(stream: bytes) -> str:
+    """What a device wrote, as text."""
+    return stream.decode("utf-8", errors="replace")
+
+
+def last_lines(stream: bytes) -> str:
+    r"""The last lines of an error stream, on one line.
+
+    >>> last_lines(bytes(range(97, 101)) + b"\n\n  x\x1b[31m ")
+    'abcd | x?[31m'
+    """
+    text = stream.decode("utf-8", errors="replace")
+    shown = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    return " | ".join([line.strip() for line in shown.splitlines() if line.strip()][-_TAIL_LINES:])
+
+
+def ending(status: int) -> str:
+    """An exit status in words.
+
+    >>> ending(-11), ending(3)
+    ('ended by signal 11 (SIGSEGV)', 'exit status 3')
+    """
+    if status >= 0:
+        return f"exit status {status}"
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else "unknown"
+    return f"ended by signal {-status} ({name})"
+
+
+#: Times in a row that a batch command may end without a single answer before the rest is given up.
+_ATTEMPTS = 3
+#: Bytes of a device's reason to decline that are read.
+_REASON = 500
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line that executes one case; ``timeout`` is in seconds."""
+
+    command: str
+    timeout: float
+    _template: Template = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        template = Template.of(self.command, NEEDED, [n for n in PLACEHOLDERS if n not in NEEDED])
+        object.__setattr__(self, "_template", template)
+
+    @property
+    def name(self) -> str:
+        """The machine as the command line of this package names it."""
+        return f"dut:{self.command}"
+
+    def run(self, case: Case) -> Run:
+        """The outputs of one case from one process.
+
+        NotExecutableError where it declines, DeviceError where it ends otherwise than it should.
+        """
+        if case.grid > 1 and not self._template.used & {"grid", "folder"}:
+            raise declined(f"{case.grid} blocks; the command has neither {{grid}} nor {{folder}}")
+        with tempfile.TemporaryDirectory(prefix="pto-jax-dut-") as made:
+            folder = Path(made)
+            write_case(folder, case)
+            values = {
+                "program": str(folder / PROGRAM),
+                "inputs": str(folder / INPUTS),
+                "outputs": str(folder / OUTPUTS),
+                "grid": str(case.grid),
+                "profile": case.profile.name,
+                "folder": made,
+            }
+            ended = execute(self._template.filled(values), folder, self.timeout)
+            if ended.status != 0:
+                raise _failure(ended)
+            return replace(load_outputs(folder / OUTPUTS, case), log=ended.output)
+
+
+@dataclass(frozen=True)
+class BatchCommand(BatchTarget):
+    """A command line that executes many cases at once: ``{folder}`` holds one folder per case.
+
+    The folders are to be worked through in the order of their names; each has the files that a
+    :class:`Command` is given, and gets ``outputs.npz``, or ``declined.txt`` with the reason why the
+    device does not execute it. A process that ends, or gives no answer for ``timeout`` seconds, is
+    blamed on the first case without one, and started again for those after it.
+    """
+
+    command: str
+    timeout: float
+    _template: Template = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_template", Template.of(self.command, ("folder",)))
+
+    @property
+    def name(self) -> str:
+        """The machine as the command line of this package names it."""
+        return f"dut-batch:{self.command}"
+
+    def run_all(self, cases: Sequence[Case]) -> list[Run | Exception]:
+        """The outputs of each case, or the error that stands for it, in order."""
+        results: list[Run | Exception] = []
+        fruitless = 0
+        while len(results) < len(cases):
+            answers = self._round(cases[len(results) :])
+            fruitless = 0 if isinstance(answers[0], Run) else fruitless + 1
+            results += answers
+            if fruitless == _ATTEMPTS:
+                results += [answers[-1]] * (len(cases) - len(results))
+        return results
+
+    def _round(self, cases: Sequence[Case]) -> list[Run | Exception]:
+        """What one process gives: results up to the case that ended it."""
+        with tempfile.TemporaryDirectory(prefix="pto-jax-dut-") as made:
+            root = Path(made) / "cases"
+            folders = [root / f"{i:06d}" for i in range(len(cases))]
+            for folder, case in zip(folders, cases, strict=True):
+                folder.mkdir(parents=True)
+                write_case(folder, case)
+            ended = execute(
+                self._template.filled({"folder": str(root)}),
+                Path(made),
+                self.timeout,
+                lambda: sum(_answered(f) for f in folders),
+            )
+            results: list[Run | Exception] = []
+            for folder, case in zip(folders, cases, strict=True):
+                if not _answered(folder) and ended.status != 0:
+                    return [*results, _failure(ended)]
+                results.append(_answer(folder, case))
+            return results
+
+
+def _answered(folder: Path) -> bool:
+    return (folder / OUTPUTS).exists() or (folder / DECLINE_FILE).exists()
+
+
+def _answer(folder: Path, case: Case) -> Run | Exception:
+    if (folder / DECLINE_FILE).exists():
+        with (folder / DECLINE_FILE).open("rb") as file:
+            reason = file.read(_REASON).decode("utf-8", errors="replace").strip()
+        return declined(reason)
+    try:
+        return load_outputs(folder / OUTPUTS, case)
+    except DeviceError as error:
+        return error
+
+
+def _failure(ended: Ended) -> Exception:
+    if ended.status == DECLINED:
+        return declined(ended.tail)
+    return failed(ended.reason, ended.output)

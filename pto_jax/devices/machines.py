@@ -1,0 +1,144 @@
+"""Machines by name, as the command line gives them.
+
+======================== ==========================================================================
+``oracle``               the reference interpreter (also ``interpreter``); ``oracle:again`` in another process
+``eager``                this engine, operation by operation
+``trace``                this engine, traced as a whole and not compiled
+``jit``                  this engine, compiled
+``vmap``                 this engine, compiled for a batch of three calls, all compared
+``fast``                 this engine, compiled with fast numerics
+``profile``              this engine, eager; needs a profile: ``profile:a5``
+``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode
+``sanitizer``            definedness per lane; ``sanitizer:strict`` reports every undefined read
+``dut:COMMAND``          a command line, once per case: ``{program} {inputs} {outputs}``
+``dut-batch:COMMAND``    a command line, once per batch of case folders: ``{folder}``
+``dut-server:COMMAND``   a command line that is started once and answers cases on its standard input
+``python:MODULE:NAME``   a target that a module defines
+======================== ==========================================================================
+
+``oracle eager trace jit vmap fast sanitizer`` take a profile after a colon instead of the case's own.
+
+>>> machine("jit:a5").name
+'engine:jit:a5'
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..errors import ArgumentError
+from ..files.terminal import one_line
+from ..lowering.numerics import Numerics
+from ..profiles import PROFILE_NAMES, ProfileName
+from . import exchange
+from ..cases.machine_names import DEVICES
+from ..cases.targets import Batched, Engine, Mode, Oracle, Sanitizer, Target
+
+NAMES = (
+    "oracle[:again][:Q] eager[:Q] trace[:Q] jit[:Q] vmap[:Q] fast[:Q] profile:Q lockstep[:grouped] "
+    "sanitizer[:strict][:Q] dut:COMMAND dut-batch:COMMAND dut-server:COMMAND "
+    "python:MODULE:NAME"
+)
+DUT_TIMEOUT = exchange.TIMEOUT
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A machine that options in words follow."""
+
+    make: Any
+    words: Sequence[str] = ()
+    profile: bool = True
+
+
+def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
+    """The machine of a name; ArgumentError says which names there are."""
+    kind, _, rest = text.partition(":")
+    if kind in DEVICES and rest:
+        return _device(kind, rest, dut_timeout)
+    entry, shown = _WORDS.get(kind), one_line(text)
+    if entry is None:
+        raise ArgumentError(f"machine {shown}: unknown; allowed: {NAMES}")
+    words: list[str] = []
+    profile: ProfileName | None = None
+    for part in rest.split(":") if rest else ():
+        name: ProfileName | None = next((p for p in PROFILE_NAMES if p == part), None)
+        if name is not None and entry.profile and profile is None:
+            profile = name
+        elif part in entry.words and part not in words:
+            words.append(part)
+        else:
+            allowed = " ".join([*entry.words, *(PROFILE_NAMES if entry.profile else ())])
+            raise ArgumentError(f"machine {shown}: {part or 'nothing'} after {kind}; allowed: {allowed}")
+    if kind == "profile" and profile is None:
+        raise ArgumentError(f"machine {shown}: a profile is needed; allowed: {' '.join(PROFILE_NAMES)}")
+    made: Target = entry.make(words, profile)
+    return made
+
+
+def _batched(words: list[str], profile: ProfileName | None) -> Target:
+    return Batched(profile)
+
+
+def _lockstep(words: list[str], profile: ProfileName | None) -> Target:
+    from .lockstep import Lockstep
+
+    return Lockstep(grouped="grouped" in words)
+
+
+def _sanitizer(words: list[str], profile: ProfileName | None) -> Target:
+    return Sanitizer(strict="strict" in words, profile=profile)
+
+
+def _device(kind: str, rest: str, timeout: float) -> Target:
+    if kind == "python":
+        return _of_module(rest)
+    from .dut import BatchCommand, Command
+    from .conversation import Server
+
+    kinds: dict[str, Callable[[str, float], Target]] = {
+        "dut": Command,
+        "dut-batch": BatchCommand,
+        "dut-server": Server,
+    }
+    return kinds[kind](rest, timeout)
+
+
+def _of_module(text: str) -> Target:
+    module, _, name = text.rpartition(":")
+    try:
+        made = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ArgumentError(f"machine python:{text}: {error}; allowed: python:MODULE:NAME") from None
+    target: Target = made() if isinstance(made, type) else made
+    if not callable(getattr(target, "run", None)) or not isinstance(getattr(target, "name", None), str):
+        raise ArgumentError(f"machine python:{text}: has no run(case) and name; see pto_jax.cases.targets")
+    return target
+
+
+def _engine(mode: Mode, numerics: Numerics, words: list[str], profile: ProfileName | None) -> Target:
+    return Engine(mode, profile, numerics)
+
+
+def _oracle(words: list[str], profile: ProfileName | None) -> Target:
+    if "again" in words:
+        from ..cases.targets import Again
+
+        return Again(profile)
+    return Oracle(profile)
+
+
+_WORDS = {
+    "oracle": _Word(_oracle, ("again",)),
+    "interpreter": _Word(_oracle, ("again",)),
+    "eager": _Word(partial(_engine, "eager", "exact")),
+    "trace": _Word(partial(_engine, "trace", "exact")),
+    "jit": _Word(partial(_engine, "jit", "exact")),
+    "vmap": _Word(_batched),
+    "fast": _Word(partial(_engine, "jit", "fast")),
+    "profile": _Word(partial(_engine, "eager", "exact")),
+    "lockstep": _Word(_lockstep, ("grouped",), profile=False),
+    "sanitizer": _Word(_sanitizer, ("strict",)),
+}

@@ -1,0 +1,540 @@
+"""Failure folders: everything that shows a failure, in files that need no generator to be read.
+
+=========================== ==========================================================================
+``shrunk.pto``              the minimal program; ``original.pto`` the one it was found with
+``inputs.npz``              arguments of the minimal program; ``original-inputs.npz`` those of the other
+``expected.npz``            what the reference machine gives for the minimal program, where it gives something
+``got.npz``                 what the tested machine gives
+``output.txt``              what the tested device said, where it said anything
+``report.json``             identity, machines, versions, the instruction, the first element that differs
+=========================== ==========================================================================
+
+Arrays are described in :mod:`..devices.exchange`; ``pto-jax run`` reads them too.
+
+Reading failure folders; nothing of what made them is needed.
+
+Executing a failure again, and saying what is left of it.
+
+Making a failure in a folder smaller still.
+"""
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+import numpy as np
+from ..errors import FileError
+from ..extension import loaded
+from ..files import folder_replacing, write_text
+from ..files.read import reason
+from ..generate.programs import VERSION, Case
+from . import folders
+from ..cases import machine_names
+from ..devices.exchange import program_text, save_inputs, save_outputs
+from ..cases.versions import device, versions
+from .search import Finding
+from .variants import depends
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+import numpy as np
+from numpy.typing import NDArray
+from .. import ir
+from ..analysis.provenance import GlobalTypes
+from ..api import parse
+from ..errors import FileError
+from ..files import load_arrays, read_json, read_text
+from ..generate.programs import Case
+from ..generate.state import Input
+from ..profiles import PROFILE_NAMES, profile
+from ..runtime.array_files import REGION
+from ..cases.edits import entry_of
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+import numpy as np
+from ..files.terminal import one_line
+from ..generate.programs import Case
+from ..cases import comparison
+from ..cases import machine_names
+from ..devices.exchange import load_outputs
+from ..devices.machines import DUT_TIMEOUT, machine
+from ..cases.shown import marked
+from ..cases.targets import Run
+from ..cases.targets import Target
+from . import search
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from ..generate.programs import Case
+from ..cases import kernels
+from ..cases import machine_names
+from ..devices.machines import machine
+from . import reduce
+from . import search
+from .variants import depends, varied
+
+
+SHRUNK, ORIGINAL, REPORT = "shrunk.pto", "original.pto", "report.json"
+INPUTS, ORIGINAL_INPUTS = "inputs.npz", "original-inputs.npz"
+EXPECTED, GOT, OUTPUT = "expected.npz", "got.npz", "output.txt"
+_FILES = (SHRUNK, ORIGINAL, REPORT, INPUTS, ORIGINAL_INPUTS, EXPECTED, GOT, OUTPUT)
+#: Variables of the environment that may change what is computed.
+_FLAGS = re.compile(r"XLA_|LIBTPU_|OMP_|CUDA_VISIBLE|NVIDIA_TF32|JAX_(?!.*(CACHE|TRACEBACK))")
+
+
+@dataclass(frozen=True)
+class About:
+    """What is known of a failure beside its programs.
+
+    The instruction at fault, its cause, the names of the machines, and what becomes of it where something
+    else is chosen (:mod:`.variants`).
+    """
+
+    instruction: str
+    cause: str
+    reference: str
+    tested: str
+    variants: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def save(parent: Path, original: Case, finding: Finding, about: About) -> Path:
+    """Write the folder of a failure into the folder of its cause; the folder's path."""
+    return write(
+        parent / slug(about.cause) / f"seed{original.seed}-{original.index}", original, finding, about
+    )
+
+
+def write(final: Path, original: Case, finding: Finding, about: About) -> Path:
+    """Write the folder of a failure, over the one of that name; what others put there stays."""
+    case, outcome = finding.case, finding.outcome
+    devices = machine_names.device_options(about.reference, about.tested)
+    added = [word for file in loaded() for word in ("--extension", file)]
+    report = {
+        "id": original.id,
+        "seed": original.seed,
+        "index": original.index,
+        "generator": VERSION,
+        "profile": original.profile.name,
+        "reference": about.reference,
+        "tested": about.tested,
+        "kind": outcome.kind,
+        "instruction": about.instruction,
+        "cause": about.cause,
+        "message": outcome.message,
+        "origin": list(original.origin),
+        "signature": finding.signature,
+        "first": _first(finding),
+        "variants": {what: dict(found) for what, found in about.variants.items()},
+        "only": depends(about.variants),
+        "shrunk": _execution(case),
+        "original": _execution(original),
+        "versions": versions(("jax", "jaxlib", "numpy")),
+        "device": device(),
+        "flags": {k: v for k, v in sorted(os.environ.items()) if _FLAGS.match(k)},
+        "command": shlex.join(["pto-jax", "replay", str(final), *devices, *added]),
+    }
+    with folder_replacing(final) as folder:
+        write_text(folder / SHRUNK, program_text(case))
+        write_text(folder / ORIGINAL, program_text(original))
+        save_inputs(folder / INPUTS, case)
+        save_inputs(folder / ORIGINAL_INPUTS, original)
+        for file, run in ((EXPECTED, finding.wanted), (GOT, finding.found)):
+            if run is not None:
+                save_outputs(folder / file, case, run)
+        if outcome.output:
+            write_text(folder / OUTPUT, outcome.output)
+        write_text(folder / REPORT, json.dumps(report, indent=1) + "\n")
+        _keep_others(final, folder)
+    return final
+
+
+def _keep_others(old: Path, new: Path) -> None:
+    """Link what a folder holds beside the files of a failure into the one that takes its place."""
+    if not old.is_dir():
+        return
+    try:
+        ours = shutil.ignore_patterns(*_FILES)
+        shutil.copytree(
+            old,
+            new,
+            symlinks=True,
+            ignore=lambda folder, names: ours(folder, names) if Path(folder) == old else (),
+            copy_function=_linked,
+            dirs_exist_ok=True,
+        )
+    except (OSError, shutil.Error) as error:
+        raise FileError(f"{old}: what else it holds cannot be kept: {reason(error)}") from None
+
+
+def _linked(file: str, to: str) -> None:
+    try:
+        os.link(file, to, follow_symlinks=False)
+    except OSError:  # File systems without hard links.
+        shutil.copy2(file, to, follow_symlinks=False)
+
+
+def slug(text: str) -> str:
+    """A cause as the name of a folder.
+
+    >>> slug("tcvt f32->i8 rmode=floor: saturation")
+    'tcvt-f32-i8-rmode-floor-saturation-9c8d'
+    """
+    words = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")[:80]
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return f"{words}-{digest[:4]}"
+
+
+def _first(finding: Finding) -> dict[str, Any] | None:
+    """The first element that differs: bits on both machines, its row and column (indices of any rank)."""
+    differs = finding.outcome.mismatch
+    comparison = differs.comparison if differs is not None else None
+    element = folders.first_difference(comparison, "output", "expected", "got")
+    if not element or finding.wanted is None:
+        return None
+    shape = finding.wanted.outputs[element["output"]].words.shape
+    return {**element, "position": [int(n) for n in np.unravel_index(element["index"], shape)]}
+
+
+def _execution(case: Case) -> dict[str, Any]:
+    return {"entry": case.entry, "grid": case.grid, "ulp": dict(case.ulp)}
+
+
+Held = (
+    ir.TileType
+    | ir.ScalarType
+    | ir.PtrType
+    | ir.MemRefType
+    | ir.PartitionViewType
+    | ir.TensorViewType
+    | ir.VectorType
+)
+#: Characters of a wrong value that are shown.
+_LINE = 80
+_KEYS: dict[str, type] = {
+    "id": str,
+    "seed": int,
+    "index": int,
+    "profile": str,
+    "reference": str,
+    "tested": str,
+    "kind": str,
+    "instruction": str,
+    "signature": str,
+    "shrunk": dict,
+    "original": dict,
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a folder holds: the minimal case or the original one, and the report."""
+
+    case: Case
+    report: Mapping[str, Any]
+
+
+def read_folders(path: str | Path) -> list[Path]:
+    """A failure folder, those in the folder of a cause, or those of all causes in a folder."""
+    reports = (p for pattern in ("*", "*/*") for p in Path(path).glob(f"{pattern}/{REPORT}"))
+    inside = sorted(p.parent for p in reports if not p.parent.name.startswith("."))
+    return [Path(path)] if (Path(path) / REPORT).exists() or not inside else inside
+
+
+def read(path: str | Path, original: bool = False) -> Failure:
+    """The failure in a folder; FileError says what is wrong with it."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise FileError(f"{folder}: is not a folder" if folder.exists() else f"{folder}: no such folder")
+    report = _report(folder / REPORT)
+    execution = report["original" if original else "shrunk"]
+    file = folder / (ORIGINAL if original else SHRUNK)
+    program = parse(read_text(file, regular=True), str(file))
+    if execution["entry"] is not None and program.function(execution["entry"]) is None:
+        raise FileError(f"{folder}: the program has no function {execution['entry']!r}, which {REPORT} names")
+    if execution["entry"] is None and len(program.entries) != 1:
+        raise FileError(f"{folder}: the program has {len(program.entries)} entries; {REPORT} names none")
+    case = Case(
+        report["id"],
+        report["seed"],
+        report["index"],
+        profile(report["profile"]),
+        program,
+        {},
+        execution["ulp"],
+        execution["grid"],
+        execution["entry"],
+    )
+    inputs = folder / (ORIGINAL_INPUTS if original else INPUTS)
+    arrays = load_arrays(inputs)
+    return Failure(
+        replace(case, inputs={a.name: _input(inputs, a, arrays) for a in entry_of(case).args}), report
+    )
+
+
+def _report(path: Path) -> dict[str, Any]:
+    report = read_json(path, regular=True)
+    if not isinstance(report, dict):
+        raise FileError(f"{path}: holds a {type(report).__name__}; an object is needed")
+    for key, kind in _KEYS.items():
+        if type(report.get(key)) is not kind:
+            raise FileError(f"{path}: {key} is {_shown(report.get(key))}; {kind.__name__} is needed")
+    if report["profile"] not in PROFILE_NAMES:
+        allowed = " ".join(PROFILE_NAMES)
+        raise FileError(f"{path}: profile is {report['profile']!r}; allowed: {allowed}")
+    for part in ("shrunk", "original"):
+        if not _is_execution(report[part]):
+            raise FileError(
+                f"{path}: {part} is {_shown(report[part])}; entry (a name or null), grid (at least 1) and "
+                "ulp (numbers by name) are needed"
+            )
+    return report
+
+
+def _is_execution(told: dict[str, Any]) -> bool:
+    ulp, grid = told.get("ulp"), told.get("grid")
+    bounds = isinstance(ulp, dict) and all(type(n) is int and n >= 0 for n in ulp.values())
+    return bounds and type(grid) is int and grid > 0 and isinstance(told.get("entry"), str | None)
+
+
+def _shown(value: Any) -> str:
+    """A value in an error, at most a line of it."""
+    text = repr(value)
+    return text if len(text) <= _LINE else text[:_LINE] + "..."
+
+
+def _input(path: Path, argument: ir.Value, arrays: Mapping[str, NDArray[Any]]) -> Input:
+    """The input that an array is for an argument."""
+    name, t = argument.name, argument.type
+    if name not in arrays:
+        held = ", ".join(arrays) or "nothing"
+        raise FileError(f"{path}: no array for argument {name} ({t}); the file holds {held}")
+    if not isinstance(t, Held):
+        raise FileError(f"{path}: argument {name} is a {t}, which no folder holds")
+    array, d = arrays[name], t.dtype
+    if not _holds(array.dtype, d):
+        raise FileError(f"{path}: {name} is {array.dtype}; elements of {d} are {d.word} words")
+    words: NDArray[Any] = (
+        np.ascontiguousarray(array)
+        .view(d.word)
+        .reshape(() if isinstance(t, ir.ScalarType) and array.size == 1 else array.shape)
+    )
+    if d.packed and isinstance(t, GlobalTypes):
+        words = ir.unpack_pairs(words)
+    if not _fits(t, words.shape):
+        raise FileError(f"{path}: {name} has the shape {words.shape}; the program declares {t}")
+    if not isinstance(t, ir.TileType) or t.is_static:
+        return Input(t, words)
+    return Input(t, words, _region(path, name, t, arrays.get(name + REGION)))
+
+
+def _holds(given: np.dtype[Any], d: ir.DType) -> bool:
+    """Whether an array type is that of elements or their words; ``.npz`` has no names for some types."""
+    if given.itemsize != d.word.itemsize:
+        return False
+    return given in (d.numpy, d.word) or given.kind == "V" or (d.is_integer and given.kind in "iu")
+
+
+def _fits(t: Held, shape: tuple[int, ...]) -> bool:
+    if isinstance(t, ir.PtrType | ir.MemRefType):
+        return True
+    dims = () if isinstance(t, ir.ScalarType) else t.shape if isinstance(t, ir.TileType) else t.dims
+    return len(dims) == len(shape) and all(n in (None, m) for n, m in zip(dims, shape, strict=True))
+
+
+def _region(path: Path, name: str, t: ir.TileType, given: NDArray[Any] | None) -> tuple[int, int]:
+    if given is None:
+        return t.shape
+    if given.shape != (2,) or given.dtype.kind not in "iu":
+        raise FileError(
+            f"{path}: {name}{REGION} is {given.dtype}{list(given.shape)}; two integers are needed"
+        )
+    rows, cols = (int(n) for n in given)
+    if not (0 <= rows <= t.rows and 0 <= cols <= t.cols):
+        raise FileError(f"{path}: {name}{REGION} is {rows}x{cols}; the program declares {t}")
+    return rows, cols
+
+
+Verdict = Literal["reproduced", "different", "gone", "refused", "withheld"]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a failure is now, in one word and in a text.
+
+    ``withheld`` are the machines that were not executed because only the folder names them.
+    """
+
+    verdict: Verdict
+    text: str
+    withheld: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a machine gave when the failure was found, in place of the machine."""
+
+    machine: str
+    file: Path
+
+    @property
+    def name(self) -> str:
+        """The machine whose results they are."""
+        return f"recorded results of {self.machine}"
+
+    def run(self, case: Case) -> Run:
+        """The recorded results; DeviceError where the file cannot be read as such."""
+        return load_outputs(self.file, case)
+
+
+def replay(
+    path: str | Path,
+    against: str | None = None,
+    tested: str | None = None,
+    original: bool = False,
+    dut_timeout: float = DUT_TIMEOUT,
+    trust: bool = False,
+) -> Replay:
+    """Execute the failure in a folder on both machines.
+
+    The machines are those of the folder's report where none are named. Command lines and modules are
+    executed only where they are named here, or with ``trust``; otherwise the results that the folder keeps
+    of them are compared, and without such results (crashes, the ``original`` program) nothing is executed.
+    ``different`` is a failure in another way. Raises FileError for a folder that cannot be read,
+    ArgumentError for an unknown machine.
+    """
+    failure = read(path, original)
+    report = failure.report
+    withheld: list[str] = []
+    targets: list[Target] = []
+    for key, named, results in (("reference", against, EXPECTED), ("tested", tested, GOT)):
+        name = report[key] if named is None else named
+        if trust or named is not None or not machine_names.is_device(name):
+            targets.append(machine(name, dut_timeout))
+            continue
+        withheld.append(name)
+        if not original and (Path(path) / results).is_file():
+            targets.append(Recorded(name, Path(path) / results))
+    names = (against or report["reference"], tested or report["tested"])
+    if len(targets) < len(names):
+        return Replay("withheld", _text(failure.case, names, "not executed", report), tuple(withheld))
+    first, second = targets
+    finding = search.Machines(first, second).run(failure.case)
+    outcome = finding.outcome
+    verdict = _verdict(finding, report["kind"], report["signature"])
+    said = f"{_TITLES[verdict]}: {outcome.kind}" + (f": {outcome.message}" if outcome.message else "")
+    only = report.get("only")
+    said += f"\n{one_line(only)}" if isinstance(only, str) and only and not original else ""
+    shown = [t.name if isinstance(t, Recorded) else n for t, n in zip(targets, names, strict=True)]
+    text = _text(failure.case, shown, "\n".join([said, *_first_difference(outcome, finding)]), report)
+    return Replay(verdict, text, tuple(withheld))
+
+
+def _verdict(finding: search.Finding, kind: str, signature: str) -> Verdict:
+    outcome = finding.outcome
+    if outcome.kind == "refused":
+        return "refused"
+    if not outcome.is_failure:
+        return "gone"
+    return "reproduced" if (outcome.kind, finding.signature) == (kind, signature) else "different"
+
+
+_TITLES: dict[str, str] = {
+    "reproduced": "reproduced",
+    "different": "fails in another way",
+    "gone": "does not show any more",
+    "refused": "cannot be executed",
+}
+
+
+def _text(case: Case, names: Sequence[str], said: str, report: Mapping[str, Any]) -> str:
+    reference, tested = names
+    head = f"case {case.id} (seed {case.seed}, index {case.index}), profile {case.profile.name}"
+    lines = [f"{head}: {tested} against {reference}", said, "", *_program(case, report["instruction"])]
+    return "\n".join(lines)
+
+
+def _first_difference(outcome: comparison.Outcome, finding: search.Finding) -> list[str]:
+    """The first element that differs, with its place and both values."""
+    first = outcome.first
+    if first is None or finding.wanted is None:
+        return []
+    shape = finding.wanted.outputs[first.operand].words.shape
+    place = tuple(int(n) for n in np.unravel_index(first.index, shape))
+    return [str(first).replace(f"element {first.index}", str(place), 1)]
+
+
+def _program(case: Case, instruction: str) -> list[str]:
+    """The program's text, the lines of the instruction at fault marked."""
+    return [f"{'>' if at_fault else ' '} {line}" for at_fault, line in marked(str(case.program), instruction)]
+
+
+@dataclass(frozen=True)
+class Further:
+    """What became of a failure: its folder is replaced where it is ``smaller``, or ``as small`` but examined.
+
+    ``gone``: it does not show any more; ``withheld``: a machine was not executed, because only the folder
+    names it. Then the folder stays as it is.
+    """
+
+    verdict: Literal["smaller", "as small", "gone", "withheld"]
+    text: str
+
+
+def shrink_folder(
+    path: str | Path,
+    calls: int,
+    seconds: float = math.inf,
+    *,
+    against: str | None = None,
+    tested: str | None = None,
+    trust: bool = False,
+    timeout: float = 60.0,
+) -> Further:
+    """Go on with the failure in a folder, for some cases on both machines.
+
+    The machines are those of the folder's report where none are named; devices are executed only where they
+    are named here, or with ``trust``. FileError for a folder that cannot be read.
+    """
+    failure, original = read(path), read(path, original=True)
+    report = failure.report
+    names = (against or report["reference"], tested or report["tested"])
+    for named, name in zip((against, tested), names, strict=True):
+        if named is None and not trust and machine_names.is_device(name):
+            return Further("withheld", name)
+    first, second = (machine(name, timeout) for name in names)
+    form = kernels.form_for(failure.case, *names)
+    machines = search.Machines(first, second, time.monotonic() + seconds, calls, form=form)
+    blame = reduce.blamed(machines, failure.case)
+    if not blame.finding.outcome.is_failure:
+        return Further("gone", f"{blame.finding.outcome.kind}: {blame.finding.outcome.message}".rstrip(": "))
+    made = reduce.reduced(machines, blame)
+    variants = varied(machines, made.finding)
+    about = About(blame.instruction or report["instruction"], report["cause"], *names, variants)
+    smaller = search.in_form(machines, made.finding)
+    write(Path(path), original.case, smaller, about)
+    before, after = size(failure.case), size(smaller.case)
+    said = f"{_said(before)} -> {_said(after)} in {made.steps} cases"
+    only = depends(variants)
+    return Further("smaller" if after < before else "as small", f"{said}; {only}" if only else said)
+
+
+def size(case: Case) -> tuple[int, int, int]:
+    """How large a case is: operations, elements of its arguments, elements that are not zero."""
+    words = [i.words for i in case.inputs.values()]
+    operations = sum(1 for _ in case.program.walk())
+    return operations, sum(w.size for w in words), sum(int((w != 0).sum()) for w in words)
+
+
+def _said(size: tuple[int, int, int]) -> str:
+    operations, elements, filled = size
+    return f"{operations} operations on {elements} elements, {filled} not zero"

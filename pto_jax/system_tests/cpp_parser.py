@@ -1,0 +1,963 @@
+"""Reading C++ of plain kind: declarations and statements.
+
+Reading C++ of plain kind: expressions.
+
+Reading C++ of plain kind: words and types.
+
+Words of C++ texts, with macros written out.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from . import cpp_program
+from . import cpp_program
+import operator
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from ..errors import FileError
+from .cpp_program import Expression, Function, Parameter, Run, Scope, assigned, element, member
+from .cpp_program import Cell, CType, Place, Pointer, load, size_of, store
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+from ..errors import FileError
+from . import cpp_program
+from .cpp_program import SCALARS, CType
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, cast
+
+
+Kind: TypeAlias = Literal["name", "number", "text", "mark", "end"]
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\\n])*\")", re.DOTALL)
+_WORD = re.compile(
+    r"""(?P<name>[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*)
+    |(?P<number>0[xX][0-9A-Fa-f]+[uUlL]*|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[uUlLfF]*)
+    |(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+    |(?P<mark><<<|<<=|<<|\#\#|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|[^\s\w])""",
+    re.VERBOSE,
+)
+_DEFINE = re.compile(r"^\s*#\s*define\s+(?P<name>\w+)(?P<parameters>\([^)]*\))?(?P<body>.*)$")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word, the line that it stands in, and whether it touches the word before."""
+
+    kind: Kind
+    text: str
+    line: int
+    joined: bool = False
+
+
+@dataclass(frozen=True)
+class _Macro:
+    parameters: tuple[str, ...] | None
+    body: tuple[Token, ...]
+
+
+def tokens(text: str) -> list[Token]:
+    """The words of a text, preprocessed: includes and conditions are left out, both branches are kept."""
+    text = _COMMENT.sub(lambda m: m[1] or re.sub(r"[^\n]", " ", m[0]), text)
+    macros: dict[str, _Macro] = {}
+    words: list[Token] = []
+    lines = text.split("\n")
+    number = 0
+    while number < len(lines):
+        line, first = lines[number], number + 1
+        number += 1
+        if line.lstrip().startswith("#"):
+            while line.endswith("\\") and number < len(lines):
+                line = line[:-1] + lines[number]
+                number += 1
+            defined = _DEFINE.match(line)
+            if defined is not None:
+                parameters = defined["parameters"]
+                names = None if parameters is None else tuple(re.findall(r"\w+", parameters))
+                macros[defined["name"]] = _Macro(names, tuple(_words(defined["body"], first)))
+            continue
+        words += _words(line, first)
+    return [*_expanded(words, macros, frozenset()), Token("end", "the end", len(lines))]
+
+
+def _words(line: str, number: int) -> Iterator[Token]:
+    end = 0
+    for match in _WORD.finditer(line):
+        kind = cast(Kind, match.lastgroup)
+        yield Token(kind, match[0].removeprefix("std::"), number, match.start() == end)
+        end = match.end()
+
+
+def _expanded(
+    words: Sequence[Token], macros: Mapping[str, _Macro], inside: frozenset[str]
+) -> Iterator[Token]:
+    """Words with the macros written out that are not being written out already."""
+    i = 0
+    while i < len(words):
+        word = words[i]
+        macro = macros.get(word.text) if word.kind == "name" and word.text not in inside else None
+        called = macro is not None and macro.parameters is not None
+        if macro is None or (called and (i + 1 >= len(words) or words[i + 1].text != "(")):
+            yield word
+            i += 1
+            continue
+        given: list[list[Token]] = []
+        i += 1
+        if called:
+            given, i = _arguments(words, i)
+        body = [replace(t, line=word.line) for t in _substituted(macro, given)]
+        yield from _expanded(body, macros, inside | {word.text})
+
+
+def _arguments(words: Sequence[Token], start: int) -> tuple[list[list[Token]], int]:
+    """The arguments of a macro whose bracket opens at ``start``, and what is behind them."""
+    given: list[list[Token]] = [[]]
+    depth, i = 0, start
+    while i < len(words):
+        text = words[i].text
+        depth += (text in "([{") - (text in ")]}")
+        if depth == 0:
+            break
+        if text == "," and depth == 1:
+            given.append([])
+        elif i > start:
+            given[-1].append(words[i])
+        i += 1
+    return given, i + 1
+
+
+def _substituted(macro: _Macro, given: Sequence[Sequence[Token]]) -> Iterator[Token]:
+    values = dict(zip(macro.parameters or (), given, strict=False))
+    made: list[Token] = []
+    glue = quote = False
+    for word in macro.body:
+        if word.text in ("#", "##"):
+            quote, glue = word.text == "#", word.text == "##"
+            continue
+        part = list(values.get(word.text, [word]))
+        if quote:
+            part = [Token("text", repr(" ".join(t.text for t in part)).replace("'", '"'), word.line)]
+        if glue and made and part:
+            part = _glued(made, part)
+        made += part
+        glue = quote = False
+    yield from made
+
+
+def _glued(made: list[Token], part: list[Token]) -> list[Token]:
+    """The last word so far and the first of the next joined to one, then the rest."""
+    before = made.pop()
+    return [replace(before, text=before.text + part[0].text), *part[1:]]
+
+
+def text_of(token: Token) -> str:
+    """The characters that a literal stands for."""
+    return str(ast.literal_eval(token.text))
+
+
+def number_of(token: Token) -> int | float:
+    """The value of a number."""
+    text = token.text.lower()
+    if text.startswith("0x"):
+        return int(text.rstrip("ul"), 16)
+    if text.endswith("f") or "." in text or "e" in text:
+        return float(text.rstrip("fl"))
+    return int(text.rstrip("ul"))
+
+
+#: Words of declarations that say where something lives, which does not matter here.
+IGNORED = frozenset(
+    "const constexpr static inline extern volatile struct typename class auto __gm__ __global__ "
+    "AICORE aicore __aicore__".split()
+)
+
+
+class Reader(ABC):
+    """A place in the words of a text, and the types that are known there."""
+
+    def __init__(self, words: Sequence[Token], program: cpp_program.Program, place: str) -> None:
+        self.words, self.program, self.place = words, program, place
+        self.index = 0
+        self.types: dict[str, CType] = {n: CType(n) for n in (*SCALARS, "void", "string", "ifstream")}
+        self.types |= {n: CType("void", 1) for n in ("aclrtStream", "aclrtContext")} | {
+            "aclError": CType("int")
+        }
+        self.constants: dict[str, Any] = {"true": True, "false": False, "nullptr": None, "NULL": None}
+
+    # -- words -----------------------------------------------------------------------------------
+
+    @property
+    def token(self) -> Token:
+        """The next word."""
+        return self.words[self.index]
+
+    def peek(self, count: int = 1) -> Token:
+        """A word behind the next one."""
+        return self.words[min(self.index + count, len(self.words) - 1)]
+
+    def at(self, text: str) -> bool:
+        """Whether the next word is this one."""
+        return self.token.text == text and self.token.kind != "text"
+
+    def next(self) -> Token:
+        """Take the next word."""
+        token = self.token
+        if token.kind == "end":
+            raise FileError(f"{self.place}: the text ends too early")
+        self.index += 1
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Take the next word where it is this one."""
+        if self.at(text):
+            self.index += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        """Take the next word, which has to be this one."""
+        if not self.accept(text):
+            raise FileError(f"{self.place}:{self.token.line}: found {self.token.text!r}; expected {text!r}")
+
+    def name(self) -> str:
+        """Take a name."""
+        if self.token.kind != "name":
+            raise FileError(f"{self.place}:{self.token.line}: found {self.token.text!r}; expected a name")
+        return self.next().text
+
+    def skip(self, text: str) -> None:
+        """Take words up to one, and that."""
+        while not self.accept(text):
+            self.next()
+
+    # -- types -----------------------------------------------------------------------------------
+
+    def is_type(self) -> bool:
+        """Whether a type begins here."""
+        return self.token.kind == "name" and (self.token.text in self.types or self.token.text in IGNORED)
+
+    def type(self) -> CType:
+        """A type with its pointers; words that say where something lives are left out."""
+        self._ignore()
+        words: list[str] = []
+        while self.token.kind == "name" and (self.token.text in SCALARS or not words):
+            words.append(self.name())
+            self._ignore()
+        known = self.types.get(words[-1])
+        if known is None and len(words) == 1:
+            self.index -= 1
+            raise FileError(f"{self.place}:{self.token.line}: found {words[0]!r}; expected a type")
+        if "unsigned" in words and len(words) > 1:
+            known = CType({1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}[CType(words[-1]).size])
+        assert known is not None
+        if self.at("<"):
+            self.brackets("<", ">")
+        stars, reference = known.pointers, False
+        while self.at("*") or self.at("&") or (self.token.kind == "name" and self.token.text in IGNORED):
+            word = self.next().text
+            stars += word == "*"
+            reference = reference or word == "&"
+        return CType(known.name, stars, reference, known.fields)
+
+    def _ignore(self) -> None:
+        while self.token.text in IGNORED or self.at("["):
+            if self.next().text == "[":
+                self.skip("]")
+
+    def declarator(self, kind: CType) -> tuple[str, CType, list[cpp_program.Run | None]]:
+        """A name with its full type and the sizes of its dimensions; None where it says none."""
+        if self.accept("("):
+            self.expect("*")
+            name = self.name()
+            self.expect(")")
+            self.brackets()
+            return name, CType("void", 1), []
+        name = self.name()
+        sizes: list[cpp_program.Run | None] = []
+        while self.accept("["):
+            sizes.append(None if self.at("]") else self.expression().run)
+            self.expect("]")
+        return name, kind, sizes
+
+    def brackets(self, begin: str = "(", end: str = ")") -> None:
+        """Leave out what stands in brackets."""
+        depth = 0
+        while True:
+            text = self.next().text
+            depth += (text == begin) - (text == end)
+            if depth == 0:
+                return
+
+    @abstractmethod
+    def expression(self) -> cpp_program.Expression:
+        """An expression."""
+
+
+_CASTS = ("static_cast", "reinterpret_cast", "const_cast")
+
+
+def _divided(a: Any, b: Any) -> Any:
+    return a // b if isinstance(a, int) and isinstance(b, int) else a / b
+
+
+def _moved(a: Any, b: Any) -> Any:
+    return a.moved(b) if isinstance(a, Pointer) else b.moved(a) if isinstance(b, Pointer) else a + b
+
+
+def _taken(a: Any, b: Any) -> Any:
+    return a.moved(-b) if isinstance(a, Pointer) else a - b
+
+
+#: Binary operators by how strongly they bind, loosest first.
+_LEVELS: Sequence[Mapping[str, Callable[[Any, Any], Any]]] = (
+    {"|": operator.or_},
+    {"^": operator.xor},
+    {"&": operator.and_},
+    {"==": operator.eq, "!=": operator.ne},
+    {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge},
+    {"<<": operator.lshift, ">>": operator.rshift},
+    {"+": _moved, "-": _taken},
+    {"*": operator.mul, "/": _divided, "%": operator.mod},
+)
+_CHANGES = {f"{k}=": f for level in (*_LEVELS[:3], *_LEVELS[5:]) for k, f in level.items()}
+
+
+_UNARY: Mapping[str, Callable[[Any], Any]] = {
+    "!": operator.not_,
+    "-": operator.neg,
+    "+": operator.pos,
+    "~": operator.invert,
+}
+
+
+class Expressions(Reader):
+    """Expressions at a place in the words of a text."""
+
+    def initial(self) -> Run:
+        """What a variable begins with: an expression, or braces with names and values."""
+        if not self.at("{"):
+            return self.assignment().run
+        self.expect("{")
+        parts: list[tuple[str | None, Run]] = []
+        while not self.accept("}"):
+            name = None
+            if self.accept("."):
+                name = self.name()
+                self.expect("=")
+            parts.append((name, self.initial()))
+            self.accept(",")
+        return lambda scope: [(name, part(scope)) for name, part in parts]
+
+    def constant(self) -> int:
+        """The value of an expression without variables."""
+        return int(self.ternary().run(Scope(self.program)))
+
+    def expression(self) -> Expression:
+        """An expression; of several with commas the last one counts."""
+        found = self.assignment()
+        while self.accept(","):
+            first, second = found.run, self.assignment()
+
+            def run(scope: Scope, first: Run = first, second: Run = second.run) -> Any:
+                first(scope)
+                return second(scope)
+
+            found = Expression(run)
+        return found
+
+    def assignment(self) -> Expression:
+        """An expression that may be an assignment."""
+        left = self.ternary()
+        change = _CHANGES.get(self.token.text)
+        if not self.at("=") and change is None:
+            return left
+        line = self.next().line
+        if left.place is None:
+            raise FileError(f"{self.place}:{line}: found an assignment to what has no place")
+        return Expression(assigned(left.place, self.assignment().run, change), left.place)
+
+    def ternary(self) -> Expression:
+        """An expression that may choose between two."""
+        test = self._either()
+        if not self.accept("?"):
+            return test
+        yes = self.assignment().run
+        self.expect(":")
+        no = self.assignment().run
+        return Expression(lambda scope: yes(scope) if test.run(scope) else no(scope))
+
+    def _either(self) -> Expression:
+        found = self._both()
+        while self.accept("||"):
+            found = _either(found.run, self._both().run)
+        return found
+
+    def _both(self) -> Expression:
+        found = self._binary(0)
+        while self.accept("&&"):
+            found = _both(found.run, self._binary(0).run)
+        return found
+
+    def _binary(self, level: int) -> Expression:
+        if level == len(_LEVELS):
+            return self._unary()
+        found = self._binary(level + 1)
+        while self.token.kind == "mark":
+            mark = self.token.text
+            if mark == ">" and self.peek().text == ">" and self.peek().joined:
+                mark = ">>"
+            if mark not in _LEVELS[level]:
+                break
+            self.index += len(mark) if mark == ">>" else 1
+            found = _computed(_LEVELS[level][mark], found.run, self._binary(level + 1).run)
+        return found
+
+    def _unary(self) -> Expression:
+        mark = self.token.text if self.token.kind == "mark" else ""
+        if mark == "(" and self._is_cast():
+            self.next()
+            kind = self.type()
+            if self.at("("):
+                self._function_type()
+            self.expect(")")
+            return _cast(kind, self._unary())
+        if mark in _UNARY:
+            self.next()
+            value = self._unary().run
+            compute = _UNARY[mark]
+            return Expression(lambda scope: compute(value(scope)))
+        if mark in ("++", "--"):
+            self.next()
+            target = self._place(self._unary())
+            one: Run = lambda scope: 1  # noqa: E731
+            return Expression(assigned(target, one, _moved if mark == "++" else _taken), target)
+        if mark == "&":
+            self.next()
+            return Expression(self._place(self._unary()))
+        if mark == "*":
+            self.next()
+            pointed = self._unary().run
+            return Expression(lambda scope: load(pointed(scope)), pointed)
+        if self.accept("sizeof"):
+            return self._sizeof()
+        return self._postfix(self._primary())
+
+    def _is_cast(self) -> bool:
+        word = self.peek()
+        return word.kind == "name" and (word.text in self.types or word.text in IGNORED)
+
+    def _function_type(self) -> None:
+        self.brackets()
+        if self.at("("):
+            self.brackets()
+
+    def _place(self, target: Expression) -> Callable[[Scope], Place]:
+        if target.place is None:
+            value = target.run
+            return lambda scope: Cell(CType("void", 1), value(scope))
+        return target.place
+
+    def _sizeof(self) -> Expression:
+        self.expect("(")
+        if self.is_type():
+            size = self.type().size
+            self.expect(")")
+            return Expression(lambda scope: size)
+        target = self.expression()
+        self.expect(")")
+        place = target.place
+        return Expression(lambda scope: size_of(place(scope) if place is not None else target.run(scope)))
+
+    def _primary(self) -> Expression:
+        token = self.next()
+        if token.kind == "number":
+            number = number_of(token)
+            return Expression(lambda scope: number)
+        if token.kind == "text":
+            text = text_of(token)
+            while self.token.kind == "text":
+                text += text_of(self.next())
+            value: Any = ord(text) if token.text.startswith("'") else text
+            return Expression(lambda scope: value)
+        if token.text == "(":
+            found = self.expression()
+            self.expect(")")
+            return found
+        if token.text == "[":
+            return self._lambda()
+        if token.kind != "name":
+            raise FileError(f"{self.place}:{token.line}: found {token.text!r}; expected an expression")
+        if token.text in _CASTS:
+            self.expect("<")
+            kind = self.type()
+            if self.at("("):
+                self._function_type()
+            self.expect(">")
+            self.expect("(")
+            found = self.expression()
+            self.expect(")")
+            return _cast(kind, found)
+        return self._named(token.text)
+
+    def _named(self, name: str) -> Expression:
+        if name in self.constants:
+            value = self.constants[name]
+            return Expression(lambda scope: value)
+        if self.at("<<<"):
+            return self._launch(name)
+        if self.at("<") and (name in self.program.functions or name in self.types):
+            self.brackets("<", ">")
+
+        def place(scope: Scope) -> Any:
+            return scope.find(name)
+
+        def run(scope: Scope) -> Any:
+            found = scope.find(name)
+            return found.value if isinstance(found, Cell) else found
+
+        return Expression(run, place)
+
+    def _launch(self, kernel: str) -> Expression:
+        """The launch of a kernel: the environment gets its name, its parameters and the arguments."""
+        self.skip(">")
+        self.expect(">")
+        self.expect(">")
+        arguments = self.arguments()
+        functions = self.program.functions
+
+        def run(scope: Scope) -> Any:
+            values = [a.run(scope) for a in arguments]
+            declared = functions.get(kernel)
+            if declared is not None:
+                types = [p.type for p in declared.parameters]
+                values = [t.converted(v) for t, v in zip(types, values, strict=True)]
+            return scope.program.environment["<<<"](kernel, values)
+
+        return Expression(run)
+
+    def _lambda(self) -> Expression:
+        self.skip("]")
+        parameters, body = self.parameters(), self.body()
+        return Expression(lambda scope: Function("a function of its own", parameters, body, scope))
+
+    def arguments(self) -> list[Expression]:
+        """The arguments of a call in their brackets."""
+        self.expect("(")
+        found = []
+        while not self.accept(")"):
+            found.append(self.assignment())
+            self.accept(",")
+        return found
+
+    def _postfix(self, found: Expression) -> Expression:
+        while self.token.kind == "mark":
+            if self.at("("):
+                found = _call(found, self.arguments())
+            elif self.accept("["):
+                found = _indexed(found.run, self.expression().run)
+                self.expect("]")
+            elif self.at(".") or self.at("->"):
+                self.next()
+                found = self._member(found)
+            elif self.at("++") or self.at("--"):
+                found = _after(self._place(found), 1 if self.next().text == "++" else -1)
+            else:
+                break
+        return found
+
+    def _member(self, found: Expression) -> Expression:
+        name, value, place = self.name(), found.run, self.place
+        if self.at("("):
+            arguments = self.arguments()
+
+            def run(scope: Scope) -> Any:
+                of = value(scope)
+                if isinstance(of, dict):
+                    return member(of, name, place).value(scope, arguments)
+                return scope.find(f".{name}")(of, scope, arguments)
+
+            return Expression(run)
+
+        def at(scope: Scope) -> Cell:
+            return member(value(scope), name, place)
+
+        return Expression(lambda scope: at(scope).value, at)
+
+    @abstractmethod
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters of a function."""
+
+    @abstractmethod
+    def body(self) -> Run:
+        """Statements in braces."""
+
+
+def _either(a: Run, b: Run) -> Expression:
+    return Expression(lambda scope: bool(a(scope)) or bool(b(scope)))
+
+
+def _both(a: Run, b: Run) -> Expression:
+    return Expression(lambda scope: bool(a(scope)) and bool(b(scope)))
+
+
+def _computed(compute: Callable[[Any, Any], Any], a: Run, b: Run) -> Expression:
+    return Expression(lambda scope: compute(a(scope), b(scope)))
+
+
+def _cast(kind: CType, target: Expression) -> Expression:
+    return Expression(
+        lambda scope: kind.converted(target.run(scope)), target.place if kind.pointers else None
+    )
+
+
+def _call(found: Expression, arguments: Sequence[Expression]) -> Expression:
+    def run(scope: Scope) -> Any:
+        scope.program.count()
+        function = found.run(scope)
+        if not callable(function):
+            raise FileError(f"{scope.program.place}: a value is called that is no function")
+        return function(scope, arguments)
+
+    return Expression(run)
+
+
+def _indexed(value: Run, index: Run) -> Expression:
+    def place(scope: Scope) -> Place:
+        return element(value(scope), index(scope))
+
+    def run(scope: Scope) -> Any:
+        found = value(scope)
+        return (
+            ord((found + "\0")[index(scope)])
+            if isinstance(found, str)
+            else load(element(found, index(scope)))
+        )
+
+    return Expression(run, place)
+
+
+def _after(target: Callable[[Scope], Place], step: int) -> Expression:
+    """The value before it changes."""
+
+    def run(scope: Scope) -> Any:
+        place = target(scope)
+        old = load(place)
+        store(place, _moved(old, step))
+        return old
+
+    return Expression(run)
+
+
+def read_program(program: cpp_program.Program, text: str, place: str) -> None:
+    """Add what a text defines to a program; FileError where it is not read."""
+    _Reader(tokens(text), program, place).unit()
+
+
+class _Reader(Expressions):
+    """Declarations and statements."""
+
+    def unit(self) -> None:
+        """Everything at the level of the file, up to its end or the end of a namespace."""
+        while self.token.kind != "end" and not self.at("}"):
+            if self.accept(";"):
+                continue
+            if self.at("using") or self.at("typedef"):
+                self._alias()
+            elif self.accept("namespace"):
+                self.name()
+                self._braced_unit()
+            elif self.at("extern") and self.peek().kind == "text":
+                self.next()
+                self.next()
+                if self.at("{"):
+                    self._braced_unit()
+            elif self.accept("template"):
+                self._template()
+            elif not self._definition():
+                self._top()
+
+    def _braced_unit(self) -> None:
+        self.expect("{")
+        self.unit()
+        self.expect("}")
+
+    def _template(self) -> None:
+        """Names of types that a template leaves open stand for nothing more than pointers to them."""
+        self.expect("<")
+        while not self.accept(">"):
+            if self.next().text in ("typename", "class"):
+                self.types[self.name()] = cpp_program.CType("void")
+
+    def _alias(self) -> None:
+        """Another name of a type; names of function types stand for what can be called."""
+        if self.next().text == "using" and not self.accept("namespace"):
+            name = self.name()
+            self.expect("=")
+            known = self.is_type() and self.peek().text in (";", "*")
+            self.types[name] = self.type() if known else cpp_program.CType("void", 1)
+        self.skip(";")
+
+    def _definition(self) -> bool:
+        """A struct or an enumeration."""
+        if self.accept("enum"):
+            self.accept("class")
+            self._enumeration(self.name())
+            return True
+        if self.at("struct") and self.peek(2).text == "{":
+            self.next()
+            name = self.name()
+            fields = self._fields()
+            self.types[name] = cpp_program.CType(name, fields=tuple(fields))
+            self.expect(";")
+            return True
+        return False
+
+    def _enumeration(self, name: str) -> None:
+        self.types[name] = cpp_program.CType("int")
+        if self.accept(":"):
+            self.type()
+        self.expect("{")
+        number = 0
+        while not self.accept("}"):
+            key = self.name()
+            if self.accept("="):
+                number = self.constant()
+            for known in (key, f"{name}::{key}"):
+                self.constants[known] = number
+            number += 1
+            self.accept(",")
+        self.expect(";")
+
+    def _fields(self) -> list[cpp_program.Field]:
+        self.expect("{")
+        fields: list[cpp_program.Field] = []
+        while not self.accept("}"):
+            if self.accept("union"):
+                begin = len(fields)
+                fields += [replace(f, choice=begin) for f in self._fields()]
+                self.expect(";")
+                continue
+            kind = self.type()
+            while not self.accept(";"):
+                name, full, _ = self.declarator(kind)
+                value = self.initial() if self.accept("=") else None
+                fields.append(cpp_program.Field(name, full, value))
+                self.accept(",")
+        return fields
+
+    def _top(self) -> None:
+        """A function or variables."""
+        kind = self.type()
+        if self.peek().text == "(" and self.token.kind == "name":
+            name = self.name()
+            parameters = self.parameters()
+            if self.at("{"):
+                self.program.functions[name] = cpp_program.Function(name, parameters, self.body())
+            else:
+                self.expect(";")
+                self.program.functions.setdefault(name, cpp_program.Function(name, parameters, None))
+            return
+        self.program.variables.append(self._declared(kind))
+
+    def parameters(self) -> tuple[cpp_program.Parameter, ...]:
+        """The parameters of a function in their brackets."""
+        self.expect("(")
+        found = []
+        while not self.accept(")"):
+            kind = self.type()
+            named = self.token.kind == "name" or self.at("(")
+            name, full, sizes = self.declarator(kind) if named else (None, kind, [])
+            if sizes:
+                full = replace(full, pointers=full.pointers + 1)
+            if not (full.name == "void" and not full.pointers and name is None):
+                found.append(cpp_program.Parameter(name, full))
+            self.accept(",")
+        return tuple(found)
+
+    def body(self) -> cpp_program.Run:
+        """Statements in braces."""
+        self.expect("{")
+        statements, labels = self._statements()
+        return cpp_program.block(statements, labels)
+
+    def _statements(self) -> tuple[list[cpp_program.Run], dict[str, int]]:
+        statements: list[cpp_program.Run] = []
+        labels: dict[str, int] = {}
+        while not self.accept("}"):
+            if self.token.kind == "name" and self.peek().text == ":" and not self.at("default"):
+                labels[self.name()] = len(statements)
+                self.expect(":")
+                continue
+            statements.append(self.statement())
+        return statements, labels
+
+    def statement(self) -> cpp_program.Run:
+        """One statement."""
+        read = self._keywords().get(self.token.text) if self.token.kind == "name" else None
+        if read is not None:
+            self.next()
+            return read()
+        if self.at("{"):
+            return self.body()
+        if self.accept(";"):
+            return lambda scope: None
+        if self.is_type() and (self.peek().kind == "name" or self.peek().text in ("*", "&", "<")):
+            return self._declared(self.type())
+        run = self.expression().run
+        self.expect(";")
+        return run
+
+    def _keywords(self) -> dict[str, Callable[[], cpp_program.Run]]:
+        return {
+            "if": self._if,
+            "for": self._for,
+            "while": self._while,
+            "do": self._do,
+            "switch": self._switch,
+            "return": self._return,
+            "break": lambda: self._stops(cpp_program.Left()),
+            "continue": lambda: self._stops(cpp_program.Continued()),
+            "goto": lambda: self._stops(cpp_program.Jumped(self.name())),
+        }
+
+    def _stops(self, signal: Exception) -> cpp_program.Run:
+        self.expect(";")
+
+        def run(scope: cpp_program.Scope) -> None:
+            raise signal
+
+        return run
+
+    def _return(self) -> cpp_program.Run:
+        value = None if self.at(";") else self.expression().run
+        self.expect(";")
+
+        def run(scope: cpp_program.Scope) -> None:
+            raise cpp_program.Returned(None if value is None else value(scope))
+
+        return run
+
+    def _condition(self) -> cpp_program.Run:
+        """A test in its brackets, which may declare what it tests."""
+        self.expect("(")
+        if not ((self.is_type() and self.peek(1).text in ("*",)) or self.at("const")):
+            test = self.expression().run
+            self.expect(")")
+            return test
+        name, full, _ = self.declarator(self.type())
+        self.expect("=")
+        value = self.expression().run
+        self.expect(")")
+
+        def run(scope: cpp_program.Scope) -> Any:
+            scope.names[name] = cpp_program.Cell(full, full.converted(value(scope)))
+            return scope.names[name].value
+
+        return run
+
+    def _if(self) -> cpp_program.Run:
+        test = self._condition()
+        then = self.statement()
+        other = self.statement() if self.accept("else") else None
+
+        def run(outer: cpp_program.Scope) -> None:
+            scope = cpp_program.Scope(outer.program, outer)
+            if test(scope):
+                then(scope)
+            elif other is not None:
+                other(scope)
+
+        return run
+
+    def _for(self) -> cpp_program.Run:
+        self.expect("(")
+        start: cpp_program.Run | None = None
+        if self.is_type() or self.at("const"):
+            kind = self.type()
+            if self.peek().text == ":":
+                name = self.name()
+                self.expect(":")
+                over = self.expression().run
+                self.expect(")")
+                return cpp_program.each(name, kind, over, self.statement())
+            start = self._declared(kind)
+        elif not self.accept(";"):
+            start = self.expression().run
+            self.expect(";")
+        test = None if self.at(";") else self.expression().run
+        self.expect(";")
+        step = None if self.at(")") else self.expression().run
+        self.expect(")")
+        return cpp_program.loop(start, test, step, self.statement())
+
+    def _while(self) -> cpp_program.Run:
+        return cpp_program.loop(None, self._condition(), None, self.statement())
+
+    def _do(self) -> cpp_program.Run:
+        body = self.statement()
+        self.expect("while")
+        test = self._condition()
+        self.accept(";")
+        return cpp_program.loop(None, test, None, body, first=True)
+
+    def _switch(self) -> cpp_program.Run:
+        value = self._condition()
+        self.expect("{")
+        cases: list[tuple[cpp_program.Run | None, int]] = []
+        statements: list[cpp_program.Run] = []
+        while not self.accept("}"):
+            if self.accept("case"):
+                cases.append((self.ternary().run, len(statements)))
+                self.expect(":")
+            elif self.accept("default"):
+                cases.append((None, len(statements)))
+                self.expect(":")
+            else:
+                statements.append(self.statement())
+        return cpp_program.choice(value, cases, statements)
+
+    def _declared(self, kind: cpp_program.CType) -> cpp_program.Run:
+        """Variables of one type, up to the semicolon."""
+        runs = [self._variable(kind)]
+        while self.accept(","):
+            stars = 0
+            while self.accept("*"):
+                stars += 1
+            runs.append(self._variable(cpp_program.CType(kind.name, stars, False, kind.fields)))
+        self.expect(";")
+
+        def run(scope: cpp_program.Scope) -> None:
+            for make in runs:
+                make(scope)
+
+        return run
+
+    def _variable(self, kind: cpp_program.CType) -> cpp_program.Run:
+        name, full, sizes = self.declarator(kind)
+        given: cpp_program.Run | None = None
+        arguments: list[cpp_program.Expression] | None = None
+        if self.accept("=") or self.at("{"):
+            given = self.initial()
+        elif self.at("("):
+            arguments = self.arguments()
+
+        def run(scope: cpp_program.Scope) -> None:
+            if arguments is not None:
+                maker = scope.find(full.name) if full.scalar is None else None
+                value = maker(scope, arguments) if maker is not None else arguments[0].run(scope)
+            else:
+                value = None if given is None else given(scope)
+            if sizes:
+                counts = [None if n is None else int(n(scope)) for n in sizes]
+                value = cpp_program.array(full, counts, value, scope)
+            elif value is not None:
+                value = cpp_program.made(full, value, scope)
+            scope.names[name] = cpp_program.Cell(full, value)
+
+        return run

@@ -1,0 +1,320 @@
+"""Executing system tests and judging them by their own comparison.
+
+The table of system tests and their outcomes.
+"""
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+import numpy as np
+from .. import api, isa, profiles
+from ..analysis.entries import arguments
+from ..analysis.provenance import called
+from ..errors import ArgumentError, FileError, NotExecutableError, ParseError, PtoError, VerifyError
+from ..ir import DType, Function, Program, PtrType, ScalarType, Value
+from ..isa.declare import Contradiction
+from .cpp_program import CType, Memory, Pointer, read, write
+from .raw import RawCase, raw_cases
+from .suite import SystemTest, Workplace, system_tests
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Literal
+from ..files.terminal import table
+
+
+#: ``differs``: the comparison fails; ``contradiction``: it does, and passes where an instruction computes
+#: what a decision is against; ``construct``: the text needs what is not there or not allowed; ``error``: the
+#: execution stopped; ``host``: the host program could not be followed; ``script``: a script failed.
+Kind = Literal["pass", "differs", "contradiction", "construct", "error", "host", "script"]
+KINDS: tuple[Kind, ...] = ("pass", "differs", "contradiction", "construct", "error", "host", "script")
+_SHOWN = 30
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one case."""
+
+    test: str
+    case: str
+    kind: Kind
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class SystemTestReport:
+    """The outcomes of a run, in order."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Every case passes its own comparison, but for named contradictions, and at least one was run."""
+        kinds = Counter(o.kind for o in self.outcomes)
+        return kinds["pass"] > 0 and kinds["pass"] + kinds["contradiction"] == len(self.outcomes)
+
+    def table(self) -> str:
+        """A line per test with its counts, and a total."""
+        tests = dict.fromkeys(o.test for o in self.outcomes)
+        groups = [(t, [o for o in self.outcomes if o.test == t]) for t in tests]
+        rows = [["test", "cases", *KINDS]]
+        for name, group in (*groups, ("total", list(self.outcomes))):
+            count = Counter(o.kind for o in group)
+            rows.append([name, str(len(group)), *(str(count[k]) for k in KINDS)])
+        return "\n".join(table(rows))
+
+    def summary(self) -> str:
+        """The table, and the first cases that do not pass, with their reasons."""
+        lines = [self.table(), ""]
+        wrong = [o for o in self.outcomes if o.kind != "pass"]
+        lines += [f"{o.kind}: {o.test}/{o.case}: {o.message}" for o in wrong[:_SHOWN]]
+        if len(wrong) > _SHOWN:
+            lines.append(f"... and {len(wrong) - _SHOWN} more; --json has all")
+        passed = len(self.outcomes) - len(wrong)
+        lines.append(f"{'passed' if self.ok else 'FAILED'}: {passed} of {len(self.outcomes)} cases pass")
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """Totals and every case, as JSON."""
+        totals = Counter(o.kind for o in self.outcomes)
+        cases = [asdict(o) for o in self.outcomes]
+        return json.dumps({"ok": self.ok, "totals": {k: totals[k] for k in KINDS}, "cases": cases}, indent=1)
+
+
+#: Executes a kernel: program, entry, arguments by name; the buffers it wrote, by name.
+Executor: TypeAlias = Callable[[Program, str, Mapping[str, Any]], Mapping[str, Any]]
+#: What a host program gives a kernel.
+Argument: TypeAlias = "Pointer | int | float"
+
+
+def run_system_tests(
+    root: str | Path,
+    execute: Executor,
+    *,
+    only: str | None = None,
+    limit: float = 300.0,
+    python: str | None = None,
+    watch: Callable[[Outcome], None] = lambda outcome: None,
+) -> SystemTestReport:
+    """Run every case of the tests in a folder; ``only`` keeps tests and cases whose name has it.
+
+    Folders of raw files are cases too (:mod:`.raw`). ArgumentError for a ``python`` that is no program.
+    The tests' own scripts are executed in child processes, each for at most ``limit`` seconds, by the
+    interpreter ``python`` where one is given: they may need packages that this environment lacks.
+    """
+    if python is not None and shutil.which(python) is None:
+        raise ArgumentError(f"{python}: no Python interpreter; allowed: the path of one that can be executed")
+    described = raw_cases(root)
+    chosen = [c for c in described if only is None or only in f"{c.folder.name}/{c.name}"]
+    tests = system_tests(root, needed=not described)
+    outcomes = []
+    for outcome in chain(
+        (o for test in tests for o in _run(test, execute, only, limit, python)),
+        (_raw(c, execute) for c in chosen),
+    ):
+        outcomes.append(outcome)
+        watch(outcome)
+    return SystemTestReport(tuple(outcomes))
+
+
+def _raw(case: RawCase, execute: Executor) -> Outcome:
+    """Execute a case of raw files."""
+    kind: Kind = "error"
+    try:
+        program = api.load(case.program)
+        message = case.run(program, lambda name, given: _launch(program, name, given, execute))
+        kind = "differs" if message else "pass"
+    except (ParseError, VerifyError, NotExecutableError) as error:
+        kind, message = "construct", _first(error)
+    except FileError as error:
+        kind, message = "script", str(error)
+    except PtoError as error:
+        message = _first(error)
+    return Outcome(case.folder.name, case.name, kind, message)
+
+
+def _run(
+    test: SystemTest, execute: Executor, only: str | None, limit: float, python: str | None
+) -> Iterator[Outcome]:
+    with tempfile.TemporaryDirectory(prefix="pto-st-") as folder:
+        work = Workplace.made(test, Path(folder), limit, python)
+        try:
+            cases = [c for c in work.cases() if only is None or only in f"{test.name}/{c}"]
+            if not cases:
+                return
+            work.generate()
+        except FileError as error:
+            yield Outcome(test.name, "", "script", str(error))
+            return
+        try:
+            program = api.load(test.kernels)
+        except ParseError as error:
+            yield from (Outcome(test.name, c, "construct", _first(error)) for c in cases)
+            return
+        stopped = dict(_executed(test, work, program, cases, execute))
+        together = "" if stopped else work.compare()
+        for case in cases:
+            if case in stopped:
+                yield stopped[case]
+                continue
+            wrong = work.compare(case) if stopped or together else ""
+            yield _judged(test, work, case, program, wrong)
+
+
+def _executed(
+    test: SystemTest, work: Workplace, program: Program, cases: list[str], execute: Executor
+) -> Iterator[tuple[str, Outcome]]:
+    """Execute the cases; what could not be executed, by case."""
+    try:
+        host = test.host()
+    except FileError as error:
+        yield from ((case, Outcome(test.name, case, "host", str(error))) for case in cases)
+        return
+    for case in cases:
+        kind: Literal["construct", "error", "host"] = "error"
+        try:
+            host.run(case, work.folder, lambda kernel, given: _launch(program, kernel, given, execute))
+        except (VerifyError, NotExecutableError) as error:
+            kind, message = "construct", _first(error)
+        except FileError as error:
+            kind, message = "host", str(error)
+        except PtoError as error:
+            message = _first(error)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+        else:
+            continue
+        yield case, Outcome(test.name, case, kind, message)
+
+
+def _kernel(program: Program, name: str, given: int) -> tuple[Program, Function]:
+    """A kernel with what it calls: the other functions of the text are other cases' business."""
+    function = program.function(name)
+    if function is None:
+        raise FileError(f"{program.source}: no function {name}")
+    extra = function.args[given:]
+    if given > len(function.args) or any(isinstance(a.type, ScalarType) for a in extra):
+        raise FileError(
+            f"{program.source}: {name} has {len(function.args)} arguments, the launch gives {given}"
+        )
+    names = {function.name}
+    while True:
+        inside = (op for f in program.functions if f.name in names for op in f.walk())
+        used = {callee.name for op in inside if (callee := called(program, op)) is not None}
+        if used <= names:
+            break
+        names |= used
+    return replace(program, functions=tuple(f for f in program.functions if f.name in names)), function
+
+
+def _launch(program: Program, name: str, given: Sequence[Argument], execute: Executor) -> None:
+    """Execute a kernel on memory of the device.
+
+    Pointers that the launch does not give are memory that nothing else sees; memory that is smaller than
+    what the kernel accesses goes on with zeros.
+    """
+    program, function = _kernel(program, name, len(given))
+    unseen = (Pointer(Memory.of(0), 0, CType("void")) for _ in function.args[len(given) :])
+    values = dict(zip((a.name for a in function.args), (*given, *unseen), strict=True))
+    for a in arguments(program, function):
+        pointer = values[a.name]
+        if isinstance(a.type, PtrType) and isinstance(pointer, Pointer):
+            pointer.memory.grow(
+                pointer.offset + (a.min_elements or 0) * np.dtype(a.type.dtype.numpy).itemsize
+            )
+    passed = {v.name: _argument(v, values[v.name], program) for v in function.args}
+    for key, result in execute(program, name, passed).items():
+        pointer = values[key]
+        assert isinstance(pointer, Pointer)
+        write(pointer, np.ascontiguousarray(np.asarray(result)).reshape(-1).view(np.uint8))
+
+
+def _argument(value: Value, given: Argument, program: Program) -> Any:
+    t = value.type
+    if isinstance(t, ScalarType):
+        return _scalar(t.dtype, given)
+    if not isinstance(given, Pointer) or not isinstance(t, PtrType):
+        raise FileError(f"{program.source}: {value.name} is a {t}, the launch gives {given}")
+    contents, size = given.memory.bytes[given.offset :], np.dtype(t.dtype.numpy).itemsize
+    return contents[: contents.size // size * size].view(t.dtype.numpy)
+
+
+def _scalar(d: DType, given: Argument) -> Any:
+    """A scalar argument from a number, or from the first bytes behind a pointer.
+
+    An integer for a float argument has its bits.
+    """
+    size = np.dtype(d.numpy).itemsize
+    if isinstance(given, Pointer):
+        return read(given, size).view(d.numpy)[0]
+    if d.is_float and isinstance(given, int):
+        return np.array(given, f"u{size}").view(d.numpy)[()]
+    return np.dtype(d.numpy).type(given) if d.is_float else np.array(given).astype(d.numpy)[()]
+
+
+def _judged(test: SystemTest, work: Workplace, case: str, program: Program, wrong: str) -> Outcome:
+    """What a comparison means: a contradiction where it passes by what the other source computes."""
+    if not wrong:
+        return Outcome(test.name, case, "pass")
+    for name in sorted({op.name for op in program.walk()}):
+        instruction = isa.find(name)
+        for d in instruction.decisions if instruction is not None else ():
+            if isinstance(d, Contradiction) and _explains(d, name, test, work, case, program):
+                said = f"{name}: {d.question} Here: {d.choice} {d.other_source}: {d.other}. {wrong}"
+                return Outcome(test.name, case, "contradiction", said)
+    return Outcome(test.name, case, "differs", wrong)
+
+
+def _explains(
+    d: Contradiction, name: str, test: SystemTest, work: Workplace, case: str, program: Program
+) -> bool:
+    """Whether a case passes its comparison where an instruction computes what the other source wants."""
+    from ..oracle.interpret import run
+    from ..oracle.machine import ReferenceMachine
+    from ..oracle.step import OTHER_RULES
+
+    other = OTHER_RULES.get((d.key, name))
+    if other is None:
+        return False
+    rules = MappingProxyType({name: other})
+
+    class Machine(ReferenceMachine):
+        instead = rules
+
+    def execute(program: Program, entry: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        return run(program, arguments, entry=entry, machine=Machine)
+
+    try:
+        test.host().run(case, work.folder, lambda kernel, given: _launch(program, kernel, given, execute))
+    except PtoError:
+        return False
+    return not work.compare(case)
+
+
+def _first(error: PtoError) -> str:
+    return str(error.diagnostics[0]) if error.diagnostics else str(error)
+
+
+def executor(kind: Literal["engine", "oracle"]) -> Executor:
+    """How kernels are executed: by the engine, operation by operation, or by the reference interpreter."""
+
+    def engine(program: Program, entry: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        from ..runtime.kernel import compile
+
+        return compile(program, entry=entry, warn=False).eager(**arguments)
+
+    def oracle(program: Program, entry: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        from ..oracle.interpret import run
+
+        api.verify(program, profile=_profile(program), raise_on_error=True)
+        return run(program, arguments, entry=entry)
+
+    return engine if kind == "engine" else oracle
+
+
+def _profile(program: Program) -> profiles.Profile:
+    return profiles.profile_of_arch(program.attrs.get("pto.target_arch"))

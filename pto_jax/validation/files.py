@@ -1,0 +1,320 @@
+"""A file before and after a pass: equal or not, and the instruction at which they part.
+
+Folders of programs before and after a pass, and series of dumps after several passes.
+"""
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+from ..api import load
+from ..errors import ArgumentError, FileError, PtoError
+from ..ir import Language, Program
+from ..profiles import ProfileName
+from ..runtime.array_files import read_inputs
+from ..failures import folders
+from . import translation
+from .translation import Failure, Pair, Result
+from . import trace as alignment
+from . import trace as interpreted
+from . import changes
+from .trace import Span, trace
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+from ..errors import ArgumentError, FileError
+
+
+#: ``equal`` on every input; ``same``: the programs say the same; ``different``; ``rejected``: only the
+#: program after is refused, or it is missing; ``skipped``: the programs cannot be compared.
+Kind = Literal["equal", "same", "different", "rejected", "skipped"]
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """How programs are compared: ``count`` inputs of a ``seed``, under a profile (none: the texts' own).
+
+    Beside a program ``NAME.pto`` an input ``NAME.npz`` may stand, which is tried first.
+
+    ``ulp`` as in :class:`..translation.Pair`; ``language_after`` is that of the texts after.
+    """
+
+    count: int = 16
+    seed: int = 0
+    profile: ProfileName | None = None
+    grid: int = 1
+    ulp: Mapping[str, int] = field(default_factory=dict)
+    language: Language | None = None
+    language_after: Language | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one program: its name, how many inputs were compared, and what differs where.
+
+    ``before`` and ``after`` are the places of the instructions at which the programs part, ``change`` is the
+    one operation that the texts say differently, ``warnings`` those that only the program after gets.
+    """
+
+    name: str
+    kind: Kind
+    message: str = ""
+    inputs: int = 0
+    seconds: float = 0.0
+    before: str = ""
+    after: str = ""
+    parting: str = ""
+    change: str = ""
+    warnings: tuple[str, ...] = ()
+    element: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the pass is at fault."""
+        return self.kind in ("different", "rejected")
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, without what is not known."""
+        return {
+            k: round(v, 3) if k == "seconds" else v for k, v in vars(self).items() if v not in ("", {}, 0, ())
+        }
+
+
+def compare_files(name: str, before: Path, after: Path, how: Comparing) -> Verdict:
+    """Compare the programs of two files; what cannot be read or compared is a verdict too."""
+    began = time.perf_counter()
+    verdict = _compared(name, before, after, how)
+    return replace(verdict, seconds=time.perf_counter() - began)
+
+
+def _compared(name: str, before: Path, after: Path, how: Comparing) -> Verdict:
+    try:
+        first = load(before, language=how.language)
+    except (FileError, PtoError) as error:
+        return Verdict(name, "skipped", f"before: {_line(error)}")
+    if not after.exists():
+        return Verdict(name, "rejected", f"{after}: no such file")
+    try:
+        second = load(after, language=how.language_after)
+    except (FileError, PtoError) as error:
+        return Verdict(name, "rejected", f"after: {_line(error)}")
+    if first == second:
+        return Verdict(name, "same")
+    inputs = 0
+    warnings = tuple(map(str, changes.new_warnings(first, second, how.profile)))
+    for entry in _entries(first):
+        verdict = _entry(
+            Verdict(name, "equal", warnings=warnings), (first, second), entry, how, before.with_suffix(".npz")
+        )
+        if verdict.kind != "equal":
+            return verdict
+        inputs += verdict.inputs
+    return Verdict(name, "equal", inputs=inputs, warnings=warnings)
+
+
+def _entries(program: Program) -> list[str | None]:
+    if program.fragment:
+        return [None]
+    return [f.name for f in program.entries if f.body.ops] or [None]
+
+
+def _entry(
+    found: Verdict, programs: tuple[Program, Program], entry: str | None, how: Comparing, file: Path
+) -> Verdict:
+    """The verdict on an entry function: on generated inputs, or on that of a file where there is one."""
+    before, after = programs
+    options: dict[str, Any] = {"grid": how.grid, "entry": entry, "partial_launch": True}
+    try:
+        profile = translation.pair(before, before, how.profile, **options).before.profile.name
+    except PtoError as error:
+        return replace(found, kind="skipped", message=f"before: {_line(error)}")
+    try:
+        both = translation.pair(before, after, profile, **options)
+    except PtoError as error:
+        return replace(found, kind="rejected", message=f"after: {_line(error)}")
+    both = replace(both, ulp=how.ulp, run=interpreted.run)
+    try:
+        result = _result(both, how, file)
+    except (FileError, PtoError) as error:
+        return replace(found, kind="skipped", message=_line(error))
+    if result.failure is None:
+        return replace(found, inputs=result.compared)
+    failure = result.failure
+    where = locate(both, failure)
+    return replace(
+        found,
+        kind="different",
+        message=str(failure),
+        inputs=result.compared,
+        before=alignment.place(where.before if where else None),
+        after=alignment.place(where.after if where else None) or _broken(failure),
+        parting=str(where) if where else "",
+        change=changes.only_change(before, after),
+        element=folders.first_difference(failure.comparison, "buffer", "before", "after"),
+    )
+
+
+def _result(both: Pair, how: Comparing, file: Path) -> Result:
+    """What the input in a file shows, where there is one, and then generated ones."""
+    given = Result(0)
+    if file.is_file():
+        values, _ = read_inputs(both.before, str(file))  # pyright: ignore[reportArgumentType]
+        given = translation.compare(both, values)
+    if given.failure is not None:
+        return given
+    try:
+        made = translation.validate(both, how.count, how.seed)
+    except ArgumentError:
+        if given.compared:
+            return given
+        raise
+    return replace(made, compared=given.compared + made.compared)
+
+
+def locate(both: Pair, failure: Failure) -> alignment.Parting | None:
+    """Where two programs part on an input on which they differ; None where that cannot be seen."""
+    if failure.comparison is None:
+        return None
+    first = trace(both.before, {a.name: failure.inputs[a.name] for a in both.arguments})
+    second = trace(both.after, both.ordered(failure.inputs))
+    output = failure.comparison.operand
+    names = [a.name for a in both.arguments]
+    if output in names and not both.before.program.fragment:
+        memory = Span(names.index(output), 0, 1 << 62)
+        return alignment.parting(first, second, (memory, memory))
+    if output in first.tiles and output in second.tiles:
+        return alignment.parting(first, second, (first.tiles[output], second.tiles[output]))
+    return None
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _broken(failure: Failure) -> str:
+    """The place of a rule that only the program after breaks."""
+    problem = failure.problem
+    if problem is None or problem.span is None:
+        return ""
+    return f"{problem.span.file}:{problem.span.line}: {problem.instruction or ''}".rstrip()
+
+
+#: Told of each verdict as soon as it is known.
+Told = Callable[[Verdict], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Two files to compare, and the name of what they are about."""
+
+    name: str
+    before: Path
+    after: Path
+
+
+def pairs(before: Path, after: Path) -> tuple[list[Job], list[str]]:
+    """The programs of a folder with those of the same path in another, and those that only the other has.
+
+    FileError where one is no folder, or the first has no program.
+    """
+    for folder in (before, after):
+        if not folder.is_dir():
+            raise FileError(f"{folder}: {'no folder' if folder.exists() else 'no such folder'}")
+    first, second = ({p.relative_to(f) for p in f.rglob("*.pto") if p.is_file()} for f in (before, after))
+    if not first:
+        raise FileError(f"{before}: no .pto file in this folder")
+    jobs = [Job(str(path), before / path, after / path) for path in sorted(first)]
+    return jobs, sorted(str(path) for path in second - first)
+
+
+def compare_all(jobs: Sequence[Job], how: Comparing, workers: int, told: Told) -> list[Verdict]:
+    """The verdicts on some programs, in their order; ``workers`` processes find them."""
+    found: dict[str, Verdict] = {}
+    if workers == 1 or len(jobs) == 1:
+        for job in jobs:
+            found[job.name] = compare_files(job.name, job.before, job.after, how)
+            told(found[job.name])
+    else:
+        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+            started: dict[Future[Verdict], Job] = {
+                pool.submit(compare_files, job.name, job.before, job.after, how): job for job in jobs
+            }
+            for future in as_completed(started):
+                name = started[future].name
+                error = future.exception()
+                found[name] = future.result() if error is None else Verdict(name, "skipped", f"{error}")
+                told(found[name])
+    return [found[job.name] for job in jobs]
+
+
+def dumps(given: Sequence[Path]) -> list[Path]:
+    """The dumps of a series in their order; those of a single folder are its files in order of their names.
+
+    ArgumentError for fewer than two.
+    """
+    listed = list(given)
+    if len(listed) == 1 and listed[0].is_dir():
+        listed = sorted(listed[0].iterdir())
+        listed = [p for p in listed if p.suffix == ".pto"] or [p for p in listed if p.is_dir()]
+    missing = next((p for p in listed if not p.exists()), None)
+    if missing is not None:
+        raise FileError(f"{missing}: no such file or folder")
+    if len(listed) < 2:
+        raise ArgumentError("--series needs two dumps or more: files, folders, or one folder of them")
+    if len({p.is_dir() for p in listed}) > 1:
+        raise ArgumentError("--series: files and folders; allowed: all of one kind")
+    return listed
+
+
+def series(listed: Sequence[Path], how: Comparing, told: Told) -> list[Verdict]:
+    """For each program of a series of dumps, which of them is the first that differs from the first one.
+
+    The dumps between are searched by halves, as if what is broken once stays broken.
+    """
+    names = [""]
+    if listed[0].is_dir():
+        names = [job.name for job in pairs(listed[0], listed[-1])[0]]
+    verdicts = []
+    for name in names:
+        verdicts.append(_bisected(name, [p / name if name else p for p in listed], how))
+        told(verdicts[-1])
+    return verdicts
+
+
+def _bisected(name: str, files: Sequence[Path], how: Comparing) -> Verdict:
+    shown = name or str(files[0])
+    last = compare_files(shown, files[0], files[-1], how)
+    if not last.is_failure:
+        return last
+    good, bad, found = 0, len(files) - 1, last
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        verdict = compare_files(shown, files[0], files[middle], how)
+        if verdict.is_failure:
+            bad, found = middle, verdict
+        else:
+            good = middle
+    # The step itself says where, unless it only shows on the program of the beginning.
+    step = compare_files(shown, files[good], files[bad], how)
+    found = step if step.is_failure else found
+    return replace(found, message=f"first in {files[bad]}, not in {files[good]}: {found.message}")
+
+
+def counted(verdicts: Sequence[Verdict]) -> str:
+    """How many programs have each kind of verdict.
+
+    >>> counted([Verdict("a", "equal"), Verdict("b", "same"), Verdict("c", "equal")])
+    '3 programs: 2 equal, 1 same'
+    """
+    counts = Counter(v.kind for v in verdicts)
+    kinds = [f"{counts[k]} {k}" for k in ("equal", "same", "different", "rejected", "skipped") if counts[k]]
+    return f"{len(verdicts)} programs: {', '.join(kinds)}"
+
+
+def lines(verdict: Verdict) -> Iterator[str]:
+    """A verdict in words: what differs, and where."""
+    yield f"{verdict.name}: {verdict.kind}" + (f": {verdict.message}" if verdict.message else "")
+    yield from (f"    {line}" for line in (verdict.parting, verdict.change, *verdict.warnings) if line)

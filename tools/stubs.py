@@ -1,0 +1,224 @@
+"""Stub files: the functions that are made from declarations, as type checkers and editors read them.
+
+``python -m tools.stubs`` writes ``ops.pyi`` and ``builder/functions.pyi`` of this package;
+a test holds the committed files against it.
+"""
+
+import keyword
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from pathlib import Path
+
+from pto_jax import isa
+from pto_jax.builder.calls import signatures
+from pto_jax.builder.instructions import names as operation_names
+from pto_jax.runtime import op_functions, op_functions, op_messages
+from pto_jax.text.formats import TWO_SPELLINGS, find_format
+
+PACKAGE = Path(__file__).parents[1]
+_OPS = '''"""Every instruction as a function on tiles and arrays.
+
+Written by ``python -m tools.stubs`` from the declarations.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack, overload
+
+import jax
+import numpy as np
+
+from .ir import DType
+from .ir import TileType
+from .profiles import OutOfRegion, Profile, ProfileName, Subnormals
+from .runtime.state import Report
+from .runtime.tiles import Tile
+
+class _Foreign(Protocol):
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class _Options(TypedDict, total=False):
+    profile: ProfileName | Profile
+    numerics: Literal["exact", "fast"]
+    out_of_region: OutOfRegion | None
+    subnormals: Subnormals
+
+_Tile: TypeAlias = Tile | jax.Array | np.ndarray[Any, Any] | _Foreign
+_Number: TypeAlias = float | np.generic | jax.Array | np.ndarray[Any, Any]
+_Element: TypeAlias = Tile | TileType | jax.Array | np.ndarray[Any, Any] | DType | str | type | np.dtype[Any]
+_Destination: TypeAlias = _Element | tuple[_Element | None, ...] | None
+
+def names() -> tuple[str, ...]: ...
+def function(name: str) -> Callable[..., Any]: ...
+'''
+_BUILDER = '''"""Every operation as a function that builds it.
+
+Written by ``python -m tools.stubs`` from the declarations.
+"""
+
+from enum import IntEnum
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
+
+from .values import Handle
+
+class _Options(TypedDict, total=False):
+    wait: Any
+    type: Any
+    named: str | None
+    offsets: Any
+
+_Number: TypeAlias = Handle | float
+'''
+
+
+def ops_stub() -> str:
+    """The text of ``ops.pyi``."""
+    functions = [i for i in isa.instructions().values() if op_functions.is_function(i)]
+    lines = [line for i in functions for line in _op(i)]
+    return "\n".join([_OPS, *_enumerations(functions, lower=False), "", *lines]) + "\n"
+
+
+def builder_stub() -> str:
+    """The text of ``builder/functions.pyi``."""
+    operations = operation_names()
+    declared = [isa.instructions()[n] for n in operations.values() if n in isa.instructions()]
+    lines = [line for python, name in operations.items() for line in _built(python, name)]
+    return "\n".join([_BUILDER, *_enumerations(declared, lower=True), "", *lines]) + "\n"
+
+
+def stubs() -> dict[Path, str]:
+    """The stub files by their paths."""
+    return {PACKAGE / "ops.pyi": ops_stub(), PACKAGE / "builder" / "functions.pyi": builder_stub()}
+
+
+# -- types of attributes -------------------------------------------------------------------------------
+
+
+def _enumerations(instructions: Iterable[isa.Instruction], *, lower: bool) -> list[str]:
+    """An alias for the members of each enumeration that attributes have."""
+    kinds = {k for i in instructions for a in i.attributes if (k := _enumeration(a)) is not None}
+    lines = []
+    for kind in sorted(kinds, key=lambda k: k.__name__):
+        members = list(kind.__members__)
+        listed = [*members, *(n.lower() for n in members if lower and n.lower() not in members)]
+        lines.append(f"_{kind.__name__}: TypeAlias = Literal[{', '.join(map(_quoted, listed))}] | IntEnum")
+    return lines
+
+
+def _enumeration(attribute: isa.Attribute) -> type[IntEnum] | None:
+    kind = attribute.type
+    return kind if isinstance(kind, type) and issubclass(kind, IntEnum) and kind is not IntEnum else None
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _annotation(attribute: isa.Attribute) -> str:
+    enumeration = _enumeration(attribute)
+    if enumeration is not None:
+        return f"_{enumeration.__name__}"
+    if attribute.type in (bool, int, str):
+        return attribute.type.__name__
+    return "Any"
+
+
+def _keywords(instruction: isa.Instruction, *, every_key: bool) -> list[str]:
+    """The attributes of an instruction as parameters; with ``every_key`` under all their names."""
+    listed: dict[str, str] = {}
+    taken = {o.name for o in instruction.operands}
+    for a in instruction.attributes:
+        for key in (a.name, *a.keys) if every_key else (a.name,):
+            if key.isidentifier() and not keyword.iskeyword(key) and key not in taken:
+                listed.setdefault(key, f"{key}: {_annotation(a)} = ...")
+    return list(listed.values())
+
+
+def _defined(name: str, listed: Sequence[str], overloads: Sequence[tuple[Sequence[str], str]]) -> list[str]:
+    """A function with a signature, or an overload for each of several."""
+    lines = []
+    for parameters, result in overloads:
+        text = ", ".join([*parameters, *listed, "**options: Unpack[_Options]"])
+        lines += ["@overload"] if len(overloads) > 1 else []
+        lines.append(f"def {name}({text}) -> {result}: ...")
+    return lines
+
+
+# -- functions on tiles and arrays ---------------------------------------------------------------------
+
+
+def _op(instruction: isa.Instruction) -> Iterator[str]:
+    """The function of an instruction on tiles: sources by position, all else by keyword."""
+    keywords = ["dst: _Destination = ...", *_keywords(instruction, every_key=False)]
+    overloads = []
+    for form in dict.fromkeys(op_functions.call_forms(instruction)):
+        sources = [f"{n}: {_source(instruction.operand(n))}" for n in form]
+        leading = [*sources, *(["/"] if sources else []), "*", *keywords]
+        result = _result(instruction, form)
+        for checks, given in (
+            ("Literal[False] = ...", result),
+            ("Literal[True]", f"tuple[{result}, Report]"),
+        ):
+            overloads.append(([*leading, f"checks: {checks}"], given))
+    yield from _defined(op_messages.python_name(instruction), (), overloads)
+
+
+def _source(operand: isa.Operand) -> str:
+    return "_Tile" if operand.kind == "tile" else "_Number"
+
+
+def _result(instruction: isa.Instruction, form: tuple[str, ...]) -> str:
+    """What a call gives: a tile, or several; how many may depend on ``dst``."""
+    written = instruction.destinations_of(form)
+    if len(written) < len(instruction.destinations) or any(o.kind != "tile" for o in written):
+        return "Any"
+    if len(written) < 2:
+        return "Tile" if written else "None"
+    return f"tuple[{', '.join(['Tile'] * len(written))}]"
+
+
+# -- functions that build operations -------------------------------------------------------------------
+
+
+def _built(python: str, name: str) -> Iterator[str]:
+    """The functions of an operation: its own, and that of the C++ intrinsic."""
+    instruction = isa.instructions().get(name)
+    if not python.isidentifier() or keyword.iskeyword(python):
+        return
+    own_syntax = find_format(name) is not None and name not in TWO_SPELLINGS
+    if instruction is None or own_syntax or any(len({*f}) < len(f) for f in instruction.forms):
+        yield f"def {python}(*args: Any, **kwargs: Any) -> Any: ..."
+        yield from _intrinsic(python, instruction)
+        return
+    overloads = []
+    for destinations, form in signatures(instruction):
+        for listed in dict.fromkeys(((*destinations, *form), form)):
+            operands = [f"{n}: {_operand(instruction.operand(n))}" for n in listed]
+            overloads.append(([*operands, *_star(instruction)], "Any"))
+    unique = list(dict.fromkeys((tuple(p), r) for p, r in overloads))
+    yield from _defined(python, _keywords(instruction, every_key=True), unique)
+    yield from _intrinsic(python, instruction)
+
+
+def _intrinsic(python: str, instruction: isa.Instruction | None) -> Iterator[str]:
+    """The name of the C++ intrinsic."""
+    if instruction is not None and isa.find(python.upper()) is not None:
+        yield f"{python.upper()} = {python}"
+
+
+def _star(instruction: isa.Instruction) -> list[str]:
+    return ["*"] if _keywords(instruction, every_key=True) else []
+
+
+def _operand(operand: isa.Operand) -> str:
+    return "_Number" if operand.kind in ("scalar", "index") else "Any"
+
+
+def main() -> None:
+    """Write the stub files."""
+    for path, text in stubs().items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
