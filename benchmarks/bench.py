@@ -14,15 +14,11 @@ from functools import partial
 
 import jax
 
+from benchmarks import bench_compile, bench_examples, bench_kernels, bench_plot, bench_table
+from benchmarks.bench_run import Figure, Run
 from pto_jax.errors import ArgumentError
 from pto_jax.examples import EXAMPLES
 from pto_jax.files import write_text
-from benchmarks import bench_compile
-from benchmarks import bench_examples
-from benchmarks import bench_kernels
-from benchmarks import bench_plot
-from benchmarks import bench_table
-from benchmarks.bench_run import Figure, Run
 
 
 def lockstep(run: Run) -> None:

@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import bench_programs as programs
+from benchmarks.bench_run import COLS, ROWS, Run, wait
 from pto_jax import text
+from pto_jax.cli import options
 from pto_jax.errors import PtoError
 from pto_jax.lowering import rules
 from pto_jax.runtime.kernel import compile
-from benchmarks import bench_programs as programs
-from pto_jax.cli import options
-from benchmarks.bench_run import COLS, ROWS, Run, wait
 
 #: Instructions of the texts whose costs are compared.
 LENGTHS = (100, 400, 1600)

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.bench_run import Run, least
 from pto_jax.api import load
 from pto_jax.examples import EXAMPLES, Example
 from pto_jax.lowering.numerics import Numerics
 from pto_jax.runtime.kernel import Kernel, compile
-from benchmarks.bench_run import Run, least
 
 #: Arguments of an example by name, one set of a batch.
 Arguments = Mapping[str, Any]

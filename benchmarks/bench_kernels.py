@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import bench_programs as programs
+from benchmarks.bench_run import COLS, ROUNDS, ROWS, TILES, Run, least, median, paired, wait
 from pto_jax import text
 from pto_jax.api import load
 from pto_jax.examples import EXAMPLES
@@ -16,8 +18,6 @@ from pto_jax.ir import Program
 from pto_jax.lowering.numerics import Numerics
 from pto_jax.runtime.kernel import Kernel, compile
 from pto_jax.runtime.tiles import tile
-from benchmarks import bench_programs as programs
-from benchmarks.bench_run import COLS, ROUNDS, ROWS, TILES, Run, least, median, paired, wait
 
 #: Calls that are timed together, as one takes microseconds.
 CALLS = 200

@@ -4,9 +4,9 @@ import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
+from benchmarks.bench_run import Figure
 from pto_jax.errors import ArgumentError
 from pto_jax.files import write_bytes
-from benchmarks.bench_run import Figure
 
 SUFFIXES = ("pdf", "png", "svg")
 

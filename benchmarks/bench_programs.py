@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from benchmarks.bench_run import COLS, ROWS
 from pto_jax import ops, text
 from pto_jax.ir import Program
-from benchmarks.bench_run import COLS, ROWS
 
 # Instructions by name: these are the programs that are measured.
 #: One instruction, and chains whose exact and fast numerics are compared.

@@ -16,9 +16,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from benchmarks.bench_run import Figure
 from pto_jax.errors import ArgumentError
 from pto_jax.files import read_json, write_text
-from benchmarks.bench_run import Figure
 
 #: How much worse than the table's a ratio may be.
 ALLOWED = 1.25

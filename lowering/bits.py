@@ -18,33 +18,36 @@ A table of 256 values is a load for every element, which is several times slower
 
 Raw words and the scope in which they are computed with.
 """
+
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.ir import BF16, F8E4M3, F16, F32, DType, RoundMode
-from typing import TYPE_CHECKING, TypeAlias
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.ir import DType, RoundMode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from pto_jax.ir import F16, F32, DType
+
+from pto_jax.ir import BF16, F8E4M3, F16, F32, DType, RoundMode
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float32, Float64, Int, Shaped, UInt, UInt8, UInt16, UInt32
-
-    from jaxtyping import Bool, Float, Float64, Int32, Integer, Shaped, UInt
+    from jaxtyping import (
+        Bool,
+        Float,
+        Float32,
+        Float64,
+        Int,
+        Int32,
+        Integer,
+        Shaped,
+        UInt,
+        UInt8,
+        UInt16,
+        UInt32,
+    )
 
     #: Raw words of a tile, or of the lanes that an instruction computes.
     Words: TypeAlias = UInt[Array, "rows cols"]
@@ -68,7 +71,6 @@ if TYPE_CHECKING:
     Integers: TypeAlias = Integer[Array, "*#shape"]
     #: Values of floats, float64 or under fast numerics float32; they broadcast likewise.
     Floats: TypeAlias = Float[Array, "*#shape"]
-    from jaxtyping import Int32, UInt8, UInt32
     from jaxtyping import Int32, Shaped, UInt
 
 
@@ -423,7 +425,9 @@ def single(words: UInt8[Array, "*shape"], dtype: DType) -> UInt32[Array, "*shape
     if dtype.name == "f8e4m3":
         value = jnp.where(magnitude == U32(0x7F), _NAN, value)
     else:
-        value = jnp.where(magnitude >= U32(0x7C), jnp.where(magnitude == U32(0x7C), _INFINITY_WORD, _NAN), value)
+        value = jnp.where(
+            magnitude >= U32(0x7C), jnp.where(magnitude == U32(0x7C), _INFINITY_WORD, _NAN), value
+        )
     return value | ((w & U32(0x80)) << U32(24))
 
 

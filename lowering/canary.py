@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from pto_jax.errors import ExactnessError, FileError
 
-from .slicing import with_slice
 from .bits import x64
+from .slicing import with_slice
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Shaped

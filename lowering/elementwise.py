@@ -6,50 +6,42 @@ Comparison, selection and conversion of tiles.
 
 Lane-wise instructions on a tile and a scalar or an immediate.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
-from pto_jax.ir import CmpMode, Precision
-from . import formulas
-from .formulas import Arithmetic
-from .numerics import Integer, Num
-from .region import choice, computed, elementwise, lanewise, number, numeric
-from .rules import Context, Inputs, Outputs, rule
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from pto_jax.ir import F32
-from . import formulas, region
-from .formulas import Arithmetic
-from .numerics import Integer, Num
-from .rules import Context, Inputs, Outputs, rule
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import lax
-from pto_jax.ir import CmpMode, RoundMode, SaturationMode, unpaired
+
+from pto_jax.ir import BF16, F16, F32, CmpMode, Loc, Precision, RoundMode, SaturationMode, unpaired
 from pto_jax.isa.rules.conversions import conversion
-from . import bits, convert, irregular, region
-from .region import fit, flush, mask, merge, operand, read, sizes
-from .rules import Context, Inputs, Outputs, rule
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-from pto_jax.ir import BF16, F16, CmpMode, Loc
-from . import formulas, region
+
+from . import bits, convert, formulas, irregular, region
 from .formulas import Arithmetic
 from .numerics import Integer, Num
-from .region import elementwise, lanewise, mask, merge, numeric, operand, read
+from .region import (
+    choice,
+    computed,
+    elementwise,
+    fit,
+    flush,
+    lanewise,
+    mask,
+    merge,
+    number,
+    numeric,
+    operand,
+    read,
+    sizes,
+)
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    from .bits import Words
-    from .bits import Word, Words
-    from .bits import Word, Words
     from .bits import Floats, Word, Words
 
 
@@ -285,7 +277,6 @@ def _tcvt(c: Context, inputs: Inputs) -> Outputs:
 
 
 _SCALED = ("src", "scalar")
-
 
 
 def _scalar_arithmetic(name: str, operation: str) -> None:

@@ -8,62 +8,31 @@ Combining two tiles of which each may be valid in a part of the destination only
 
 What irregular instructions share: their operands, integer positions, and tiles as flat storage.
 """
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from pto_jax.ir import I32, DType, PrintFormat
+
+from pto_jax.ir import I32, CmpMode, DType, GatherAxis, MaskPattern, PrintFormat, ScatterAxis
 from pto_jax.isa.irregular import counted_byte
-from . import bits, convert, region, region
-from .rules import Context, Inputs, Outputs, rule
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import lax
-from pto_jax.ir import CmpMode, GatherAxis
-from .machine import storage
-from .region import lanes
-from .region import fit, flush, merge, sizes
-from .rules import Context, Inputs, Outputs, rule
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import lax
-from pto_jax.ir import ScatterAxis
-from . import region, region
-from .machine import storage
-from .rules import Context, Inputs, Outputs, rule
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-from pto_jax.ir import CmpMode
 from pto_jax.isa.irregular_partial import SRC0_WINS
-from . import formulas, region, region
-from .numerics import Float, Integer
-from .rules import Context, Inputs, Outputs, rule
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.ir import DType, MaskPattern
 from pto_jax.isa.rules.irregular import period
-from . import convert, region, region
+
+from . import bits, convert, formulas, region
 from .machine import storage
-from .rules import Context, Inputs, Lanes
+from .numerics import Float, Integer
+from .region import fit, flush, lanes, merge, sizes
+from .rules import Context, Inputs, Lanes, Outputs, rule
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, UInt, UInt32
-
-    from .bits import Size, Words
-    from .bits import Words
-    from .bits import Words
-    from .bits import Mask, Word, Words
-    from jaxtyping import Int32, UInt
 
     from .bits import Flat, Mask, Size, Word, Words
 

@@ -2,36 +2,28 @@
 
 Block-scaled quantisation: groups of 32 elements share an exponent.
 """
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.ir import F32, I8, U8, DType, QuantType, RoundMode
-from . import convert, region
-from .irregular import inside, iota, source
-from .numerics import Integer
-from .region import fit, flush, merge, sizes
-from .rules import Context, Inputs, Outputs, rule
 from typing import TYPE_CHECKING, NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.ir import BF16, F4E2M1, F8E4M3, F32, MxQuantAlg
+from pto_jax.ir import BF16, F4E2M1, F8E4M3, F32, I8, U8, DType, MxQuantAlg, QuantType, RoundMode
 from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
+
 from . import bits, convert, irregular, region
+from .irregular import inside, iota, source
 from .machine import storage
 from .numerics import Integer, arithmetic
-from .region import fit, flush, sizes
+from .region import fit, flush, merge, sizes
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float32, UInt8, UInt32
-
-    from .bits import Words
-    from jaxtyping import UInt, UInt8, UInt32
+    from jaxtyping import Bool, Float32, UInt, UInt8, UInt32
 
     from .bits import Size, Words
 

@@ -10,35 +10,29 @@ unless a later one has a strictly greater value than all before it. Of lists tha
 that is the stable order of their values, which one sort finds; a batch with others goes step by step, and so
 do 64-bit values, of which a sorted integer has no room for a number besides.
 """
+
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
-from typing import TYPE_CHECKING, Any
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.ir import DType
-from pto_jax.isa.irregular_sort import BLOCK, RECORD_BYTES, slots
-from . import bits
-from .irregular import iota, scalar, source
-from .region import lanes
-from .platforms import by_platform
-from .region import all_ones, fit, flush, sizes
-from .rules import Context, Inputs, Outputs, rule
-from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+
 from pto_jax.ir import DType
+from pto_jax.isa.irregular_sort import BLOCK, RECORD_BYTES, slots
+
 from . import bits, merging_gpu, platforms, slicing
+from .irregular import iota, scalar, source
+from .platforms import by_platform
+from .region import all_ones, fit, flush, lanes, sizes
+from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
-    from jaxtyping import Int, Int32, Integer, Shaped, UInt, UInt32
-    from jaxtyping import Bool, Int, Int32, Shaped, UInt
+    from jaxtyping import Bool, Int, Int32, Integer, Shaped, UInt, UInt32
 
 
 _NONE = np.int32(-1)

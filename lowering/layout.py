@@ -10,68 +10,39 @@ Convolution tiles: conversions of their layout, windows of filter weights, and i
 
 Rearrangements of whole tiles: transposition, concatenation, interleaving, narrowing.
 """
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array
-from pto_jax.ir import DType
-from . import bits, convert, quantise, region
-from .rules import Context, Inputs, Outputs, rule
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array
-from pto_jax.ir import MxGroupAxis
-from pto_jax.isa.layout_exponents import BOX_COLS, BOX_ROWS
-from . import irregular, region, region
-from .rules import Context, Inputs, Outputs, rule
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-from jax import Array
-from . import quantise, region, slicing
-from .irregular import inside, positions, scalar, source
-from .region import lanes
-from .rules import Context, Inputs, Outputs, rule
-import jax.numpy as jnp
-import numpy as np
-from pto_jax.ir import Loc
-from . import irregular, region, memory, region
-from .rules import Context, Inputs, Outputs, rule
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from pto_jax.ir import Conv, Geometry, GlobalLayout, Registers, block_channels, registers
+
+from pto_jax.ir import (
+    Conv,
+    DType,
+    Geometry,
+    GlobalLayout,
+    Loc,
+    MxGroupAxis,
+    Registers,
+    block_channels,
+    registers,
+)
+from pto_jax.isa.layout_exponents import BOX_COLS, BOX_ROWS
 from pto_jax.isa.layout_img2col import IMG2COL_STATE
-from .irregular import iota, positions, scalar
-from .region import lanes
-from .region import all_ones, merge, sizes
-from .rules import Context, Inputs, Outputs, rule
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from . import convert
-from .irregular import inside, iota, source
-from .region import lanes
-from .region import fit, merge, read, sizes
+
+from . import bits, convert, irregular, memory, quantise, region, slicing
+from .irregular import inside, iota, positions, scalar, source
+from .region import all_ones, fit, lanes, merge, read, sizes
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, UInt
-    from jaxtyping import Int32
+    from jaxtyping import Bool, Int32, Int64, UInt
 
-    from .bits import Size
-    from jaxtyping import Int32
-    from jaxtyping import Bool, Int32, UInt
-
-    from .bits import Flat, Words
-    from jaxtyping import Int32, Int64, UInt
-
-    from .bits import Words
+    from .bits import Flat, Size, Words
 
 
 # -- conversions of layout ---------------------------------------------------------------------------

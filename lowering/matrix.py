@@ -11,46 +11,35 @@ The scales are multiplied into the elements first: exact, as is the product of t
 float64. With so few significant bits the float64 sum of a product and the accumulator, rounded to
 float32, is the exact sum rounded once.
 """
+
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.ir import BF16, F16, F32, HIF8, RoundMode
-from pto_jax.isa.matrix import ROUNDING_STATE, SHORT_MANTISSA, STARTED
-from . import bits, region, products
-from .bits import dtype_sign
-from .products import Precision
-from .region import all_ones, fit, flush, mask
-from .rules import Context, Inputs, Lanes, Outputs, rule
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-from . import layout, layout
-from .memory import tstore
-from .rules import Context, GlobalMemory, Inputs, Output, memory_rule, rule
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
+
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.ir import DType
-from pto_jax.isa.rules.matrix import SCALE_GROUP, groups
+from pto_jax.ir import BF16, F16, F32, HIF8, DType, RoundMode
+from pto_jax.isa.matrix import ROUNDING_STATE, SHORT_MANTISSA, STARTED
 from pto_jax.isa.rules.block_scales import SCALE_PLACES, unstored
-from . import bits, platforms, products, merging_gpu, slicing
+from pto_jax.isa.rules.matrix import SCALE_GROUP, groups
+
+from . import bits, layout, merging_gpu, platforms, products, region, slicing
+from .bits import dtype_sign
+from .memory import tstore
 from .products import Precision
-from .rules import Context, Inputs, Outputs, rule
+from .region import all_ones, fit, flush, mask
+from .rules import Context, GlobalMemory, Inputs, Lanes, Output, Outputs, memory_rule, rule
 
 if TYPE_CHECKING:
-    from jaxtyping import UInt, UInt32
+    from jaxtyping import Shaped, UInt, UInt8, UInt32
 
-    from .bits import Mask, Size, Words
-    from .bits import Flat
-    from jaxtyping import Shaped, UInt8, UInt32
+    from .bits import Flat, Mask, Size, Words
 
 
 #: Computes the finished sums [m, n] as words of the destination's type; float sums start from words or +0.
@@ -276,7 +265,9 @@ def _groups(k: Extent) -> Extent:
     return groups(k) if isinstance(k, int) else (k + np.int32(SCALE_GROUP - 1)) // np.int32(SCALE_GROUP)
 
 
-def _mx_product(c: Context, inputs: Inputs, start: UInt32[Array, "M N"] | None = None) -> UInt32[Array, "M N"]:
+def _mx_product(
+    c: Context, inputs: Inputs, start: UInt32[Array, "M N"] | None = None
+) -> UInt32[Array, "M N"]:
     sizes = Extents.of(c, inputs)
     m, k, n = sizes.bounds(c)
     a, b = _factor(c, inputs, "a", (m, k), sizes), _factor(c, inputs, "b", (k, n), sizes)

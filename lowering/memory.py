@@ -8,54 +8,36 @@ Stores whose lanes may share elements of global memory, in row-major order of th
 
 Loads of convolution tiles from windows of another layout.
 """
+
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.interpreter import Scalar, View
-from pto_jax.ir import AtomicType, BLayout, DType, GlobalLayout, Loc, Pad, TileType
-from . import region, memory_layouts, platforms, quantise, region, slicing
-from .machine import addresses, storage
-from .memory_layouts import Placed, Window, block_of, fetch, inner_block, within
-from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
-from .bits import from_words, moved_as, numbers_of, raw
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from pto_jax.ir import DType
-from . import canary, platforms
-from .region import flush
-from .rules import Context
-from .bits import elements_at
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array
+
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar, View
-from pto_jax.ir import Conv, GlobalLayout
-from . import memory_layouts, memory_layouts
+from pto_jax.ir import AtomicType, BLayout, Conv, DType, GlobalLayout, Loc, Pad, TileType
+
+from . import canary, memory_layouts, platforms, quantise, region, slicing
+from .bits import elements_at, from_words, moved_as, numbers_of, raw
+from .machine import addresses, storage
 from .machine.addresses import NEAR, Positions, begin, distance, wide
+from .memory_layouts import Placed, Window, block_of, fetch, inner_block, within
+from .region import flush
+from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int32, Int64, UInt
+    from jaxtyping import Bool, Int32, Int64, Shaped, UInt
 
     from .bits import Elements, Flat, Mask, Words
     from .machine.ranges import Range
-    from jaxtyping import Bool, Int32, Shaped, UInt
-
-    from .bits import Flat
-    from jaxtyping import Int64
-
-    from .bits import Words
 
 
 #: Dimensions of a window: g n c d h w as usual.

@@ -13,10 +13,10 @@ from pto_jax.interpreter import Scalar, View
 from pto_jax.ir import Coalesce, DType, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
 from pto_jax.isa.rules.memory_indexed import coalescing
 
-from . import memory as atomics, bits, convert, irregular, region, memory_layouts, region, slicing
+from . import bits, convert, irregular, memory as atomics, memory_layouts, region, slicing
+from .bits import elements_at
 from .machine.addresses import NEAR, begin, distance, product, reach, wide
 from .rules import Context, GlobalMemory, Inputs, memory_rule
-from .bits import elements_at
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Int32, Int64, UInt, UInt64

@@ -12,56 +12,36 @@ Windows of lines: the elements of a line are next to one another, where it begin
 Rows at a run-time distance are read and written line by line, as slices. Lines that overlap are written in
 their order, so that the last one stands.
 """
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import gcd, prod
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar, View
 from pto_jax.ir import GlobalLayout
-from . import region, region, slicing
-from .machine import storage, storage
+
+from . import region, slicing
+from .bits import elements_at, from_words, raw
+from .machine import storage
 from .machine.addresses import begin, distance, limited, product, wide
 from .rules import Context, GlobalMemory, Inputs, memory_rule
-from .bits import elements_at
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
-import jax.numpy as jnp
-import numpy as np
-from jax import lax
 from .slicing import slice_at, with_slice
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.interpreter import Scalar
-from . import slicing
-from .machine.addresses import limited, wide
-from .bits import from_words, raw
 
 if TYPE_CHECKING:
-    from jaxtyping import Int32, Int64
-
-    from .bits import Elements, Lanes, Mask, Words
-    from .machine.ranges import Range
-    from .slicing import Start
-
-    from jaxtyping import Shaped
-
-    from .bits import Elements, Lanes, Size
     from jaxtyping import Bool, Int, Int32, Int64, Shaped, UInt
 
-    from .bits import Elements, Flat, Words
+    from .bits import Elements, Flat, Lanes, Mask, Size, Words
+    from .machine.ranges import Range
+    from .slicing import Start
 
 
 #: Elements of a span of which one is read, at most, for a slice at a run-time offset to pay.

@@ -10,30 +10,24 @@ A loop of XLA's is a launch per step on a GPU. Here a block of rows and columns 
 runs through K with ``fma.rn.f32``, which is the step of the fold. Operands that float32 cannot hold are
 multiplied and added in float64 and rounded to float32 after every step.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from pto_jax.ir import DType
-from . import bits
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
+
 from pto_jax.ir import BF16, F16, F32, DType
+
 from . import bits
 
 if TYPE_CHECKING:
-    from jaxtyping import Int32, UInt
-    from jaxtyping import Float32, Shaped, UInt, UInt8, UInt32
+    from jaxtyping import Float32, Int32, Shaped, UInt, UInt8, UInt32
 
 
 _like: Any = jax.ShapeDtypeStruct

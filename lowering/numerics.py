@@ -28,54 +28,23 @@ which also keeps XLA from reordering what stands before and behind it.
 
 What the arithmetics of element types share: numbers, and operations on arrays that broadcast.
 """
+
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
-import numpy as np
-from jax import Array
-from pto_jax.ir import CmpMode, DType
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from pto_jax.ir import F32, CmpMode, DType
-from . import bits
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.ir import CmpMode, DType
-from . import bits
-from typing import TYPE_CHECKING, Any
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.ir import CmpMode, DType
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
+
 from pto_jax.ir import F16, F32, CmpMode, DType
+
 from . import bits
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
-import jax.numpy as jnp
-from jax import Array, lax
-from pto_jax.ir import CmpMode
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, UInt
-    from jaxtyping import Bool, Float64, UInt, UInt32
-    from jaxtyping import Bool, Float32, UInt, UInt32
-    from jaxtyping import Bool, UInt
-
-    from .bits import Integers
-    from jaxtyping import Bool, Float32, Float64, UInt, UInt16, UInt32
-    from jaxtyping import Float32, Float64, Shaped
+    from jaxtyping import Bool, Float32, Float64, Shaped, UInt, UInt16, UInt32
 
     from .bits import Integers
 

@@ -34,8 +34,8 @@ from pto_jax.ir import F8E8M0, F32, DType
 from pto_jax.isa.rules.matrix import SCALE_GROUP
 
 from . import bits, merging_gpu
-from .platforms import by_platform
 from .bits import x64
+from .platforms import by_platform
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Float32, Float64, Int, Shaped, UInt, UInt8, UInt32

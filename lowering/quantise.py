@@ -15,9 +15,9 @@ from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.ir import BF16, F32, DType, Loc, ReluPreMode, RoundMode
-from pto_jax.isa.rules import fixpipe, block_scales
+from pto_jax.isa.rules import block_scales, fixpipe
 
-from . import bits, convert, irregular, region, region
+from . import bits, convert, irregular, region
 from .numerics import Integer
 from .rules import Context, Inputs, compiled
 

@@ -4,38 +4,27 @@ Arithmetic with one operand expanded: a value (or block) per row, or a row for a
 
 Positions of the extreme values of rows and columns, alone or together with the values.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+
 from pto_jax.ir import F32, DType
-from . import bits, convert, folds, formulas, region, platforms
-from .numerics import Integer
-from .region import all_ones, fit, flush, mask, merge, operand, sizes
-from .rules import Context, Inputs, Outputs, rule
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from . import formulas, region
+
+from . import bits, convert, folds, formulas, platforms, region
 from .numerics import Float, Integer, Num
 from .region import all_ones, computed, fit, flush, known, mask, merge, operand, sizes
-from .rules import Context, Inputs, Outputs, rule
-from jax import lax
-from . import folds, region
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
     from jaxtyping import UInt
 
     from .bits import Mask, Size, Words
-    from jaxtyping import UInt
-
-    from .bits import Words
 
 
 #: What is reduced: every row into column 0, or every column into row 0.

@@ -6,33 +6,26 @@ Bits are little-endian: column j of a row is bit ``j % W`` of mask word ``j // W
 rows aligned with tile rows. The simulator does so in tcmp and tsels, but tcmps packs the whole
 physical source and reflows it over the mask's valid columns, and tsel reads one continuous bit stream.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from pto_jax.ir import F32, CmpMode, DType, TileType
-from . import bits
-from .numerics import ExactFloat, NativeFloat, Num, Real
+
+from pto_jax.ir import F32, BLayout, CmpMode, DType, TileType
+
+from . import bits, platforms
+from .numerics import ExactFloat, Integer, NativeFloat, Num, Real
 from .rules import VALUE, Context, Inputs, Lanes, Outputs, rule
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.ir import BLayout, CmpMode
-from . import platforms
-from .numerics import Integer
-from .rules import Context, Inputs, Lanes
 
 if TYPE_CHECKING:
-    from jaxtyping import Shaped, UInt
+    from jaxtyping import Bool, Int32, Shaped, UInt
 
     from .bits import Mask, Size, Values, Word, Words
-    from jaxtyping import Bool, Int32, UInt
-
-    from .bits import Mask, Words
 
 
 def sizes(t: TileType, lanes: Lanes) -> tuple[Size, Size]:

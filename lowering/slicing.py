@@ -10,34 +10,32 @@ that impossible; every update of an array passes through it unless facts prove t
 
 Single elements of tiles and of global memory, at positions that may only be known at run time.
 """
+
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
-from .platforms import by_platform
-from .bits import x64
-from functools import lru_cache
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
+
 from pto_jax.interpreter import Scalar
 from pto_jax.ir import DType, TileType, element_offset
-from .bits import elements_at
+
+from .bits import elements_at, x64
+from .platforms import by_platform
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, Shaped, UInt
 
     #: Where a slice begins along a dimension.
     Start: TypeAlias = "Int32[Array, ''] | Int32[np.ndarray, ''] | np.int32"
-    from jaxtyping import Bool, Int32, Shaped
+    from jaxtyping import Bool
 
     from .bits import Flat, Word
 

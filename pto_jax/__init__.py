@@ -95,7 +95,7 @@ _PUBLIC: dict[str, str] = {
     "Tile": "runtime.tiles",
     "ops": "",
     "nn": "",
-    "straight_through": "nn.gradients",
+    "straight_through": "nn.layers",
     "cost": "",
     "oracle": "",
     "sanitize": "sanitizer.sanitize",

@@ -12,7 +12,7 @@ from pathlib import Path
 from pto_jax import isa
 from pto_jax.builder.calls import signatures
 from pto_jax.builder.instructions import names as operation_names
-from pto_jax.runtime import op_functions, op_functions, op_messages
+from pto_jax.runtime import op_functions, op_messages
 from pto_jax.text.formats import TWO_SPELLINGS, find_format
 
 PACKAGE = Path(__file__).parents[1]

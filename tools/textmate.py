@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable
 from importlib.resources import files
 
+from pto_jax.editors.highlighting import SIZES, Category, constants, instructions, keywords, operations
 from pto_jax.files import write_text
 from pto_jax.ir import DTYPE_NAMES
 from pto_jax.text.attributes import EVENT_PREFIX
 from pto_jax.text.lexer import PATTERNS, Kind
-from pto_jax.editors.highlighting import SIZES, Category, constants, instructions, keywords, operations
 
 GRAMMAR = files("pto_jax.editors") / "pto.tmLanguage.json"
 #: The scope of each category; what has none is shown as other text.

@@ -12,56 +12,37 @@ A *shape* is an operand with :class:`Hole` where a scalar is data, :class:`Words
 tile travel, and a :class:`Choice` where different paths hand on different storage. ``leaves`` takes the
 data out of an operand of a shape, ``fill`` puts data back.
 """
+
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+
 from pto_jax.analysis.addresses import scalar_dtype
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.interpreter import Frame, Operand, Scalar, TileRef
-from pto_jax.ir import I1, INDEX, DType, Op, ScalarType
-from ..scalars import to_native
-from .storage import Carried, slot_of
-from .tile_memory import Snapshot, TileMemory
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
-import jax
-import jax.numpy as jnp
-from jax import lax
-from pto_jax.interpreter import UNSETTLED, Frame, Operand, TileRef
-from ..bits import from_words, moved_as, raw
-from . import predicted_writes, storage
-from .tile_memory import Site, Snapshot, TileMemory
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-import jax.numpy as jnp
-import numpy as np
-from jax import Array
-from pto_jax.interpreter import Choice, Operand, Pointer, Scalar, TileRef, View
-from pto_jax.ir import INDEX, DType, TileType
+from pto_jax.interpreter import UNSETTLED, Choice, Frame, Operand, Pointer, Scalar, TileRef, View
+from pto_jax.ir import I1, INDEX, DType, Op, ScalarType, TileType
+
 from .. import scalars
-from .storage import Carried, Slot, Window
-from .tile_memory import TileMemory
+from ..bits import from_words, moved_as, raw
+from ..scalars import to_native
+from . import predicted_writes, storage
+from .storage import Carried, Slot, Window, slot_of
+from .tile_memory import Site, Snapshot, TileMemory
 
 if TYPE_CHECKING:
+    from jax.typing import ArrayLike
     from jaxtyping import Int64
 
     from pto_jax.interpreter.machine import Arm, Before, Body
-
-    from ..bits import Leaf
-    from jax.typing import ArrayLike
-
-    from ..bits import Leaf
-    from jaxtyping import Int64
 
     from ..bits import Leaf
 

@@ -23,9 +23,9 @@ from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scop
 from pto_jax.ir import DType, GlobalLayout, Op, Program, PtrType, ScalarType
 from pto_jax.isa.effects import traits_of
 
+from ..bits import numbers_of, raw
 from ..memory_layouts import Window
 from ..slicing import computed_before, with_slice
-from ..bits import numbers_of, raw
 from . import block_numbers, ranges
 from .planning import Key, Surveyor, key_of
 from .tile_memory import Site, Snapshot, TileMemory

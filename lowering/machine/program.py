@@ -4,57 +4,52 @@ Executing one instruction: its operands as arrays, its rule, its results.
 
 A machine that tells an observer what it does; for eager execution only, where every value is known.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import Tracer
+
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
-from pto_jax.interpreter import Buffer, Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
+from pto_jax.interpreter import (
+    Buffer,
+    Execution,
+    Frame,
+    Operand,
+    Pointer,
+    Scalar,
+    Scope,
+    TileRef,
+    View,
+    printed,
+    step_by_step,
+)
 from pto_jax.interpreter.windows import advanced, scalar as folded
-from pto_jax.ir import DType, Op
-from .. import slicing, platforms, scalars
-from ..bits import recast, restored
-from . import addresses, block_numbers, control_flow, grid as blocks, storage, tile_memory
-from .planning import Key, key_of
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array
-from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.interpreter import Execution, Pointer, Scalar, TileRef, View
-from pto_jax.ir import DType, ScalarType, TileType
+from pto_jax.ir import DType, Op, ScalarType, TileType
 from pto_jax.isa.declare import Constraint, Operand as DeclaredOperand
 from pto_jax.profiles import ProfileName
-from .. import scalars
+
+from .. import platforms, scalars, slicing
+from ..bits import from_words, recast, restored
 from ..rules import MEMORY_RULES, RULES, VALUE, Context, GlobalMemory, Inputs, Lanes, MemoryRule, jitted
-from ..bits import from_words
-from . import planning, tile_memory
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-from jax import Array
-from pto_jax.interpreter import Execution, Scope
-from pto_jax.ir import Op
+from . import addresses, block_numbers, control_flow, grid as blocks, planning, storage, tile_memory
+from .planning import Key, key_of
 
 if TYPE_CHECKING:
-    from jaxtyping import Shaped
-
-    from pto_jax.interpreter.machine import After, Arm, Before, Body, RunBlock
     from jaxtyping import Bool, Shaped
 
+    from pto_jax.interpreter.machine import After, Arm, Before, Body, RunBlock
+
     from ..bits import Word
-    from jaxtyping import Shaped
-
-
 
 
 @dataclass
@@ -381,9 +376,7 @@ class JaxMachine(InstructionMachine):
         _whole(op, ref)
         self._within(op, position, ref.type.elements, "the tile")
         flat = self.words(ref).reshape(-1)
-        return slicing.as_scalar(
-            slicing.read(flat, slicing.in_tile(ref.type, position)), dtype
-        )
+        return slicing.as_scalar(slicing.read(flat, slicing.in_tile(ref.type, position)), dtype)
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
         """Write a scalar to the element at a position in a tile's storage.

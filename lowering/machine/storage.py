@@ -10,35 +10,31 @@ Slices at places that may only be known at run time: what is outside reads zero 
 
 Slices of ``lax`` and of :mod:`slicing` that begin outside an array are moved inside it; these never are.
 """
+
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+
 from pto_jax.interpreter import Scalar, TileRef
 from pto_jax.ir import Loc, SLayout, TileType
 from pto_jax.profiles import Profile
-from . import addresses
-from functools import partial
-from typing import TYPE_CHECKING
-import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
-from pto_jax.interpreter import Scalar
+
 from ..slicing import slice_at, varied, with_slice
+from . import addresses
 from .addresses import wide
 
 if TYPE_CHECKING:
-    from jaxtyping import UInt
-
-    from ..bits import Flat, Words
     from jaxtyping import Int32, Int64, Shaped, UInt
 
-    from ..bits import Elements, Words
+    from ..bits import Elements, Flat, Words
 
 
 def read(flat: Elements, start: Scalar, count: int) -> Shaped[Array, " {count}"]:

@@ -17,8 +17,8 @@ from pto_jax.ir import F32, DType, Op, TileType, Value
 from pto_jax.isa.rules.handles import ALIGNMENT
 from pto_jax.isa.rules.pipes import HALVES_OF_VALID
 
-from ..rules import Lanes, Semantics
 from ..bits import from_words, moves_intact
+from ..rules import Lanes, Semantics
 from . import block_numbers, storage
 from .storage import Carried, Cell, Plan, Slot, Window
 

@@ -6,15 +6,29 @@ The interpreter folds with them while it executes, the verifier to see addresses
 by constants. They are those of the scalars of every machine: a division by zero and a shift by more than the
 width have a value.
 """
+
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from ..ir import BLayout, Loc, Op, TileType, Value
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from ..ir import I1, INDEX, DType, Op, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
+
+from ..ir import (
+    I1,
+    INDEX,
+    BLayout,
+    DType,
+    Loc,
+    Op,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+    Value,
+)
 from ..isa.traits import CAST
 
 

@@ -5,21 +5,19 @@ What can be known of a value before execution, and how that is joined where path
 Of a scalar its number, of a tile its valid region and its bytes, of a view its extents and its layout, of a
 pointer where it points to. Every part that two paths do not agree on is unknown behind them.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, TypeAlias
-from ..ir import Function, GlobalLayout, Op, PtrType, TileType, Value
-from ..isa import effects, effects, views
-from . import addresses, addresses, dataflow
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
-from ..ir import GlobalLayout, PartitionViewType, TensorViewType, Type, Value
-from ..isa.check import Valid
-from .addresses import Bytes
 
+from ..ir import Function, GlobalLayout, Op, PartitionViewType, PtrType, TensorViewType, TileType, Type, Value
+from ..isa import effects, views
+from ..isa.check import Valid
+from . import addresses, dataflow
+from .addresses import Bytes
 
 Extents: TypeAlias = tuple[int | None, ...]
 
@@ -329,9 +327,7 @@ class _Problem(dataflow.Forward[Facts]):
 
         return add
 
-    def _chosen(
-        self, op: Op, yes: Facts, no: Facts
-    ) -> Iterator[tuple[str, addresses.Bytes | None]]:
+    def _chosen(self, op: Op, yes: Facts, no: Facts) -> Iterator[tuple[str, addresses.Bytes | None]]:
         condition = op.ins[0]
         number = self.solution[id(op)].number(condition)
         for value in op.results:
@@ -374,9 +370,7 @@ class _Problem(dataflow.Forward[Facts]):
             row, col = (known.number(values[n]) for n in ("valid_row", "valid_col"))
             handle = values[resized]
             fact = state[handle.name]
-            state[handle.name] = TileFact(
-                (row, col), fact.bytes if isinstance(fact, TileFact) else None
-            )
+            state[handle.name] = TileFact((row, col), fact.bytes if isinstance(fact, TileFact) else None)
 
     def _order(self, op: Op) -> int:
         """The number of an operation that places a tile; the first pass meets them in the text's order."""

@@ -7,21 +7,16 @@ start, and so are all tiles that have an address or leave a function through a p
 
 What the regions of an operation write, by the names around it: as if every path were taken.
 """
-from collections.abc import Iterator, Mapping, Sequence
-from .. import ir
-from ..isa.effects import aliased, flows, handed_on, traits_of
-from . import dataflow, pipes
-from collections.abc import Iterable
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
-from ..ir import Function, Op, Program, Value
-from ..isa.effects import aliased, handed_on, placed, traits_of
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import TypeAlias
-from ..ir import Op, TileType, Value
-from ..isa.effects import aliased, entered, placed
 
+from .. import ir
+from ..ir import Function, Op, Program, TileType, Value
+from ..isa.effects import aliased, entered, flows, handed_on, placed, traits_of
+from . import dataflow, pipes
 
 GlobalTypes = ir.PtrType | ir.MemRefType | ir.TensorViewType | ir.PartitionViewType
 

@@ -11,26 +11,33 @@ The entry of a kernel whose text has a cube part and a vector part, and no entry
 
 Filling in the types that a fragment leaves open, from the arguments it is called with.
 """
-from collections.abc import Iterator, Mapping
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
+
 from .. import errors, isa, profiles
-from ..ir import Function, Op, Program, Value
+from ..ir import (
+    I64,
+    Function,
+    KernelKind,
+    Op,
+    Program,
+    Region,
+    ScalarType,
+    Symbol,
+    TileType,
+    Type,
+    UnknownType,
+    Value,
+    find_dtype,
+)
 from ..isa.effects import accesses, written
 from ..isa.traits import Effect, Resource
 from . import provenance
 from .facts import ANYWHERE, Entered, FunctionFacts, solve
-from .provenance import RegionWrites, region_writes
-from collections.abc import Sequence
-from dataclasses import replace
-from .. import isa
-from ..ir import I64, Function, KernelKind, Op, Program, Region, ScalarType, Symbol, Value
-from .provenance import called
-from collections.abc import Mapping
-from dataclasses import replace
-from .. import errors, isa
-from ..ir import Function, Op, Program, Region, ScalarType, TileType, Type, UnknownType, Value, find_dtype
+from .provenance import RegionWrites, called, region_writes
 
 
 def is_open(program: Program) -> bool:

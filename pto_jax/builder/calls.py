@@ -9,7 +9,7 @@ from .. import isa
 from ..ir import F32, INDEX, AttrValue, DType, Form, ScalarType, Symbol, Type, find_dtype
 from ..isa.bind import accepts
 from ..profiles import PROFILES
-from ..text import formats, formats
+from ..text import formats
 from . import argument_types, arith, synchronise
 from .body import Node, current
 from .places import Place, fail, here

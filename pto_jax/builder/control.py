@@ -8,8 +8,8 @@ from typing import Any
 from ..ir import I1, INDEX, KernelKind, ScalarType
 from . import argument_types, body
 from .arith import as_scalar, dtype_of
-from .places import fail, here
 from .kernels import OpenRegion, Structure
+from .places import fail, here
 from .values import Handle
 
 

@@ -6,8 +6,19 @@ from typing import Any, NoReturn
 
 from .. import ir, isa
 from ..isa.bind import accepts
-from ..text.formats import AnyOrderItem, AttrItem, ImpliedItem, Item, OperandItem, OptionalItem, TypeItem
-from ..text.formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
+from ..text.formats import (
+    IMPLIED_TYPES,
+    OPERAND_TYPES,
+    PREDICATES,
+    AnyOrderItem,
+    AttrItem,
+    Format,
+    ImpliedItem,
+    Item,
+    OperandItem,
+    OptionalItem,
+    TypeItem,
+)
 from . import argument_types, arith, places, synchronise
 from .body import Node, current
 from .calls import KINDS, attributes_of, described, document, python_name, renamed, shown_type

@@ -2,26 +2,24 @@
 
 Operations with regions, and the regions while they are open.
 """
+
 from __future__ import annotations
 
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, update_wrapper
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
+
 from ..errors import Diagnostic
-from ..ir import AttrValue, Function, KernelKind, Program, Type, short_list
+from ..ir import AttrValue, Function, KernelKind, Program, ScalarType, Type, short_list
 from ..profiles import Profile, ProfileName
 from . import argument_types, places
-from .body import activate, building
-from .program import Building, ProgramBuilder, call, function_attributes, returned
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Any
-from ..ir import ScalarType, Type
 from .arith import as_scalar, dtype_of
-from .body import Block, Body, Node, current
+from .body import Block, Body, Node, activate, building, current
 from .places import fail, here
+from .program import Building, ProgramBuilder, call, function_attributes, returned
 from .values import Handle
 
 if TYPE_CHECKING:

@@ -10,6 +10,11 @@ import numpy as np
 
 from ..analysis.entries import arguments, select_entry
 from ..api import parse
+from ..cases.expectation import Expectation, divergences, expectation
+from ..cases.targets import Oracle
+from ..devices import conversation, exchange
+from ..devices.cpp import host, writer
+from ..devices.exchange import readme
 from ..errors import ArgumentError, Diagnostic, ExecutionError, FileError, NotExecutableError
 from ..files import folder_replacing, load_arrays, save_arrays, write_text
 from ..generate.programs import Case
@@ -17,18 +22,8 @@ from ..generate.state import Input
 from ..ir import PartitionViewType, TensorViewType, TileType, unpack_pairs
 from ..profiles import CPU_SIM, ProfileName
 from ..runtime.array_files import REGION, convert_input
-from ..devices.cpp import host
-from ..devices.cpp import host
-from ..devices.cpp import writer
-from .fuzz.executor_cases import Generated
+from .fuzz.executor_cases import Generated, Programs
 from .fuzz.plan import Form, Plan
-from .fuzz.executor_cases import Programs
-from ..cases.targets import Oracle
-from ..devices import conversation
-from ..devices import exchange
-from ..devices import exchange
-from ..cases.expectation import Expectation, divergences, expectation
-from ..devices.exchange import readme
 
 
 @dataclass(frozen=True)
@@ -146,8 +141,8 @@ def prepare(case: Case, mode: writer.Mode | None = None) -> Emitted:
 
 def _cpp(case: Case, outputs: list[str], mode: writer.Mode) -> str:
     """The program in C++, if its profile's rules and the simulator's allow it."""
-    from ..verifier.programs import verify_program
     from ..devices.cpp.host import source
+    from ..verifier.programs import verify_program
 
     text = source(case, outputs, mode)
     if case.profile.name != "cpu_sim":

@@ -22,6 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import isa
+from ..cases.comparison import COMPARED, compare_case
+from ..cases.edits import is_legal
+from ..cases.kernels import as_kernel
+from ..cases.machine_names import is_device
+from ..cases.targets import Output, Run, Target, mismatch
 from ..errors import ArgumentError
 from ..generate.programs import Case
 from ..generate.state import Input
@@ -29,12 +34,6 @@ from ..ir import AttrValue, Program, ScalarType, TileType
 from ..isa.declare import Sample
 from ..isa.samples.operations import legal_samples, to_program
 from ..profiles import Profile
-from ..cases.comparison import COMPARED, compare_case
-from ..cases.kernels import as_kernel
-from ..cases.machine_names import is_device
-from ..cases.targets import Output, Run, mismatch
-from ..cases.edits import is_legal
-from ..cases.targets import Target
 
 #: Most inputs of a row, and most cases: a scalar of two bytes would need a case for each of its values.
 LARGEST, MOST_CASES = 1 << 16, 256

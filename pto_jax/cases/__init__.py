@@ -1,1 +1,1 @@
-"""TODO."""
+"""Cases: programs with inputs, the machines that execute them and how their results are compared."""

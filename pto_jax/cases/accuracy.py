@@ -8,7 +8,7 @@ every path were taken (:mod:`pto_jax.analysis.provenance`).
 from collections.abc import Iterable
 
 from .. import isa
-from ..analysis import provenance, dataflow
+from ..analysis import dataflow, provenance
 from ..analysis.entries import fragment_outputs, written_buffers
 from ..analysis.resolve import resolve
 from ..ir import Function, Op, Program, ScalarType, Value

@@ -16,8 +16,7 @@ from ..generate.programs import Case
 from ..vectors.compare import Difference
 from .expectation import Open, open_bits
 from .messages import normalised
-from .targets import UNBOUNDED, Mismatch, Run, mismatch
-from .targets import BatchTarget, Target, follows_profile
+from .targets import UNBOUNDED, BatchTarget, Mismatch, Run, Target, follows_profile, mismatch
 
 #: ``refused``: the program needs what a machine does not execute; ``stopped``: a run-time rule was found
 #: broken, and results that there are agree; ``undefined``: nothing that a device gives has a defined value;

@@ -2,23 +2,25 @@
 
 Values that an edit leaves undefined become arguments with what they held where they are used.
 """
+
 from __future__ import annotations
+
+import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
 import numpy as np
+
 from .. import ir
 from ..analysis.provenance import called
+from ..errors import PtoError
 from ..generate.programs import Case
 from ..generate.state import Input
 from ..isa.effects import handed_on, traits_of
 from ..isa.rules.tile_legality import tile_of_memref
 from ..isa.traits import Traits
-from .recording import Recording, number
-import hashlib
-from ..errors import PtoError
-from ..generate.programs import Case
 from ..verifier.programs import Build, verify_program
-
+from .recording import Recording, number
 
 _ANY = Build()
 

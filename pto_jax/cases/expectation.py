@@ -27,7 +27,6 @@ from ..sanitizer.shadow import origin_text
 from ..vectors import exclusions, manifest
 from ..vectors.compare import Comparison, compare_words, is_nan
 from . import targets
-from . import targets
 from .tracking import Diverging, Simulator, Tracked
 
 M = TypeVar("M", bound=ReferenceMachine)

@@ -12,16 +12,14 @@ import numpy as np
 
 from .. import errors, ir, isa
 from ..analysis.entries import fragment_outputs, select_entry
-from ..generate.options import MANY_FORMS
-from ..generate.options import Options
+from ..generate.options import MANY_FORMS, Options
 from ..generate.programs import Case, case_id, generate
 from ..generate.state import Input
 from ..isa import effects, memory, views
 from ..isa.rules import constraints
 from ..verifier.programs import Build
+from .edits import is_legal, renamed, rewritten
 from .machine_names import is_device
-from .edits import renamed, rewritten
-from .edits import is_legal
 
 #: The function that is made of instructions without one.
 NAME = "kernel"

@@ -1,7 +1,8 @@
-"""TODO."""
-from __future__ import annotations
-import re
+"""Words that messages of one cause share."""
 
+from __future__ import annotations
+
+import re
 
 #: What differs between messages of one cause, and the length of what is left.
 _INCIDENTAL = (

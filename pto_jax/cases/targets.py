@@ -6,23 +6,7 @@ With another hash seed, another address space and other cases behind it, a case 
 
 What a machine gives for a case, in one form for all machines, and how two of them are compared.
 """
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
-import jax
-import numpy as np
-from numpy.typing import NDArray
-from .. import errors, oracle, profiles
-from ..analysis.provenance import GlobalTypes
-from ..analysis.resolve import resolve
-from ..generate.programs import Case
-from ..generate.state import Input
-from ..ir import DType, ScalarType, TileType, VectorType, pack_pairs, unpack_pairs
-from ..lowering.numerics import Numerics
-from ..lowering.bits import x64
-from ..oracle.machine import ReferenceMachine
-from ..runtime import interpret_trace, kernel as engine, state, tiles
-from ..sanitizer.sanitize import sanitize
+
 import contextlib
 import io
 import multiprocessing
@@ -30,23 +14,42 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import errors, oracle, profiles
+from ..analysis.provenance import GlobalTypes
+from ..analysis.resolve import resolve
 from ..errors import Diagnostic, PtoError
 from ..extension import load_from_environment
 from ..generate.programs import Case
+from ..generate.state import Input
+from ..ir import (
+    DType,
+    MemRefType,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    VectorType,
+    pack_pairs,
+    unpack_pairs,
+)
+from ..lowering.bits import x64
+from ..lowering.numerics import Numerics
+from ..oracle.machine import ReferenceMachine
 from ..profiles import Profile, ProfileName, profile as find_profile
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
-import numpy as np
-from numpy.typing import NDArray
-from ..generate.programs import Case
-from ..ir import DType, MemRefType, PartitionViewType, PtrType, TensorViewType, VectorType
+from ..runtime import interpret_trace, kernel as engine, state, tiles
+from ..sanitizer.sanitize import sanitize
 from ..vectors import compare, manifest
-
 
 Words = NDArray[Any]
 Buffer: TypeAlias = PtrType | MemRefType | PartitionViewType | TensorViewType

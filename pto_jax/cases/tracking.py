@@ -14,8 +14,7 @@ from ..oracle.step import Policy, Step
 from ..oracle.storage import Place, read_words
 from ..profiles import CPU_SIM
 from ..sanitizer.machine import Contents, ShadowMachine
-from ..sanitizer.shadow import Findings, Sink
-from ..sanitizer.shadow import ShadowBuffer, all_bits
+from ..sanitizer.shadow import Findings, ShadowBuffer, Sink, all_bits
 from ..vectors import compare, manifest
 from ..vectors.exclusions import PROGRAM_EXCLUSIONS, ProgramExclusion
 from ..vectors.executed import Executed

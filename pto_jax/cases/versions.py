@@ -1,7 +1,9 @@
-"""TODO."""
+"""What computed a result: versions of the packages and the device."""
+
 import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+
 from .. import __version__
 
 

@@ -10,7 +10,7 @@ from .. import __version__
 from ..errors import ArgumentError
 from ..ir import LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import completion, doctor, replay, findings, fuzz, lsp, options, replay, report, replay
+from . import completion, doctor, findings, fuzz, lsp, options, replay, report
 
 
 def parser() -> argparse.ArgumentParser:
@@ -229,8 +229,8 @@ def parser() -> argparse.ArgumentParser:
         ("cost k.pto --arg rows=40", "with a value that loop bounds depend on"),
     )
 
-    for module in (fuzz, replay, replay, report, replay, doctor, lsp):
-        module.add(command)
+    for add in (fuzz.add, replay.add, replay.add_emit, report.add, replay.add_shrink, doctor.add, lsp.add):
+        add(command)
     completion.add(command, parser)
 
     sub = command("bench", _bench, "Run benchmarks.")

@@ -2,31 +2,25 @@
 
 ``diff --corpus`` and ``diff --series``: many programs before and after a pass.
 """
+
 import json
+import os
 import shlex
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
 from .. import __version__
 from ..api import load
-from ..failures.folders import first_difference, new_folder
 from ..errors import ArgumentError
+from ..failures.folders import first_difference, new_folder
+from ..failures.junit import JunitCase, Kind, write_junit
 from ..files import folder_replacing, read_text, save_arrays, write_text
 from ..runtime.array_files import read_inputs, storable
+from ..validation.files import Comparing, Verdict, compare_all, counted, dumps, lines, pairs, series
 from .options import DiffOptions
-import json
-import os
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-from .. import __version__
-from ..failures.junit import JunitCase, Kind, write_junit
-from ..validation.files import compare_all, counted, dumps, lines, pairs, series
-from ..validation.files import Comparing, Verdict
-from ..errors import ArgumentError
-from ..files import write_text
-from .options import DiffOptions
-
 
 _KINDS: dict[str, Kind] = {"different": "failure", "rejected": "failure", "skipped": "skipped"}
 
@@ -127,7 +121,6 @@ def diff(options: DiffOptions) -> bool:
         if n is not None and n < smallest:
             raise ArgumentError(f"--{name} is {n}; {smallest} or more is needed")
     if options.corpus or options.series:
-
         return diff_corpus(options)
     if options.after is None or options.more:
         raise ArgumentError("two programs are needed; more of them with --series")

@@ -4,6 +4,7 @@
 
 The plan that the options of the command ``fuzz`` say: its programs and its machines.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -11,32 +12,21 @@ import json
 import math
 import os
 import sys
+from dataclasses import fields, replace
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
-from ..devices import exchange
-from ..errors import ArgumentError
-from ..profiles import PROFILE_NAMES
-from .options import Adder, flag
-import argparse
-import json
-from ..campaign import exhaustive
-from ..campaign.fuzz.focus import Focus
-from ..cases.machine_names import is_device
-from ..devices.machines import machine
-from ..errors import ArgumentError
-from ..profiles import PROFILE_NAMES, PROFILES
-from .options import ACCEPTED, REJECTED
-import argparse
-from dataclasses import fields, replace
 from pathlib import Path
+
+from ..campaign import exhaustive
 from ..campaign.fuzz.focus import Focus
 from ..campaign.fuzz.plan import Plan, form_of, in_lockstep, seconds_of
 from ..cases.machine_names import is_device
+from ..devices import exchange
+from ..devices.machines import machine
 from ..errors import ArgumentError, FileError
 from ..generate.options import PRESETS
-from .options import of_command
-
+from ..profiles import PROFILE_NAMES, PROFILES
+from .options import ACCEPTED, REJECTED, Adder, flag, of_command
 
 #: Presets for campaigns with machines that need special programs.
 _PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight"}
@@ -390,9 +380,9 @@ def add(command: Adder) -> None:
 
 def _fuzz(args: argparse.Namespace) -> int:
     from ..campaign.fuzz import campaign
+    from ..campaign.fuzz.campaign import junit_cases, summary, too_few
     from ..campaign.fuzz.plan import Plan
     from ..campaign.fuzz.progress import ENDLESS
-    from ..campaign.fuzz.campaign import junit_cases, summary, too_few
     from ..failures.junit import write_junit
     from ..failures.known import read_known
     from ..files.terminal import table
@@ -404,7 +394,6 @@ def _fuzz(args: argparse.Namespace) -> int:
         print("\n".join(table([(name, DESCRIPTIONS[name]) for name in PRESETS])))
         return 0
     if args.exhaustive:
-
         return fuzz_exhaustive(args)
     for option, users in (("full", "--explain"), ("json", "--explain or --exhaustive")):
         if getattr(args, option) and not args.explain:

@@ -4,20 +4,15 @@ The command ``emit``: cases as folders for simulators and boards.
 
 The command ``shrink``.
 """
-import argparse
-import sys
-from ..files.terminal import one_line
-from .options import Adder, add_examples, flag
-import argparse
-from ..errors import ArgumentError
-from ..profiles import PROFILE_NAMES
-from .options import Adder, add_examples, of_command
+
 import argparse
 import math
 import sys
-from ..files.terminal import one_line
-from .options import Adder, add_examples, flag
 
+from ..errors import ArgumentError
+from ..files.terminal import one_line
+from ..profiles import PROFILE_NAMES
+from .options import Adder, add_examples, flag, of_command
 
 _STATUS = {"reproduced": 1, "different": 1, "gone": 0, "refused": 2}
 
@@ -44,9 +39,8 @@ def add(command: Adder) -> None:
 
 def _replay(args: argparse.Namespace) -> int:
     from ..devices.machines import DUT_TIMEOUT
-    from ..failures.folder import read_folders
-    from ..failures.folder import replay
     from ..errors import ArgumentError
+    from ..failures.folder import read_folders, replay
 
     timeout = DUT_TIMEOUT if args.dut_timeout is None else args.dut_timeout
     if not timeout > 0:
@@ -151,9 +145,8 @@ def add_shrink(command: Adder) -> None:
 
 
 def _shrink(args: argparse.Namespace) -> int:
-    from ..failures.folder import shrink_folder
-    from ..failures.folder import read_folders
     from ..errors import ArgumentError
+    from ..failures.folder import read_folders, shrink_folder
 
     for name in ("calls", "seconds", "dut_timeout"):
         if (value := getattr(args, name)) is not None and not value > 0:

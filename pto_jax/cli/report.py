@@ -32,11 +32,10 @@ def add(command: Adder) -> None:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from ..failures.known import write_known
     from ..campaign.report.html import page
-    from ..campaign.report.model import report
-    from ..campaign.report.model import Contents, read
+    from ..campaign.report.model import Contents, read, report
     from ..campaign.report.text import text
+    from ..failures.known import write_known
     from ..files import write_text
 
     store = _store(args)

@@ -4,18 +4,38 @@ The part of the ``run`` command that looks for undefined data: ``--sanitize``.
 
 The parts of the ``run`` command that watch an execution: ``--trace`` and ``--break``.
 """
+
 from __future__ import annotations
 
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
 import numpy as np
+
 from .. import errors, examples
+from ..analysis.provenance import GlobalTypes
 from ..api import load, resolve_profile
+from ..debug.tracer import Breakpoint, Observers, Stopped, Tracer
+from ..errors import ArgumentError, UndefinedDataError
 from ..files import save_arrays
 from ..generate.inputs import shape_of
-from ..ir import ArrayType, DType, Program, ScalarType
+from ..ir import (
+    ArrayType,
+    DType,
+    PartitionViewType,
+    Program,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+    pack_pairs,
+    unpack_pairs,
+)
 from ..runtime.array_files import (
     REGION,
     Argument,
@@ -26,30 +46,12 @@ from ..runtime.array_files import (
     read_inputs,
     storable,
 )
-from .options import RunOptions
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-import numpy as np
-from ..errors import ArgumentError, UndefinedDataError
-from ..ir import PartitionViewType, PtrType, TensorViewType, TileType, Type, pack_pairs, unpack_pairs
-from .options import RunOptions
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-import numpy as np
-from ..analysis.provenance import GlobalTypes
-from ..debug.tracer import Breakpoint, Observers, Stopped, Tracer
-from ..errors import ArgumentError
-from .options import Watch
+from .options import RunOptions, Watch
 
 if TYPE_CHECKING:
     from ..runtime.kernel import Kernel
-    from ..runtime.kernel import Kernel
-    from ..sanitizer.sanitize import Sanitized
-    from ..runtime.kernel import Kernel
     from ..runtime.state import State
+    from ..sanitizer.sanitize import Sanitized
 
 
 def watched(
@@ -192,7 +194,6 @@ def run(options: RunOptions) -> None:
     example = examples.example(options.example) if options.example is not None else None
     program = load(example.path if example else str(options.file), language=options.language)
     if options.sanitize is not None:
-
         check_options(options)
     if options.seed < 0:
         raise errors.ArgumentError(f"--seed is {options.seed}; 0 or more is needed")
@@ -231,7 +232,6 @@ def run(options: RunOptions) -> None:
         origin = f"generated, seed {options.seed}"
     looked = None
     if options.sanitize is not None:
-
         looked = sanitized(kernel, values, options, grid)
         outputs: Mapping[str, Any] | None = looked.outputs
     else:
@@ -260,7 +260,6 @@ def run(options: RunOptions) -> None:
 def _outputs(kernel: Kernel, values: Sequence[Array], options: RunOptions) -> Mapping[str, Any] | None:
     """What the kernel wrote; None where a breakpoint ended it. Writes the state asked for."""
     if options.watch is not None:
-
         execution = watched(kernel, values, options.watch, options.dump_state)
         if execution is None:
             return None

@@ -13,8 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from .instruction import MODELS as MODELS, cycles as cycles, estimate as estimate
-from .program import cost as cost
-from .program import CostLine as CostLine, CostReport as CostReport
+from .program import CostLine as CostLine, CostReport as CostReport, cost as cost
 from .work import Figure as Figure, Model as Model, Path as Path
 
 __all__ = ["MODELS", "CostLine", "CostReport", "Figure", "Model", "Path", "cost", "cycles", "estimate"]

@@ -2,27 +2,23 @@
 
 The cost of a program: one line per instruction, totals per pipe, and what is not known.
 """
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from .. import api, errors, isa, profiles
-from ..analysis import entries, resolve as parts, provenance
-from ..analysis.facts import Entered, FunctionFacts, solve
-from ..analysis.facts import OperandFacts
-from ..analysis.resolve import ResolvedProgram, resolve
-from ..ir import Function, Loc, Op, Program, Region, TileType, Value
-from ..isa import effects, effects, traits
-from .cce_stub import CONTROL
-from .instruction import figure_of, model_called
-from .sizes import Size, at_least, ceil_div, fold
-from .work import Figure, Model, Work, no_data
+
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from .. import api, errors, isa, profiles
+from ..analysis import entries, provenance, resolve as parts
+from ..analysis.facts import Entered, FunctionFacts, OperandFacts, solve
+from ..analysis.resolve import ResolvedProgram, resolve
 from ..errors import Span
-from ..ir import Pipe
-from .sizes import Size, at_least, is_number
-from .work import Figure, ModelName, Path
+from ..ir import Function, Loc, Op, Pipe, Program, Region, TileType, Value
+from ..isa import effects, traits
+from .cce_stub import CONTROL
+from .instruction import figure_of, model_called
+from .sizes import Size, at_least, ceil_div, fold, is_number
+from .work import Figure, Model, ModelName, Path, Work, no_data
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,7 @@ from ..analysis.provenance import GlobalTypes
 from ..errors import ArgumentError
 from ..interpreter import Execution, Operand, Scope, TileRef, needs_rule
 from ..ir import DType, Op, Program, ScalarType
-from ..isa.effects import traits_of
-from ..isa.effects import loc_of
+from ..isa.effects import loc_of, traits_of
 from . import micro_operations
 from .trace_text import Words, operand_text, place, words_of, written_attributes
 

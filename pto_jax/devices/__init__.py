@@ -1,1 +1,1 @@
-"""TODO."""
+"""Devices under test: processes, servers and C++ programs that execute cases."""

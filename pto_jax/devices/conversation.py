@@ -13,7 +13,9 @@ Cases and their results as bytes, for a device that answers one case after anoth
 
 What is written and what is expected back says :mod:`.contract`.
 """
+
 import contextlib
+import math
 import os
 import selectors
 import signal
@@ -21,42 +23,36 @@ import subprocess
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
-from ..errors import DeviceError
-from .dut import OUTPUT_BYTES, dying_with_us, ending, last_lines, plain
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
-from ..errors import DeviceError, FileError
+
+from ..analysis.entries import fragment_outputs, select_entry, written_buffers
+from ..cases.targets import Output, Run
+from ..errors import DeviceError, FileError, UnusableDeviceError
 from ..files import MAX_ARRAYS, read_bytes, write_bytes
 from ..generate.programs import Case
-from ..ir import DType, TileType
-from ..vectors import cases
-from ..cases.targets import Output, Run
-from .exchange import result_types
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from ..errors import DeviceError, UnusableDeviceError
-from ..generate.programs import Case
-from ..cases.targets import Run
-from .exchange import DECLINED, DECLINES, FAILED, OK
-from .dut import Template, declined, failed
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
-import numpy as np
-from numpy.typing import NDArray
-from ..analysis.entries import fragment_outputs, select_entry, written_buffers
-from ..generate.programs import Case
-from ..ir import ScalarType, TileType
+from ..ir import DType, ScalarType, TileType
 from ..runtime.array_files import REGION
-from ..cases.targets import Run
-from .exchange import Array, input_arrays, outputs_of, program_text, result_types, stored_form
+from ..vectors import cases
+from .dut import OUTPUT_BYTES, Template, declined, dying_with_us, ending, failed, last_lines, plain
+from .exchange import (
+    DECLINED,
+    DECLINES,
+    FAILED,
+    OK,
+    Array,
+    input_arrays,
+    outputs_of,
+    program_text,
+    result_types,
+    stored_form,
+)
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,9 @@ have to give says :mod:`.contract`.
 
 Commands in child processes that can neither hang nor outlive their caller.
 """
+
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from ..errors import DeviceError
-from ..generate.programs import Case
-from ..cases.targets import Run
-from ..cases.targets import BatchTarget
-from .exchange import DECLINE_FILE, DECLINED, INPUTS, NEEDED, OUTPUTS, PLACEHOLDERS, PROGRAM
-from .exchange import load_outputs, write_case
 import contextlib
 import os
 import shlex
@@ -26,13 +17,27 @@ import signal
 import string
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from ..errors import ArgumentError, DeviceError, Diagnostic, NotExecutableError
 
+from ..cases.targets import BatchTarget, Run
+from ..errors import ArgumentError, DeviceError, Diagnostic, NotExecutableError
+from ..generate.programs import Case
+from .exchange import (
+    DECLINE_FILE,
+    DECLINED,
+    INPUTS,
+    NEEDED,
+    OUTPUTS,
+    PLACEHOLDERS,
+    PROGRAM,
+    load_outputs,
+    write_case,
+)
 
 #: How much of what a process wrote to its error stream is kept, from the end.
 _TAIL_LINES, _TAIL_BYTES = 5, 4096

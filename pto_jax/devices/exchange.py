@@ -11,35 +11,31 @@ What executes devices (:mod:`.dut`, :mod:`.exchange`) takes the names from here,
 
 The README of an emitted case: its files, what its results are compared with, and how C++ is built.
 """
+
+import argparse
 import json
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
+from .. import __version__
 from ..analysis.provenance import GlobalTypes
+from ..cases.expectation import Expectation
+from ..cases.targets import Output, Run
 from ..errors import DeviceError, FileError
 from ..files import load_arrays, save_arrays, write_text
 from ..generate.programs import Case
 from ..generate.state import Input
 from ..ir import DType, Program, ScalarType, TileType, VectorType, attrs, pack_pairs, unpack_pairs
 from ..isa.history import spelled_out
-from ..runtime.array_files import REGION, storable
-from ..cases.targets import Output, Run
-import argparse
-import textwrap
-from collections.abc import Sequence
-from typing import Any
-import textwrap
-from collections.abc import Iterable, Sequence
-from .. import __version__
-from ..generate.programs import Case
 from ..profiles import PROFILES
-from .cpp import host
-from .cpp import writer
-from ..cases.expectation import Expectation
-
+from ..runtime.array_files import REGION, storable
+from .cpp import host, writer
 
 #: Files of a case's folder.
 PROGRAM, INPUTS, OUTPUTS, MANIFEST = "case.pto", "inputs.npz", "outputs.npz", "manifest.json"

@@ -10,13 +10,12 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
+from ..cases.targets import BatchTarget, Output, Run
 from ..errors import NotExecutableError
 from ..generate.programs import Case
 from ..lockstep.encode import Encoded, encode
-from ..lowering.lockstep import SCALARS, SLOTS, Branch, Programs, run_grouped, run_switched, words_needed
 from ..lowering.bits import x64
-from ..cases.targets import Output, Run
-from ..cases.targets import BatchTarget
+from ..lowering.lockstep import SCALARS, SLOTS, Branch, Programs, run_grouped, run_switched, words_needed
 from .lockstep_cases import register_words, tile_words
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cases.targets import Output
 from ..generate.programs import Case
 from ..generate.state import Input
 from ..ir import FRAGMENT, Function, Op, Program, Region, ScalarType, TileType, Value, attrs
@@ -18,7 +19,6 @@ from ..lockstep.opcodes import Opcode
 from ..lockstep.tables import Table
 from ..lowering.lockstep import words_needed
 from ..profiles import profile as find_profile
-from ..cases.targets import Output
 
 #: Instructions on registers that a decoder keeps.
 _STATEMENTS = 1 << 14

@@ -28,13 +28,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..cases.machine_names import DEVICES
+from ..cases.targets import Batched, Engine, Mode, Oracle, Sanitizer, Target
 from ..errors import ArgumentError
 from ..files.terminal import one_line
 from ..lowering.numerics import Numerics
 from ..profiles import PROFILE_NAMES, ProfileName
 from . import exchange
-from ..cases.machine_names import DEVICES
-from ..cases.targets import Batched, Engine, Mode, Oracle, Sanitizer, Target
 
 NAMES = (
     "oracle[:again][:Q] eager[:Q] trace[:Q] jit[:Q] vmap[:Q] fast[:Q] profile:Q lockstep[:grouped] "
@@ -95,8 +95,8 @@ def _sanitizer(words: list[str], profile: ProfileName | None) -> Target:
 def _device(kind: str, rest: str, timeout: float) -> Target:
     if kind == "python":
         return _of_module(rest)
-    from .dut import BatchCommand, Command
     from .conversation import Server
+    from .dut import BatchCommand, Command
 
     kinds: dict[str, Callable[[str, float], Target]] = {
         "dut": Command,

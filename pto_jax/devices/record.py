@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import isa
 from ..analysis.addresses import scalar_dtype
+from ..cases import targets
 from ..files import save_arrays
 from ..generate.programs import Case
 from ..interpreter import Execution, TileRef, View
@@ -20,9 +21,7 @@ from ..ir import Compact, DType, GlobalLayout, Value
 from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array, encode
 from ..oracle.step import Step
-from ..vectors import cases, exclusions, cases
-from ..cases import targets
-from ..cases import targets
+from ..vectors import cases, exclusions
 
 
 @dataclass

@@ -2,25 +2,24 @@
 
 Where the names of a text are defined, from its tokens alone: also while it cannot be read.
 """
+
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
+
 from .. import api, errors, isa, profiles
 from ..ir import Program, TileType, Type, Value, program
 from ..isa.rules.constraints import spelled
+from ..isa.traits import BRANCH, structural_traits
 from ..manual import example, manual, topics
 from ..text import attributes, type_text
+from ..text.lexer import Kind, read_token
 from ..verifier.functions import LEVELS
 from .highlighting import Category, category, constants, operations, pieces
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
-from ..isa.traits import BRANCH, structural_traits
-from ..text.lexer import Kind, read_token
 
 
 class Token(NamedTuple):

@@ -5,18 +5,13 @@ asked of the tables that it reads with.
 
 PTO text for Pygments: Sphinx, Jupyter, MkDocs, ``pygmentize``. Needs the extra ``highlight``.
 """
+
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from functools import cache
-from .. import isa
-from ..ir import find_dtype
-from ..text import attributes, programs
-from ..text.formats import LiteralItem
-from ..text.formats import PREDICATES, find_format, format_names
-from ..text.lexer import Kind, read_token
-from collections.abc import Iterator, Sequence
 from typing import ClassVar
+
 from pygments.lexer import Lexer
 from pygments.token import (
     Comment,
@@ -30,6 +25,12 @@ from pygments.token import (
     Whitespace,
     _TokenType,
 )
+
+from .. import isa
+from ..ir import find_dtype
+from ..text import attributes, programs
+from ..text.formats import PREDICATES, LiteralItem, find_format, format_names
+from ..text.lexer import Kind, read_token
 
 
 class Category(Enum):

@@ -16,7 +16,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.workspace import PositionCodec
 
 from ..errors import ArgumentError, Diagnostic
-from . import documents, documents
+from . import documents
 
 #: Seconds without a change after which a text is verified.
 _PAUSE = 0.05

@@ -14,6 +14,11 @@ from ..isa.declare import (
     Operand as Operand,
 )
 from ..isa.semantics import Range as Range
-from .lanes import load as load, load_from_environment as load_from_environment, loaded as loaded
-from .lanes import instruction as instruction
-from .lanes import register as register, unregister as unregister
+from .lanes import (
+    instruction as instruction,
+    load as load,
+    load_from_environment as load_from_environment,
+    loaded as loaded,
+    register as register,
+    unregister as unregister,
+)

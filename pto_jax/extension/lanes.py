@@ -4,32 +4,30 @@ Files that add instructions, for this process and those it starts.
 
 Putting an instruction into the tables of every room.
 """
+
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
-from ..errors import ArgumentError
+
+from .. import errors, isa
+from ..errors import ArgumentError, FileError
 from ..ir import DType, dtype
 from ..isa import common, declare
+from ..isa.declare import Instruction
 from ..isa.semantics import EXACT, REAL, Accuracy, Formula, Range, within
 from ..lowering import numerics, region, rules as lowering_rules
+from ..oracle import step as oracle_rules
 from ..oracle.numbers import Array, decode, encode
 from ..oracle.step import Step
 from ..profiles import PROFILE_NAMES, ProfileName
-from ..sanitizer.step import Rule as ShadowRule
-import os
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from ..errors import ArgumentError, FileError
-from .. import errors, isa
-from .. import isa
-from ..isa.declare import Instruction
-from ..isa.semantics import REAL
-from ..lowering import rules as lowering_rules
-from ..oracle import step as oracle_rules
 from ..sanitizer import step, step as shadow_rules
-
+from ..sanitizer.step import Rule as ShadowRule
 
 _TABLES = (lowering_rules.RULES, oracle_rules.RULES, shadow_rules.SHADOW_RULES)
 

@@ -9,9 +9,7 @@ alone, so that campaigns on many machines group alike.
 from enum import IntEnum
 
 from ..ir import AttrValue, Op
-from . import differences
-from . import reduce
-from . import isolation
+from . import differences, isolation, reduce
 from .reduce import relevant
 
 #: Other instructions that a cause names.

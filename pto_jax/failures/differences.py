@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..cases.comparison import Outcome
+from ..cases.messages import normalised
+from ..cases.targets import Output, Run
 from ..generate.programs import Case
 from ..ir import DType
 from ..vectors.compare import has_ordered_bits, is_nan, ulp_distance
 from ..vectors.manifest import Rule
-from ..cases.comparison import Outcome
-from ..cases.messages import normalised
-from ..cases.targets import Output, Run
 
 Array = NDArray[Any]
 _OUTSIDE, _LOST, _SPURIOUS = "outside the valid region", "not written", "written where it should not be"

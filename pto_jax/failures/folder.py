@@ -17,72 +17,45 @@ Executing a failure again, and saying what is left of it.
 
 Making a failure in a folder smaller still.
 """
+
 import json
+import math
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
-import numpy as np
-from ..errors import FileError
-from ..extension import loaded
-from ..files import folder_replacing, write_text
-from ..files.read import reason
-from ..generate.programs import VERSION, Case
-from . import folders
-from ..cases import machine_names
-from ..devices.exchange import program_text, save_inputs, save_outputs
-from ..cases.versions import device, versions
-from .search import Finding
-from .variants import depends
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
 import numpy as np
 from numpy.typing import NDArray
+
 from .. import ir
 from ..analysis.provenance import GlobalTypes
 from ..api import parse
+from ..cases import comparison, kernels, machine_names
+from ..cases.edits import entry_of
+from ..cases.shown import marked
+from ..cases.targets import Run, Target
+from ..cases.versions import device, versions
+from ..devices.exchange import load_outputs, program_text, save_inputs, save_outputs
+from ..devices.machines import DUT_TIMEOUT, machine
 from ..errors import FileError
-from ..files import load_arrays, read_json, read_text
-from ..generate.programs import Case
+from ..extension import loaded
+from ..files import folder_replacing, load_arrays, read_json, read_text, write_text
+from ..files.read import reason
+from ..files.terminal import one_line
+from ..generate.programs import VERSION, Case
 from ..generate.state import Input
 from ..profiles import PROFILE_NAMES, profile
 from ..runtime.array_files import REGION
-from ..cases.edits import entry_of
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
-import numpy as np
-from ..files.terminal import one_line
-from ..generate.programs import Case
-from ..cases import comparison
-from ..cases import machine_names
-from ..devices.exchange import load_outputs
-from ..devices.machines import DUT_TIMEOUT, machine
-from ..cases.shown import marked
-from ..cases.targets import Run
-from ..cases.targets import Target
-from . import search
-import math
-import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
-from ..generate.programs import Case
-from ..cases import kernels
-from ..cases import machine_names
-from ..devices.machines import machine
-from . import reduce
-from . import search
+from . import folders, reduce, search
+from .search import Finding
 from .variants import depends, varied
-
 
 SHRUNK, ORIGINAL, REPORT = "shrunk.pto", "original.pto", "report.json"
 INPUTS, ORIGINAL_INPUTS = "inputs.npz", "original-inputs.npz"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,6 @@ from ..errors import FileError
 
 if TYPE_CHECKING:
     from ..vectors.compare import Comparison
-
-
 
 
 def first_difference(comparison: Comparison | None, output: str, wanted: str, found: str) -> dict[str, Any]:
@@ -43,5 +40,3 @@ def new_folder(parent: Path, name: str) -> Path:
             raise FileError(f"{folder}: cannot be made: {error.strerror or error}") from None
         return folder
     raise FileError(f"{parent / name}: exists, as do 998 more of that name")
-
-

@@ -11,12 +11,13 @@ from dataclasses import replace
 import numpy as np
 
 from .. import ir, isa
+from ..cases import edits
+from ..cases.edits import digest
+from ..cases.recording import Event, Recording, renumbered
 from ..generate import programs, state
 from ..isa import effects, memory_scalar, reinterpret
 from ..isa.rules import constraints, tile_legality
-from ..cases import edits
 from . import search
-from ..cases.recording import Event, Recording, renumbered
 
 
 def isolate_instruction(
@@ -29,7 +30,7 @@ def isolate_instruction(
     tried: set[str] = set()
     for event, bits in ((e, b) for b in (False, True) for e in recording.influencing(_output(finding))):
         probe = isolated(recording, event, bits)
-        mark = search.digest(probe) if probe is not None else ""
+        mark = digest(probe) if probe is not None else ""
         if probe is None or mark in tried:
             continue
         tried.add(mark)

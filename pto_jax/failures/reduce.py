@@ -17,47 +17,38 @@ Simpler inputs: zeros and ones, few elements with small numbers.
 
 Smaller shapes and valid regions, all tiles and windows of a program together.
 """
+
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
+
+from .. import isa
+from ..cases import comparison, edits, recording, targets
+from ..cases.edits import entry_of, renamed, rewritten, with_entry, with_op
+from ..cases.recording import Recording, number, numbered, record
+from ..cases.targets import mismatch
 from ..generate.programs import Case
 from ..generate.state import Input
 from ..generate.values import Recipe, words
-from ..ir import Op, Region, ScalarType
+from ..ir import (
+    Attrs,
+    DType,
+    Op,
+    PartitionViewType,
+    Region,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+    Value,
+)
 from ..isa.effects import traits_of
-from ..cases import comparison
-from ..cases import targets
-from ..cases.targets import mismatch
 from . import isolation
-from ..cases import edits
-from ..cases.recording import Recording, number, numbered, record
 from .search import Exhausted, Finding, Machines, Search
-from collections.abc import Collection
-from dataclasses import replace
-from .. import isa
-from ..generate.programs import Case
-from ..ir import Attrs, Op
-from ..cases import recording
-from ..cases.edits import with_op
-from .search import Search
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any
-import numpy as np
-from numpy.typing import NDArray
-from ..generate.programs import Case
-from ..ir import DType
-from .search import Search
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-import numpy as np
-from ..generate.programs import Case
-from ..generate.state import Input
-from ..ir import PartitionViewType, TensorViewType, TileType, Type, Value
-from ..cases.edits import entry_of, renamed, rewritten, with_entry
-from .search import Search
-
 
 #: A change of types; it gives the same type for equal types.
 Change = Callable[[Type], Type]

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from ..cases.edits import digest, is_legal
-import hashlib
 import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from ..errors import PtoError
-from ..generate.programs import Case
-from ..verifier.programs import Build, verify_program
-from ..cases import targets
-from ..cases import targets
+from ..cases import recording, targets
 from ..cases.comparison import Outcome, compare_case
+from ..cases.edits import digest, is_legal
+from ..generate.programs import Case
 from . import differences
-from ..cases import recording
-
 
 
 @dataclass(frozen=True)
@@ -124,7 +118,3 @@ class Search:
     def first(self, candidates: Iterable[Case | None]) -> bool:
         """Take the first of some cases that fails in the same way."""
         return any(self.attempt(c) for c in candidates)
-
-
-
-

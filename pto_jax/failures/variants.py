@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import IntEnum
 
+from ..cases.edits import is_legal, with_op
+from ..cases.recording import number
+from ..cases.targets import Engine
 from ..generate.programs import Case
 from ..ir import AttrValue, Op, attrs
 from ..lowering.numerics import Numerics
 from ..profiles import PROFILE_NAMES, profile
-from ..cases.targets import Engine
 from . import search
-from ..cases.edits import with_op
-from ..cases.recording import number
 
 #: Cases that are executed to find out.
 CALLS = 40
@@ -33,7 +33,7 @@ def varied(machines: search.Machines, finding: search.Finding) -> Variants:
     for what, value, candidate, on in _choices(machines, finding.case):
         if candidate is finding.case and on is machines:
             found.setdefault(what, {})[value] = FAILS
-        elif not search.is_legal(candidate):
+        elif not is_legal(candidate):
             found.setdefault(what, {})[value] = ILLEGAL
         elif on.steps < end:
             other = on.run(candidate)

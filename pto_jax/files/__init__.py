@@ -21,8 +21,14 @@ Every failure is a FileError of one line that names the file.
 """
 
 from .arrays import MAX_ARRAYS as MAX_ARRAYS, load_arrays as load_arrays, save_arrays as save_arrays
-from .read import parse_json as parse_json, read_json as read_json
-from .read import MAX_TEXT as MAX_TEXT, limit as limit, read_bytes as read_bytes, read_text as read_text
+from .read import (
+    MAX_TEXT as MAX_TEXT,
+    limit as limit,
+    parse_json as parse_json,
+    read_bytes as read_bytes,
+    read_json as read_json,
+    read_text as read_text,
+)
 from .write import (
     folder_replacing as folder_replacing,
     replacing as replacing,

@@ -2,19 +2,17 @@
 
 JSON from files that anyone may have written: finite numbers, bounded depth, errors of one line.
 """
+
+import json
+import math
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
-from ..errors import ArgumentError, FileError
-import json
-import math
-from pathlib import Path
-from typing import Any, NoReturn
-from ..errors import FileError
+from typing import IO, Any, NoReturn
 
+from ..errors import ArgumentError, FileError
 
 #: Bytes that a text may have: the characters that the parser reads at most, four bytes each.
 MAX_TEXT = 1 << 26

@@ -2,21 +2,19 @@
 
 Statements of generated programs that use slots of tiles, local arrays and structures, and valid sizes.
 """
+
 import math
 from functools import partial
+
 from .. import ir
+from ..isa.layout import TMOV
 from ..isa.rules.tile_legality import tile_of_memref
 from ..isa.views import MAX_RANK
 from . import tiles
-from .operations import judged
 from .memory import tensor_argument
+from .operations import judged, legal
 from .state import Buffer, Held, State, Unfit, below
 from .windows import Shape, buffer, numbers, opened, pointer_view, shape_for, split
-from .. import ir
-from ..isa.layout import TMOV
-from .operations import legal
-from .state import Held, State, Unfit, below
-
 
 # Instructions by name: a generator writes the operations it makes.
 _F32 = ir.dtype("f32")

@@ -5,21 +5,32 @@ Synchronisation in generated programs: every operation on tiles waits for what o
 Neighbouring operations of different pipes are linked by flags, events, tokens or barriers; regions and calls
 are set off by barriers. So a program is ordered whatever its operations share.
 """
+
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from ..ir import I1, INDEX, Attrs, Function, Op, Region, ScalarType, Symbol, Value, attrs, dtype
-from . import tiles as generate_tiles
-from .state import Held, Level, State
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from .. import isa
-from ..ir import INDEX, Function, Op, OpaqueType, Pipe, PipeEventType, Region, ScalarType, Value, attrs
-from ..isa.effects import traits_of
-from ..isa.effects import EVENT_PIPES, loc_of, pipe_of
-from .operations import legal
-from .state import State
 
+from .. import isa
+from ..ir import (
+    I1,
+    INDEX,
+    Attrs,
+    Function,
+    Op,
+    OpaqueType,
+    Pipe,
+    PipeEventType,
+    Region,
+    ScalarType,
+    Symbol,
+    Value,
+    attrs,
+    dtype,
+)
+from ..isa.effects import EVENT_PIPES, loc_of, pipe_of, traits_of
+from . import tiles as generate_tiles
+from .operations import legal
+from .state import Held, Level, State
 
 Statements = Callable[[State, int], None]
 _INDEX = ScalarType(INDEX)

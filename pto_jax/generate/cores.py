@@ -7,20 +7,17 @@ What the cube core and the vector cores of a generated program do.
 The cube core multiplies and pushes products, the vector cores work on them and push operands back, each way
 or both, whole tiles or halves, in loops of known length.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from .. import ir
-from .memory import part
-from .state import Held, Level, State
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
+
 from .. import ir
 from . import memory, tiles
+from .memory import part
 from .state import Held, Level, State
-
 
 # Instructions by name: a generator writes the operations it makes.
 _INDEX, _BODY_ADDRESS = ir.ScalarType(ir.INDEX), ir.ScalarType(ir.I32)

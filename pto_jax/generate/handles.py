@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..ir import I64, INDEX, BLayout, Loc, Op, ScalarType, TileType, Value, attrs, dtype
+from .buffers import local, query, slots
 from .operations import legal
 from .state import Held, Sizes, State, below
-from .buffers import local, query, slots
 from .tiles import address, instruction
 
 #: How often a tile is seen with its columns one after another.

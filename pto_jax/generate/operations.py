@@ -7,33 +7,26 @@ and shift counts are in range. Operations for which that cannot be said in advan
 
 Whether operations are legal, remembered: a generator asks the same questions again and again.
 """
+
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from ..ir import AttrValue, GlobalLayout, Loc, TileType, Type
-from ..isa.declare import Instruction
-from ..isa.samples.operations import Sample
-from ..profiles import Profile
-from .options import Options, Region
-from collections.abc import Mapping
-from ..ir import TileType
-from ..isa.declare import Instruction
-from ..isa.samples.operations import Sample
-from .values import Recipe
-from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Literal, TypeAlias
+
 from ..errors import VerifyError
-from ..ir import Attrs, AttrValue, GlobalLayout, Op, TileType, Type, Value, attrs
+from ..ir import Attrs, AttrValue, GlobalLayout, Loc, Op, TileType, Type, Value, attrs
 from ..isa import find
 from ..isa.check import check_op
+from ..isa.declare import Instruction
 from ..isa.rules.tile_legality import check_type
 from ..isa.samples.operations import Sample
 from ..profiles import Profile, ProfileName, profile as find_profile
-
+from .options import Options, Region
+from .values import Recipe
 
 #: ``doubtful``: legal, with a warning that may concern which lanes are read or written.
 Verdict: TypeAlias = Literal["illegal", "doubtful", "clean"]

@@ -5,13 +5,14 @@ Instructions by name: a choice of simple ones, and those that need something of 
 What is generated of an instruction is a choice of this package, no fact about the instruction; other names
 stand where generators build the operations.
 """
+
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
+
 from ..ir import LayoutName, TileType
 from ..isa.declare import InstructionClass
 from ..profiles import PROFILE_NAMES, ProfileName
 from . import values
-
 
 # Instructions by name: which ones programs have is a choice of the generator.
 #: Simple instructions, which are most of those inside loops, branches and calls.

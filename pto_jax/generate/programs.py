@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from .. import ir, profiles
 from ..isa import history, queries
 from ..isa.memory import TSTORE
-from . import buffers, control, cores, cores as generate_cores, handles, memory, operations, overlaps, control, tiles
+from . import buffers, control, cores, cores as generate_cores, handles, memory, operations, overlaps, tiles
 from .operations import legal
 from .options import STRAIGHT, Options
 from .state import Input, State

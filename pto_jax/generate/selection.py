@@ -18,7 +18,7 @@ from .. import isa, profiles
 from ..ir import MemRefType, PartitionViewType, ScalarType, TileType, VectorType
 from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample, legal_samples
-from . import operations, options, operations
+from . import operations, options
 from .options import Options, layout_name
 
 _KNOWN = (TileType, ScalarType, PartitionViewType, VectorType, MemRefType)

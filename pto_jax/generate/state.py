@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import ir, profiles
-from .operations import Sizes as Sizes
-from .operations import Scale
+from .operations import Scale, Sizes as Sizes
 from .options import Options
 from .values import Recipe, words
 

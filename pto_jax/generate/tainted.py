@@ -6,23 +6,20 @@ which buffers its integers come from, and its elements where it is a copy of a w
 
 Which buffers the integers in tiles come from, by ranges of bytes of local memory.
 """
+
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeAlias
+
 from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, abstract
 from ..interpreter.machine import Body
-from ..ir import Coalesce, DType, Op, ScalarType, TileType, Value
+from ..ir import BLayout, Coalesce, DType, GlobalLayout, Op, ScalarType, TileType, Value, element_offset
 from ..isa.rules.memory_indexed import coalescing
 from ..launches.numbers import address, compute
 from ..profiles import ProfileName
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from ..interpreter import TileRef
-from ..ir import BLayout, GlobalLayout, TileType, element_offset
-
 
 #: Names of buffers.
 Names = frozenset[str]

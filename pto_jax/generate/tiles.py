@@ -15,9 +15,8 @@ from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample
 from ..isa.views import ALLOC_TILE
 from . import operations, values
-from .operations import judged, legal
 from .memory import view
-from .operations import Wanted, wanted
+from .operations import Wanted, judged, legal, wanted
 from .selection import select
 from .state import Held, Sizes, State, Unfit
 

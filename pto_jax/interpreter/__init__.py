@@ -5,7 +5,7 @@ global-memory views, tile handles, control flow, calls.
 """
 
 from ..isa import load_class_files
-from . import control_flow as arith, control_flow as branches, control_flow as control_flow
+from . import control_flow as control_flow
 from .control_flow import step_by_step as step_by_step
 from .interpreter import (
     HANDLERS as HANDLERS,
@@ -17,22 +17,23 @@ from .interpreter import (
 )
 from .launch import launch as launch, run_block as run_block
 from .machine import Machine as Machine
-from .views import memref_view as memref_view
 from .operands import (
     NOWHERE as NOWHERE,
+    UNSETTLED as UNSETTLED,
     Buffer as Buffer,
     Choice as Choice,
     Execution as Execution,
+    Frame as Frame,
     Operand as Operand,
     Pointer as Pointer,
     Scalar as Scalar,
+    Scope as Scope,
     TileRef as TileRef,
     View as View,
     chosen as chosen,
     with_storage as with_storage,
 )
-from .views import printed as printed
-from .operands import UNSETTLED as UNSETTLED, Frame as Frame, Scope as Scope
+from .views import memref_view as memref_view, printed as printed
 from .windows import address as address
 
 load_class_files(__name__)

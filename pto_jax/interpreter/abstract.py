@@ -6,9 +6,8 @@ from typing import Any
 
 from .. import ir
 from .machine import After, Arm, Before, Body, RunBlock
+from .operands import Buffer, Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
 from .views import memref_view
-from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef, View
-from .operands import Frame, Scope
 
 
 class Unknown:

@@ -4,32 +4,19 @@ Scalar arithmetic of the text: constants, and operations of the ``arith`` dialec
 
 Functions of several blocks: branches, followed to where they meet again.
 """
+
 from collections.abc import Sequence
 from functools import partial
+
+from ..analysis.addresses import operation, scalar_dtype, wrapped
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import I1, INDEX, DType, Function, Op, Region, Symbol
-from ..isa.traits import FUSION
+from ..isa.traits import BRANCH_IF, CAST, FUNCTION_END, FUSION
 from . import abstract, cores
 from .interpreter import Interpreter, Steps, complete, executes
 from .machine import After, Arm, Before, Machine
-from .operands import Operand, Scalar
-from .operands import Frame, Scope
+from .operands import Frame, Operand, Pointer, Scalar, Scope, View
 from .together import Inner, Meeting, met
-from ..analysis.addresses import operation, scalar_dtype, wrapped
-from ..errors import Diagnostic, NotExecutableError
-from ..ir import Op
-from ..isa.traits import CAST
-from .interpreter import Interpreter, executes
-from .operands import Pointer, View
-from .operands import Scope
-from functools import partial
-from ..errors import Diagnostic, ExecutionError, NotExecutableError
-from ..ir import Op, Region
-from ..isa.traits import BRANCH_IF, FUNCTION_END
-from .interpreter import Interpreter, Steps, complete, executes
-from .operands import Operand
-from .operands import Frame, Scope
-
 
 #: The largest signed number of 64 bits.
 MAX_TRIPS = (1 << 63) - 1

@@ -15,8 +15,7 @@ from ..isa.rules.pipes import default_slots
 from .abstract import AbstractMachine
 from .cores import Block, Core, Entry, Kind
 from .interpreter import Interpreter, Steps, Waiting
-from .operands import Operand, Pointer, Scalar, TileRef, View
-from .operands import Scope
+from .operands import Operand, Pointer, Scalar, Scope, TileRef, View
 
 
 @dataclass(frozen=True)

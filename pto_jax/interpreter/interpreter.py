@@ -19,10 +19,9 @@ from ..analysis.resolve import resolve
 from ..errors import Diagnostic, NotExecutableError
 from ..isa import effects, matrix
 from ..isa.layout_img2col import IMG2COL_STATE
-from . import cores, operands, memory_indexed, windows
+from . import cores, memory_indexed, operands, windows
 from .machine import Machine
-from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
-from .operands import UNSETTLED, Frame, Scope
+from .operands import UNSETTLED, Execution, Frame, Operand, Scalar, Scope, TileRef, View, chosen, with_storage
 
 T = TypeVar("T")
 

@@ -11,8 +11,7 @@ from ..ir import Function, Program, TileType
 from .cores import Block, cores_of, kind_of
 from .interpreter import Interpreter
 from .machine import Machine
-from .operands import Operand, Pointer, Scalar, View
-from .operands import Scope
+from .operands import Operand, Pointer, Scalar, Scope, View
 from .together import side_by_side
 
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from ..ir import DType, Op, TileType, Value
-from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef
-from .operands import Frame, Scope
+from .operands import Buffer, Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef
 
 #: An arm of a branch gives its results; the body of a loop maps the trip and what it carries; the first
 #: region of a while loop gives its condition too.

@@ -4,21 +4,31 @@ The registers of image-to-column, as configuration instructions leave them.
 
 The names of a program while it executes, and everything besides memory that a region may change.
 """
+
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
-from .. import isa
-from ..ir import AttrValue, DType, GlobalLayout, Op, TileType, VectorType
-from dataclasses import dataclass, replace
-from typing import Literal
-from ..ir import FmatrixMode, Geometry, OpaqueType, Registers, TileType, Type, read_config, registers
-from collections.abc import Mapping
-from typing import Any
-from ..analysis.resolve import ResolvedProgram
-from ..ir import Op, Value
+from typing import Any, Literal, TypeAlias
 
+from .. import isa
+from ..analysis.resolve import ResolvedProgram
+from ..ir import (
+    AttrValue,
+    DType,
+    FmatrixMode,
+    Geometry,
+    GlobalLayout,
+    Op,
+    OpaqueType,
+    Registers,
+    TileType,
+    Type,
+    Value,
+    VectorType,
+    read_config,
+    registers,
+)
 
 #: A Python number, or whatever the machine computes scalars with.
 Scalar: TypeAlias = Any

@@ -5,23 +5,17 @@ With ``split`` 1 or 2 each vector core has one half of the rows or columns, with
 
 Pipes by handle, and handles without storage.
 """
+
 from typing import Any
+
 from .. import isa
-from ..analysis.pipes import End, ends, popped
+from ..analysis.pipes import End, Key, ends, popped
 from ..ir import F32, I32, I64, Op, PushRelu, ReluPreMode, ScalarType, TileType, Value, attrs
 from ..isa.rules.block_scales import SIGNED_BIT
 from . import fifo
 from .fifo import Ring
 from .interpreter import Interpreter, Steps, executes
-from .operands import Execution, Operand, TileRef, region_of
-from .operands import Scope
-from ..analysis.pipes import Key
-from ..ir import Op, TileType
-from . import fifo
-from .fifo import Ring
-from .interpreter import Interpreter, Steps, executes
-from .operands import TileRef, region_of
-from .operands import Scope
+from .operands import Execution, Operand, Scope, TileRef, region_of
 
 
 @executes("reserve_buffer", "import_reserved_buffer")

@@ -8,8 +8,7 @@ from ..errors import Diagnostic, NotExecutableError
 from ..ir import INDEX, BLayout, MemRefType, Op, SLayout, TileType, Value
 from ..isa.rules.tile_legality import tile_of_memref
 from .interpreter import Interpreter, executes
-from .operands import Choice, Operand, Scalar, TileRef, region_of, with_storage
-from .operands import Scope
+from .operands import Choice, Operand, Scalar, Scope, TileRef, region_of, with_storage
 from .windows import advanced, require_inside
 
 

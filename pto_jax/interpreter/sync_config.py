@@ -10,34 +10,19 @@ Order of memory, and flags between the cores of a block and of all blocks.
 
 Rounding modes of the matrix unit.
 """
-from dataclasses import replace
-from ..ir import Op, TileType
-from . import cores, reinterpret
-from .interpreter import Interpreter, Steps, executes
-from .operands import Scope
+
 from collections.abc import Sequence
-from ..errors import Diagnostic, NotExecutableError
-from ..ir import Op
-from .cores import Core
-from .interpreter import Interpreter, Steps, Waiting
-from .operands import Scope
-from ..errors import Diagnostic, NotExecutableError
-from ..ir import I1, INDEX, Op, OpaqueType
-from .interpreter import Interpreter, executes
-from .operands import Scope
+from dataclasses import replace
 from typing import Literal
-from ..ir import FmatrixMode, Op
+
+from ..errors import Diagnostic, NotExecutableError
+from ..ir import I1, INDEX, FmatrixMode, Op, OpaqueType, Program, TileType
 from ..isa.layout_img2col import IMG2COL_STATE
-from .fifo import scale_of
-from .interpreter import Interpreter, executes
-from .operands import Scope
-from ..ir import Op, Program
-from . import cores
-from .interpreter import Interpreter, Steps, executes
-from .operands import Scope
-from ..ir import Op
 from ..isa.matrix import ROUNDING_STATE
-from .interpreter import Interpreter, executes
+from . import cores, reinterpret
+from .cores import Core
+from .fifo import scale_of
+from .interpreter import Interpreter, Steps, Waiting, executes
 from .operands import Scope
 
 

@@ -17,8 +17,7 @@ from ..ir import I1, INDEX, Op, ScalarType, TileType, Value, dtype
 from .cores import Block, Core, Entry
 from .interpreter import Steps, Waiting
 from .machine import Machine
-from .operands import Operand, Scalar, TileRef
-from .operands import Frame
+from .operands import Frame, Operand, Scalar, TileRef
 from .windows import scalar
 
 #: Slots in memory are allocated, popped and freed.

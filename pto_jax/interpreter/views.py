@@ -21,72 +21,53 @@ the same one on every machine. A pointer into a tile is a handle of one row over
 
 The valid sizes of tiles as numbers, and addresses as integers.
 """
+
 from collections.abc import Sequence
 from dataclasses import replace
-from ..errors import Diagnostic, NotExecutableError
-from ..ir import GlobalLayout, Op, TileType
-from ..isa.views import extents
-from .interpreter import Interpreter, executes
-from .operands import Pointer, Scalar, TileRef, View, region_of
-from .operands import Scope
-from .windows import advanced, window
 from functools import partial, reduce
-from ..ir import I1, I32, INDEX, DType, Op
-from .interpreter import Interpreter, executes
-from .machine import Body, Machine
-from .operands import Operand, Pointer, Scalar, View
-from .operands import Frame, Scope
-from .windows import advanced, either
+from typing import Any
+
 from ..analysis.addresses import scalar_dtype
-from ..ir import I64, U8, DType, LocalArrayType, Op, StructType, TileType, dtype
-from .interpreter import Interpreter, executes
-from .operands import Scalar, TileRef
-from .operands import Scope
-from .windows import advanced, require_inside, scalar
-from dataclasses import replace
-from ..analysis.addresses import scalar_dtype
-from ..ir import Op
-from .interpreter import Interpreter, executes
-from .operands import Operand, Pointer, Scalar, TileRef
-from .operands import Scope
-from .windows import advanced, flat
-from collections.abc import Sequence
 from ..analysis.entries import strides_of
 from ..errors import ArgumentError, Diagnostic, NotExecutableError
-from ..ir import GlobalLayout, MemRefType, Op
-from . import reinterpret, windows
-from .interpreter import Interpreter, executes
-from .operands import TileRef, View, region_of
-from .operands import Scope
-from ..ir import I1, INDEX, MultiTileType, Op, TileType
+from ..ir import (
+    I1,
+    I32,
+    I64,
+    INDEX,
+    U8,
+    AddressSpace,
+    DType,
+    GlobalLayout,
+    LocalArrayType,
+    MemRefType,
+    MultiTileType,
+    Op,
+    PtrType,
+    StructType,
+    TileType,
+    dtype,
+)
 from ..isa.multi_tiles import slot_bytes
-from .interpreter import Interpreter, executes
-from .operands import TileRef, region_of
-from .operands import Scope
-from .windows import advanced, scalar
-from typing import Any
-from ..analysis.addresses import scalar_dtype
-from ..ir import Op
-from .interpreter import Interpreter, executes
-from .operands import Scope
-from collections.abc import Sequence
-from dataclasses import replace
-from ..ir import I1, INDEX, Op, TileType
-from .interpreter import Interpreter, executes
-from .operands import Operand, Scalar, TileRef, region_of
-from .reinterpret import bind_handle, of_each, tile_type
-from .operands import Scope
-from .windows import elements_before, flat, pitches, require_inside, scalar
-from dataclasses import replace
-from ..errors import Diagnostic, NotExecutableError
-from ..ir import I1, I64, INDEX, AddressSpace, DType, Op, PtrType, TileType
+from ..isa.views import extents
 from . import reinterpret, windows
 from .interpreter import Interpreter, executes
-from .operands import NOWHERE, Choice, Operand, Pointer, Scalar, TileRef, chosen, region_of
-from .operands import Scope
-from ..ir import Op, PtrType
-from .interpreter import Interpreter, executes
-from .operands import Scope
+from .machine import Body, Machine
+from .operands import (
+    NOWHERE,
+    Choice,
+    Frame,
+    Operand,
+    Pointer,
+    Scalar,
+    Scope,
+    TileRef,
+    View,
+    chosen,
+    region_of,
+)
+from .reinterpret import bind_handle, of_each, tile_type
+from .windows import advanced, either, elements_before, flat, pitches, require_inside, scalar, window
 
 
 @executes("alloc_tile")

@@ -5,7 +5,7 @@ pipes) have their own classes.
 
 Enumerations of configuration, pipes and communication; the values are those of the C++ headers.
 """
-from enum import IntEnum
+
 from enum import IntEnum
 from typing import NamedTuple
 

@@ -7,21 +7,19 @@ Versions of the text language, called by the month of the assembler that defines
 
 How programs are printed, as far as they know: the reader and printer of text registers itself.
 """
+
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
+
 from ..errors import Span
 from .types import Type
-from typing import Literal, TypeAlias, get_args
-import sys
-from collections.abc import Callable
-from typing import Any
-
 
 _PRINTER: list[Callable[[Any], str]] = []
 

@@ -8,25 +8,19 @@ convolution.
 
 Types of values that a core keeps beside its tiles: arrays of scalars, and structures.
 """
+
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
 from ..errors import ArgumentError
 from .dtypes import DType, ElementType, dtype as find_element
-from .enums import AddressSpace, BLayout, Compact, Loc, Pad, SLayout
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from math import prod
-from .dtypes import DType
-from .enums import GlobalLayout
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from math import prod
-from typing import TypeAlias
-from .dtypes import DType
+from .enums import AddressSpace, BLayout, Compact, GlobalLayout, Loc, Pad, SLayout
 
 
 @dataclass(frozen=True)
@@ -58,11 +52,11 @@ class StructType:
         >>> [path for path, _ in StructType((I8, StructType((F32, I8)))).leaves()]
         [(0,), (1, 0), (1, 1)]
         """
-        for i, field in enumerate(self.fields):
-            if isinstance(field, StructType):
-                yield from field.leaves((*path, i))
+        for i, part in enumerate(self.fields):
+            if isinstance(part, StructType):
+                yield from part.leaves((*path, i))
             else:
-                yield (*path, i), field
+                yield (*path, i), part
 
     def leaf(self, path: Sequence[object]) -> DType | None:
         """The scalar that a path of field numbers ends at, None where it ends elsewhere."""

@@ -4,7 +4,13 @@ Names of instructions beside the canonical ones.
 
 Instructions that users add.
 """
+
+import re
+import sys
+from collections.abc import Callable
 from functools import cache, lru_cache
+
+from ..errors import ArgumentError
 from .bind import Bound as Bound, bind as bind
 from .declare import (
     Attribute as Attribute,
@@ -14,13 +20,6 @@ from .declare import (
     Operand as Operand,
     Site as Site,
 )
-import re
-import sys
-from collections.abc import Callable
-from functools import lru_cache
-from ..errors import ArgumentError
-from .declare import Instruction
-
 
 _ADDED: dict[str, Instruction] = {}
 _PACKAGE = __name__.partition(".")[0]
@@ -105,18 +104,15 @@ ALIASES = {
 #: Class files, in the order of the overview page.
 CLASSES = (
     "sync_config",
-    "sync_modes",
     "sync_handles",
     "sync_events",
     "sync_memory",
     "views",
     "memrefs",
     "reinterpret",
-    "subviews",
     "multi_tiles",
     "local_storage",
     "queries",
-    "tile_queries",
     "pointers",
     "memory_scalar",
     "elementwise",
@@ -127,7 +123,6 @@ CLASSES = (
     "reduce_expand_index",
     "reduce_expand_binary",
     "memory",
-    "memory_layouts",
     "memory_indexed",
     "layout",
     "layout_exponents",
@@ -137,7 +132,6 @@ CLASSES = (
     "fixpipe",
     "layout_img2col",
     "matrix",
-    "matrix_mx",
     "irregular",
     "irregular_sort",
     "irregular_gather",
@@ -149,7 +143,6 @@ CLASSES = (
     "pipes",
     "pipe_handles",
     "communication",
-    "communication_async",
 )
 
 

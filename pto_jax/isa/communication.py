@@ -2,28 +2,32 @@
 
 Asynchronous copies between processors, their sessions and events.
 """
-from collections.abc import Mapping
+
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from .. import ir
+
+from .. import ir, profiles
 from . import changes, sync_config
 from .assembly import AS_DECLARED, Assembly
-from .declare import Attribute, Constraint, Decision, Instruction, Operand
-from .rules.communication import PAGE, comm, engine, equal_elements, gm, staging
-from .rules.communication import MEMBERS, equal_extents, group_members, known_extents, second_tile
-from .rules.constraints import HARDWARE, fixed_type, place
-from .rules.forbid import every_tile
-from .rules.handles import Shown, handle, handle_operand
-from .traits import Effect, Order
-from collections.abc import Iterator
-from dataclasses import replace
-from .. import ir, profiles
-from .declare import Attribute, AttrMap, Constraint, Finding, Instruction, Operand, Site
-from .rules.communication import DIALECT, comm, engine, equal_elements, gm, staging
-from .rules.constraints import fixed_type, place, size
-from .rules.forbid import Types, forbid, give
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.communication import (
+    DIALECT,
+    MEMBERS,
+    PAGE,
+    comm,
+    engine,
+    equal_elements,
+    equal_extents,
+    gm,
+    group_members,
+    known_extents,
+    second_tile,
+    staging,
+)
+from .rules.constraints import HARDWARE, fixed_type, place, size
+from .rules.forbid import Types, every_tile, forbid, give
 from .rules.handles import Shown, handle, handle_operand, number_in
-from .traits import Effect
-
+from .traits import Effect, Order
 
 GROUP = ir.OpaqueType("group")
 _VIEW = ir.PartitionViewType((4, 64), ir.F32)

@@ -9,31 +9,35 @@ Operands and attributes of an instruction, as its declaration lists them.
 
 Rules on valid regions in a form that engines evaluate on sizes known when a program runs.
 """
+
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from enum import IntEnum
 from functools import cached_property
-from typing import Literal, TypeAlias
-from ..ir import AttrValue, GlobalLayout, Language, Loc, Op, Pipe, TileType, Type, Value
+from typing import Any, Literal, TypeAlias
+
+from ..ir import (
+    AttrValue,
+    DType,
+    GlobalLayout,
+    Language,
+    Loc,
+    Op,
+    Pipe,
+    Symbol,
+    TileType,
+    Type,
+    Value,
+    VectorType,
+    dtype,
+)
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .assembly import AS_DECLARED, Assembly
 from .changes import Change as Change, Default as Default
-from .semantics import EXACT, Accuracy, Apart, Formula, InPlace, Lanes, Moves
+from .semantics import EXACT, Accuracy, Apart, Formula, Holds, InPlace, Lanes, Moves
 from .traits import PLAIN, Access, Effect, Resource, Traits
-from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
-from enum import IntEnum
-from typing import Any, Literal, TypeAlias
-from ..ir import AttrValue, DType, Symbol, TileType, VectorType, dtype
-from ..profiles import PROFILE_NAMES, ProfileName
-from .changes import Default
-from .semantics import Holds
-from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
-from ..ir import TileType
-
 
 #: Valid rows and columns per operand: numbers, or values of an engine that has ``!= <= | &`` for them.
 Sizes: TypeAlias = "Mapping[str, tuple[Any, Any]]"

@@ -12,21 +12,20 @@ True
 
 The pipe that executes an operation, as far as its operands decide it.
 """
+
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+
 from ..errors import VerifyError
-from ..ir import Op, Region, Type, Value
+from ..ir import Loc, MemRefType, Op, Pipe, PipeEventType, Region, TileType, Type, Value
 from ..profiles import ProfileName
 from . import find
 from .bind import bind
 from .declare import Instruction
 from .rules.elements import element_type
-from .semantics import Apart
-from .traits import UNKNOWN, structural_traits
-from .traits import Effect, Resource, Traits
-from ..ir import Loc, MemRefType, Op, Pipe, PipeEventType, TileType, Type
-from . import find
 from .rules.tile_legality import tile_of_memref
+from .semantics import Apart
+from .traits import UNKNOWN, Effect, Resource, Traits, structural_traits
 
 
 def traits_of(op: Op) -> Traits:

@@ -11,7 +11,7 @@ from typing import Unpack
 from . import common
 from .assembly import Assembly, segments
 from .declare import Contradiction, Decision, Instruction, Operand
-from .rules import elementwise, elementwise, typesets
+from .rules import elementwise, typesets
 from .semantics import POSITIVE_NORMALS, QUOTIENT, Apart, Formula, Range, correctly_rounded, of_two, within
 
 _A5_POWER = ("f32", "f16", "bf16", *typesets.INT32)

@@ -4,11 +4,10 @@ from dataclasses import replace
 from typing import Unpack
 
 from . import changes, common
-from .declare import Decision, Instruction, Operand, Site
-from .declare import Implied
+from .declare import Decision, Implied, Instruction, Operand, Site
 from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, non_empty, row_major
-from .rules.forbid import edit
 from .rules.elementwise import scratch, scratch_bytes, valid_region
+from .rules.forbid import edit
 from .rules.typesets import HALVES, SIMULATED, STANDARD, pairs, table
 from .semantics import Apart, Facts, Formula
 

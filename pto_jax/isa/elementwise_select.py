@@ -19,7 +19,7 @@ from .common import (
     tile_instruction,
 )
 from .declare import Attribute, AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
-from .rules import elementwise, regions, elementwise
+from .rules import elementwise, regions
 from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
 from .rules.conversions import Conversion, conversions
 from .rules.forbid import Types, forbid, one_block

@@ -8,11 +8,19 @@ from ..profiles import Profile
 from . import assembly, changes, common, memory, traits
 from .declare import Constraint, Decision, Instruction, Operand, Role, Site
 from .layout_extract import CORNER, window_inside, windows
-from .rules import regions, fixpipe, irregular, handles, regions, typesets
-from .rules.constraints import HARDWARE, HEADERS, place, type_row
-from .rules.fixpipe import ATOMIC, accumulator_extent, atomic_types, stores_by_column, used_words
-from .rules.fixpipe import FP, VERIFIER, parameter_rules
+from .rules import fixpipe, handles, irregular, regions, typesets
 from .rules.block_scales import MOVED_QUANTISED, SIMULATED_VECTOR, STORED_QUANTISED
+from .rules.constraints import HARDWARE, HEADERS, place, type_row
+from .rules.fixpipe import (
+    ATOMIC,
+    FP,
+    VERIFIER,
+    accumulator_extent,
+    atomic_types,
+    parameter_rules,
+    stores_by_column,
+    used_words,
+)
 from .rules.windows import STORED, layout_pair, window_fits
 from .samples.operations import Sample
 

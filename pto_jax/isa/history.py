@@ -2,18 +2,18 @@
 
 Changes of the language that are about no instruction, and names that no version after them reads.
 """
+
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
+
 from ..ir import LANGUAGES, PRESENT, AttrValue, Language, Op, Program, attrs
 from ..profiles import Profile
 from . import instructions
-from .changes import Change
+from .changes import Change, new, removed
 from .declare import Instruction
 from .effects import operands_of
-from .changes import Change, new, removed
-
 
 #: Constructs by what programs call them.
 CONSTRUCTS: tuple[tuple[str, Change], ...] = (

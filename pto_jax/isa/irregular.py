@@ -12,7 +12,7 @@ from ..profiles import Profile
 from . import assembly, changes, declare, traits
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
-from .rules import elementwise, regions, elementwise
+from .rules import elementwise, regions
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec, type_row
 from .rules.forbid import Types, assign, forbid
 from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, row_cols, sample, single_row

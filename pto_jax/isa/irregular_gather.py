@@ -8,7 +8,7 @@ from dataclasses import replace
 from .. import ir
 from ..profiles import Profile, ProfileName
 from . import assembly, changes, common, declare, elementwise_select
-from .rules import regions, irregular, regions, elementwise, typesets
+from .rules import elementwise, irregular, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_as, same_element
 from .rules.forbid import Types, assign, edit, forbid, give, one_block, present, retype
 from .rules.irregular import MASK_PATTERN, period, picked, with_or_without_pattern

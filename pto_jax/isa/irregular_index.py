@@ -11,7 +11,7 @@ from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
 from .irregular_gather import INDEXED
-from .rules import irregular, irregular, regions, typesets
+from .rules import irregular, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, fixed_type, in_vec, size
 from .rules.forbid import edit, forbid, present, retype, together
 from .samples.operations import Sample

@@ -8,7 +8,7 @@ from ..ir import TileType, Type, dtype
 from ..profiles import Profile, ProfileName
 from . import common, declare, semantics
 from .elementwise import NAN_FIRST, ZERO_FIRST
-from .rules import regions, irregular
+from .rules import irregular, regions
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, in_vec, row_major, size
 from .rules.forbid import Types, edit, forbid
 from .rules.regions import covers, equal_shape

@@ -7,7 +7,7 @@ from .. import ir
 from ..profiles import PROFILE_NAMES, Profile
 from . import changes, common
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules import block_scales, regions, regions, typesets
+from .rules import block_scales, regions, typesets
 from .rules.block_scales import (
     FP4_ALGS as FP4_ALGS,
     FP8_ALGS,

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from ..ir import I16, U32, TileType, Type, VectorType, dtype
 from ..profiles import Profile
-from . import assembly, changes, common, declare, declare
-from .rules import regions, elementwise, typesets
+from . import assembly, changes, common, declare
+from .rules import elementwise, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
 from .rules.forbid import Types, absent, edit, forbid, one_block, shrunk
 from .rules.irregular import Want, plain, room, sample, single_row

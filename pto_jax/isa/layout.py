@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ..ir import Pipe
 from . import assembly, changes, common, declare, memory
-from .rules import constraints, fixpipe, fixpipe, handles, layout_moves, block_scales, regions
+from .rules import block_scales, constraints, fixpipe, handles, layout_moves, regions
 from .rules.forbid import assign, forbid
 
 _OPERANDS = (

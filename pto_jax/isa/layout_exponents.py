@@ -6,7 +6,7 @@ from dataclasses import replace
 from ..ir import BLayout, MxGroupAxis, SLayout, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from . import assembly, changes, common, declare
-from .rules import constraints, regions, irregular, elementwise, typesets
+from .rules import constraints, elementwise, irregular, regions, typesets
 from .rules.forbid import assign, edit, forbid, one_block, retile
 from .samples.operations import Sample
 from .semantics import Apart

@@ -12,14 +12,14 @@ from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operan
 from .layout_img2col import CONV_WINDOW, weight_windows, weights
 from .memory_convolution import conv_tiles
 from .rules import fixpipe
+from .rules.block_scales import MOVED_PLAIN, MOVED_QUANTISED, SIMULATED_SCALAR
 from .rules.constraints import HARDWARE, SIMULATOR
-from .rules.regions import OPEN
 from .rules.fixpipe import WORD, word_type
 from .rules.forbid import Types, edit, forbid, retile, retype
-from .rules.irregular import sample
 from .rules.handles import inserted, moved
+from .rules.irregular import sample
 from .rules.layout_moves import cube_layouts
-from .rules.block_scales import MOVED_PLAIN, MOVED_QUANTISED, SIMULATED_SCALAR
+from .rules.regions import OPEN
 from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, PAIRS, STANDARD, Row, Rows, TypeTable, pairs
 from .samples.operations import Sample
 

@@ -6,7 +6,7 @@ from math import prod
 
 from .. import ir, profiles
 from . import common, declare, memory_convolution, traits
-from .rules import constraints, regions, irregular, typesets
+from .rules import constraints, irregular, regions, typesets
 from .rules.forbid import Types, edit, forbid, retile
 from .samples.operations import Sample
 

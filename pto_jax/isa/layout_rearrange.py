@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from ..ir import Loc, TileType, dtype
 from ..profiles import PROFILE_NAMES, Profile
-from . import changes, layout_img2col, memory_convolution, declare
+from . import changes, declare, layout_img2col, memory_convolution
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
 from .declare import AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
-from .rules.regions import JOINED, TRANSPOSED, UNWOVEN, like
 from .rules.forbid import Types, forbid, retile, retype
 from .rules.irregular import row_cols, sample
 from .rules.layout_moves import columns_fit, columns_sum, equal_rows, even_columns, halves, mirrored
+from .rules.regions import JOINED, TRANSPOSED, UNWOVEN, like
 from .rules.typesets import FLOATS, INT32, Rows, pairs, table
 from .samples.operations import Sample
 from .semantics import Apart

@@ -4,25 +4,21 @@ Block-scaled products are in :mod:`.matrix_mx`.
 
 Block-scaled (MX) products: small floats with one power-of-two scale per 32 elements along K.
 """
+
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+
 from ..ir import AccPhase, BLayout, DType, Loc, Pipe, TileType, Type, dtype
-from ..profiles import Profile, ProfileName
+from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .common import HEADER_LISTS, OUT_OF_REGION, SIMULATOR_VALUES, TYPES_BY_HEADER
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Sampler
-from .rules.constraints import same_types, type_row
+from .rules.block_scales import with_printed_scales
+from .rules.constraints import fixed_type, same_types, type_row
+from .rules.matrix import BIAS_RULES, ROLES, SCALE_RULES, common, one_row
 from .rules.regions import PRODUCT
-from .rules.matrix import BIAS_RULES, ROLES, common, one_row
-from .rules.typesets import Row, Rows, TypeTable
+from .rules.typesets import NIBBLE_FLOATS, Row, Rows, TypeTable
 from .samples.operations import Sample
 from .traits import Effect, Traits
-from ..profiles import PROFILE_NAMES
-from .declare import Decision, Instruction, Operand
-from .rules.constraints import fixed_type
-from .rules.matrix import SCALE_RULES
-from .rules.block_scales import with_printed_scales
-from .rules.typesets import NIBBLE_FLOATS, Rows, TypeTable
-
 
 TYPE_VARS = ("D", "A", "B")
 DST = Operand("dst", "out", dtype="D", note="accumulator tile", extent=PRODUCT)

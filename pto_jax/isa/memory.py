@@ -2,27 +2,23 @@
 
 Memory and data movement: layouts of global memory, and the prefetch hint.
 """
+
 from collections.abc import Iterator
 from dataclasses import replace
-from ..ir import F32, BLayout, GlobalLayout, Loc, Pipe, SLayout, TileType
+
+from ..ir import F32, BLayout, GlobalLayout, Loc, PartitionViewType, Pipe, SLayout, TileType, dtype
 from ..profiles import PROFILE_NAMES, Profile
 from . import assembly, changes, common, memory_convolution, traits
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules import fixpipe, fixpipe, fixpipe, handles, block_scales, typesets, windows
-from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row
-from .rules.forbid import Types, edit, forbid, retype
-from .samples import operations, operations
-from collections.abc import Iterator
-from ..ir import GlobalLayout, Loc, PartitionViewType, Pipe, TileType, dtype
-from ..profiles import Profile
 from .assembly import Assembly
 from .common import PAGES, SIMULATOR_VALUES
-from .declare import Attribute, Decision, Instruction, Operand
-from .rules.constraints import HEADERS, place, type_row
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules import block_scales, fixpipe, handles, typesets, windows
+from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row
+from .rules.forbid import Types, edit, forbid, retype
 from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, table
 from .rules.windows import same_size
+from .samples import operations
 from .samples.operations import Sample
-
 
 #: How a window's elements are counted, after its dimensions d0..d4 (missing leading ones are 1).
 LAYOUT_TEXT = (

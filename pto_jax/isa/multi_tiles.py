@@ -2,27 +2,33 @@
 
 Windows of tiles that keep the element order of the whole and have a valid region of their own.
 """
+
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from ..ir import F16, I64, INDEX, Compact, Loc, MultiTileType, OpaqueType, ScalarType, TileType, dtype
+
+from ..ir import (
+    F16,
+    F32,
+    I64,
+    INDEX,
+    BLayout,
+    Compact,
+    Loc,
+    MultiTileType,
+    OpaqueType,
+    ScalarType,
+    SLayout,
+    TileType,
+    dtype,
+)
 from ..profiles import Profile
-from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules import handles, tile_legality
 from .rules.constraints import size
-from .rules.forbid import Types, forbid, give
-from .traits import Alias, Placement, Traits
-from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
-from ..ir import F32, INDEX, BLayout, Loc, ScalarType, SLayout, TileType
-from ..profiles import Profile
-from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import size
-from .rules.forbid import Types, forbid, retile, retype
+from .rules.forbid import Types, forbid, give, retile, retype
 from .rules.handles import Shown, custom
-from .traits import Alias, Traits
-
+from .traits import Alias, Placement, Traits
 
 _DIALECT = "PTOAS dialect definition and verifier (August 2026)"
 _SLOT = TileType(F16, 16, 16)
@@ -223,9 +229,6 @@ def _window(site: Site) -> Iterator[tuple[int | None, int, str]]:
     sizes, offsets = _sizes(site), site.numbers("offsets")
     if len(sizes) == len(offsets) == 2:
         yield from zip(offsets, sizes, ("row", "column"), strict=True)
-
-
-
 
 
 @_forbid("window", "two offsets of 0 or more and two sizes of 1 or more")

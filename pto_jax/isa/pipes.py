@@ -10,7 +10,7 @@ from .. import ir
 from ..profiles import ProfileName
 from . import changes, sync_config
 from .declare import Attribute, Instruction, Operand
-from .rules import handles, pipes, pipes
+from .rules import handles, pipes
 from .rules.handles import Shown, number_in
 from .traits import Effect, Traits
 

@@ -8,8 +8,7 @@ from . import changes, views
 from .declare import Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import one_element
 from .rules.forbid import forbid, give, retype
-from .rules.handles import Shown, custom
-from .rules.handles import ALIGNMENT
+from .rules.handles import ALIGNMENT, Shown, custom
 from .traits import Alias, Placement, Traits
 
 _DIALECT = "PTOAS dialect definition"

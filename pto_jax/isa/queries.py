@@ -2,20 +2,17 @@
 
 The valid sizes of tiles as numbers, and addresses as integers.
 """
+
 from collections.abc import Iterator
-from ..ir import F32, I64, ScalarType
-from . import declare, sync_config, sync_handles, traits
-from .rules import constraints, handles
-from .rules.forbid import forbid, retype
-from collections.abc import Iterator
+
 from ..ir import F32, I64, INDEX, AddressSpace, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
-from . import pointers, sync_handles
+from . import declare, pointers, sync_config, sync_handles, traits
 from .declare import AttrMap, Constraint, Finding, Instruction, Operand, Site
+from .rules import constraints, handles
 from .rules.constraints import element_type, fixed_type
-from .rules.forbid import Types, forbid, give
+from .rules.forbid import Types, forbid, give, retype
 from .rules.handles import Shown
-
 
 _PAGE = "PTOAS dialect definition"
 _I64 = ScalarType(I64)

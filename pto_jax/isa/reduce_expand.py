@@ -19,11 +19,9 @@ from .common import (
     formal,
     tile_instruction,
 )
-from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand, Site
-from .declare import Implied
+from .declare import Attribute, Constraint, Contradiction, Decision, Implied, Instruction, Operand, Site
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec, no_half, same_as
-from .rules.elementwise import TMP
-from .rules.regions import COLUMN, OPEN, ROW
+from .rules.elementwise import TMP, scratch
 from .rules.reduce_expand import (
     PAIR_SCRATCH,
     column_vector,
@@ -37,7 +35,7 @@ from .rules.reduce_expand import (
     row_major_only,
     vector_room,
 )
-from .rules.elementwise import scratch
+from .rules.regions import COLUMN, OPEN, ROW
 from .rules.typesets import FLOATS, HALVES, STANDARD, Rows, TypeTable, pairs, table
 from .samples.operations import expansions, pair_sums, reductions
 

@@ -7,11 +7,11 @@ from ..profiles import PROFILE_NAMES
 from .common import BINARY, DIVISION_TRAPS, ONE_ULP, PRECISION, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand
 from .elementwise import NAN_FIRST, ZERO_FIRST
-from .rules import regions, elementwise
+from .rules import elementwise, regions
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
-from .rules.regions import LARGER
 from .rules.reduce_expand import first_line_covers, row_major_only, vector_room
 from .rules.reduce_expand_modes import ROW_BROADCAST, TMP_MODE_OF_A5, tmp_size, uses_hidden_scratch
+from .rules.regions import LARGER
 from .rules.typesets import HALVES, table
 from .samples.operations import column_broadcasts, row_broadcasts
 from .semantics import Facts, Range, correctly_rounded, of_two, within

@@ -11,10 +11,10 @@ from .common import SCRATCH_OPTIONAL, SIMULATOR_VALUES, formal, tile_instruction
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site, Sizes
 from .reduce_expand import SOURCE_TMP, WHOLE_SOURCE
 from .rules.constraints import HARDWARE, HEADERS, in_vec, same_as, with_dtype
-from .rules.regions import COLUMN, ROW
+from .rules.elementwise import scratch
 from .rules.forbid import edit, forbid
 from .rules.reduce_expand import column_vector, equal_extent, filled_source, holds, no_boxes, plain
-from .rules.elementwise import scratch
+from .rules.regions import COLUMN, ROW
 from .rules.typesets import STANDARD, Rows, pairs
 from .samples.operations import positions
 

@@ -4,26 +4,30 @@ Allocation and views, which the overview counts to this class too, are in :mod:`
 
 Sync and config: the modes in which multiplications read f32 operands.
 """
+
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import IntEnum
 from typing import Unpack
-from ..ir import F16, I64, AddressSpace, Loc, MemRefType, Pipe, PipeEventType, ScalarType
+
+from ..ir import F16, I64, AddressSpace, Loc, MemRefType, Pipe, PipeEventType, RoundMode, ScalarType
 from .assembly import Assembly
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.forbid import edit, forbid, retile
-from .rules.handles import CustomParts, Shown, custom
-from .rules.handles import address_rules
-from .rules.handles import CORE_FLAG, event_range, no_memref, required as required, token_range, two_pipes
+from .rules.forbid import assign, edit, forbid, retile
+from .rules.handles import (
+    CORE_FLAG,
+    CustomParts,
+    Shown,
+    address_rules,
+    custom,
+    event_range,
+    no_memref,
+    required as required,
+    token_range,
+    two_pipes,
+)
 from .samples.operations import NUMBER, ROWS, TILE
-from .traits import Alias, Order, Placement, Traits
-from collections.abc import Iterator
-from ..ir import RoundMode
-from .declare import Attribute, Decision, Finding, Instruction, Site
-from .rules.forbid import assign, forbid
-from .rules.handles import Shown, custom
-from .traits import Effect, Traits
-
+from .traits import Alias, Effect, Order, Placement, Traits
 
 _PAGES = ("PTO ISA page of the instruction", "PTOAS dialect definition")
 NO_VALUE_EFFECT = Decision(

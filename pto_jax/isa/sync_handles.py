@@ -9,10 +9,8 @@ from .changes import DIALECT, form
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import fixed_type, place
 from .rules.forbid import Types, forbid, give
-from .rules.handles import Shown, custom, handle, only_on
-from .rules.pipes import PIPE_NUMBER, out_type, payload, result_known
-from .rules.pipes import no_store_attributes
-from .rules.handles import barrier_memory, no_memref
+from .rules.handles import Shown, barrier_memory, custom, handle, no_memref, only_on
+from .rules.pipes import PIPE_NUMBER, no_store_attributes, out_type, payload, result_known
 from .rules.typesets import SIMULATED, STANDARD, table
 from .samples.operations import Sample
 from .sync_config import NO_VALUE_EFFECT

@@ -8,8 +8,7 @@ from . import sync_config, sync_handles
 from .changes import DIALECT, new
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import Types, assign, forbid
-from .rules.handles import Shown
-from .rules.handles import CORE_PIPES, core_pipes, required
+from .rules.handles import CORE_PIPES, Shown, core_pipes, required
 from .traits import Order, Traits
 
 _COHERENT = Decision(

@@ -7,8 +7,7 @@ from ..ir import Loc
 from ..profiles import PROFILE_NAMES
 from . import common, elementwise, elementwise_select
 from .assembly import Assembly
-from .declare import Contradiction, Decision, Instruction, Operand
-from .declare import Implied
+from .declare import Contradiction, Decision, Implied, Instruction, Operand
 from .rules import elementwise as rules, regions, typesets
 from .rules.constraints import HARDWARE, equal_valid, fixed_type, in_vec, place, row_major
 from .semantics import QUOTIENT, Apart, Formula, of_two

@@ -6,12 +6,12 @@ operation that the operands in a trait stand for.
 
 Operations that are no instruction: calls, structured control flow, sections, scalar arithmetic.
 """
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
-from ..ir import KernelKind
-from collections.abc import Mapping
-from ..ir import KernelKind
 
+from ..ir import KernelKind
 
 #: How something is used. ``scratch``: written with contents that mean nothing.
 Access = Literal["read", "write", "scratch"]

@@ -5,7 +5,7 @@ from functools import partial
 
 from ..ir import F32, I64, GlobalLayout, PartitionViewType, PtrType, ScalarType, TensorViewType, Type
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules import handles, handles
+from .rules import handles
 from .rules.constraints import one_element, size
 from .rules.forbid import forbid
 from .samples.operations import COLS, NUMBER, ROWS, TILE, VIEW, WINDOW

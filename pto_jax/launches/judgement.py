@@ -5,13 +5,18 @@ How much of a view some windows cover, counted without listing elements.
 The edges of the windows cut every dimension of the view into few intervals; the cells between them are
 covered as wholes.
 """
+
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from math import prod
 from typing import Any
+
 import numpy as np
+
 from ..analysis import addresses, entries
 from ..errors import Diagnostic, PtoError
 from ..interpreter import Operand, View, memref_view, run_block
@@ -19,18 +24,8 @@ from ..interpreter.abstract import AbstractMachine
 from ..ir import I1, Function, MemRefType, Op, PartitionViewType, Program, ScalarType, TensorViewType, Value
 from ..isa.effects import traits_of
 from .machine import Blocks, Unseen
-from .numbers import Flags, Lanes, settled
-from .windows import Whole
-import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from math import prod
-import numpy as np
-from .machine import Unseen
-from .numbers import Flags, Integers
+from .numbers import Flags, Integers, Lanes, settled
 from .windows import Whole, Windows
-
 
 #: Cells up to which a view is cut.
 MAX_CELLS = 1 << 20

@@ -6,23 +6,34 @@ no scalar is walked once, with an axis for its trips.
 
 Handles, views and scalars where lanes have taken different ways.
 """
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, TypeVar
+
 import numpy as np
+
 from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, abstract
+from ..interpreter.abstract import Unknown
 from ..interpreter.machine import After, Arm, Before, Body
 from ..ir import I1, INDEX, AtomicType, DType, Op
 from ..isa.effects import traits_of
-from .numbers import Flags, Integers, Lanes, address, aligned, compute, is_integer, settled, spread, wrap
+from .numbers import (
+    Flags,
+    Integers,
+    Lanes,
+    address,
+    aligned,
+    choose,
+    compute,
+    is_integer,
+    settled,
+    spread,
+    wrap,
+)
 from .windows import Whole, Windows, differs, moved, ranked, whole_view
-from dataclasses import fields, replace
-from typing import Any
-from ..interpreter import Operand, Pointer, Scalar, TileRef, View
-from ..interpreter.abstract import Unknown
-from .numbers import Lanes, choose
 
 
 def merged(condition: Scalar, yes: Operand, no: Operand) -> Operand:

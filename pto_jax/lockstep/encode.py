@@ -2,30 +2,31 @@
 
 How fast lockstep execution is, for ``pto-jax bench lockstep``.
 """
-from collections.abc import Mapping, Sequence
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
 from .. import errors, isa
 from ..analysis.resolve import ResolvedProgram, resolve
+from ..errors import PtoError
 from ..generate.programs import Case
 from ..ir import DType, Op, ScalarType, TileType, Value
 from ..isa.views import ALLOC_TILE
 from ..lowering import RULES, Semantics
 from ..lowering.lockstep import SCALARS, SLOTS, Branch, words_needed
 from ..lowering.rules import Context
-import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from ..errors import PtoError
 from .programs import STEPS
 from .stream import CHUNK, Runner
 from .tables import table
-
 
 #: uint32 words of the largest register a case may need.
 LARGEST = 4096

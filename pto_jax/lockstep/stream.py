@@ -15,8 +15,8 @@ from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 from numpy.typing import NDArray
 
-from ..lowering.lockstep import Branch, Programs, run_grouped, run_switched
 from ..lowering.bits import x64
+from ..lowering.lockstep import Branch, Programs, run_grouped, run_switched
 from . import values
 from .programs import STEPS, Drawn, contents_of_one, draw
 from .tables import Table

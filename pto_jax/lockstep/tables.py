@@ -9,29 +9,24 @@ What programs of one table are made of: opcodes, and kits of registers they work
 A program's registers have fixed types. A *kit* is a choice of types for them, together with the opcodes
 whose operands they can be; it is found once per table, so that programs are drawn by looking up numbers.
 """
+
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
-from typing import NamedTuple
-from ..errors import ArgumentError
-from ..profiles import PROFILE_NAMES, ProfileName
-from .opcodes import Opcode, names, one_opcode
-import zlib
-from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any
+from functools import cache, cached_property, lru_cache
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
+
 from ..errors import ArgumentError
 from ..ir import DType, ScalarType
 from ..lowering.lockstep import SCALARS, SLOTS, words_needed
-from ..profiles import ProfileName
-from .opcodes import Kind, Opcode, catalogue
+from ..profiles import PROFILE_NAMES, ProfileName
+from .opcodes import Kind, Opcode, catalogue, names, one_opcode
 from .values import Formats, Pool, pool
-
 
 #: Registers of a program; opcodes of a table, as many as compile in some seconds and run at full speed.
 REGISTERS, OPCODES = 8, 224

@@ -16,21 +16,21 @@ from ..isa.samples.operations import Sample, legal_samples, to_program
 from ..profiles import PROFILES
 from ..text import parse, print_program
 from ..text.type_text import print_type
-from .topics import Topic
+from .topics import PROFILES_TOPIC, TYPES_TOPIC, Topic, contradictions_topic
 
 
 @cache
 def topics() -> dict[str, Topic]:
     """The pages that are about more than one instruction, by name."""
-    from . import topics as contradictions, events, grammar, topics as profiles, tile, topics as types
+    from . import events, grammar, tile
 
     pages = (
         grammar.TOPIC,
         tile.TOPIC,
-        types.TYPES_TOPIC,
-        profiles.PROFILES_TOPIC,
+        TYPES_TOPIC,
+        PROFILES_TOPIC,
         events.topic(),
-        contradictions.contradictions_topic(),
+        contradictions_topic(),
     )
     return {t.name: t for t in pages}
 

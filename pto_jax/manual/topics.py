@@ -6,22 +6,20 @@ The page on hardware profiles.
 
 The page on element types, pointers, views and scalars.
 """
+
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal
-from ..isa.reference import Section, Style, rendered
-from collections.abc import Iterator
+
 from .. import isa
+from ..ir import I1, INDEX, TILE_DTYPES, AddressSpace, DType, GlobalLayout, Loc
 from ..isa.declare import Contradiction
-from ..ir import Loc
+from ..isa.reference import Section, Style, rendered
 from ..profiles import KIB, PROFILES, Profile
-from ..ir import I1, INDEX, TILE_DTYPES, AddressSpace, DType, GlobalLayout
-from ..profiles import PROFILES
 from ..text.type_text import print_dtype
 from ..text.types import MAX_RANK, OPAQUE
-
 
 Kind = Literal["list", "prose", "program", "table"]
 

@@ -11,8 +11,7 @@ the derivative of a reference in JAX.
 ((8, 4), 8.0)
 """
 
-from .layers import straight_through
-from .layers import linear
+from .layers import linear, straight_through
 from .quantisation import Quantised, calibrate, dequantise, quantise
 
 __all__ = ["Quantised", "calibrate", "dequantise", "linear", "quantise", "straight_through"]

@@ -7,38 +7,41 @@ Sums of codes scaled and biased: the last instructions of a layer.
 Exact numerics compute them in float64 on CPUs, where float32 subnormals are lost. Where the exponents of the
 operands tell that there can be none, float32 gives the same bits in a fraction of the time.
 """
+
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
+
 from .. import ops, profiles
-from ..errors import ArgumentError
-from .quantisation import GROUP, Block, Name as FormatName, Numerics, Settings, block_of, settings
-from .quantisation import Quantised, floats, lanewise, quantise, scale_of, single
-from .tiling import names, of_sizes, on_each_part, partition, spec_of, whole_along
-from .tiling import cut, each, joined, stored
-from collections.abc import Callable
-from typing import Any
-import jax
-import jax.numpy as jnp
-import numpy as np
-from ..errors import DifferentiationError
+from ..errors import ArgumentError, DifferentiationError
+from ..ir import F32
+from ..lowering.numerics import NativeFloat
 from ..runtime.interchange import received
 from ..runtime.kernel import Kernel
 from ..runtime.tiles import Tile
-from functools import partial
-from typing import Any
-import numpy as np
-from jax import Array, lax
-from .. import ops
-from ..ir import F32
-from ..lowering.numerics import NativeFloat
 from . import quantisation, tiling
-
+from .quantisation import (
+    GROUP,
+    Block,
+    Name as FormatName,
+    Numerics,
+    Quantised,
+    Settings,
+    block_of,
+    floats,
+    lanewise,
+    quantise,
+    scale_of,
+    settings,
+    single,
+)
+from .tiling import cut, each, joined, names, of_sizes, on_each_part, partition, spec_of, stored, whole_along
 
 #: Exponent fields of the smallest sums that are not zero: of integers, and of products of e4m3 codes.
 _LEAST = {"int8": 127, "fp8": 127 - 18}
@@ -64,7 +67,9 @@ def scaled(how: quantisation.Settings, total: Array, row: Array, column: Array, 
     return result
 
 
-def _tile(how: quantisation.Settings, total: Array, row: Array, column: Array, bias: Array | None = None) -> Array:
+def _tile(
+    how: quantisation.Settings, total: Array, row: Array, column: Array, bias: Array | None = None
+) -> Array:
     """One tile by instructions."""
     if total.dtype == np.int32:
         total = ops.tcvt(total, dst="f32", **how.options).array

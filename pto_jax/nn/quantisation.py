@@ -2,26 +2,37 @@
 
 Number formats of layers: what their codes are, and how their products are cut into tiles.
 """
+
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+
 from .. import ops, profiles
 from ..errors import ArgumentError
 from ..ir import TileType
-from ..runtime.interchange import received
-from .tiling import names, of_sizes, on_each_part, partition, spec_of, whole_along
-from .tiling import VECTOR, cut, each, even, joined, vector_size
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
-from ..errors import ArgumentError
 from ..profiles import ProfileName, profile as find_profile
-from .tiling import even
-
+from ..runtime.interchange import received
+from .tiling import (
+    VECTOR,
+    cut,
+    each,
+    even,
+    joined,
+    names,
+    of_sizes,
+    on_each_part,
+    partition,
+    spec_of,
+    vector_size,
+    whole_along,
+)
 
 Name = Literal["int8", "fp8", "mx", "f16", "bf16", "f32"]
 Numerics = Literal["exact", "fast"]

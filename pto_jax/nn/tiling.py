@@ -2,17 +2,16 @@
 
 Arrays whose sharding is part of their type (explicit mesh axes): each device computes its own part.
 """
-from collections.abc import Callable
-from typing import Any
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
-import jax
 from jax.sharding import PartitionSpec
-from ..errors import ArgumentError
 
+from ..errors import ArgumentError
 
 #: Tiles of vector instructions: with their results they fit every profile's unified buffer.
 VECTOR = (64, 256)

@@ -4,23 +4,16 @@ Elementwise tile-tile instructions of several steps: sums of three, fused multip
 
 Comparison into packed masks, selection by a mask, and element type conversion.
 """
-import numpy as np
-from ..ir import Precision
-from ..isa.common import divides_in_software
-from . import arithmetic as lane
-from .step import Lane, Step, lanewise, rule
-import numpy as np
-from ..ir import F32
-from . import arithmetic as lane
-from .numbers import Array, decode, encode
-from .step import Lane, Step, lanewise, rule
-from dataclasses import replace
-import numpy as np
-from ..ir import CmpMode, SaturationMode
-from . import convert, step as masks
-from .numbers import is_small
-from .step import Step, other_rule, rule
 
+from dataclasses import replace
+
+import numpy as np
+
+from ..ir import F32, CmpMode, Precision, SaturationMode
+from ..isa.common import divides_in_software
+from . import arithmetic as lane, convert, step as masks
+from .numbers import Array, decode, encode, is_small
+from .step import Lane, Step, lanewise, other_rule, rule
 
 _PAIR = ("src0", "src1")
 _lanewise = lanewise(__name__)

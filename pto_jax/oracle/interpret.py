@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ir, launches, profiles
-from ..analysis import resolve, resolve
+from ..analysis import resolve
 from ..analysis.entries import fragment_outputs, written_buffers
 from ..errors import ArgumentError, ExecutionError
 from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view

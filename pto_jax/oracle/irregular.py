@@ -6,25 +6,15 @@ Blocks gathered by byte offset, and scattering by offset or by a repeating patte
 
 Two tiles of which each may be valid in a part of the destination only.
 """
-import numpy as np
-from ..ir import F32, DType, PrintFormat
-from ..isa.irregular import counted_byte
-from .numbers import Array, decode, encode
-from .step import Step, rule
-import numpy as np
-from ..ir import CmpMode, GatherAxis, MaskPattern
-from ..isa.rules.irregular import period
-from . import step as masks, storage
-from .numbers import Array, decode
-from .step import Step, rule
-import numpy as np
-from ..ir import MaskPattern, ScatterAxis
-from . import storage
-from .numbers import Array, decode
-from .step import Step, rule
+
 from collections.abc import Callable, Mapping
+
 import numpy as np
-from . import arithmetic, convert, storage
+
+from ..ir import F32, CmpMode, DType, GatherAxis, MaskPattern, PrintFormat, ScatterAxis
+from ..isa.irregular import counted_byte
+from ..isa.rules.irregular import period
+from . import arithmetic, convert, step as masks, storage
 from .numbers import Array, decode, encode
 from .step import Lane, Step, rule
 

@@ -2,12 +2,10 @@
 
 Block-scaled quantisation, one group of 32 elements after the other.
 """
+
 import numpy as np
-from ..ir import QuantType
-from .numbers import Array, decode, encode
-from .step import Step, rule
-import numpy as np
-from ..ir import BF16, F4E2M1, F8E4M3, DType, MxQuantAlg
+
+from ..ir import BF16, F4E2M1, F8E4M3, DType, MxQuantAlg, QuantType
 from ..isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
 from . import storage
 from .numbers import Array, decode, encode

@@ -10,33 +10,17 @@ Convolution tiles: conversion of layouts, windows of weights, image-to-column.
 
 Transposition, concatenation, interleaving and narrowing of tiles.
 """
-import numpy as np
-from .numbers import decode
-from .quantise import cast_words, has_relu, outgoing, row_parameters, scalar_parameter
-from .step import Step, rule
-import numpy as np
-from ..ir import MxGroupAxis
-from . import storage
-from .numbers import Array
-from .step import Step, rule
-import numpy as np
-from . import numbers, quantise, storage
-from .step import Step, rule
-from dataclasses import replace
-import numpy as np
-from ..ir import Loc, Pad
-from . import convert, memory, numbers, storage
-from .step import Step, other_rule, rule
-import numpy as np
-from ..ir import Conv, GlobalLayout, Registers, block_channels, registers
-from ..isa.layout_img2col import IMG2COL_STATE, weight_boxes
-from .numbers import Array
-from .step import Step, not_executable, rule
-import numpy as np
-from . import storage
-from .numbers import Array, decode
-from .step import Step, rule
 
+from dataclasses import replace
+
+import numpy as np
+
+from ..ir import Conv, GlobalLayout, Loc, MxGroupAxis, Pad, Registers, block_channels, registers
+from ..isa.layout_img2col import IMG2COL_STATE, weight_boxes
+from . import convert, memory, numbers, quantise, storage
+from .numbers import Array, decode
+from .quantise import cast_words, has_relu, outgoing, row_parameters, scalar_parameter
+from .step import Step, not_executable, other_rule, rule
 
 _G = GlobalLayout
 _BOX = 16

@@ -4,21 +4,18 @@ Accumulators on their way out with a row of parameter words.
 
 Block-scaled products: each step scales in float64 and rounds the running sum to f32.
 """
+
 from collections.abc import Callable
+
 import numpy as np
+
 from ..ir import F32, RoundMode
 from ..isa.matrix import ROUNDING_STATE, SHORT_MANTISSA, STARTED
-from .numbers import Array, decode, encode, flush
-from .step import Step, rule
-import numpy as np
-from . import layout, memory, quantise
-from .step import Step, rule
-import numpy as np
-from ..isa.rules.matrix import SCALE_GROUP, groups
 from ..isa.rules.block_scales import SCALE_PLACES, unstored
-from .numbers import Array
+from ..isa.rules.matrix import SCALE_GROUP, groups
+from . import layout, memory, quantise
+from .numbers import Array, decode, encode, flush
 from .step import Step, not_executable, rule
-
 
 rule("tmatmul", "tgemv")(lambda step: finish(step, products(step)))
 

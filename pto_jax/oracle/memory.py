@@ -4,36 +4,38 @@ Indexed transfers, one element after the other.
 
 Layouts of global memory, convolution tiles in transfers, and the prefetch hint.
 """
-from dataclasses import replace
-import numpy as np
-from ..errors import Diagnostic, ExecutionError
-from ..interpreter import View
-from ..ir import AtomicType, BLayout, DType, GlobalLayout, Loc, Pad, ReluPreMode, SLayout, TileType
-from . import quantise, storage
-from .arithmetic import add
-from .numbers import Array, flush, infinity
-from .step import Step, not_executable, require_plain, rule
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
+
 import numpy as np
-from ..interpreter import View
-from ..ir import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
-from ..isa.rules.memory_indexed import coalescing
-from . import arithmetic, storage
-from .numbers import Array, decode
-from .step import Lane, Step, rule
-from collections.abc import Sequence
-from math import prod
-import numpy as np
+
 from ..errors import Diagnostic, ExecutionError
 from ..interpreter import View
-from ..ir import Conv, GlobalLayout, block_channels
-from . import storage
-from .numbers import Array
-from .step import Step, not_executable, rule
-
+from ..ir import (
+    AtomicType,
+    BLayout,
+    Coalesce,
+    Conv,
+    DType,
+    GatherOob,
+    GlobalLayout,
+    Loc,
+    Pad,
+    ReluPreMode,
+    ScatterAtomicOp,
+    ScatterOob,
+    SLayout,
+    TileType,
+    block_channels,
+)
+from ..isa.rules.memory_indexed import coalescing
+from . import arithmetic, quantise, storage
+from .arithmetic import add
+from .numbers import Array, decode, flush, infinity
+from .step import Lane, Step, not_executable, require_plain, rule
 
 _G = GlobalLayout
 _Ints = tuple[int, int, int, int, int]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..ir import BF16, F32, DType, ReluPreMode
-from ..isa.rules import fixpipe, block_scales
+from ..isa.rules import block_scales, fixpipe
 from .arithmetic import truncated
 from .convert import range_of
 from .numbers import Array, decode, encode, flush

@@ -4,22 +4,16 @@ Arithmetic with one operand expanded along rows or columns.
 
 Positions of extreme values.
 """
+
 from collections.abc import Callable
 from typing import Literal
-import numpy as np
-from ..ir import DType
-from . import quantise, storage
-from .numbers import Array, decode, encode
-from .step import Step, rule
-import numpy as np
-from ..ir import DType
-from . import arithmetic as lane
-from .numbers import Array
-from .step import Lane, Step, other_rule, rule
-import numpy as np
-from .numbers import encode
-from .step import Step, rule
 
+import numpy as np
+
+from ..ir import DType
+from . import arithmetic as lane, quantise, storage
+from .numbers import Array, decode, encode
+from .step import Lane, Step, other_rule, rule
 
 Along = Literal["row", "col"]
 

@@ -2,21 +2,20 @@
 
 Packed comparison masks: bit j of a row is bit ``j % W`` of its word ``j // W``, low bits first.
 """
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeAlias
+
 import numpy as np
+
 from .. import errors, profiles
 from ..interpreter import Operand, TileRef, View
-from ..ir import AttrValue, DType, Op, TileType
+from ..ir import AttrValue, BLayout, CmpMode, DType, Op, TileType
 from . import storage
 from .numbers import Array, decode, encode, flush
 from .storage import Place
-import numpy as np
-from ..ir import BLayout, CmpMode
-from . import storage
-from .numbers import Array
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,22 @@
 
 Arguments of a call by the names that a kernel gives them.
 """
+
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
 import numpy as np
+
 from ..analysis.entries import Argument, GlobalTypes
+from ..analysis.resolve import resolve
 from ..errors import ArgumentError, Diagnostic, ExecutionError
 from ..ir import (
     FRAGMENT,
     DType,
+    Function,
     PartitionViewType,
+    Program,
     ScalarType,
     TensorViewType,
     TileType,
@@ -21,12 +28,6 @@ from ..ir import (
 from ..isa.effects import traits_of
 from ..lowering import Accesses
 from . import conversion, interchange, tiles
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-from ..analysis.resolve import resolve
-from ..errors import ArgumentError
-from ..ir import Function, Program
-
 
 MAX_BUFFER_ELEMENTS = 2**31 - 1
 

@@ -4,19 +4,30 @@ The judgement of a launch where a kernel is called: what compiling leaves open i
 
 What compiling says without failing: the verifier's warnings.
 """
+
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
+
 from .. import ir, profiles
+from ..analysis import entries, provenance
 from ..analysis.entries import Argument
 from ..analysis.provenance import GlobalTypes
+from ..errors import Diagnostic, ExecutionError, PtoWarning, Span
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
+from ..ir import MemRefType, PartitionViewType, Program, ScalarType, TensorViewType
+from ..isa import effects, queries
+from ..launches.judgement import Facts, judge
 from ..lowering import (
     ACCESS_RULES,
     JaxMachine,
@@ -29,30 +40,12 @@ from ..lowering import (
     plan,
     varying_axes,
 )
+from ..lowering.bits import from_words
 from ..lowering.machine.program import ObservedMachine, Observer
 from ..lowering.slicing import computed_before
-from ..lowering.bits import from_words
 from . import conversion, tiles
 from .arguments import extents
-from .state import Report, State
-from collections.abc import Mapping
-from functools import partial
-from typing import Any, Protocol
-import jax
-import numpy as np
-from jax.core import Tracer
-from ..analysis import entries, provenance
-from ..errors import Diagnostic, ExecutionError, Span
-from ..ir import MemRefType, PartitionViewType, Program, ScalarType, TensorViewType
-from ..isa import effects, queries
-from ..launches.judgement import Facts, judge
-from .arguments import extents
-from .state import Report, RuleLocation
-import sys
-import warnings
-from collections.abc import Sequence
-from dataclasses import replace
-from ..errors import Diagnostic, PtoWarning
+from .state import Report, RuleLocation, State
 
 
 class Executable(Protocol):

@@ -6,45 +6,34 @@ Options of an execution, checked.
 
 Calls with arrays that are there: one compiled function each, without work per call in Python.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, Literal
-import jax
-import numpy as np
-from jax.core import Tracer
-from .. import api, launches, profiles
-from ..analysis import entries, resolve as parts, resolve as type_inference
-from ..analysis.resolve import resolve
-from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
-from ..ir import DType, Function, Program, ScalarType, Type, UnknownType, short_list
-from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
-from ..lowering.canary import cached_code
-from ..lowering.machine.program import Observer
-from ..lowering.bits import x64
-from . import arguments, conversion, derivatives, execution, judged_calls, execution, execution, streaming
-from .arguments import check_accesses, elements, prepare, type_of
-from .state import PackedReport, Report, State
-from collections.abc import Mapping, Sequence
-from typing import Any
+
 import jax
 import jax.export
 import numpy as np
+from jax.core import Tracer
+
+from .. import api, launches, profiles
+from ..analysis import entries, resolve as parts, resolve as type_inference
 from ..analysis.entries import Argument, GlobalTypes
-from ..errors import ArgumentError
-from ..ir import ScalarType, TileType
-from collections.abc import Sequence
-from functools import lru_cache
-from ..errors import ArgumentError
-from ..lowering import Semantics
+from ..analysis.resolve import resolve
+from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
+from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType, short_list
+from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
+from ..lowering.bits import x64
+from ..lowering.canary import cached_code
+from ..lowering.machine.program import Observer
 from ..profiles import Profile, profile as find_profile
-from functools import cache
-from typing import Any
-import jax
-import numpy as np
+from . import arguments, conversion, derivatives, execution, judged_calls, streaming
+from .arguments import check_accesses, elements, prepare, type_of
+from .state import PackedReport, Report, State
 from .tiles import Tile
 
 

@@ -2,38 +2,42 @@
 
 Python arguments of an instruction: which form they fit, and what they say about types.
 """
+
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from enum import IntEnum
 from functools import cache, lru_cache
 from typing import Any
+
 import jax
 import numpy as np
+
 from .. import errors, isa, profiles
+from ..errors import ArgumentError
 from ..interpreter import Execution, Operand, TileRef
-from ..ir import DType, ScalarType, TileType, Value, VectorType
+from ..ir import (
+    INDEX,
+    TILE_DTYPES,
+    AttrValue,
+    DType,
+    ScalarType,
+    TileType,
+    Value,
+    VectorType,
+    attrs,
+    dtype as find_element,
+    from_numpy,
+)
 from ..isa.reference import every_type
 from ..lowering import RULES, JaxMachine, Plan, Semantics
 from ..lowering.bits import x64
-from . import conversion, kernel, op_examples, op_messages, op_request, op_types, state
+from . import conversion, interchange, kernel, op_examples, op_messages, op_request, op_types, state
 from .kernel import choices
 from .tiles import Tile, tile
-from collections.abc import Mapping, Sequence
-from enum import IntEnum
-from typing import Any
-import jax
-import numpy as np
-from .. import isa, profiles
-from ..errors import ArgumentError
-from ..ir import INDEX, TILE_DTYPES, AttrValue, DType, TileType, attrs, dtype as find_element, from_numpy
-from . import interchange, op_messages, op_request
-from .tiles import Tile
-
 
 #: Keywords of every instruction.
 OPTIONS = ("dst", "profile", "numerics", "out_of_region", "subnormals", "checks")
-
 
 
 def call_forms(instruction: isa.Instruction) -> list[tuple[str, ...]]:

@@ -2,35 +2,31 @@
 
 The tiles of a large batch, chunk by chunk: from arrays, memory maps, or one after another.
 """
+
 from __future__ import annotations
 
+import itertools
 import math
+import mmap
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
+
 import jax
 import numpy as np
+
 from ..analysis.entries import Argument, GlobalTypes
 from ..errors import ArgumentError, ExecutionError
 from ..ir import ScalarType, TileType
 from ..lowering.bits import x64
 from . import array_files, conversion, interchange, state, tiles
-import itertools
-import mmap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
-import jax
-import numpy as np
-from ..errors import ArgumentError
 from .array_files import REGION
 from .interchange import received
 from .tiles import Tile
-
 
 #: Arguments by name; a value is an array or a Tile, whose leading axis is that of the batch.
 Chunk = dict[str, Any]

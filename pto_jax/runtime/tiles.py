@@ -2,29 +2,28 @@
 
 Tiles in notebooks: a heat map of the values, in which the valid region stands out.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
+
 import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import Tracer
+from numpy.typing import NDArray
+
 from ..errors import ArgumentError
 from ..interpreter import TileRef
 from ..ir import F32, TILE_DTYPES, DType, TileType, dtype as find_dtype, from_numpy
 from ..lowering.bits import from_words, x64
 from ..text import lexer, type_text, types
 from . import conversion, interchange
-from html import escape
-from typing import Any
-import numpy as np
-from numpy.typing import NDArray
-
 
 #: Cells that are shown per axis; larger tiles show every second, third ... element.
 CELLS = 64

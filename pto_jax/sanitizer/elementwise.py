@@ -8,21 +8,15 @@ Definedness of masks: comparisons that make one, and selections by one.
 
 Definedness of tile-scalar instructions.
 """
-from .step import bit_by_bit, conjunction, disjunction, divided, lanewise, shifted
-from .step import shadow_rule
-from .step import lanewise
-from .step import shadow_rule
+
 import numpy as np
-from . import shadow
-from .step import ShadowStep, shadow_rule
-import numpy as np
-from ..oracle import step as oracle_masks
-from .shadow import all_bits
-from .step import ShadowStep
+
 from ..ir import Loc
+from ..oracle import step as oracle_masks
 from ..oracle.numbers import decode
-from .step import bit_by_bit, conjunction, disjunction, divided, lanewise, shifted
-from .step import ShadowStep, shadow_rule
+from . import shadow
+from .shadow import all_bits
+from .step import ShadowStep, bit_by_bit, conjunction, disjunction, divided, lanewise, shadow_rule, shifted
 
 
 def compare(step: ShadowStep) -> None:

@@ -6,26 +6,16 @@ Definedness of gathering blocks and of scattering.
 
 Definedness of operations on two tiles of different extent.
 """
+
 import numpy as np
-from ..isa.irregular import counted_byte
-from ..oracle.numbers import Array
-from .shadow import first, first_along
-from .step import ShadowStep, shadow_rule
-import numpy as np
+
 from ..ir import CmpMode
-from ..oracle import step as masks, storage
-from ..oracle.numbers import decode
-from .shadow import first, first_along
-from .step import ShadowStep, shadow_rule
-import numpy as np
+from ..isa.irregular import counted_byte
+from ..oracle import irregular, step as masks, storage
 from ..oracle.irregular import BLOCK_BYTES
-from ..oracle.numbers import decode
+from ..oracle.numbers import Array, decode
 from ..oracle.storage import map_of
-from .shadow import first
-from .step import ShadowStep, shadow_rule
-import numpy as np
-from ..oracle import irregular, storage
-from .shadow import first
+from .shadow import first, first_along
 from .step import ShadowStep, shadow_rule
 
 

@@ -4,23 +4,17 @@ Definedness of quantisation with a scale per group.
 
 Definedness of sorting and merging.
 """
+
 import numpy as np
+
 from ..ir import QuantType
-from ..oracle.numbers import Array
-from .shadow import first
-from .step import ShadowStep, shadow_rule
-import numpy as np
 from ..isa.irregular_quant_mx import FP4_ALGS, GROUP, algorithm, along_rows
-from ..oracle.irregular_quant import group_counts, put_exponent, put_flat
-from ..oracle.numbers import Array
-from .shadow import all_bits, first, first_along
-from .step import ShadowStep, shadow_rule
-import numpy as np
 from ..isa.irregular_sort import BLOCK, slots
+from ..oracle.irregular_quant import group_counts, put_exponent, put_flat
 from ..oracle.irregular_sort import Records, merge
 from ..oracle.numbers import Array
 from ..oracle.storage import map_of
-from .shadow import first, first_along
+from .shadow import all_bits, first, first_along
 from .step import ShadowStep, shadow_rule
 
 

@@ -10,24 +10,19 @@ Definedness of image-to-column.
 
 Definedness of transpositions, concatenations, interleaving and packing.
 """
+
+from dataclasses import replace
+
 import numpy as np
-from . import quantise, shadow
-from .step import ShadowStep, shadow_rule
-import numpy as np
+
 from ..ir import MxGroupAxis
 from ..isa.layout_exponents import padded
-from .step import ShadowStep, shadow_rule
-import numpy as np
+from ..isa.layout_img2col import IMG2COL_STATE
 from ..oracle.layout import insert as write_window, window
+from ..oracle.numbers import decode
+from . import quantise, shadow
 from .quantise import is_plain, parameters
 from .shadow import first
-from .step import ShadowStep, shadow_rule
-from .step import ShadowStep, shadow_rule
-from dataclasses import replace
-from ..isa.layout_img2col import IMG2COL_STATE
-from .step import ShadowStep, shadow_rule
-import numpy as np
-from ..oracle.numbers import decode
 from .step import ShadowStep, shadow_rule
 
 

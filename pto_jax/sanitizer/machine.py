@@ -17,8 +17,7 @@ from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array
 from ..oracle.step import Policy, Step, not_executable, place_of
 from ..oracle.storage import Place, Window, map_of, storage_size
-from .shadow import Findings
-from .shadow import Origins, Shadow, ShadowBuffer
+from .shadow import Findings, Origins, Shadow, ShadowBuffer
 from .step import SHADOW_RULES, ShadowStep, shadow_of, shadow_step
 
 load_class_files("pto_jax.sanitizer")

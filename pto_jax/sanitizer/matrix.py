@@ -4,15 +4,15 @@ Definedness of accumulators on their way out with a row of parameter words.
 
 Definedness of block-scaled products.
 """
+
 import numpy as np
+
 from ..isa.rules.matrix import groups
 from ..oracle.matrix import extents
 from ..oracle.numbers import Array
+from . import layout, memory
 from .shadow import first, first_along
 from .step import ShadowStep, shadow_rule
-from . import layout, layout, memory
-from .step import shadow_rule
-from .step import shadow_rule
 
 
 @shadow_rule("tmatmul", "tmatmul.acc", "tmatmul.bias", "tgemv", "tgemv.acc", "tgemv.bias")

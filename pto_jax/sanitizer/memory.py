@@ -4,23 +4,28 @@ Definedness of transfers by index.
 
 Definedness of the prefetch hint.
 """
+
 import numpy as np
+
 from ..interpreter import View
-from ..ir import AtomicType, Pad
-from ..oracle.memory import padded_region, positions_of, view_of
-from ..oracle.memory import image_positions
+from ..ir import AtomicType, GatherOob, Pad, ScatterAtomicOp, ScatterOob
+from ..oracle.memory import (
+    combines_at_row,
+    image_positions,
+    index_places,
+    is_by_row,
+    named_lanes,
+    padded_region,
+    positions_of,
+    resolved,
+    table_of,
+    view_of,
+)
 from ..oracle.numbers import Array
 from ..oracle.quantise import has_relu
+from ..oracle.storage import map_of
 from .quantise import parameters
 from .shadow import as_words, first
-from .step import ShadowStep, shadow_rule
-import numpy as np
-from ..ir import GatherOob, ScatterAtomicOp, ScatterOob
-from ..oracle.memory import combines_at_row, index_places, is_by_row, named_lanes, resolved, table_of
-from ..oracle.numbers import Array
-from .shadow import as_words, first
-from .step import ShadowStep, shadow_rule
-from ..oracle.storage import map_of
 from .step import ShadowStep, shadow_rule
 
 

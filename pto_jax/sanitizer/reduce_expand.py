@@ -4,16 +4,21 @@ Definedness of operations on a tile and an expanded row or column.
 
 Definedness of reductions that give positions.
 """
+
 import numpy as np
-from ..oracle.reduce_expand import Along, first_lanes, is_empty, lines, write_lines
+
+from ..oracle.reduce_expand import (
+    OPERATIONS,
+    Along,
+    first_lanes,
+    is_empty,
+    lines,
+    repeated,
+    row_zero,
+    write_lines,
+)
+from . import shadow, step as lanes
 from .shadow import first, first_along
-from .step import ShadowStep, shadow_rule
-from ..oracle.reduce_expand import OPERATIONS, repeated, row_zero
-from . import step as lanes, shadow
-from .step import ShadowStep, shadow_rule
-import numpy as np
-from ..oracle.reduce_expand import first_lanes, is_empty, lines, write_lines
-from .shadow import first_along
 from .step import ShadowStep, shadow_rule
 
 

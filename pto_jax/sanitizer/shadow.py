@@ -9,21 +9,19 @@ origin.
 
 What the sanitizer found: an instruction, the lanes, and where their undefined bits come from.
 """
+
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
 import numpy as np
-from ..ir import DType, Op
+
+from ..errors import Diagnostic
+from ..ir import DType, Op, Program
 from ..oracle.numbers import Array
 from ..oracle.storage import Buffer, read_words, write_words
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
-import numpy as np
-from ..errors import Diagnostic
-from ..ir import Op, Program
-from ..oracle.numbers import Array
-
 
 #: The origin of bytes that no allocation claimed.
 UNCLAIMED = 1

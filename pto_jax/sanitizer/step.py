@@ -6,24 +6,33 @@ bits and, where there are any, once for their origins.
 
 Definedness lane by lane: what tile-tile and tile-scalar instructions share.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, TypeAlias
+
 import numpy as np
+
 from .. import isa
 from ..interpreter import Execution, TileRef, View
 from ..ir import DType
 from ..oracle import storage
-from ..oracle.numbers import Array
-from ..oracle.step import RULES, Policy, Step, place_of
-from .shadow import Findings, Sink
-from .shadow import UNCLAIMED, Origins, Shadow, ShadowBuffer, all_bits, as_words, first, first_along
-from collections.abc import Callable
-import numpy as np
 from ..oracle.numbers import Array, decode
-from .shadow import first
+from ..oracle.step import RULES, Policy, Step, place_of
+from .shadow import (
+    UNCLAIMED,
+    Findings,
+    Origins,
+    Shadow,
+    ShadowBuffer,
+    Sink,
+    all_bits,
+    as_words,
+    first,
+    first_along,
+)
 
 
 class ShadowState(Protocol):

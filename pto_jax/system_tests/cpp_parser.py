@@ -6,32 +6,37 @@ Reading C++ of plain kind: words and types.
 
 Words of C++ texts, with macros written out.
 """
+
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
-from . import cpp_program
-from . import cpp_program
-import operator
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-from ..errors import FileError
-from .cpp_program import Expression, Function, Parameter, Run, Scope, assigned, element, member
-from .cpp_program import Cell, CType, Place, Pointer, load, size_of, store
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
-from ..errors import FileError
-from . import cpp_program
-from .cpp_program import SCALARS, CType
 import ast
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
+from ..errors import FileError
+from . import cpp_program
+from .cpp_program import (
+    SCALARS,
+    Cell,
+    CType,
+    Expression,
+    Function,
+    Parameter,
+    Place,
+    Pointer,
+    Run,
+    Scope,
+    assigned,
+    element,
+    load,
+    member,
+    size_of,
+    store,
+)
 
 Kind: TypeAlias = Literal["name", "number", "text", "mark", "end"]
 

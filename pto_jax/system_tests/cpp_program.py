@@ -5,18 +5,17 @@ host environment says.
 
 Values of C++ programs: types, variables, and memory that pointers point into.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
-from ..errors import FileError
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import FileError
 
 Bytes: TypeAlias = NDArray[np.uint8]
 POINTER_BYTES = 8

@@ -13,8 +13,7 @@ import numpy as np
 
 from ..errors import FileError, PtoError
 from .cpp_parser import read_program
-from .cpp_program import Expression, Program, Scope
-from .cpp_program import Bytes, Cell, CType, Memory, Pointer, read, write
+from .cpp_program import Bytes, Cell, CType, Expression, Memory, Pointer, Program, Scope, read, write
 
 #: Launches a kernel by its name with its arguments: pointers into device memory, and numbers.
 Launch: TypeAlias = Callable[[str, tuple["Pointer | int | float", ...]], None]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FileError
-from ..files import read, read
+from ..files import read
 from ..ir import DType, Function, Program, PtrType
 from .cpp_program import Bytes, CType, Memory, Pointer
 

@@ -2,30 +2,30 @@
 
 The table of system tests and their outcomes.
 """
+
+import json
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
+
 import numpy as np
+
 from .. import api, isa, profiles
 from ..analysis.entries import arguments
 from ..analysis.provenance import called
 from ..errors import ArgumentError, FileError, NotExecutableError, ParseError, PtoError, VerifyError
+from ..files.terminal import table
 from ..ir import DType, Function, Program, PtrType, ScalarType, Value
 from ..isa.declare import Contradiction
 from .cpp_program import CType, Memory, Pointer, read, write
 from .raw import RawCase, raw_cases
 from .suite import SystemTest, Workplace, system_tests
-import json
-from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Literal
-from ..files.terminal import table
-
 
 #: ``differs``: the comparison fails; ``contradiction``: it does, and passes where an instruction computes
 #: what a decision is against; ``construct``: the text needs what is not there or not allowed; ``error``: the

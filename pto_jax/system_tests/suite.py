@@ -7,9 +7,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import FileError
-from ..files import read, read
 from ..devices.dut import execute
+from ..errors import FileError
+from ..files import read
 from .host import HostProgram
 from .raw import DESCRIPTION
 

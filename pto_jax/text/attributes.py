@@ -6,9 +6,8 @@ from enum import IntEnum
 from typing import TypeVar
 
 from .. import ir
-from .lexer import Cursor
+from .lexer import Cursor, Kind
 from .names import suggestion
-from .lexer import Kind
 
 E = TypeVar("E", bound=IntEnum)
 

@@ -5,19 +5,17 @@ Blocks of a function that branches lead to, and selections of handles, read and 
 A body of several blocks is one operation, whose regions are the blocks; ``labels`` are their names, and each
 branch holds the labels that it leads to.
 """
+
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from ..ir import I1, INDEX, AttrValue, DType, Op, Region, ScalarType, Type, Value, VectorType
-from ..isa.traits import FUSION, FUSION_END
-from .reader import Reader
-from .reader import Mention
-from .lexer import Kind
-from collections.abc import Iterator
-from dataclasses import replace
+
 from ..ir import (
     I1,
+    INDEX,
+    AttrValue,
+    DType,
     MemRefType,
     Op,
     PartitionViewType,
@@ -26,12 +24,14 @@ from ..ir import (
     ScalarType,
     TensorViewType,
     TileType,
+    Type,
     Value,
+    VectorType,
 )
-from ..isa.traits import BRANCH, BRANCH_IF, GRAPH
-from . import reader, lexer, type_text
-from .reader import Reader
-
+from ..isa.traits import BRANCH, BRANCH_IF, FUSION, FUSION_END, GRAPH
+from . import lexer, reader, type_text
+from .lexer import Kind
+from .reader import Mention, Reader
 
 Results = list[Mention]
 #: The largest constant vector; a splat of it is stored element by element.

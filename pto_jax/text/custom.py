@@ -2,27 +2,30 @@
 
 Printing operations by their syntax entry.
 """
+
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+
 from .. import ir
 from ..ir import (
     INDEX,
+    AttrValue,
+    Op,
     PartitionViewType,
+    Pipe,
+    PipeEventType,
     ScalarType,
     TensorViewType,
     Type,
     UnknownType,
     Value,
 )
-from . import control, dictionaries, formats, reader
+from . import attributes, control, dictionaries, formats, reader, type_text
 from .attributes import enumeration, event
 from .formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
-from .lexer import Cursor
+from .lexer import PUNCTUATION, Cursor, Kind
 from .names import suggestion
 from .reader import Reader
-from .lexer import PUNCTUATION, Kind
-from ..ir import AttrValue, Op, Pipe, PipeEventType, Type, UnknownType, Value
-from . import attributes, dictionaries, formats, formats, type_text
 
 
 @dataclass
@@ -383,9 +386,7 @@ def _text_present(op: Op, items: tuple[formats.Item, ...], when: str, operands: 
     if when == "b":
         return True
     if when == "t":
-        return any(
-            operands.taken.get(t) for i in items if isinstance(i, formats.TypeItem) for t in i.targets
-        )
+        return any(operands.taken.get(t) for i in items if isinstance(i, formats.TypeItem) for t in i.targets)
     if when:
         untold = when == "n" and any(
             _is_untold(op, operands, i) for i in items if isinstance(i, formats.TypeItem)

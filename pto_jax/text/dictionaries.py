@@ -21,8 +21,7 @@ from .attributes import (
     print_key,
     quoted,
 )
-from .lexer import Cursor
-from .lexer import Kind
+from .lexer import Cursor, Kind
 from .type_text import print_type
 
 if TYPE_CHECKING:

@@ -24,15 +24,15 @@ anything else   itself
 
 Names of the languages below tile programs, which texts of the assembler have beside them.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Literal
+from typing import Literal, TypeAlias
+
 from ..ir import I1, I64, INDEX, ScalarType
-from dataclasses import dataclass
-from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from ..ir import Op, UnknownType
 from ..isa.assembly import Segment
 from ..isa.bind import accepts
 from ..isa.declare import Instruction
-from . import tile_syntax, lexer
+from . import lexer, tile_syntax
 from .reader import Reader
 from .tile_syntax import TileOp, TileOperand, finish, give_types, read_operand, read_types
 

@@ -13,8 +13,8 @@ from ..isa.traits import BRANCH, BRANCH_IF, FUSION, FUSION_END
 from . import control, custom, formats, reader as scope
 from .dictionaries import Places
 from .generic import SEGMENTS
-from .reader import Reader
 from .lexer import Kind
+from .reader import Reader
 
 #: Attributes that say nothing here.
 _SILENT = ("fastmath", "overflowFlags", "arg_attrs", "res_attrs")

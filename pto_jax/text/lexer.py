@@ -5,13 +5,14 @@ The tokens of program text: those of MLIR's generic syntax, all ASCII.
 Comments begin with ``//``, or with ``#`` where that is the first character of a line and a blank follows, as
 the documentation pages write them.
 """
+
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import NoReturn, TypeVar
-from ..errors import Diagnostic, ParseError, Span
-import re
 from enum import Enum
+from typing import NoReturn, TypeVar
+
+from ..errors import Diagnostic, ParseError, Span
 
 
 class Kind(Enum):

@@ -2,22 +2,19 @@
 
 Printing tile instructions in the assembly, SSA and destination-passing spellings.
 """
-from collections.abc import Iterator
-from typing import Literal
-from .. import ir
-from ..isa.history import said, unwritten
-from . import control, dictionaries, formats, literals, names
-from .custom import custom_text, has_parts
-from .type_text import Style, print_results, print_type, print_types
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Literal
+
+from .. import ir
 from ..ir import INDEX, Form, Op, ScalarType, TileType, Type, UnknownType, Value
-from . import dictionaries, tile_syntax
+from ..isa.history import said, unwritten
+from . import control, dictionaries, formats, literals, names, tile_syntax
+from .custom import custom_text, has_parts
 from .names import assembly, trailing
 from .type_text import Style, print_results, print_type, print_types
-
 
 _INDEX = ScalarType(INDEX)
 _Operand = tuple[Value, tuple[Value, ...]]

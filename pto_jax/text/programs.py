@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .. import ir, isa
-from ..isa import changes, history, history, traits
-from . import control, custom, formats, generic, generic_structure, formats, reader, reader, reader, tile_syntax
+from ..isa import changes, history, traits
+from . import control, custom, formats, generic, generic_structure, reader, tile_syntax
 from .control import CONTROL as STRUCTURED
 from .formats import OVERLOADED, TWO_SPELLINGS, Format, find_format, format_names
-from .names import canonical, instruction_names, suggestion
 from .lexer import Kind
+from .names import canonical, instruction_names, suggestion
 
 #: How programs spell operations whose canonical name is another.
 SPELLED = {"func.call": "call", "func.return": "return"}

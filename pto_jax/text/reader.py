@@ -7,24 +7,18 @@ Statements that differ from an earlier one in the names of values only, which ne
 Generated programs say the same thousands of times: one loop unrolled is the same line with other names. The
 first such line is read token by token; the others take from it everything that its text says.
 """
+
+import re
 from abc import ABC, abstractmethod
-from .. import errors, ir
-from ..isa.history import said, unwritten
-from . import dictionaries, types
-from .lexer import Cursor
-from .lexer import Kind
 from dataclasses import dataclass, fields
 from typing import NamedTuple
-from ..errors import Span
-from ..ir import AttrValue, PartitionViewType, TensorViewType, TileType, Type, UnknownType, Value
-from . import names, type_text
-from .lexer import Cursor
-import re
-from typing import NamedTuple
-from ..ir import Op, Type, Value
-from . import lexer
-from .lexer import Cursor
 
+from .. import errors, ir
+from ..errors import Span
+from ..ir import AttrValue, Op, PartitionViewType, TensorViewType, TileType, Type, UnknownType, Value
+from ..isa.history import said, unwritten
+from . import dictionaries, lexer, names, type_text, types
+from .lexer import Cursor, Kind
 
 #: How many of the latest definitions are compared with an undefined name.
 _SUGGESTED_FROM = 1000

@@ -4,21 +4,17 @@ What stands in ``ins(...)`` besides sources and their types: operands, parameter
 
 How the types of a type list belong to operands that may outnumber them.
 """
+
 from collections.abc import Sequence
-from .. import errors, ir, isa
-from .names import assembly, trailing
-from .reader import Reader
-from .lexer import Kind
 from dataclasses import dataclass, field
 from enum import IntEnum
-from ..ir import AttrValue, Loc, ScalarType, TileType, Type
-from . import dictionaries, reader, lexer
-from .names import assembly
-from .reader import Reader
-from collections.abc import Sequence
-from .. import isa
-from ..ir import ScalarType, Type, UnknownType
 
+from .. import errors, ir, isa
+from ..ir import AttrValue, Loc, ScalarType, TileType, Type, UnknownType
+from . import dictionaries, lexer, reader
+from .lexer import Kind
+from .names import assembly, trailing
+from .reader import Reader
 
 Maybe = Type | None
 

@@ -9,26 +9,35 @@ Reading the parameters of a tile type: long, short, positional and memref-like s
 
 Reading sizes: element types, dimensions and strides, of which the types with parameters are made.
 """
-import re
-from collections.abc import Callable
-from functools import cache
-from .. import ir
-from . import attributes, lexer, formats, names
-from .lexer import CLOSING, Kind
-from ..ir import Conv, GlobalLayout, Loc, TileType, conv_tile, read_geometry
-from . import attributes, lexer
-from dataclasses import dataclass, field
-from typing import Any
-from ..ir import AddressSpace, BLayout, Compact, DType, Loc, Pad, SLayout, TileType, find_dtype, unpaired
-from .attributes import enumeration, member, words
-from .names import suggestion
-from .lexer import Kind
-import re
-from collections.abc import Sequence
-from ..ir import DType, find_dtype, paired
-from .lexer import Cursor
-from .lexer import Kind
 
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from .. import ir
+from ..ir import (
+    AddressSpace,
+    BLayout,
+    Compact,
+    Conv,
+    DType,
+    GlobalLayout,
+    Loc,
+    Pad,
+    SLayout,
+    TileType,
+    conv_tile,
+    find_dtype,
+    paired,
+    read_geometry,
+    unpaired,
+)
+from . import attributes, formats, lexer, names
+from .attributes import enumeration, member, words
+from .lexer import CLOSING, Cursor, Kind
+from .names import suggestion
 
 MAX_DIMENSION = (1 << 63) - 1
 _DIM = re.compile(r"(\d+)x")

@@ -2,31 +2,25 @@
 
 Folders of programs before and after a pass, and series of dumps after several passes.
 """
+
+import multiprocessing
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+
 from ..api import load
 from ..errors import ArgumentError, FileError, PtoError
+from ..failures import folders
 from ..ir import Language, Program
 from ..profiles import ProfileName
 from ..runtime.array_files import read_inputs
-from ..failures import folders
-from . import translation
-from .translation import Failure, Pair, Result
-from . import trace as alignment
-from . import trace as interpreted
-from . import changes
+from . import changes, trace as alignment, trace as interpreted, translation
 from .trace import Span, trace
-import multiprocessing
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
-from pathlib import Path
-from ..errors import ArgumentError, FileError
-
+from .translation import Failure, Pair, Result
 
 #: ``equal`` on every input; ``same``: the programs say the same; ``different``; ``rejected``: only the
 #: program after is refused, or it is missing; ``skipped``: the programs cannot be compared.

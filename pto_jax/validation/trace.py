@@ -11,41 +11,30 @@ write different contents to those that made what they read, until something else
 
 Kernels executed by the reference interpreter: nothing is compiled, so that few inputs cost little.
 """
+
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
-from .. import errors, isa
+
+from .. import errors, isa, oracle
+from ..analysis.provenance import GlobalTypes
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..interpreter import Operand, Scope, TileRef, View, needs_rule
-from ..ir import Op, Value
+from ..ir import DType, Op, TileType, Type, Value, pack_pairs, unpack_pairs
 from ..isa.effects import traits_of
 from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Policy
 from ..oracle.storage import Buffer, Place, Window, elements_of, read_words, storage_size
 from ..runtime.kernel import Kernel
-from collections import defaultdict, deque
-from collections.abc import Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
-from typing import Any
-from ..ir import Op
-from collections.abc import Callable, Mapping
-from typing import Any
-import numpy as np
-from numpy.typing import NDArray
-from .. import errors, oracle
-from ..analysis.provenance import GlobalTypes
-from ..interpreter import Scope
-from ..ir import DType, Op, TileType, Type, pack_pairs, unpack_pairs
-from ..oracle.machine import ReferenceMachine
-from ..runtime.kernel import Kernel
 from .translation import Executed, fitted, valid_part
-
 
 #: Operations that an execution may have.
 MAX_OPERATIONS = 200_000

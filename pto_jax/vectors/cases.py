@@ -6,22 +6,22 @@ A tile is used as a ``[rows, cols]`` array of raw words (unsigned integers of th
 stored form is a string of bytes in the order of its layout, little-endian, two 4-bit elements per byte
 for packed types.
 """
+
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import TypeAlias
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
 from .. import ir, isa
-from ..errors import FileError
+from ..errors import ArgumentError, FileError
+from ..ir import BLayout, Compact, DType, SLayout, TileType, unpack_pairs
 from ..isa import sync_config, views
 from ..oracle.memory import pad_word
 from .manifest import Case, GmOperand, OtherOperand, ScalarOperand, TileOperand, VectorOperand
-from functools import lru_cache
-from typing import Any
-import numpy as np
-from numpy.typing import NDArray
-from ..errors import ArgumentError
-from ..ir import BLayout, Compact, DType, SLayout, TileType, unpack_pairs
-
 
 _Given: TypeAlias = TileOperand | GmOperand | ScalarOperand | VectorOperand
 

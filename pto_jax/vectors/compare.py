@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ir import DType, TileType
-from .manifest import GmOperand, OtherOperand, Rule, TileOperand, VectorOperand
 from .cases import element_offsets, unpack_elements
+from .manifest import GmOperand, OtherOperand, Rule, TileOperand, VectorOperand
 
 EXACT = Rule(ulp=0, any_nan=False)
 

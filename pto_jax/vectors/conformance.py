@@ -4,6 +4,7 @@ Executing recorded cases with the implementations of this package.
 
 Executing recorded cases with the JAX engine.
 """
+
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,31 +12,29 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-from numpy.typing import NDArray
-from ..errors import FileError, PtoError
-from ..files.terminal import table
-from .cases import case_program as case_program, unsupported_reason as unsupported_reason, written_operands
-from .compare import Comparison, compare_operand
-from .exclusions import exclusion, not_required
-from .manifest import Case, GmOperand, TileOperand, VectorOperand, load_file, vector_files
-from typing import Any
-import numpy as np
-from numpy.typing import NDArray
-from .. import oracle, profiles
-from . import cases, manifest, cases
-from collections.abc import Mapping, Sequence
-from typing import Any
+
 import jax
 import numpy as np
 from numpy.typing import NDArray
+
+from .. import oracle, profiles
+from ..errors import FileError, PtoError
+from ..files.terminal import table
 from ..lowering.bits import x64
 from ..profiles import CPU_SIM, Profile
 from ..runtime.kernel import Kernel, choices
 from ..runtime.tiles import Tile
-from .cases import case_program
-from .manifest import Case, GmOperand, ScalarOperand, TileOperand, VectorOperand
-from .cases import to_logical, to_physical
-
+from . import cases, manifest
+from .cases import (
+    case_program as case_program,
+    to_logical,
+    to_physical,
+    unsupported_reason as unsupported_reason,
+    written_operands,
+)
+from .compare import Comparison, compare_operand
+from .exclusions import exclusion, not_required
+from .manifest import Case, GmOperand, ScalarOperand, TileOperand, VectorOperand, load_file, vector_files
 
 #: Executes a case: raw bytes of each written operand afterwards, by name. Operands that were only read
 #: may be included; they must be unchanged.

@@ -10,20 +10,20 @@ The counterpart of :mod:`.exclusions` for whole programs: the interpreter execut
 entries apply to what it executed, with the values and regions of that moment. Defects that the recorded
 cases show too have the same ids.
 """
+
 from collections.abc import Callable
 from dataclasses import dataclass
-from ..isa.rules.typesets import BYTE_FLOATS, FIRST_SPECIAL
-from .manifest import Case, ScalarOperand, TileOperand
-from .cases import to_logical
-from collections.abc import Callable
-from dataclasses import dataclass
+
 import numpy as np
+
 from ..interpreter import Execution
 from ..ir import DType
-from ..isa.rules.typesets import FLOATS
+from ..isa.rules.typesets import BYTE_FLOATS, FIRST_SPECIAL, FLOATS
 from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Step
 from . import compare, executed
+from .cases import to_logical
+from .manifest import Case, ScalarOperand, TileOperand
 
 
 @dataclass(frozen=True)

@@ -13,33 +13,26 @@ Which uses of on-chip bytes the later operations of a pipe are known to come aft
 
 Tiles that share bytes: overwritten values, operands that lie apart, and reserved ranges.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeAlias
-from .. import errors, isa
-from ..analysis import addresses, dataflow, provenance, resolve, windows
-from ..analysis.facts import FunctionFacts, executes
-from ..ir import Function, Op, Pipe, Region, TileType, Value
-from ..isa import effects, effects
-from .roots import cores_of, roots
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple, TypeAlias
-from ..ir import Op, Pipe, Value
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from ..analysis.facts import FunctionFacts
+
+from .. import errors, isa
+from ..analysis import addresses, dataflow, provenance, resolve, windows
+from ..analysis.facts import FunctionFacts, executes
 from ..analysis.lifetimes import Access, Lifetimes, bits
 from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic, Span
-from ..ir import Function, Loc, Op, TileType, Value
-from ..isa import Bound
+from ..ir import Function, Loc, Op, Pipe, Region, TileType, Value
+from ..isa import Bound, effects
 from ..isa.effects import kept_apart
 from ..profiles import Profile
 from .errors import error_of
+from .roots import cores_of, roots
 
 
 class Use(NamedTuple):

@@ -2,24 +2,18 @@
 
 Rules on what goes through one end of a pipe: halves of an odd number, and slots in global memory.
 """
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
 from ..analysis.pipes import End, buffers_of, ends, number_of
 from ..errors import Diagnostic
-from ..ir import Function, KernelKind, Op, Program, Symbol
+from ..ir import Function, KernelKind, Op, Program, Symbol, TensorViewType, TileType, Value
 from ..isa.effects import traits_of
 from ..isa.traits import Fifo
 from ..profiles import Profile
 from .errors import error_of
 from .pipe_epilogues import epilogue_findings, scale_findings
-from collections.abc import Iterator
-from ..analysis.pipes import End
-from ..errors import Diagnostic
-from ..ir import KernelKind, Op, TensorViewType, TileType, Value
-from ..isa.effects import traits_of
-from ..profiles import Profile
-from .errors import error_of
-
 
 #: Splits of an odd number of rows and of columns.
 _ODD = (3, 4)

@@ -7,42 +7,32 @@ Handles that may be used in some places only, whatever instruction uses them.
 
 The instructions of a program against their declarations.
 """
+
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
+
 from .. import isa
+from ..analysis import facts, resolve as resolution
 from ..analysis.calls import too_many_calls, too_many_trips
 from ..analysis.facts import OperandFacts
-from ..analysis.resolve import resolve
+from ..analysis.resolve import ResolvedProgram, resolve
 from ..errors import Diagnostic, Span
-from ..ir import Function, Op, Program, Region, TileType, Type, Value
-from ..isa.check import EXPLICIT, check_op, run_time_rules, unsupported
+from ..ir import PRESENT, Function, MultiTileType, Op, Program, Region, StructType, TileType, Type, Value
+from ..isa.check import EXPLICIT, Scratch, Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import placed, traits_of
+from ..isa.queries import INTTOPTR
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.traits import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
 from . import control_flow, functions, pipes, scalars, targets, tokens, unwritten
 from .capacity import capacity_findings
-from .hazards import hazards
-from .hazards import Place, Reserved, in_reserved, overwritten, shared_bytes
-from collections.abc import Iterable, Iterator
-from .. import isa
-from ..analysis.resolve import ResolvedProgram
-from ..errors import Diagnostic, Span
-from ..ir import Function, MultiTileType, Op, StructType, Value
-from ..isa.queries import INTTOPTR
 from .errors import error_of
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TypeAlias
-from ..analysis import facts, resolve as resolution
-from ..errors import Diagnostic
-from ..ir import PRESENT, Op
-from ..isa.check import Scratch, Valid, check_op, hidden_scratch
-from ..profiles import Profile
+from .hazards import Place, Reserved, hazards, in_reserved, overwritten, shared_bytes
 
-__all__ = ['Build', 'Limits', 'check_op', 'run_time_rules', 'verify_program']
+__all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
 
 
 #: All that the rules for an instruction see, apart from names and places.

@@ -12,7 +12,7 @@ from ..analysis.courses import ASSUMED, Course, Doubt, Step, TooLongError
 from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic
 from ..ir import Function, KernelKind, Op, Pipe
-from ..isa import effects, effects
+from ..isa import effects
 from .errors import error_of
 from .hazards import is_as_written
 from .roots import cores_of, roots

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..analysis import addresses, dataflow, provenance
-from ..analysis.provenance import AliasClasses
 from ..analysis.facts import FunctionFacts, executes
+from ..analysis.provenance import AliasClasses
 from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic
 from ..ir import Function, Loc, Op, TileType, Value
-from ..isa import effects, effects
+from ..isa import effects
 from .hazards import Numbers
 from .roots import cores_of, roots
 
@@ -39,7 +39,9 @@ def _stores_nothing(
     resolved: ResolvedProgram, function: Function, aliases: AliasClasses
 ) -> Iterator[Diagnostic]:
     buffers = any(isinstance(a.type, provenance.GlobalTypes) for a in function.args)
-    tiles = {aliases.of(function.name, a.name): a for a in function.args if effects.loc_of(a.type) is not None}
+    tiles = {
+        aliases.of(function.name, a.name): a for a in function.args if effects.loc_of(a.type) is not None
+    }
     first: Op | None = None
     written: Value | None = None
     for owner in _executed(resolved, function):

@@ -34,8 +34,6 @@ DATA = {
     "pto_jax/cost/cce_stub.py": "published cycle counts",
     "pto_jax/cost/doc_formula.py": "published cycle counts",
     "pto_jax/cost/fitted.py": "published cycle counts",
-    "pto_jax/generate/buffers.py": "operations that generators build",
-    "pto_jax/generate/cores.py": "operations that generators build",
     "pto_jax/generate/cores.py": "operations that generators build",
     "pto_jax/generate/handles.py": "operations that generators build",
     "pto_jax/generate/overlaps.py": "operations that generators build",

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pto_jax.cases.targets import Again
-from pto_jax.cases.comparison import compare_case
-from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.executor_cases import Programs
+from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.cases.comparison import compare_case
+from pto_jax.cases.targets import Again, Oracle
 from pto_jax.devices.machines import machine
-from pto_jax.cases.targets import Oracle
 from pto_jax.errors import ExecutionError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, generate

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from pto_jax.cases.comparison import compare_case
-from pto_jax.cases.targets import Run
-from pto_jax.cases.targets import Engine, Oracle
+from pto_jax.cases.targets import Engine, Oracle, Run
 from pto_jax.generate.options import Options
 from pto_jax.generate.programs import Case, cases, generate
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from pto_jax.campaign.exhaustive import Row, cases, exhaust, rows
-from pto_jax.devices.machines import machine
-from pto_jax.cases.targets import Run
-from pto_jax.cases.targets import Engine
+from pto_jax.cases.targets import Engine, Run
 from pto_jax.cli.main import main
+from pto_jax.devices.machines import machine
 from pto_jax.generate.programs import Case
 from pto_jax.profiles import PROFILES
 

@@ -10,16 +10,14 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.cases.comparison import compare_case
-from pto_jax.devices.exchange import program_text
 from pto_jax.campaign.fuzz.executor_cases import Generated
 from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.kernels import NAME, as_kernel, form_for, kernel, kernels_only
+from pto_jax.cases.targets import Oracle, Run
+from pto_jax.devices.exchange import program_text
+from pto_jax.failures.folder import read, shrink_folder
 from pto_jax.failures.recorder import Keeper
-from pto_jax.cases.targets import Run
-from pto_jax.failures.folder import shrink_folder
-from pto_jax.failures.folder import read
-from pto_jax.cases.targets import Oracle
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, generate
 from pto_jax.generate.state import Input

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from benchmarks import bench
-from benchmarks import bench_examples
-from benchmarks import bench_programs
+from benchmarks import bench, bench_examples, bench_programs
 from benchmarks.bench_run import Run
 from benchmarks.bench_table import Table, default_table
 from pto_jax.cli.options import KEEP_COMPILED

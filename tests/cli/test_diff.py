@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.validation.translation import pair, validate
 from pto_jax.examples import EXAMPLES
 from pto_jax.files import read_text
 from pto_jax.generate.inputs import STYLES, draw, shape_of
 from pto_jax.ir import ALL_DTYPES, BF16, F16, F32, I8, DType, MemRefType, PtrType, TensorViewType
+from pto_jax.validation.translation import pair, validate
 
 ADDED = ("pto.tmuls ins(%t, %two : {0}, f32)", "pto.tadd ins(%t, %t : {0}, {0})")
 OTHER = ("constant 2.0", "constant 2.0000002384185791")

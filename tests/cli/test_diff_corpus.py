@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pto_jax.failures.junit import JunitCase, junit
 from pto_jax.examples import EXAMPLES
+from pto_jax.failures.junit import JunitCase, junit
 from pto_jax.files import read_text
 
 TILE, VIEW = "!pto.tile_buf<vec, 4x16xf32>", "!pto.tensor_view<?x?xf32>"

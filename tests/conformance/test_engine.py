@@ -12,10 +12,15 @@ import numpy as np
 import pytest
 
 from pto_jax.vectors.cases import unsupported_reason
-from pto_jax.vectors.conformance import CaseResult, run_case, run_conformance
+from pto_jax.vectors.conformance import (
+    CaseResult,
+    run_case,
+    run_case_engine,
+    run_case_oracle,
+    run_cases_engine,
+    run_conformance,
+)
 from pto_jax.vectors.exclusions import EXCLUSIONS, exclusion
-from pto_jax.vectors.conformance import run_case_oracle
-from pto_jax.vectors.conformance import run_case_engine, run_cases_engine
 from pto_jax.vectors.manifest import load_file, vector_files
 
 GOLDEN = Path(__file__).parents[1] / "golden"

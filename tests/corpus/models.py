@@ -24,12 +24,11 @@ from typing import Literal
 import numpy as np
 
 from pto_jax import isa
-from pto_jax.cases.comparison import compare_case
-from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.executor_cases import Programs
+from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.cases.comparison import compare_case
+from pto_jax.cases.targets import Run, for_engine, of_engine
 from pto_jax.devices.machines import machine
-from pto_jax.cases.targets import Run
-from pto_jax.cases.targets import for_engine, of_engine
 from pto_jax.errors import ExecutionError, NotExecutableError, PtoError
 from pto_jax.generate.programs import Case
 from pto_jax.ir import Op

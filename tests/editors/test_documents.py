@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import pto_jax as pto
-from pto_jax.editors.documents import Document, Settings
-from pto_jax.editors.documents import Names
+from pto_jax.editors.documents import Document, Names, Settings
 from pto_jax.examples import EXAMPLES
 from pto_jax.ir import Op, Value
 

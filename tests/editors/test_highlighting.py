@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 from pygments.token import Error
 
-from tools import textmate
-from pto_jax.editors.highlighting import Category, category, constants, keywords, pieces
-from pto_jax.editors.highlighting import PtoLexer
+from pto_jax.editors.highlighting import Category, PtoLexer, category, constants, keywords, pieces
 from pto_jax.isa import ALIASES, instructions
 from pto_jax.manual import example
-from pto_jax.text.lexer import Cursor
-from pto_jax.text.lexer import Kind
+from pto_jax.text.lexer import Cursor, Kind
+from tools import textmate
 
 ROOT = Path(__file__).parents[2]
 #: The text of tests/text/invalid.pto breaks the rules of tokens on purpose.

@@ -24,8 +24,7 @@ import pto_jax as pto
 from pto_jax import isa, oracle
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.targets import Engine, Oracle
-from pto_jax.generate.options import MADE
-from pto_jax.generate.options import STRAIGHT
+from pto_jax.generate.options import MADE, STRAIGHT
 from pto_jax.generate.programs import generate
 from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
 from pto_jax.lowering.bits import x64
@@ -42,9 +41,7 @@ from pto_jax.testing.differential import (
 )
 from pto_jax.vectors import manifest
 from pto_jax.vectors.cases import case_instruction
-from pto_jax.vectors.conformance import run_case
-from pto_jax.vectors.conformance import run_case_oracle
-from pto_jax.vectors.conformance import run_cases_engine
+from pto_jax.vectors.conformance import run_case, run_case_oracle, run_cases_engine
 from tests.covering import modes_shown, types_shown
 from tests.equality.test_products import moderate
 from tests.programs import cases as programs

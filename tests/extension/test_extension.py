@@ -18,13 +18,13 @@ import pytest
 import pto_jax as pto
 from pto_jax import isa
 from pto_jax.cases.comparison import compare_case
+from pto_jax.cli.main import main
 from pto_jax.devices.cpp.host import translate
 from pto_jax.devices.machines import machine
-from pto_jax.failures.folder import About, save
-from pto_jax.failures.reduce import shrink
-from pto_jax.cli.main import main
 from pto_jax.errors import ArgumentError, FileError
 from pto_jax.extension.lanes import VARIABLE
+from pto_jax.failures.folder import About, save
+from pto_jax.failures.reduce import shrink
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, generate
 from pto_jax.generate.state import Input

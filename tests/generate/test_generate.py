@@ -14,8 +14,7 @@ from pto_jax import isa
 from pto_jax.analysis.resolve import resolve
 from pto_jax.cli.fuzz import device_presets
 from pto_jax.generate import selection
-from pto_jax.generate.options import REASONS
-from pto_jax.generate.options import OUTPUT, PRESETS, STRAIGHT
+from pto_jax.generate.options import OUTPUT, PRESETS, REASONS, STRAIGHT
 from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.generate.values import RECIPES, Recipe, words
 from pto_jax.ir import TILE_DTYPES, Pipe

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from pto_jax import oracle
-from pto_jax.cases.targets import Output
-from pto_jax.cases.targets import _for_interpreter, _of_interpreter
+from pto_jax.cases.targets import Output, _for_interpreter, _of_interpreter
 from pto_jax.generate.options import DEFINED, STRAIGHT
 from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.generate.state import Input

@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-from pto_jax.cases import targets
-from pto_jax.cases.comparison import compare_case
 from pto_jax.campaign.fuzz.executor_cases import Generated
 from pto_jax.campaign.fuzz.focus import Focus
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.cases.targets import Run
-from pto_jax.cases.targets import LANES, Batched, Engine, Oracle
+from pto_jax.cases import targets
+from pto_jax.cases.comparison import compare_case
+from pto_jax.cases.targets import LANES, Batched, Engine, Oracle, Run
 from pto_jax.cli.fuzz import device_presets
-from pto_jax.generate.options import MADE
-from pto_jax.generate.options import OVERLAPS
+from pto_jax.generate.options import MADE, OVERLAPS
 from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.ir import Op, ScalarType
 from pto_jax.lowering.machine import grid

@@ -12,14 +12,14 @@ import pto_jax as pto
 from pto_jax import isa, oracle
 from pto_jax.cli.main import main
 from pto_jax.interpreter import launch
-from pto_jax.isa import communication, communication, pipe_handles, pipes, sync_events, sync_handles, sync_memory
+from pto_jax.isa import communication, pipe_handles, pipes, sync_events, sync_handles, sync_memory
 from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
 from pto_jax.profiles import PROFILES
 from tests.tables import every
 
-NAMES = [i.name for m in (communication, communication) for i in m.INSTRUCTIONS]
+NAMES = [i.name for i in communication.INSTRUCTIONS]
 NAMES += ["grid_tpush"]
 EXECUTED = [
     i.name

@@ -12,8 +12,7 @@ import pytest
 from pto_jax import ir
 from pto_jax.analysis.entries import fragment_outputs
 from pto_jax.cases.accuracy import bounds
-from pto_jax.cases.targets import UNBOUNDED
-from pto_jax.cases.targets import Oracle
+from pto_jax.cases.targets import UNBOUNDED, Oracle
 from pto_jax.cost.program import cost
 from pto_jax.generate.options import CORES
 from pto_jax.generate.programs import Case, generate
@@ -21,12 +20,10 @@ from pto_jax.generate.state import Input
 from pto_jax.interpreter import Operand, Scope, TileRef, fifo, sync_config
 from pto_jax.interpreter.interpreter import HANDLERS, Waiting
 from pto_jax.isa import Instruction, instructions
-from pto_jax.isa.effects import accesses, aliased, flows, placed, traits_of, written
-from pto_jax.isa.effects import pipe_of
+from pto_jax.isa.effects import accesses, aliased, flows, pipe_of, placed, traits_of, written
 from pto_jax.isa.rules.tile_legality import tile_of_memref
 from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
-from pto_jax.isa.traits import STRUCTURE, UNKNOWN
-from pto_jax.isa.traits import Alias, Effect, Placement, Traits
+from pto_jax.isa.traits import STRUCTURE, UNKNOWN, Alias, Effect, Placement, Traits
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.storage import Place, Window
 from pto_jax.profiles import PROFILE_NAMES, ProfileName, profile

@@ -13,9 +13,9 @@ from pto_jax import isa, oracle
 from pto_jax.ir import AttrValue, Loc, ReluPreMode, TileType, dtype
 from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.lowering import Semantics
+from pto_jax.lowering.bits import x64
 from pto_jax.lowering.quantise import quantise
 from pto_jax.lowering.rules import Context
-from pto_jax.lowering.bits import x64
 from pto_jax.profiles import ProfileName, profile
 from pto_jax.testing.differential import BATCH, arguments, differing, make_case, result_words
 from tests.covering import covering

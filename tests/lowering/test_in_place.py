@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax.ir import F32, U32, TileType
 from pto_jax.lowering import Semantics, lockstep, slicing
+from pto_jax.lowering.bits import x64
 from pto_jax.lowering.machine import grid, planning
 from pto_jax.lowering.rules import Context
-from pto_jax.lowering.bits import x64
 from pto_jax.oracle.interpret import run as interpret
 from pto_jax.profiles import profile
 from tests.lowering.in_place import OFFSETS, InPlaceProgram

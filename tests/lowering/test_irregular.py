@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import ir
+from pto_jax.lowering.bits import x64
 from pto_jax.lowering.irregular import advance, philox
 from pto_jax.lowering.irregular_quant import _encode, _factor
-from pto_jax.lowering.bits import x64
 from pto_jax.profiles import ProfileName
 
 

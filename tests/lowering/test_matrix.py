@@ -20,9 +20,9 @@ from pto_jax.ir import RoundMode, TileType
 from pto_jax.isa.matrix import ROUNDING_STATE, operand_types
 from pto_jax.isa.samples.operations import Sample, to_program
 from pto_jax.lowering import products
+from pto_jax.lowering.bits import x64
 from pto_jax.lowering.products import Precision
 from pto_jax.lowering.rules import Context, Lanes, jitted
-from pto_jax.lowering.bits import x64
 from pto_jax.profiles import PROFILES
 from pto_jax.runtime.kernel import Kernel, choices
 from pto_jax.runtime.tiles import Tile

@@ -16,12 +16,11 @@ from pto_jax import ir, isa
 from pto_jax.interpreter import View
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.lowering import Semantics, memory
+from pto_jax.lowering.bits import x64
 from pto_jax.lowering.memory_layouts import Window, fetch
 from pto_jax.lowering.rules import Context, GlobalMemory, Lanes, jitted
-from pto_jax.lowering.bits import x64
 from pto_jax.profiles import PROFILES, Profile, profile
-from pto_jax.vectors.conformance import run_case_oracle
-from pto_jax.vectors.conformance import run_case_engine
+from pto_jax.vectors.conformance import run_case_engine, run_case_oracle
 from pto_jax.vectors.manifest import Case, GmOperand, Role, Rule, TileOperand
 
 RNG = np.random.default_rng(17)

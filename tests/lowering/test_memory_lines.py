@@ -13,8 +13,8 @@ from jax.sharding import PartitionSpec
 
 import pto_jax as pto
 from pto_jax.examples import example
-from pto_jax.lowering.memory_layouts import Lines
 from pto_jax.lowering.bits import x64
+from pto_jax.lowering.memory_layouts import Lines
 
 SIZE, SHAPE = 40, (4, 6)
 #: Offset and stride of lines: apart, overlapping, equal, backwards, partly and wholly outside.

@@ -10,8 +10,8 @@ import pytest
 
 from pto_jax.ir import F16, F32, DType
 from pto_jax.lowering import irregular_sort
-from pto_jax.lowering.irregular_sort import Merge, merged
 from pto_jax.lowering.bits import x64
+from pto_jax.lowering.irregular_sort import Merge, merged
 
 COUNT, CASES = 24, 60
 

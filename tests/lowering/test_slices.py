@@ -13,8 +13,8 @@ import pytest
 import pto_jax as pto
 from pto_jax.interpreter import Scalar, TileRef
 from pto_jax.ir import BLayout, TileType
-from pto_jax.lowering.machine import storage, storage
 from pto_jax.lowering.bits import x64
+from pto_jax.lowering.machine import storage
 
 FAR = 2**63 - 1
 LINE = np.arange(1, 11, dtype=np.uint32)

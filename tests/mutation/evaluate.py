@@ -16,8 +16,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from pto_jax.cases.targets import Run
-from pto_jax.cases.targets import for_engine, of_engine
+from pto_jax.cases.targets import Run, for_engine, of_engine
 from pto_jax.generate.programs import Case
 from pto_jax.runtime import kernel as engine
 from pto_jax.runtime.interpret_trace import Interpreter, Step

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pto_jax.ir import BF16, F16, F32, CmpMode, DType
-from pto_jax.lowering.numerics import ExactFloat
 from pto_jax.lowering.bits import x64
+from pto_jax.lowering.numerics import ExactFloat
 
 _VALUES: dict[CmpMode, Callable[[Any, Any], Any]] = {
     CmpMode.EQ: operator.eq,

@@ -78,9 +78,14 @@ def test_the_kernel_ranks_lists_that_descend(grouped: bool, exhausted: bool, cou
         words = jnp.asarray(values.view(np.uint32))
         begin, length, limit, group = job
         each = [
-            irregular_sort.Merge(begin[i], length[i], limit[i], group[i], grouped, exhausted) for i in range(BATCH)
+            irregular_sort.Merge(begin[i], length[i], limit[i], group[i], grouped, exhausted)
+            for i in range(BATCH)
         ]
-        assert [bool(irregular_sort._descends(words[i], F32, each[i])) for i in range(BATCH)] == [False, False, True]
+        assert [bool(irregular_sort._descends(words[i], F32, each[i])) for i in range(BATCH)] == [
+            False,
+            False,
+            True,
+        ]
         wanted = [irregular_sort._stepwise(words[i], F32, each[i], count) for i in range(BATCH)]
         shape = merging_gpu.Shape(RECORDS, count, F32, grouped, exhausted)
         got = merging_gpu.merged(words, job, shape, interpret=True)

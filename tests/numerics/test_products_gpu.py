@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pto_jax.ir import BF16, F8E4M3, F8E5M2, F16, DType, dtype
-from pto_jax.lowering import bits, matrix, products, merging_gpu
+from pto_jax.lowering import bits, matrix, merging_gpu, products
 from pto_jax.lowering.bits import x64
 
 E8M0 = dtype("f8e8m0")

@@ -16,11 +16,10 @@ import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.ir import DType, RoundMode, TileType, dtype
 from pto_jax.isa.matrix import operand_types
-from pto_jax.oracle.matrix import fused, shortened
-from pto_jax.oracle.matrix import scaled_sum
+from pto_jax.oracle.matrix import fused, scaled_sum, shortened
 from pto_jax.profiles import profile
-from pto_jax.vectors.manifest import Case, TileOperand, load_file
 from pto_jax.vectors.cases import to_logical
+from pto_jax.vectors.manifest import Case, TileOperand, load_file
 
 Run = Callable[..., oracle.OracleTile]
 GOLDEN = Path(__file__).parents[1] / "golden"

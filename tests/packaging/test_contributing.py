@@ -18,7 +18,6 @@ from pto_jax.cases.comparison import compare_case
 from pto_jax.devices.machines import machine
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import generate
-from pto_jax import isa
 from pto_jax.lowering.rules import RULES, jitted
 from pto_jax.oracle.step import RULES as ORACLE_RULES
 from pto_jax.sanitizer.step import SHADOW_RULES

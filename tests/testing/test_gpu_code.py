@@ -15,13 +15,8 @@ from pto_jax.examples import EXAMPLES
 from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.lowering.numerics import Numerics
 from pto_jax.profiles import A5
-from tools.gpu_code import gpu_code
-from tools.gpu_code import gpu_execution
-from tools.gpu_code import gpu_findings
-from tools.gpu_code import gpu_limits
-from tools.gpu_code import gpu_program
-from tools.gpu_code import gpu_target
 from pto_jax.testing.differential import make_case
+from tools.gpu_code import gpu_code, gpu_execution, gpu_findings, gpu_limits, gpu_program, gpu_target
 from tools.gpu_code.gpu_constants import respelled
 from tools.gpu_code.gpu_examples import ExampleCode
 from tools.gpu_code.gpu_execution import constant

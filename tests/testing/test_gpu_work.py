@@ -12,9 +12,8 @@ from pto_jax import isa
 from pto_jax.errors import ArgumentError
 from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.profiles import A2A3, A5
-from tools.gpu_code import gpu_code
-from tools.gpu_code import gpu_execution
 from pto_jax.testing.differential import BATCH, batch_of, batch_size, label, make_case
+from tools.gpu_code import gpu_code, gpu_execution
 from tools.gpu_code.gpu_execution import Executor
 from tools.gpu_code.gpu_findings import Finding
 from tools.gpu_code.gpu_store import Store

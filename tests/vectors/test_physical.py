@@ -7,7 +7,14 @@ import pytest
 
 from pto_jax import ir
 from pto_jax.errors import ArgumentError
-from pto_jax.vectors.cases import element_offsets, pack_elements, storage_elements, to_logical, to_physical, unpack_elements
+from pto_jax.vectors.cases import (
+    element_offsets,
+    pack_elements,
+    storage_elements,
+    to_logical,
+    to_physical,
+    unpack_elements,
+)
 from tests.tables import every
 
 LAYOUTS = [

@@ -11,8 +11,7 @@ from pto_jax.errors import brief
 from pto_jax.examples import EXAMPLES, Example
 from pto_jax.lowering.numerics import Numerics
 from pto_jax.runtime.kernel import compile
-from tools.gpu_code import gpu_limits
-from tools.gpu_code import gpu_program
+from tools.gpu_code import gpu_limits, gpu_program
 from tools.gpu_code.gpu_target import Code, Compiler
 
 #: Elements of the batch that an example is compiled for.

@@ -12,11 +12,17 @@ from numpy.typing import NDArray
 from pto_jax.errors import brief
 from pto_jax.isa.samples.operations import Sample
 from pto_jax.profiles import Profile
-from tools.gpu_code import gpu_execution
-from tools.gpu_code import gpu_program
-from tools.gpu_code import gpu_target
-from tools.gpu_code import gpu_translation
-from pto_jax.testing.differential import BATCH, Case, arguments, batch_of, batch_size, differing, label, make_case
+from pto_jax.testing.differential import (
+    BATCH,
+    Case,
+    arguments,
+    batch_of,
+    batch_size,
+    differing,
+    label,
+    make_case,
+)
+from tools.gpu_code import gpu_execution, gpu_program, gpu_target, gpu_translation
 from tools.gpu_code.gpu_limits import allowed, launches, scratch
 
 #: PTX that changes bits: what it is, and how it is written.

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.gpu_code import gpu_threads
-from tools.gpu_code import gpu_translation
+from tools.gpu_code import gpu_threads, gpu_translation
 
 
 class Host:

@@ -129,8 +129,8 @@ class Compiler:
         """The code of a function of arrays; every one of them stays an argument."""
         import jax
 
-        from pto_jax.lowering.platforms import expecting
         from pto_jax.lowering.bits import x64
+        from pto_jax.lowering.platforms import expecting
 
         def pto_case(*leaves: Any) -> Any:
             return function(*leaves)

@@ -20,11 +20,10 @@ from dataclasses import dataclass, field, replace
 
 from ... import ir
 from ...analysis.entries import fragment_outputs, select_entry, written_buffers
+from ...cases.edits import is_legal, tidied
 from ...errors import PtoError
 from ...generate.programs import Case
 from ...isa import effects
-from ...cases.edits import tidied
-from ...cases.edits import is_legal
 
 
 def without(case: Case, refused: Callable[[ir.Op], bool]) -> Case | None:

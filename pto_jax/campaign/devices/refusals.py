@@ -11,18 +11,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ...cases.comparison import Outcome, Watch, attempt, compare_case, reason_of
+from ...cases.kernels import is_kernel, kernel, kernels_only
+from ...cases.messages import normalised
+from ...cases.targets import Oracle, Target
 from ...errors import NotExecutableError, PtoError
-from ...generate.options import SIMPLE
-from ...generate.options import STRAIGHT, Options, layout_name
+from ...failures.isolation import types_of
+from ...generate.options import SIMPLE, STRAIGHT, Options, layout_name
 from ...generate.programs import Case, generate
 from ...generate.selection import catalogue
 from ...ir import Op, TileType
 from ...profiles import ProfileName
-from ...cases.comparison import Outcome, Watch, attempt, compare_case, reason_of
-from ...cases.messages import normalised
-from ...cases.kernels import is_kernel, kernel, kernels_only
-from ...failures.isolation import types_of
-from ...cases.targets import Oracle, Target
 from .cutting import without
 
 #: Small programs that are declined before what they have in common is refused, and how many are made at most

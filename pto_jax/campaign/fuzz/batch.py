@@ -2,15 +2,14 @@
 
 A block under way: which of its cases are done, and what became of them.
 """
+
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from ...generate.programs import case_id
-from ...cases.ulp import Histograms
-from collections import Counter
-from collections.abc import Iterable, Iterator
 
+from ...cases.ulp import Histograms
+from ...generate.programs import case_id
 
 #: ULP histograms that count nothing.
 NO_ULP = Histograms().to_json()

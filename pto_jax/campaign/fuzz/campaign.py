@@ -4,36 +4,32 @@ What a campaign is going to do, in one line, before it begins.
 
 What a campaign found, in a few lines.
 """
+
 from __future__ import annotations
 
+import json
 import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
 from ... import errors, profiles
+from ...cases.comparison import COMPARED
+from ...cases.machine_names import DEVICES, is_device
+from ...failures.junit import JunitCase, Kind
 from ...failures.known import named
+from ...profiles import PROFILE_NAMES
 from .batch import Block
-from .goal import bins_to_json
+from .goal import bins_of_json, bins_to_json, goal_lines
 from .identity import differences, identity
 from .plan import Plan
 from .pool import Pool
-from .progress import Progress
-from .store import Store
-from ...profiles import PROFILE_NAMES
-from ...cases.machine_names import DEVICES, is_device
-from .plan import Plan
-from .progress import duration
-import json
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from ...cases.comparison import COMPARED
-from ...failures.junit import JunitCase, Kind
-from ...failures.known import named
-from .goal import bins_of_json, goal_lines
+from .progress import Progress, duration
 from .store import Store
 
 if TYPE_CHECKING:
@@ -368,12 +364,12 @@ def _causes(store: Store, known: frozenset[str]) -> Iterator[str]:
     types = _types(store)
     if grouped:
         yield f"failures by cause ({len(grouped)}):"
-    for cause, count, index, identity, folder in grouped[:CAUSES]:
+    for cause, count, index, case, folder in grouped[:CAUSES]:
         first = (cause or "unknown").splitlines()[0]
         shown = first if len(first) <= WIDTH else first[: WIDTH - 3] + "..."
         yield f"{count:>7}  {shown}{'  (known)' if named(cause or '') in known else ''}"
         on = f"on {', '.join(sorted(types[cause]))}; " if types[cause] else ""
-        yield f"         {on}case {identity}, index {index}{f', {folder}' if folder else ''}"
+        yield f"         {on}case {case}, index {index}{f', {folder}' if folder else ''}"
     if len(grouped) > CAUSES:
         yield f"         and {len(grouped) - CAUSES} more"
 
@@ -391,8 +387,8 @@ def junit_cases(store: Store, known: frozenset[str], least: int) -> list[JunitCa
     tests = [JunitCase(name, "failure" if few else "passed", few)]
     for reason, count in sorted(store.refusals().items()):
         tests.append(JunitCase(f"not executed: {reason}", "skipped", f"{count} programs"))
-    for cause, count, identity, index, message, folder in store.rows(query):
-        text = f"{count} failures, first case {identity}, index {index}\n{message}\n{folder or ''}"
+    for cause, count, case, index, message, folder in store.rows(query):
+        text = f"{count} failures, first case {case}, index {index}\n{message}\n{folder or ''}"
         first = next(iter((message or "").splitlines()), "")
         kind: Kind = "skipped" if named(cause or "") in known else "failure"
         tests.append(JunitCase(named(cause or ""), kind, first, text=text))

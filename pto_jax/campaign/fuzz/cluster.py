@@ -17,59 +17,40 @@ The process in which campaign processes meet: ``python -m pto_jax.campaign.fuzz.
 
 Stores of one campaign as one store: those of its processes, or of other ranges of its cases.
 """
+
 from __future__ import annotations
 
+import atexit
 import contextlib
+import heapq
+import json
 import logging
 import math
-import time
-from asyncio import CancelledError
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-from ...errors import ArgumentError, PtoError
-from ...files import read_json
-from . import identity, pool
-from .batch import Block
-from .plan import Plan
-import json
-import os
-import subprocess
-import sys
-import zlib
-from ...errors import ArgumentError
-from .identity import identity as campaign_identity
-from .plan import Plan
-import atexit
 import os
 import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+import zlib
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from ...errors import ArgumentError, PtoError
-from .batch import Batch
-from .batch import Block
+from typing import Any
+
 from ...cases.versions import versions
+from ...errors import ArgumentError, FileError, PtoError
+from ...files import read_json
+from . import identity, pool
+from .batch import Batch, Block
+from .identity import INCIDENTAL, differences, identity as campaign_identity
 from .plan import Plan
 from .pool import Pool
-import json
-import sys
-from typing import Any
-import heapq
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
-from ...errors import ArgumentError, FileError
-from .batch import Batch
-from .identity import INCIDENTAL, differences
 from .store import Store
-
 
 #: Seconds that a process has to end once nothing is left for it to do.
 _ENDING = 2.0
@@ -346,7 +327,7 @@ class Cluster:
         found: Finished = future.result()
         if found.refused:
             raise (ArgumentError if found.usage else PtoError)(found.refused)
-        if other := identity.differences(found.versions, identity.versions()):
+        if other := identity.differences(found.versions, versions()):
             raise PtoError(f"a worker has other versions: {'; '.join(other)}; install the same everywhere")
         self.device, self.peak = found.device, max(self.peak, found.peak)
         self.rejected |= found.rejected
@@ -448,7 +429,6 @@ def meet(coordinator: str, process: int | None, processes: int | None, plan: int
     import jax
     import numpy as np
     from jax.experimental import multihost_utils
-
 
     jax.distributed.initialize(coordinator, processes, process, initialization_timeout=MEETING)
     plans = np.asarray(multihost_utils.process_allgather(np.uint32(plan)))

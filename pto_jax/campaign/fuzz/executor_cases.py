@@ -14,60 +14,46 @@ Case indices run through the programs first: case ``i`` executes program ``i mod
 ``i div n``. A program is an entry function of a file under one profile. Mutated programs are other ones each
 time; the first time a program is executed as it is.
 """
+
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
-from ... import errors, profiles
-from ...generate.options import PRESETS, Options, on_blocks
-from ...generate.programs import Case, generate
-from ...cases import comparison
-from ...devices import machines
-from ...cases import targets
-from ...cases import targets
-from ..devices.refusals import Refusals, finished
-from ...devices.conversation import Server
-from ...cases.kernels import kernel, kernels_only
-from ...failures.recorder import Recorder
-from ...cases.ulp import Histograms
-from . import batch, messages
-from .coverage import of_program
-from .plan import Plan
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
-from ...generate.programs import Case
-from ...cases import comparison
-from ...failures import recorder
-from .batch import Batch, Failure
-from .messages import Note
 import hashlib
 import random
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
+
 import numpy as np
 from numpy.typing import NDArray
-from ... import api, profiles
-from ...analysis import resolve as parts, provenance
+
+from ... import api, errors, profiles
+from ...analysis import provenance, resolve as parts
 from ...analysis.entries import Argument, arguments, select_entry
 from ...analysis.resolve import resolve
+from ...cases import accuracy, comparison, mutation, targets
+from ...cases.kernels import kernel, kernels_only
+from ...cases.ulp import Histograms
+from ...devices import machines
+from ...devices.conversation import Server
 from ...errors import ArgumentError, FileError, PtoError
+from ...failures import recorder
+from ...failures.recorder import Recorder
 from ...generate.fitting import Fit, fit, integers, suits
 from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
-from ...generate.programs import Case
+from ...generate.options import PRESETS, Options, on_blocks
+from ...generate.programs import Case, generate
 from ...generate.state import Input
 from ...ir import FRAGMENT, Function, Program, ScalarType, TileType, VectorType
 from ...isa.effects import traits_of
-from ...cases import mutation
-from ...cases import targets
-from ...cases import accuracy
-from . import messages
+from ..devices.refusals import Refusals, finished
+from . import batch, messages
+from .batch import Batch, Failure
+from .coverage import of_program
+from .messages import Note
 from .plan import Plan
-
 
 #: Inputs drawn for one that breaks no run-time rule; the later half are more careful.
 ATTEMPTS = 20
@@ -488,13 +474,11 @@ class CaseExecutor(Executor):
 def source_of(plan: Plan) -> Source:
     """Where the cases of a plan come from. ArgumentError, FileError and PtoError for a plan that has none."""
     if plan.programs:
-
         return Programs.of(plan)
     made = Generated.of(plan)
     if plan.goal is None:
         return made
-    from .goal import Aimed
-    from .goal import read_goal
+    from .goal import Aimed, read_goal
 
     bins = read_goal(plan.goal, plan.profiles or profiles.PROFILE_NAMES)
     return Aimed(made.seed, made.options, bins, made.kernels)

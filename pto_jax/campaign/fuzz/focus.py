@@ -15,8 +15,7 @@ from functools import cache
 from typing import get_args
 
 from ...errors import ArgumentError
-from ...generate.options import MADE
-from ...generate.options import LAYOUT_NAMES, STRAIGHT, Options
+from ...generate.options import LAYOUT_NAMES, MADE, STRAIGHT, Options
 from ...generate.selection import catalogue, select
 from ...generate.values import RECIPES
 from ...ir import TILE_DTYPES

@@ -32,40 +32,32 @@ for each value that is declared. ``at_least`` says how many operations a bin wan
     type = "*"
     at_least = 10
 """
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from .coverage import PARTS
+
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from ...errors import PtoError
-from ...generate.options import MADE
-from ...generate.options import STRAIGHT, Options
-from ...generate.programs import Case, case_id, generate
-from ...generate.selection import catalogue, select
-from ...cases.kernels import kernel, kernels_only
-from . import coverage, messages
-from .focus import with_statements
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
+
 from ... import errors, isa
+from ...cases.kernels import kernel, kernels_only
+from ...errors import PtoError
 from ...files import read_text
 from ...generate import operations, options, selection
-from ...generate.options import MADE
+from ...generate.options import MADE, STRAIGHT, Options
+from ...generate.programs import Case, case_id, generate
+from ...generate.selection import catalogue, select
 from ...ir import TILE_DTYPES, TileType
 from ...isa.samples.operations import Sample
 from ...profiles import PROFILE_NAMES, ProfileName, profile as find_profile
 from ...text.names import canonical, suggestion
+from . import coverage, messages
 from .coverage import CONTROLS, PARTS, REGIONS, operands_part, shown
-from .focus import CLASSES, generated
-
+from .focus import CLASSES, generated, with_statements
 
 ANY = "*"
 
@@ -472,4 +464,6 @@ def _takes(samples: Sequence[Sample], attribute: str, profile: ProfileName) -> b
     if member is None:
         return False
     where = find_profile(profile)
-    return any(operations.suits(s, s.types, {**s.attrs, key: member}, {}, where) != "illegal" for s in samples)
+    return any(
+        operations.suits(s, s.types, {**s.attrs, key: member}, {}, where) != "illegal" for s in samples
+    )

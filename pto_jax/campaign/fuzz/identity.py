@@ -1,13 +1,10 @@
 """What makes two stores parts of one campaign."""
 
-from ...cases.versions import versions
 import hashlib
-import platform
-from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ... import __version__
+from ...cases.versions import versions
 from ...extension import loaded
 from ...files import read_bytes
 from ...generate.programs import VERSION
@@ -34,10 +31,6 @@ def identity(plan: Plan, process: int = 0, processes: int = 1) -> dict[str, Any]
     }
 
 
-
-
-
-
 def differences(
     stored: Mapping[str, Any], wanted: Mapping[str, Any], ignored: Iterable[str] = INCIDENTAL
 ) -> list[str]:
@@ -61,8 +54,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(str, value)) or "none"
     return "none" if value is None else str(value)
-
-
 
 
 def _digest(file: str) -> str:

@@ -3,9 +3,9 @@
 import time
 from dataclasses import dataclass
 
+from ...cases.targets import Run
 from ...errors import Diagnostic, NotExecutableError, PtoError
 from ...generate.programs import Case
-from ...cases.targets import Run
 from .batch import Block
 from .plan import Plan
 from .pool import Pool

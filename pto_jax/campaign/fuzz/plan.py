@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+from ...cases.machine_names import is_device
 from ...errors import ArgumentError
 from ...generate.options import PRESETS
 from ...lockstep.opcodes import names
 from ...lockstep.tables import Aim, Tables
 from ...profiles import PROFILE_NAMES, ProfileName
-from ...cases.machine_names import is_device
 from .focus import Focus
 from .goal import ANY, Bin
 

@@ -20,8 +20,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from ...errors import ArgumentError, PtoError
-from .batch import Batch, alone, crash
-from .batch import Block, Span
+from .batch import Batch, Block, Span, alone, crash
 from .messages import Board, Done, Failed, Note, Piece, Ready, Task
 from .plan import Plan
 

@@ -23,8 +23,7 @@ from typing import Any
 
 from ...errors import FileError
 from .. import store_check
-from .batch import Batch, Failure
-from .batch import Block
+from .batch import Batch, Block, Failure
 
 SCHEMA = 1
 _TABLES = """

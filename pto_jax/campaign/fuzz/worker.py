@@ -13,16 +13,14 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from time import perf_counter
 
+from ...cases import comparison, machine_names
+from ...cases.targets import Target
+from ...cases.versions import device
 from ...errors import ArgumentError, FileError, PtoError, UnusableDeviceError
 from ...extension import load_from_environment
-from ...generate.programs import Case
-from ...cases import comparison
-from ...cases import machine_names
 from ...failures.recorder import Keeper, Record, Recorder, forget
-from ...cases.targets import Target
-from .executor_cases import Beat, Executor, Say
-from .executor_cases import CaseExecutor
-from ...cases.versions import device
+from ...generate.programs import Case
+from .executor_cases import Beat, CaseExecutor, Executor, Say
 from .messages import Board, Done, Failed, Note, Piece, Ready, Task
 from .plan import Plan
 

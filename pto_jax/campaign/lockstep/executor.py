@@ -10,55 +10,39 @@ of lockstep, and only a program on which they differ is executed by the referenc
 
 Samples of lockstep programs with their results, one program at a time, to be compared with a machine.
 """
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-import numpy as np
-from numpy.typing import NDArray
-from ...errors import ArgumentError
-from ...generate.options import layout_name
-from ...lockstep import opcodes, programs, values
-from ...lockstep.stream import CHUNK, FILLED, Mode, Runner, coverage
-from ...lockstep.tables import Table
-from ...cases.comparison import COMPARED, compare_case
-from ..fuzz.batch import Batch, Failure
-from ..fuzz.coverage import attributes_part, named, operands_part
-from ..fuzz.executor_cases import Executor, Say, failure
-from ..fuzz.plan import Plan
-from ..fuzz.progress import ENDLESS
-from ...devices.machines import machine
-from ...failures.recorder import Recorder
-from ...cases.ulp import Histograms
-from ...cases.targets import Target
+
 from collections import Counter, deque
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from time import monotonic
-from ...lockstep.opcodes import Opcode
-from ...lockstep.stream import Runner
-from ...lockstep.tables import Table
-from ...cases import targets
+
+import numpy as np
+from numpy.typing import NDArray
+
 from ...cases import targets
 from ...cases.comparison import COMPARED, Outcome, attempts, compare_case
+from ...cases.targets import Run, Target
+from ...cases.ulp import Histograms
+from ...devices.conversation import Request, Server, request
+from ...devices.lockstep_cases import decoder, outputs, pool_of
+from ...devices.machines import machine
+from ...errors import ArgumentError
+from ...failures.recorder import Record, Recorder
+from ...generate.options import layout_name
+from ...generate.programs import Case
+from ...lockstep import opcodes, programs, stream, values
+from ...lockstep.opcodes import Opcode
+from ...lockstep.stream import CHUNK, FILLED, Mode, Runner, coverage
+from ...lockstep.tables import Table
+from ...lowering.lockstep import Programs
 from ..devices.refusals import Refusals, feature
-from ...devices.conversation import Server
-from ...devices.conversation import Request, request
-from ..fuzz.batch import Batch
-from ..fuzz.coverage import of_program
+from ..fuzz.batch import Batch, Failure
+from ..fuzz.coverage import attributes_part, named, of_program, operands_part
 from ..fuzz.executor_cases import Beat, Executor, Say, failure
 from ..fuzz.plan import Plan
-from ...devices.machines import machine
-from ...failures.recorder import Record, Recorder
-from ...devices.lockstep_cases import decoder
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-import numpy as np
-from ...generate.programs import Case
-from ...lockstep import programs, stream, values
-from ...lowering.lockstep import Programs
-from ...cases.targets import Run
-from ...devices.lockstep_cases import decoder, outputs, pool_of
+from ..fuzz.progress import ENDLESS
 
 
 @dataclass(frozen=True)

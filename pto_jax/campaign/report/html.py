@@ -5,28 +5,27 @@ into it is escaped.
 
 Charts of a report as inline SVG: a line over time, bars of a histogram. Colours come from the page.
 """
+
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
+from itertools import pairwise
 from typing import Any
+
+from ...cases import ulp
+from ...cases.shown import brief, marked
+from ...cases.ulp import SMALL, label
 from ...errors import ArgumentError
 from ..fuzz.batch import Failure
 from ..fuzz.coverage import CONTROLS, REGIONS
 from ..fuzz.goal import described, reached
-from . import model
-from ...cases import ulp
-from .coverage import Coverage, Row
-from ...cases.shown import brief, marked
-from .text import short
-import math
-from collections.abc import Sequence
-from html import escape
-from itertools import pairwise
 from ..fuzz.progress import duration as in_words
+from . import model
+from .coverage import Coverage, Row
 from .model import Accuracy, Throughput
 from .text import short
-from ...cases.ulp import SMALL, label
 
 
 def throughput(t: Throughput, width: int = 860, height: int = 220) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...cases.targets import Engine
+from ...cases.ulp import Histograms
 from ...generate.programs import Case
 from ...generate.state import Input
 from ...ir import F32, DType, TileType, dtype
@@ -25,8 +27,6 @@ from ...isa.semantics import Formula, Range
 from ...lowering.numerics import Numerics
 from ...profiles import CPU_SIM
 from ...vectors.compare import is_nan, ulp_distance
-from ...cases.targets import Engine
-from ...cases.ulp import Histograms
 
 #: Elements per instruction and element type, at least.
 ELEMENTS = 1 << 14

@@ -6,38 +6,32 @@ Files are read and nothing in them is executed; what cannot be read is left out,
 
 Reading a campaign's store, also one that a campaign is still writing to.
 """
+
+import contextlib
+import json
 import shlex
-from collections import Counter
+import sqlite3
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-from ...profiles import PROFILE_NAMES, ProfileName
-from ...cases.comparison import COMPARED
-from ..fuzz import batch, goal
-from ...cases.machine_names import device_options
-from .coverage import Coverage, coverage
-from ...cases.ulp import Histogram, Histograms, bounds, label
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
+from ...cases.comparison import COMPARED
+from ...cases.machine_names import device_options
+from ...cases.ulp import Histogram, Histograms, bounds, label
 from ...errors import FileError
 from ...files import load_arrays, read_json, read_text
+from ...profiles import PROFILE_NAMES, ProfileName
 from ...runtime.array_files import REGION
-import contextlib
-import json
-import sqlite3
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
 from .. import store_check
+from ..fuzz import batch, goal
 from ..fuzz.batch import Failure
-from ...cases.ulp import Histograms
-
+from .coverage import Coverage, coverage
 
 #: The version of the tables that is understood.
 SCHEMA = 1
@@ -117,10 +111,10 @@ def _read(database: sqlite3.Connection, name: str) -> Contents:
     causes = set[str]()
     columns = ("start", "finished", "count", "seconds", "worker", "kinds", "coverage", "ulp", "refusals")
     query = f"SELECT {store_check.selected(database, 'batch', *columns)} FROM batch ORDER BY finished, start"
-    for start, finished, count, seconds, worker, kinds, coverage, ulp, refusals in database.execute(query):
+    for start, finished, count, seconds, worker, kinds, cell_counts, ulp, refusals in database.execute(query):
         cells, here = len(contents.coverage), failing[int(start)]
         contents.kinds.update(json.loads(kinds))
-        contents.coverage.update(json.loads(coverage))
+        contents.coverage.update(json.loads(cell_counts))
         contents.refusals.update(json.loads(refusals or "{}"))
         new = (len(contents.coverage) - cells, len(here), len(set(here) - causes))
         causes.update(here)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...cases import ulp
 from ...files.terminal import table
-from ..fuzz import goal, progress, campaign
+from ..fuzz import campaign, goal, progress
 from ..fuzz.coverage import REGIONS
 from . import model
-from ...cases import ulp
 from .coverage import Coverage, Row
 
 #: Causes and lines of their messages that are shown.

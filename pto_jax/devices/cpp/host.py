@@ -10,28 +10,22 @@ A case as C++: the program's functions, and a host program that reads inputs, wr
 >>> "TADD(" in source(case, ("x1",), "auto")
 True
 """
+
 import math
 from collections.abc import Iterable, Mapping
-from ... import ir
-from ...generate.programs import Case
-from ...isa.effects import traits_of
-from ...vectors.compare import has_ordered_bits
-from .spelling import identifier, valid_sizes
-from .writer import Unit, Writer, called
-from .writer import Mode
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from ... import ir
 from ...analysis.entries import select_entry
 from ...analysis.resolve import resolve
 from ...generate.programs import Case
 from ...ir import ScalarType, Type
+from ...isa.effects import traits_of
 from ...profiles import CPU_SIM
-from . import writer
-from . import spelling
-from . import support
-from . import operations
-from .writer import Mode, Unit
-
+from ...vectors.compare import has_ordered_bits
+from . import operations, spelling, support, writer
+from .spelling import identifier, valid_sizes
+from .writer import Mode, Unit, Writer, called
 
 _MAIN = """
 //! The folder of the expected results and of the masks that say which elements are compared.
@@ -309,8 +303,8 @@ def source(case: Case, outputs: Iterable[str], mode: Mode) -> str:
 def header(case: Case, mode: Mode) -> str:
     """What a C++ file starts with: how it is built, includes and helpers."""
     who = "the compiler" if mode == "auto" else "hand"
-    lines = [f"Case {case.id} for {case.profile.name}; tiles are placed by {who}.", *lines(mode)]
-    return "\n".join([*(f"// {line}".rstrip() for line in lines), support.prelude()])
+    head = [f"Case {case.id} for {case.profile.name}; tiles are placed by {who}.", *lines(mode)]
+    return "\n".join([*(f"// {line}".rstrip() for line in head), support.prelude()])
 
 
 _BFLOAT16 = f"""\

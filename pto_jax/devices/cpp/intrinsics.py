@@ -12,8 +12,8 @@ from ...analysis.addresses import scalar_dtype
 from ...ir import AccPhase, Coalesce, Loc, Precision, ScatterAtomicOp, ScatterConflict, StPhase
 from ...isa.irregular_quant_mx import algorithm, along_rows
 from ...isa.rules.typesets import BYTE_FLOATS
-from .writer import Call
 from .spelling import member, valid_sizes
+from .writer import Call
 
 Text = Callable[[Call], str]
 

@@ -6,11 +6,9 @@ from ... import ir, isa
 from ...analysis.addresses import scalar_dtype
 from ...isa.effects import pipe_of
 from . import writer as scalars
-from .writer import Call
-from .writer import CONTROL
 from .intrinsics import needs_scratch, text
 from .spelling import identifier, member, refuse, valid_sizes
-from .writer import Writer
+from .writer import CONTROL, Call, Writer
 
 Handler = Callable[[Writer, ir.Op], None]
 

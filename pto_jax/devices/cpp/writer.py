@@ -11,39 +11,23 @@ Addresses of tiles in the simulator's memories for programs that place them by h
 
 Scalar operations as C++ expressions, with the results that ``arith`` defines.
 """
+
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
-from ... import ir
-from ...analysis.resolve import ResolvedProgram
-from ...isa.effects import traits_of
-from .spelling import Aliases, identifier, refuse, valid_sizes
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
-from ... import isa
+from typing import Any, Literal
+
+from ... import ir, isa
 from ...analysis.addresses import scalar_dtype
-from ...ir import DType, Op, TileType
-from .spelling import refuse
-from collections.abc import Callable, Sequence
-from ...ir import Op, Region, TileType, Value
-from .spelling import refuse
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from ...analysis.facts import ANYWHERE, Entered
 from ...analysis.resolve import ResolvedProgram
-from ...ir import Function, Loc, Op, TileType
-from ...isa.effects import placed
+from ...ir import DType, Function, Loc, Op, Region, TileType, Value
+from ...isa.effects import placed, traits_of
 from ...profiles import CPU_SIM
-from .spelling import refuse
-from ...analysis.addresses import scalar_dtype
-from ...ir import DType, Op
-from .spelling import literal, refuse
-
+from .spelling import Aliases, identifier, literal, refuse, valid_sizes
 
 #: Locations that the simulator keeps in one memory.
 _TOGETHER = frozenset({Loc.VEC, Loc.BIAS, Loc.SCALING, Loc.CTRL})

@@ -20,31 +20,31 @@ bits   meaning
 46     signed target
 ====== =====================================================
 """
+
 from collections.abc import Iterator, Mapping
-from ...ir import U8, AttrValue, MxQuantAlg, QuantScaleAlg, QuantType, TileType, VecStoreMode
-from ...profiles import Profile
-from ..changes import DIALECT
-from ..declare import AttrMap, Finding, Site
-from .constraints import HEADERS, size
-from .forbid import Types, assign, forbid, retile
-from collections.abc import Iterator
-from ...ir import F16, F32, QuantScaleAlg, TileType
-from ..declare import Finding, Site
-from .constraints import size
-from collections.abc import Iterator
-from dataclasses import replace
-from ...ir import F16, Loc, SLayout, TileType
-from ...profiles import Profile
-from ..changes import DIALECT
-from ..declare import AttrMap, Breaker, Constraint, Finding, Instruction, Site
-from .forbid import Types, forbid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
-from ...profiles import PROFILE_NAMES, ProfileName
-from .typesets import Rows
 
+from ...ir import (
+    F16,
+    F32,
+    U8,
+    AttrValue,
+    Loc,
+    MxQuantAlg,
+    QuantScaleAlg,
+    QuantType,
+    SLayout,
+    TileType,
+    VecStoreMode,
+)
+from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..changes import DIALECT
+from ..declare import AttrMap, Breaker, Constraint, Finding, Instruction, Site
+from .constraints import HEADERS, size
+from .forbid import Types, assign, forbid, retile
+from .typesets import Rows
 
 GROUP = 32
 FP8_ALGS = (MxQuantAlg.OCP_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP8_E4M3)

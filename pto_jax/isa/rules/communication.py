@@ -2,20 +2,18 @@
 
 Rules on the operands of communication: extents of views, staging tiles, and the views of all ranks.
 """
+
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from enum import IntEnum
 from typing import Unpack
-from ...profiles import Profile
-from .. import declare, traits
-from . import elements, handles
-from .forbid import Types, forbid, retype
-from collections.abc import Iterator
-from dataclasses import replace
+
 from ...ir import F32, PartitionViewType, TensorViewType, TileType, Type
 from ...profiles import Profile
+from .. import declare, traits
 from ..declare import AttrMap, Constraint, Finding, Operand, Site
-from .forbid import Types, assign, forbid, give, present, retile
-
+from . import elements, handles
+from .forbid import Types, assign, forbid, give, present, retile, retype
 
 SOURCES = ("PTO ISA communication pages", "pto_comm_inst.hpp; PTOAS dialect definition and verifier")
 PAGE, DIALECT = SOURCES

@@ -4,22 +4,20 @@ The usual fix behind a rule on tile types: what error messages propose, as code 
 
 Programs that Python code made get Python code, all others the text of the language.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import IntEnum
 from itertools import pairwise
-from ...ir import TILE_DTYPES, BLayout, DType, Language, Loc, TileType, Type, find_dtype
+
+from ...ir import TILE_DTYPES, BLayout, DType, Language, Loc, TileType, Type, element_order, find_dtype
 from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, Operand, RegionRule, Site
 from .elements import element_type as element_type, same_element as same_element, with_dtype as with_dtype
 from .forbid import HEADERS as HEADERS, Types, as_columns, edit, first_tile, forbid, retype, shrunk
 from .typesets import Rows, TypeTable
-from dataclasses import replace
-from enum import IntEnum
-from ...ir import BLayout, TileType, element_order
-from ..declare import Site
-
 
 _BLOCK_BITS = 256
 #: What stands in messages between what is allowed and the fix.

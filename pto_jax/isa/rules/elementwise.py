@@ -4,27 +4,20 @@ Scratch tiles: how large a written one is, and where an operation has none or ne
 
 The assembler of August 2026 rejects tiles that are too small; texts of earlier versions get a warning.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from ...ir import Precision
-from ...profiles import Profile
-from ..changes import DIALECT
-from ..declare import AttrMap, Finding, Operand, Site
-from ..declare import Implied
-from .constraints import HARDWARE, HEADERS, element_type, same_as
-from .forbid import Types, assign, edit, forbid
-from .typesets import HALVES
-from collections.abc import Callable, Iterator
 from typing import Literal
+
 from ...ir import Precision
 from ...profiles import Profile, ProfileName
 from ..changes import DIALECT
-from ..declare import AttrMap, Breaker, Constraint, Finding, Site
-from .constraints import HARDWARE, HEADERS, element_type, size
-from .forbid import Types, edit, forbid, one_block, retile
-
+from ..declare import AttrMap, Breaker, Constraint, Finding, Implied, Operand, Site
+from .constraints import HARDWARE, HEADERS, element_type, same_as, size
+from .forbid import Types, assign, edit, forbid, one_block, retile
+from .typesets import HALVES
 
 #: Rows and columns, None where nothing is needed or known.
 Want = tuple[int, int] | None

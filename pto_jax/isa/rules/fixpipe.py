@@ -4,30 +4,32 @@ Rules and samples of stores from accumulators, and of atomic stores.
 
 Parameter words of quantisation as operands: one for a whole tile, or a row of them.
 """
+
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from ...ir import AccToVecMode, BLayout, Loc, MemRefType, ReluPreMode, SLayout, StPhase, TileType, dtype
-from ...profiles import Profile, ProfileName
-from ..declare import Attribute, AttrMap, Constraint, Finding, Site
-from . import typesets
-from .constraints import HARDWARE, HEADERS, element_type
-from .forbid import Types, edit, forbid, retype
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from ...ir import AtomicType, AttrValue, Loc, PartitionViewType, ReluPreMode, ScalarType, TileType, dtype
+
+from ...ir import (
+    AccToVecMode,
+    AtomicType,
+    AttrValue,
+    BLayout,
+    Loc,
+    MemRefType,
+    PartitionViewType,
+    ReluPreMode,
+    ScalarType,
+    SLayout,
+    StPhase,
+    TileType,
+    dtype,
+)
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
-from ..declare import Attribute, AttrMap, Constraint, Finding, Instruction, Site
+from ..declare import Attribute, AttrMap, Constraint, Finding, Instruction, Operand, Site
 from ..samples.operations import Sample
 from . import typesets
-from .constraints import HARDWARE, HEADERS, element_type
-from .forbid import Types, forbid
 from .block_scales import SIMULATED_SCALAR, STORED_PLAIN, STORED_QUANTISED
-from collections.abc import Callable, Iterator
-from ...ir import Loc
-from ..declare import Constraint, Finding, Operand, Site
 from .constraints import HARDWARE, HEADERS, element_type, size
-from .forbid import forbid, retile, retype
-
+from .forbid import Types, edit, forbid, retile, retype
 
 VERIFIER = "PTOAS verifier"
 #: Element types that hold a word.

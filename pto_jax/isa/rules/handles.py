@@ -6,32 +6,37 @@ Rules on addresses, pointers and global-memory windows.
 
 Rules on synchronisation: attributes that must be given, identifiers, and pipes.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, TypedDict, Unpack
-from ...ir import AttrValue, OpaqueType, Pipe, Type
+
+from ...ir import (
+    AddressSpace,
+    AttrValue,
+    Loc,
+    MemRefType,
+    OpaqueType,
+    PartitionViewType,
+    Pipe,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+)
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from .. import declare
 from ..assembly import Assembly
 from ..changes import Change
+from ..declare import AttrMap, Constraint, Finding, Site
 from ..samples.operations import Sample
 from ..traits import PLAIN, Traits
-from .forbid import assign, forbid, give
+from .forbid import Types, assign, forbid, give, retype
 from .typesets import TypeTable
-from ...ir import Loc, Pipe
-from collections.abc import Iterator
-from ...ir import TileType
-from ..declare import Constraint, Finding, Site
-from .forbid import forbid
-from collections.abc import Iterator
-from functools import partial
-from ...ir import AddressSpace, MemRefType, PartitionViewType, Pipe, PtrType, ScalarType, TensorViewType
-from ...profiles import Profile
-from ..declare import AttrMap, Constraint, Finding, Site
-from .forbid import Types, assign, forbid, retype
-
 
 #: Why an instruction has no execution.
 NOT_EXECUTED = declare.Decision(

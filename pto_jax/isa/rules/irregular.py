@@ -2,23 +2,20 @@
 
 Repeating patterns of 2 or 4 elements, by which tiles are gathered and scattered.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
-from ...ir import BLayout, DType, ScalarType, SLayout, TileType, Type, dtype
-from ...profiles import PROFILE_NAMES, ProfileName
-from ..declare import Breaker, Constraint, Finding, Instruction, Operand, Site
+
+from ...ir import BLayout, DType, MaskPattern, ScalarType, SLayout, TileType, Type, dtype
+from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..declare import Attribute, AttrMap, Breaker, Constraint, Finding, Instruction, Operand, Site
 from ..samples.operations import Sample
 from . import constraints, typesets
 from .constraints import HEADERS, size
-from .forbid import assign, first_tile, forbid, one_block, retile
-from ...ir import MaskPattern
-from ...profiles import Profile
-from ..declare import Attribute, AttrMap
-from .forbid import Types
-
+from .forbid import Types, assign, first_tile, forbid, one_block, retile
 
 Want = tuple[int | None, int | None]
 A5_AND_SIMULATOR: tuple[ProfileName, ...] = ("cpu_sim", "a5")

@@ -2,27 +2,22 @@
 
 Rules on the valid regions of rearranging instructions.
 """
+
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
+
 from ... import ir
+from ...ir import TileType
 from ...profiles import Profile, ProfileName
-from ..declare import AttrMap, Breaker, Finding, Instruction, Site
+from ..declare import AttrMap, Breaker, Finding, Instruction, RegionRule, Site
 from ..memory import MOVED
 from ..samples.operations import Sample
 from . import block_scales, typesets
-from .constraints import HARDWARE
+from .constraints import HARDWARE, size
 from .fixpipe import accumulator, boxed, ends, parameters, written
 from .forbid import Types, edit, forbid, retype
 from .irregular import sample
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any
-from ...ir import TileType
-from ...profiles import Profile
-from ..declare import AttrMap, Finding, RegionRule, Site
-from .constraints import HARDWARE, size
-from .forbid import Types, edit, forbid
-
 
 _MAT, _VEC, _ACC = ir.Loc.MAT, ir.Loc.VEC, ir.Loc.ACC
 PATHS: Mapping[ProfileName, tuple[tuple[ir.Loc, ir.Loc], ...]] = {

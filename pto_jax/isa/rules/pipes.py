@@ -4,32 +4,22 @@ Rules on one initialisation of a pipe: which slots it names, how many, and what 
 
 Rules on the instructions that set the scales of quantising pushes.
 """
+
+import math
 import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Unpack
-from ...ir import AddressSpace, Loc, Pipe, TileType
+
+from ...ir import AccPushEpilogue, AddressSpace, Loc, Pipe, PushQuant, TensorViewType, TileType, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..changes import DIALECT as ISA_DIALECT
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from ..traits import PLAIN, Traits
-from .constraints import place
-from .forbid import Types, assign, edit, forbid, present
+from .constraints import HARDWARE, place
+from .forbid import Types, assign, edit, forbid, present, where
 from .handles import NOT_EXECUTED, CustomParts, Shown, custom, number_in
 from .typesets import TypeTable
-import math
-from collections.abc import Iterator
-from functools import partial
-from ...ir import AccPushEpilogue, PushQuant, TensorViewType
-from ..declare import Finding, Site
-from .forbid import assign, forbid, present, where
-from collections.abc import Iterator
-from ...ir import Loc, TileType, dtype
-from ...profiles import Profile
-from ..changes import DIALECT as ISA_DIALECT
-from ..declare import Attribute, AttrMap, Finding, Site
-from .constraints import HARDWARE
-from .forbid import Types, assign, forbid
-
 
 SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
 PAGE, DIALECT = SOURCES
@@ -244,9 +234,6 @@ _ONLY_A5 = (
 def default_slots(dir_mask: object) -> int:
     """How many slots a pipe has that does not say it."""
     return 4 if dir_mask == TO_VECTOR | TO_CUBE else 8
-
-
-
 
 
 @_forbid(

@@ -5,19 +5,18 @@ How large a destination is that a call leaves to the instruction.
 Every rule gives the physical size and the valid one from those of the sources. Columns of a packed or
 transposed tile are rounded up to the 32-byte blocks that a row_major tile consists of.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from ...ir import TileType
+from typing import Any
+
+from ...ir import DType, TileType
 from ...profiles import ProfileName
-from ..declare import Breaker, Constraint, Finding, Site
+from ..declare import Breaker, Constraint, Extent as DeclaredExtent, Finding, Site, Size, Sources
 from .constraints import HARDWARE, OVERVIEW, SIMULATOR, size
 from .forbid import edit, forbid, retile
-from typing import Any
-from ...ir import DType
-from ..declare import Extent as DeclaredExtent, Size, Sources
-
 
 Extent = tuple[int | None, int | None]
 #: What a lane outside a source's valid region reads as, per profile option.

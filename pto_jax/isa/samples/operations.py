@@ -4,22 +4,19 @@ Legal sample transfers between global memory and tiles of every layout.
 
 Sample operations of the reductions and expansions: small tiles in every layout and mode.
 """
+
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import IntEnum
+
 from ... import ir, profiles
+from ...ir import BLayout, DType, SLayout, TileType, Type, dtype
+from ...profiles import Profile
 from ..declare import Attribute, Instruction, Operand, Sample
 from ..rules.constraints import element_type
 from ..rules.typesets import Row
-from collections.abc import Iterator
-from ... import ir, profiles
-from ..declare import Instruction
-from collections.abc import Iterator
-from dataclasses import replace
-from ...ir import BLayout, DType, SLayout, TileType, Type, dtype
-from ...profiles import Profile
-from ..declare import Instruction
 
-__all__ = ['Sample', 'legal_samples', 'to_program']
+__all__ = ["Sample", "legal_samples", "to_program"]
 
 
 ROWS, COLS = 32, 64

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pto_jax import isa
-from pto_jax.cases.targets import Run
-from pto_jax.cases.targets import Oracle
+from pto_jax.cases.targets import Oracle, Run
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.generate.programs import Case
 from pto_jax.oracle.step import Policy

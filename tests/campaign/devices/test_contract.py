@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from pto_jax.cases.comparison import compare_case
-from pto_jax.devices import exchange
-from pto_jax.devices.dut import Command
-from pto_jax.devices.conversation import Server
-from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.executor_cases import Programs
-from pto_jax.devices.machines import DUT_TIMEOUT
+from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.targets import Oracle
 from pto_jax.cli import main
+from pto_jax.devices import exchange
+from pto_jax.devices.conversation import Server
+from pto_jax.devices.dut import Command
+from pto_jax.devices.machines import DUT_TIMEOUT
 from pto_jax.generate.programs import Case
 
 

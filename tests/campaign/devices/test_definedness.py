@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 from pto_jax.api import parse
-from pto_jax.cases.comparison import compare_case
-from pto_jax.cases.expectation import open_bits
 from pto_jax.campaign.fuzz.executor_cases import Generated
 from pto_jax.campaign.fuzz.plan import Form, Plan
-from pto_jax.cases.targets import Output, Run
-from pto_jax.failures.reduce import shrink
-from pto_jax.cases.targets import Oracle
+from pto_jax.cases.comparison import compare_case
+from pto_jax.cases.expectation import open_bits
+from pto_jax.cases.targets import Oracle, Output, Run
 from pto_jax.cli.fuzz import device_presets
 from pto_jax.errors import DeviceError
+from pto_jax.failures.reduce import shrink
 from pto_jax.generate.programs import Case
 from pto_jax.generate.state import Input
 from pto_jax.ir import TileType

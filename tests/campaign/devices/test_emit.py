@@ -10,21 +10,19 @@ import numpy as np
 import pytest
 
 from pto_jax.api import load
-from pto_jax.devices.cpp import host
-from pto_jax.devices import conversation
-from pto_jax.devices.exchange import load_outputs, result_types
 from pto_jax.cases.expectation import expectation
-from pto_jax.cases.targets import Run, mismatch
-from pto_jax.cases.targets import Oracle
+from pto_jax.cases.targets import Oracle, Run, mismatch
 from pto_jax.cli import main
+from pto_jax.devices import conversation
+from pto_jax.devices.cpp import host
+from pto_jax.devices.exchange import load_outputs, result_types
 from pto_jax.errors import DeviceError
 from pto_jax.files import load_arrays
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.ir import BLayout, TileType
-from pto_jax.vectors.conformance import run_conformance
-from pto_jax.vectors.conformance import run_case_oracle
 from pto_jax.vectors.cases import element_offsets
+from pto_jax.vectors.conformance import run_case_oracle, run_conformance
 
 NEG = "tneg %dst, %src : !pto.tile<2x8xf32, valid=2x5>\n"
 

@@ -11,8 +11,7 @@ import pytest
 
 from pto_jax.api import parse
 from pto_jax.cases.expectation import Expectation, divergences, expectation
-from pto_jax.cases.targets import UNBOUNDED, Output, Run
-from pto_jax.cases.targets import Oracle
+from pto_jax.cases.targets import UNBOUNDED, Oracle, Output, Run
 from pto_jax.errors import ExecutionError, NotExecutableError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases

@@ -11,19 +11,18 @@ from xml.etree import ElementTree
 import pytest
 
 from pto_jax.api import parse
-from pto_jax.devices import machines
-from pto_jax.cases.comparison import compare_case
 from pto_jax.campaign.devices.cutting import without
 from pto_jax.campaign.devices.refusals import Refusals
 from pto_jax.campaign.fuzz.batch import Batch
 from pto_jax.campaign.fuzz.executor_cases import CaseExecutor
 from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.kernels import kernel, kernels_only
+from pto_jax.cases.targets import Oracle, Run, Target
+from pto_jax.cli.main import main
+from pto_jax.devices import machines
 from pto_jax.devices.machines import machine
 from pto_jax.failures.recorder import forget
-from pto_jax.cases.targets import Run
-from pto_jax.cases.targets import Oracle, Target
-from pto_jax.cli.main import main
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, generate
 from tests.campaign.blocks import joined

@@ -17,10 +17,9 @@ import numpy as np
 import pytest
 
 from pto_jax.cases.comparison import compare_case
-from pto_jax.devices.exchange import program_text
-from pto_jax.devices.conversation import AHEAD, Server
-from pto_jax.devices.conversation import request
 from pto_jax.cases.targets import Oracle
+from pto_jax.devices.conversation import AHEAD, Server, request
+from pto_jax.devices.exchange import program_text
 from pto_jax.errors import DeviceError, NotExecutableError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases, generate

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax.devices import conversation as servers
-from pto_jax.devices.conversation import Server
-from pto_jax.devices.conversation import request
 from pto_jax.cli.main import main
+from pto_jax.devices import conversation as servers
+from pto_jax.devices.conversation import Server, request
 from pto_jax.errors import DeviceError, UnusableDeviceError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import cases

@@ -9,18 +9,16 @@ from pathlib import Path
 import pytest
 
 from pto_jax.api import parse
-from pto_jax.cases.comparison import compare_case
-from pto_jax.devices.exchange import program_text
-from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.executor_cases import Programs
+from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.kernels import as_kernel
-from pto_jax.cases.targets import Output, Run
-from pto_jax.failures import folder
+from pto_jax.cases.recording import numbered, record
+from pto_jax.cases.targets import Oracle, Output, Run
+from pto_jax.devices.exchange import program_text
 from pto_jax.failures import folder
 from pto_jax.failures.isolation import isolated
-from pto_jax.cases.recording import numbered, record
 from pto_jax.failures.reduce import shrink
-from pto_jax.cases.targets import Oracle
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
 from pto_jax.ir import LANGUAGE_KEY

@@ -20,8 +20,7 @@ from pto_jax.generate.options import DESCRIPTIONS, PRESETS, STRAIGHT, layout_nam
 from pto_jax.generate.selection import select
 from pto_jax.ir import Op, TileType, dtype
 from pto_jax.isa.rules.constraints import element_type
-from pto_jax.lockstep.tables import REGIONS
-from pto_jax.lockstep.tables import Tables
+from pto_jax.lockstep.tables import REGIONS, Tables
 from pto_jax.profiles import PROFILE_NAMES, ProfileName
 
 

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from pto_jax.campaign.fuzz.batch import Batch, Block, Failure
 from pto_jax.campaign.fuzz.campaign import announcement
-from pto_jax.campaign.fuzz.batch import Batch, Failure
-from pto_jax.campaign.fuzz.batch import Block
 from pto_jax.campaign.fuzz.executor_cases import CaseExecutor
 from pto_jax.campaign.fuzz.messages import Board, Task
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.store import Store
 from pto_jax.campaign.fuzz.worker import Guarded
-from pto_jax.failures.recorder import FOLDERS, forget
 from pto_jax.errors import FileError
+from pto_jax.failures.recorder import FOLDERS, forget
 from tests.campaign.blocks import joined
 
 ULP = '{"texp|f32": {"buckets": {"1": 2}, "nan": 0, "worst": 1}}'

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.cases.comparison import Outcome, compare_case
-from pto_jax.cases.accuracy import bounds
-from pto_jax.campaign.fuzz.executor_cases import CaseExecutor
+from pto_jax.campaign.fuzz.executor_cases import ATTEMPTS, CaseExecutor, Programs
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.fuzz.executor_cases import ATTEMPTS, Programs
-from pto_jax.failures.recorder import Record, forget
+from pto_jax.cases.accuracy import bounds
+from pto_jax.cases.comparison import Outcome, compare_case
 from pto_jax.cases.targets import Engine, Oracle, Target
 from pto_jax.errors import PtoError
+from pto_jax.failures.recorder import Record, forget
 from tests.campaign.blocks import joined
 
 F32 = "!pto.tile<16x16xf32>"

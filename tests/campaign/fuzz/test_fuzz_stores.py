@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pto_jax.campaign.fuzz.batch import Batch, Failure
-from pto_jax.campaign.fuzz.identity import identity
 from pto_jax.campaign.fuzz.cluster import merge
+from pto_jax.campaign.fuzz.identity import identity
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.store import Store
 from pto_jax.errors import ArgumentError, FileError, PtoError

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 import pto_jax as pto
-from pto_jax.campaign.fuzz.goal import Aimed
 from pto_jax.campaign.fuzz.coverage import of_program
-from pto_jax.campaign.fuzz.goal import described, goal_lines, reached
-from pto_jax.campaign.fuzz.goal import parse_goal, read_goal
+from pto_jax.campaign.fuzz.goal import Aimed, described, goal_lines, parse_goal, reached, read_goal
 from pto_jax.campaign.fuzz.plan import Plan, in_lockstep
 from pto_jax.campaign.lockstep.executor import covered_cells
 from pto_jax.errors import ArgumentError

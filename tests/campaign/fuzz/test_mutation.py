@@ -13,8 +13,8 @@ import pytest
 import pto_jax as pto
 from pto_jax.analysis.resolve import resolve
 from pto_jax.api import load, resolve_profile
-from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.executor_cases import Programs
+from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.cases.mutation import mutated
 from pto_jax.cases.targets import Oracle
 from pto_jax.errors import ExecutionError

@@ -10,22 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.cases.comparison import Outcome
-from pto_jax.devices.exchange import program_text
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.lockstep import executor as devices
-from pto_jax.devices.lockstep_cases import decoder
 from pto_jax.campaign.lockstep.executor import DeviceExecutor
-from pto_jax.devices.machines import machine
-from pto_jax.failures.recorder import Record
-from pto_jax.cases.targets import Run
-from pto_jax.cases.targets import Oracle, Target
+from pto_jax.cases.comparison import Outcome
+from pto_jax.cases.targets import Oracle, Run, Target
 from pto_jax.cli.main import main
+from pto_jax.devices.exchange import program_text
+from pto_jax.devices.lockstep_cases import decoder
+from pto_jax.devices.machines import machine
 from pto_jax.errors import ArgumentError, NotExecutableError
+from pto_jax.failures.recorder import Record
 from pto_jax.generate.programs import Case
 from pto_jax.lockstep.stream import Runner
-from pto_jax.lockstep.tables import Table, table
-from pto_jax.lockstep.tables import Tables, small
+from pto_jax.lockstep.tables import Table, Tables, small, table
 from tests.campaign.blocks import joined
 from tests.campaign.lockstep.decoded import decode
 
@@ -87,7 +85,7 @@ def executor(monkeypatch: pytest.MonkeyPatch, simple: Table) -> Any:
 
     monkeypatch.setattr(Tables, "of", lambda self, index: simple)
     monkeypatch.setattr(devices, "machine", lambda name, timeout: device if name == "python:it" else Oracle())
-    monkeypatch.setattr(devices, "CHUNK", 8)
+    monkeypatch.setattr(devices, "DEVICE_CHUNK", 8)
     monkeypatch.setattr(devices, "SENT", 8)
     made = DeviceExecutor(
         Plan(seed=SEED, tested="python:it", lockstep=True, span=64), keep, lambda index: None

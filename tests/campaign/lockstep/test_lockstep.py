@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 from jax import lax
 
-from pto_jax.cases.comparison import Outcome, compare_case
 from pto_jax.campaign.lockstep.executor import finished
+from pto_jax.cases.comparison import Outcome, compare_case
 from pto_jax.cases.targets import Oracle
 from pto_jax.ir import F16, F32, I32, U8
 from pto_jax.lockstep import values
 from pto_jax.lockstep.opcodes import catalogue, names
 from pto_jax.lockstep.programs import contents, contents_of_one, draw
 from pto_jax.lockstep.stream import Runner, coverage
-from pto_jax.lockstep.tables import REGIONS, Table, table
-from pto_jax.lockstep.tables import SMALL_SPAN, Tables, rounds, small
+from pto_jax.lockstep.tables import REGIONS, SMALL_SPAN, Table, Tables, rounds, small, table
 from pto_jax.lowering.bits import x64
 from pto_jax.oracle.step import RULES
 from pto_jax.profiles import ProfileName

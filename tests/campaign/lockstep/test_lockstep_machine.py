@@ -8,20 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pto_jax.cases.comparison import Outcome, compare_cases
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.lockstep.executor import LockstepExecutor
-from pto_jax.devices.lockstep import Lockstep
-from pto_jax.failures.recorder import Record
+from pto_jax.cases.comparison import Outcome, compare_cases
 from pto_jax.cases.targets import Oracle, Target
+from pto_jax.devices.lockstep import Lockstep
 from pto_jax.errors import ArgumentError, NotExecutableError
+from pto_jax.failures.recorder import Record
 from pto_jax.generate.options import CONTROL, STRAIGHT
 from pto_jax.generate.programs import generate
 from pto_jax.lockstep import stream
 from pto_jax.lockstep.encode import encode
 from pto_jax.lockstep.stream import Runner
-from pto_jax.lockstep.tables import Table, table
-from pto_jax.lockstep.tables import SPAN, Tables
+from pto_jax.lockstep.tables import SPAN, Table, Tables, table
 from pto_jax.lowering.lockstep import Programs
 from tests.campaign.blocks import joined
 from tests.campaign.lockstep.decoded import decode

@@ -12,14 +12,13 @@ from typing import TypeAlias
 
 import pto_jax as pto
 from pto_jax.cases.comparison import compare_case
-from pto_jax.devices.exchange import program_text
-from pto_jax.validation.trace import _computes
-from pto_jax.cases.targets import Run
 from pto_jax.cases.edits import entry_of, rewritten, with_entry
-from pto_jax.cases.targets import Oracle
+from pto_jax.cases.targets import Oracle, Run
+from pto_jax.devices.exchange import program_text
 from pto_jax.generate.options import PRESETS, Options
 from pto_jax.generate.programs import Case, generate
 from pto_jax.ir import Op, Program, TileType, attrs
+from pto_jax.validation.trace import _computes
 from pto_jax.verifier.programs import verify_program
 
 #: Kernels on buffers; their sizes stand in the text, as in what compilers print.

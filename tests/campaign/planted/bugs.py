@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pto_jax.cases.targets import Run
 from pto_jax.cases.edits import rewritten
-from pto_jax.cases.targets import Oracle
+from pto_jax.cases.targets import Oracle, Run
 from pto_jax.generate.programs import Case
 from pto_jax.interpreter import Execution, Scope
 from pto_jax.ir import DType, Op, Region, attrs

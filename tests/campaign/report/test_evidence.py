@@ -14,15 +14,20 @@ import numpy as np
 import pytest
 
 from pto_jax.api import parse
-from pto_jax.devices.exchange import program_text
 from pto_jax.campaign.fuzz.batch import Failure
-from pto_jax.campaign.report.html import growth
-from pto_jax.campaign.report.model import ARRAYS, evidence
-from pto_jax.campaign.report.html import page
-from pto_jax.campaign.report.model import CampaignReport, report, throughput
-from pto_jax.cases.shown import brief
-from pto_jax.campaign.report.model import Block, Contents
+from pto_jax.campaign.report.html import growth, page
+from pto_jax.campaign.report.model import (
+    ARRAYS,
+    Block,
+    CampaignReport,
+    Contents,
+    evidence,
+    report,
+    throughput,
+)
 from pto_jax.campaign.report.text import text
+from pto_jax.cases.shown import brief
+from pto_jax.devices.exchange import program_text
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import cases
 from tests.files.archives import HOSTILE

@@ -17,8 +17,7 @@ import pytest
 from pto_jax.campaign.fuzz.batch import Failure
 from pto_jax.campaign.report.coverage import coverage
 from pto_jax.campaign.report.html import page
-from pto_jax.campaign.report.model import CampaignReport, command, report, throughput
-from pto_jax.campaign.report.model import Block, Contents, read
+from pto_jax.campaign.report.model import Block, CampaignReport, Contents, command, read, report, throughput
 from pto_jax.campaign.report.text import text
 from pto_jax.cases.ulp import Histograms
 from pto_jax.cli.main import main

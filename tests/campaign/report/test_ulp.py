@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pto_jax.cases.ulp import SMALL, Histogram, Histograms, bounds, label
 from pto_jax.cases.targets import Output, Run
+from pto_jax.cases.ulp import SMALL, Histogram, Histograms, bounds, label
 from pto_jax.generate.programs import Case
 from pto_jax.ir import F32
 from pto_jax.isa import instructions

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pto_jax.cases.comparison import compare_case
+from pto_jax.cases.targets import Oracle, Sanitizer
 from pto_jax.devices.machines import machine
 from pto_jax.failures.differences import difference
-from pto_jax.cases.targets import Oracle, Sanitizer
 from pto_jax.generate.options import PRESETS, STRAIGHT
 from pto_jax.generate.programs import cases
 

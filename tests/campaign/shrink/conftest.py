@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pto_jax.cases.targets import Oracle
 from pto_jax.failures.folder import About, save
 from pto_jax.failures.search import Finding
-from pto_jax.cases.targets import Oracle
 from tests.campaign.shrink.failures import failures
 from tests.campaign.shrink.planted import WRONG_ADDITION
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pto_jax.cases.targets import Run
-from pto_jax.cases.targets import Oracle
+from pto_jax.cases.targets import Oracle, Run
 from pto_jax.generate.programs import Case
 from pto_jax.interpreter import Execution, TileRef
 from pto_jax.oracle.machine import ReferenceMachine

@@ -10,8 +10,8 @@ from itertools import islice
 import pytest
 
 from pto_jax.cases.comparison import Outcome, compare_case
-from pto_jax.failures.recorder import Keeper
 from pto_jax.cases.targets import Oracle
+from pto_jax.failures.recorder import Keeper
 from pto_jax.generate.options import EVERYTHING, STRAIGHT
 from pto_jax.generate.programs import cases
 from tests.campaign.shrink.planted import (

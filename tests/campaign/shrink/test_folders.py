@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from pto_jax.cases.comparison import compare_case
-from pto_jax.failures.recorder import Keeper
-from pto_jax.failures import folder as reading
-from pto_jax.failures.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK
 from pto_jax.cases.targets import Oracle
 from pto_jax.cli.main import main
+from pto_jax.failures import folder as reading
+from pto_jax.failures.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK
+from pto_jax.failures.recorder import Keeper
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
 from tests.campaign.shrink.failures import failures

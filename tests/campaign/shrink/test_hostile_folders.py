@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.failures.folder import EXPECTED, GOT, INPUTS, ORIGINAL, ORIGINAL_INPUTS, REPORT, SHRUNK
 from pto_jax.cli.main import main
+from pto_jax.failures.folder import EXPECTED, GOT, INPUTS, ORIGINAL, ORIGINAL_INPUTS, REPORT, SHRUNK
 from tests.campaign.shrink.conftest import MARKER
 from tests.files.test_write import small_disk
 

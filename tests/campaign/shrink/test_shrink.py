@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pto_jax.cases.comparison import compare_case
-from pto_jax.failures import Shrunk, shrink
 from pto_jax.cases.recording import numbered, record
 from pto_jax.cases.targets import Oracle
+from pto_jax.failures import Shrunk, shrink
 from pto_jax.generate.options import PRESETS, STRAIGHT
 from pto_jax.generate.programs import Case, cases
 from pto_jax.generate.selection import catalogue

@@ -9,9 +9,8 @@ import pytest
 
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.kernels import kernel, kernels_only, watched
+from pto_jax.cases.targets import Oracle, Run
 from pto_jax.failures.recorder import Keeper
-from pto_jax.cases.targets import Run
-from pto_jax.cases.targets import Oracle
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case
 from pto_jax.interpreter import Execution

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from pto_jax.cases.comparison import compare_case
-from pto_jax.failures.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, About, save
-from pto_jax.failures.search import Finding
 from pto_jax.cases.targets import Oracle
 from pto_jax.cli.main import main
+from pto_jax.failures.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, About, save
+from pto_jax.failures.search import Finding
 from pto_jax.generate.programs import Case
 from tests.campaign.shrink.conftest import MARKER
 from tests.files.archives import HOSTILE

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.system_tests.run import executor, run_system_tests
 from pto_jax.cli.main import main
 from pto_jax.errors import FileError
+from pto_jax.system_tests.run import executor, run_system_tests
 
 KERNEL = """
 module attributes {pto.target_arch = "a5"} {
