@@ -1,10 +1,11 @@
 """Benchmarks: ratios inside one run, always with the copy bandwidth measured in the same run.
 
-``pto-jax bench [NAME...] [--json OUT] [--check] [--update] [--table FILE] [--plot FILE]``. Times are medians
-of several calls after a warm-up, or the least of calls taken in turn; bandwidth counts every byte that a
-case must read and write once.
+``python -m benchmarks --help``, from the root of a checkout. Times are medians of several calls after a
+warm-up, or the least of calls taken in turn; bandwidth counts every byte that a case must read and write
+once.
 """
 
+import argparse
 import json
 import shlex
 import sys
@@ -16,7 +17,7 @@ import jax
 
 from benchmarks import bench_compile, bench_examples, bench_kernels, bench_plot, bench_table
 from benchmarks.bench_run import Figure, Run
-from pto_jax.errors import ArgumentError
+from pto_jax.errors import ArgumentError, FileError
 from pto_jax.examples import EXAMPLES
 from pto_jax.files import write_text
 
@@ -80,7 +81,37 @@ CASES: dict[str, Callable[[Run], None]] = {
 EXAMPLE = "example:"
 
 
-def main(
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    result = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure pto_jax; ratios inside one run can be compared between computers.",
+        epilog="examples: python -m benchmarks examples --json figures.json; python -m benchmarks --check",
+        allow_abbrev=False,
+    )
+    result.add_argument("names", nargs="*", metavar="NAME", help="which (default: all; example:softmax: one)")
+    result.add_argument("--json", metavar="OUT", help="write the figures as JSON")
+    result.add_argument(
+        "--check", action="store_true", help="exit 1 where a ratio is 25 %% worse than the table's"
+    )
+    result.add_argument("--update", action="store_true", help="write the ratios to the table")
+    result.add_argument("--table", metavar="FILE", help="the table (default: benchmarks/bench_table.json)")
+    result.add_argument("--plot", metavar="FILE", help="draw the ratios: .png, .svg or .pdf, by matplotlib")
+    return result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmarks that a command line names; the exit status: 1 worse than the table, 2 wrong use."""
+    command = parser()
+    args = command.parse_args(argv)
+    try:
+        return measure(args.names, args.json, args.check, args.update, args.table, args.plot)
+    except (ArgumentError, FileError, OSError) as error:
+        print(f"{command.prog}: error: {error}", file=sys.stderr)
+        return 2
+
+
+def measure(
     names: Sequence[str],
     json_out: str | None,
     check: bool = False,
@@ -88,7 +119,7 @@ def main(
     table: str | None = None,
     plot: str | None = None,
 ) -> int:
-    """Run the named benchmarks (all without names); the exit status of the command.
+    """Run the named benchmarks (all without names); the exit status.
 
     With ``check`` it is 1 where a ratio is worse than that of the table; ``update`` writes the ratios to it.
     """

@@ -1,4 +1,4 @@
-"""A picture of a run's ratios (``pto-jax bench --plot FILE``), by matplotlib."""
+"""A picture of a run's ratios (``python -m benchmarks --plot FILE``), by matplotlib."""
 
 import importlib.util
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The programs that ``pto-jax bench`` measures."""
+"""The programs that ``python -m benchmarks`` measures."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What ``pto-jax bench`` measures with: figures, runs, and times of calls."""
+"""What ``python -m benchmarks`` measures with: figures, runs, and times of calls."""
 
 import math
 import statistics
@@ -23,7 +23,7 @@ Better: TypeAlias = Literal["", "lower", "higher"]
 class Figure:
     """One measured number; ``target`` is what the design asks for, empty when it asks for nothing.
 
-    Ratios inside of one run say what is ``better``; ``pto-jax bench --check`` compares these.
+    Ratios inside of one run say what is ``better``; ``python -m benchmarks --check`` compares these.
     """
 
     name: str

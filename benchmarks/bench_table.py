@@ -1,4 +1,4 @@
-"""The committed table of ratios that ``pto-jax bench --check`` compares a run with.
+"""The committed table of ratios that ``python -m benchmarks --check`` compares a run with.
 
 Only ratios inside of one run are in it, so that a run on another machine of the same kind can be compared.
 """
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -22,8 +21,8 @@ from pto_jax.files import read_json, write_text
 
 #: How much worse than the table's a ratio may be.
 ALLOWED = 1.25
-_COMMITTED = files("pto_jax.cli") / "bench_table.json"
-_RENEW = "usual fix: measure it on this machine, pto-jax bench --update --table FILE"
+_COMMITTED = Path(__file__).with_name("bench_table.json")
+_RENEW = "usual fix: measure it on this machine, python -m benchmarks --update --table FILE"
 
 
 def default_table() -> str:

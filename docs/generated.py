@@ -22,8 +22,8 @@ from pto_jax.profiles import PROFILE_NAMES
 #: What is written, relative to the folder of the site.
 FOLDERS = ("reference/instructions", "reference/language", "reference/tables", "reference/commands")
 
-#: What `pto-jax bench --update` writes.
-BENCH_TABLE = Path(command_line.__file__).with_name("bench_table.json")
+#: What `python -m benchmarks --update` writes.
+BENCH_TABLE = Path(__file__).parents[1] / "benchmarks/bench_table.json"
 #: A page that its index lists, and not the navigation of every page, which would cost a minute.
 _ALONE = "---\norphan: true\n---\n\n"
 
@@ -120,9 +120,9 @@ def _types() -> str:
 
 def performance() -> str:
     """The committed table of measured ratios, as far as there is one."""
-    head = "# Performance\n\nRatios inside one run of `pto-jax bench`, so that machines can be compared.\n"
+    head = "# Performance\n\nRatios inside one run of `python -m benchmarks`, comparable between computers.\n"
     if not BENCH_TABLE.exists():
-        return f"{head}\nNo table is committed; `pto-jax bench --json OUT` measures on your machine.\n"
+        return f"{head}\nNo table is committed; `python -m benchmarks --json OUT` measures on your machine.\n"
     found = json.loads(BENCH_TABLE.read_text(encoding="utf-8"))
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     measured = f"Measured on {found['date']}: {found['platform']}, {found['machine']}; {versions}.\n"

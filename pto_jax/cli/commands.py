@@ -232,19 +232,6 @@ def parser() -> argparse.ArgumentParser:
     for add in (fuzz.add, replay.add, replay.add_emit, report.add, replay.add_shrink, doctor.add, lsp.add):
         add(command)
     completion.add(command, parser)
-
-    sub = command("bench", _bench, "Run benchmarks.")
-    sub.add_argument("names", nargs="*", metavar="NAME", help="which (default: all; example:softmax: one)")
-    sub.add_argument("--json", metavar="OUT", help="write the figures as JSON")
-    options.flag(sub, "--check", "exit 1 where a ratio is 25 %% worse than the table's")
-    options.flag(sub, "--update", "write the ratios to the table")
-    sub.add_argument("--table", metavar="FILE", help="the table (default: the package's own)")
-    sub.add_argument("--plot", metavar="FILE", help="draw the ratios: .png, .svg or .pdf, by matplotlib")
-    options.add_examples(
-        sub,
-        ("bench examples --json bench.json", "every shipped example against jnp"),
-        ("bench --check", "exit 1 where a ratio is worse than the table's"),
-    )
     return root
 
 
@@ -309,9 +296,3 @@ def _cost(args: argparse.Namespace) -> int:
     priced = cost(program, args.profile, args.model, entry=args.entry, arguments=arguments)
     print(priced.to_json() if args.json else f"{args.file}: {priced}")
     return options.ACCEPTED
-
-
-def _bench(args: argparse.Namespace) -> int:
-    from benchmarks import bench
-
-    return bench.main(args.names, args.json, args.check, args.update, args.table, args.plot)

@@ -1,6 +1,6 @@
 """Cases as lockstep programs: straight-line fragments of instructions on tiles.
 
-How fast lockstep execution is, for ``pto-jax bench lockstep``.
+How fast lockstep execution is, for ``python -m benchmarks lockstep``.
 """
 
 import json

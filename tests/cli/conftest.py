@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,11 +52,12 @@ class Commands:
 
     capsys: pytest.CaptureFixture[str]
     folder: Path
+    main: Callable[[Sequence[str]], int] = main
     out: str = ""
     err: str = ""
 
     def __call__(self, *args: object) -> int:
-        status = main([str(a) for a in args])
+        status = self.main([str(a) for a in args])
         self.out, self.err = self.capsys.readouterr()
         return status
 

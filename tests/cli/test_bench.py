@@ -1,9 +1,11 @@
-"""The programs that ``pto-jax bench`` measures, and what the command line sets for JAX's cache."""
+"""The programs that ``python -m benchmarks`` measures, and what the command line sets for JAX's cache."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from benchmarks.bench_run import Run
 from benchmarks.bench_table import Table, default_table
 from pto_jax.cli.options import KEEP_COMPILED
 from pto_jax.examples import EXAMPLES
+from tests.cli.conftest import Commands
+from tests.files.test_write import small_disk
 
 
 def test_the_looped_program_has_about_100_instructions_and_is_legal() -> None:
@@ -35,9 +39,9 @@ def test_what_examples_are_measured_against_computes_the_same(name: str) -> None
     assert set(apart) <= set(by_hand) and max(apart.values()) <= example.bound
 
 
-def test_unknown_benchmarks_are_named(commands: Any) -> None:
-    assert commands("bench", "nope") == 2
-    assert "no benchmark nope; known: add_relu_convert" in commands.err
+def test_unknown_benchmarks_are_named(benchmarks: Commands) -> None:
+    assert benchmarks("nope") == 2
+    assert "no benchmark nope; known: add_relu_convert" in benchmarks.err
 
 
 @pytest.mark.parametrize("configured", [True, False])
@@ -51,6 +55,13 @@ def test_a_configured_cache_keeps_everything(
         monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "cache")
     assert commands("isa", "tadd") == 0
     assert all((name in os.environ) == configured for name in KEEP_COMPILED)
+
+
+@pytest.fixture
+def benchmarks(commands: Commands) -> Commands:
+    """Runs ``python -m benchmarks``."""
+    commands.main = bench.main
+    return commands
 
 
 @pytest.fixture
@@ -69,28 +80,28 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 
 
 def test_a_run_is_compared_with_the_table_by_its_ratios(
-    measured: dict[str, float], commands: Any, tmp_path: Path
+    measured: dict[str, float], benchmarks: Commands, tmp_path: Path
 ) -> None:
     table = str(tmp_path / "table.json")
-    assert commands("bench", "--update", "--table", table) == 0
+    assert benchmarks("--update", "--table", table) == 0
     kept = json.loads(Path(table).read_text())
     assert set(kept["rows"]) == {"a", "b"} and kept["platform"] == "cpu"
     assert kept["date"] and kept["machine"] and {"jax", "jaxlib", "numpy", "python"} == set(kept["versions"])
     measured |= {"a": 2.49, "b": 0.41, "seconds": 300.0}
-    assert commands("bench", "--check", "--table", table) == 0
+    assert benchmarks("--check", "--table", table) == 0
     measured |= {"a": 2.6, "b": 0.3}
-    assert commands("bench", "--check", "--table", table) == 1
-    lines = [line for line in commands.err.splitlines() if line.startswith("regression: ")]
+    assert benchmarks("--check", "--table", table) == 1
+    lines = [line for line in benchmarks.err.splitlines() if line.startswith("regression: ")]
     assert len(lines) == 2
     assert lines[0].startswith("regression: a: found 2.6 x jnp's time, the table of ")
     assert lines[0].endswith("has 2; 1.30 times worse, allowed: 1.25") and "1.67 times" in lines[1]
 
 
 def test_what_was_worse_once_is_measured_again(
-    measured: dict[str, float], commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measured: dict[str, float], benchmarks: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, case = str(tmp_path / "table.json"), bench.CASES["case"]
-    commands("bench", "--update", "--table", table)
+    benchmarks("--update", "--table", table)
 
     def slow_at_first(run: Run) -> None:
         """The same figures, first a bad one."""
@@ -99,42 +110,42 @@ def test_what_was_worse_once_is_measured_again(
 
     monkeypatch.setattr(bench, "CASES", {"case": slow_at_first})
     measured["a"] = 9.0
-    assert commands("bench", "--check", "--table", table, "--json", str(tmp_path / "out.json")) == 0
+    assert benchmarks("--check", "--table", table, "--json", str(tmp_path / "out.json")) == 0
     found = {f["name"]: f["value"] for f in json.loads((tmp_path / "out.json").read_text())["figures"]}
     assert found == {"a": 1.9, "b": 0.5, "seconds": 3.0}
 
 
 def test_ratios_of_other_runs_stay_in_the_table(
-    measured: dict[str, float], commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measured: dict[str, float], benchmarks: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = str(tmp_path / "table.json")
-    commands("bench", "--update", "--table", table)
+    benchmarks("--update", "--table", table)
 
     def other(run: Run) -> None:
         """Another ratio."""
         run.add("c", 1.0, "x", "", "lower")
 
     monkeypatch.setattr(bench, "CASES", {"other": other})
-    commands("bench", "--update", "--table", table)
+    benchmarks("--update", "--table", table)
     assert set(Table.read(table).rows) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(
     "content", ["[]", "{}", '{"rows": {"a": {"value": 1, "unit": "x", "better": "no"}}}', "no"]
 )
-def test_a_file_that_is_no_table_is_named(content: str, commands: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_no_table_is_named(content: str, benchmarks: Commands, tmp_path: Path) -> None:
     table = tmp_path / "table.json"
     table.write_text(content)
-    assert commands("bench", "--check", "--table", str(table)) == 2
-    assert str(table) in commands.err and len(commands.err.splitlines()) == 1
+    assert benchmarks("--check", "--table", str(table)) == 2
+    assert str(table) in benchmarks.err and len(benchmarks.err.splitlines()) == 1
 
 
-def test_a_table_of_another_kind_of_device_is_refused(commands: Any, tmp_path: Path) -> None:
+def test_a_table_of_another_kind_of_device_is_refused(benchmarks: Commands, tmp_path: Path) -> None:
     table = tmp_path / "table.json"
     table.write_text(Path(default_table()).read_text().replace('"platform": "cpu"', '"platform": "gpu"'))
-    assert commands("bench", "--check", "--table", str(table)) == 2
-    assert "was measured on gpu" in commands.err and "found cpu" in commands.err
-    assert "--update --table" in commands.err
+    assert benchmarks("--check", "--table", str(table)) == 2
+    assert "was measured on gpu" in benchmarks.err and "found cpu" in benchmarks.err
+    assert "--update --table" in benchmarks.err
 
 
 def test_the_committed_table_has_ratios_that_are_measured() -> None:
@@ -145,18 +156,40 @@ def test_the_committed_table_has_ratios_that_are_measured() -> None:
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_ratios_are_drawn(suffix: str, measured: dict[str, float], commands: Any, tmp_path: Path) -> None:
+def test_ratios_are_drawn(
+    suffix: str, measured: dict[str, float], benchmarks: Commands, tmp_path: Path
+) -> None:
     picture = tmp_path / f"ratios.{suffix}"
-    assert commands("bench", "--plot", str(picture)) == 0
+    assert benchmarks("--plot", str(picture)) == 0
     begins = {"png": b"\x89PNG", "svg": b"<?xml"}[suffix]
     assert picture.read_bytes().startswith(begins)
 
 
 def test_a_picture_needs_its_library_and_a_known_suffix(
-    commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    benchmarks: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert commands("bench", "--plot", str(tmp_path / "a.txt")) == 2
-    assert "allowed: a file that ends in .pdf, .png, .svg" in commands.err
+    assert benchmarks("--plot", str(tmp_path / "a.txt")) == 2
+    assert "allowed: a file that ends in .pdf, .png, .svg" in benchmarks.err
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert commands("bench", "--plot", str(tmp_path / "a.png")) == 2
-    assert "--plot needs matplotlib; usual fix: pip install 'pto_jax[plot]'" in commands.err
+    assert benchmarks("--plot", str(tmp_path / "a.png")) == 2
+    assert "--plot needs matplotlib; usual fix: pip install 'pto_jax[plot]'" in benchmarks.err
+
+
+def test_a_full_disk_leaves_the_previous_figures(
+    measured: dict[str, float], benchmarks: Commands, tmp_path: Path
+) -> None:
+    benchmarks.file("out", "before")
+    with small_disk(20):
+        assert benchmarks("--json", "out") == 2
+    assert benchmarks.err == "python -m benchmarks: error: out: cannot be written: File too large\n"
+    assert (tmp_path / "out").read_text() == "before"
+
+
+def test_the_module_is_the_command() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "nope"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert ran.returncode == 2 and ran.stderr.startswith("python -m benchmarks: error: no benchmark nope")

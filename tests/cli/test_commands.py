@@ -248,5 +248,5 @@ def test_the_installed_command_runs_by_itself() -> None:
 def test_version_and_help(shell: Shell) -> None:
     assert shell("--version") == 0 and shell.out == f"pto-jax {pto.__version__}\n"
     assert shell("--help") == 0
-    for command in ("run", "diff", "verify", "fmt", "conformance", "isa", "bench"):
+    for command in ("run", "diff", "verify", "fmt", "conformance", "isa"):
         assert command in shell.out
