@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.graph import PACKAGE, ROOT, imports, modules, room, write_tree
+from tools import architecture
 
 #: Every room above those that it may use. ``pto_jax`` are the public names themselves, which the rooms
 #: below need not know.
@@ -17,10 +16,8 @@ ROOMS = (
     "interpreter", "launches", "lowering", "oracle", "sanitizer", "extension",
     "extension", "runtime", "builder", "ops", "nn",
     "debug", "cost", "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing",
-    "pto_jax", "campaign", "cli", "__main__",
+    "pto_jax", "cases", "devices", "failures", "validation", "system_tests", "campaign", "cli", "__main__",
 )  # fmt: skip
-#: Rooms that the picture of the architecture page leaves out.
-NOT_DRAWN = {"errors", "files", "profiles", "examples", "pto_jax", "__main__"}
 #: The public names and what they are made of; everything else has a room.
 TOP = {"__init__", "__main__", "errors", "profiles", "api", "ops", "files"}
 
@@ -34,18 +31,6 @@ def upward(root: Path) -> list[str]:
         for one, above, below in ends
         if above != below and level[below] >= level[above]
     ]
-
-
-def standing(root: Path) -> dict[str, set[str]]:
-    """What each room uses that it does not reach through another room."""
-    direct: dict[str, set[str]] = defaultdict(set)
-    for one in imports(root):
-        if room(one.source) != room(one.target):
-            direct[room(one.source)].add(room(one.target))
-    below: dict[str, set[str]] = {}
-    for name in ROOMS:  # Rooms below come first.
-        below[name] = direct[name].union(*(below[r] for r in direct[name]))
-    return {name: uses - set().union(*(below[r] for r in uses)) for name, uses in direct.items() if uses}
 
 
 def loose(root: Path) -> set[str]:
@@ -72,13 +57,33 @@ def test_rooms_use_the_rooms_below_them() -> None:
     assert not found, "\n".join(found)
 
 
-def test_the_architecture_page_has_the_rooms_as_they_are() -> None:
-    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-    table = page.partition("| room | stands on |")[2].partition("\n\n")[0]
-    rows = (re.findall(r"`(\w+)`", line) for line in table.splitlines()[2:])
-    assert {above: set(below) for above, *below in rows} == standing(ROOT)
-    drawn = re.findall(r'<text x="[\d.]+" y="\d+">(\w+)<', (ROOT / "docs/_static/rooms.svg").read_text())
-    assert sorted(drawn) == sorted(set(ROOMS) - NOT_DRAWN)
+def test_the_architecture_page_has_the_packages_as_they_are() -> None:
+    text = architecture.PAGE.read_text(encoding="utf-8")
+    assert text == architecture.page(ROOT, text), "to be written by python -m tools.architecture"
+    assert architecture.PICTURE.read_text(encoding="utf-8") == architecture.picture()
+    assert set(architecture.PACKAGES) == set(ROOMS)
+
+
+def test_packages_use_the_bands_below_them() -> None:
+    bands = list(architecture.BANDS)
+    level = {name: bands.index(band) for name, (band, _) in architecture.PACKAGES.items() if band}
+    drawn = {name: used & set(level) for name, used in architecture.uses(ROOT).items() if name in level}
+    assert not [(a, b) for a, used in drawn.items() for b in used if level[b] < level[a]]
+
+
+def test_the_table_leaves_out_what_another_package_reaches(tmp_path: Path) -> None:
+    files = {
+        "errors": "",
+        "ir/a": "from .. import errors",
+        "isa/a": "from .. import errors\nfrom ..ir import a",
+    }
+    tree = write_tree(tmp_path, {f"pto_jax/{name}.py": text for name, text in files.items()})
+    rows = [line.split(" | ") for line in architecture.table(tree).splitlines()[2:]]
+    assert [(row[0], row[2]) for row in rows] == [
+        ("| `isa`", "`ir` |"),
+        ("| `ir`", "`errors` |"),
+        ("| `errors`", " |"),
+    ]
 
 
 @pytest.mark.parametrize(
