@@ -1,4 +1,4 @@
-"""The worked example of CONTRIBUTING.md does what it says."""
+"""The worked examples of CONTRIBUTING.md work as the page states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ import pytest
 import pto_jax as pto
 from pto_jax import isa
 from pto_jax.cases.comparison import compare_case
+from pto_jax.cost import doc_formula, estimate
 from pto_jax.devices.machines import machine
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import generate
@@ -24,7 +25,12 @@ from pto_jax.sanitizer.step import SHADOW_RULES
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"in `([\w/]+/elementwise\.py)`.*?```python\n(.*?)```", TEXT, re.DOTALL)
+SECTIONS = {section.partition("\n")[0]: section for section in re.split(r"^## ", TEXT, flags=re.MULTILINE)}
+BLOCKS = re.findall(
+    r"in `([\w/]+/elementwise\.py)`.*?```python\n(.*?)```",
+    SECTIONS["Add an instruction to the tree"],
+    re.DOTALL,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,3 +69,39 @@ def test_undefined_lanes_and_forbidden_types_are_reported() -> None:
     assert "2 of 8 lanes" in str(report)
     wrong = pto.verify(pto.parse("%d = tsquare %a : !pto.tile<1x8xi32>"), profile="a2a3")
     assert [d.rule for d in wrong] == ["types"]
+
+
+def _block(section: str) -> str:
+    (block,) = re.findall(r"```python\n(.*?)```", SECTIONS[section], re.DOTALL)
+    return str(block)
+
+
+def test_the_rule_rejects_a_tile_beyond_its_bound_on_its_profile() -> None:
+    names = dict(vars(import_module("pto_jax.isa.elementwise")))
+    exec(compile(_block("Add a verifier rule"), "elementwise.py", "exec"), names)
+    declaration = isa.instructions()["tsquare"]
+    changed = replace(declaration, constraints=(*declaration.constraints, names["square_columns"]))
+
+    def rules(cols: int, profile: Literal["a2a3", "a5"]) -> list[str]:
+        program = pto.parse(f"%d = tsquare %a : !pto.tile<1x{cols}xf32>")
+        return [d.rule for d in pto.verify(program, profile=profile)]
+
+    isa.remove("tsquare")
+    isa.add(changed, isa.instructions)
+    try:
+        assert rules(256, "a2a3") == [] and rules(264, "a5") == []
+        assert rules(264, "a2a3") == ["square-columns"]
+    finally:
+        isa.remove("tsquare")
+        isa.add(declaration, isa.instructions)
+
+
+def test_the_cost_figure_is_one_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = eval(f"{{{_block('Add a cost figure')}}}", vars(doc_formula))
+    monkeypatch.setattr(doc_formula, "ELEMENTWISE", {**doc_formula.ELEMENTWISE, **line})
+    assert str(estimate("tsquare", "f32", 16, 64)).endswith("cycles (doc_formula)")
+
+
+def test_the_files_that_the_page_names_exist() -> None:
+    files = set(re.findall(r"[`(]([\w./]+/[\w.]+\.(?:py|md|json|yml))[`)]", TEXT))
+    assert len(files) > 15 and not [f for f in files if not (ROOT / f).is_file()]
