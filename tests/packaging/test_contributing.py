@@ -82,7 +82,7 @@ def test_the_rule_rejects_a_tile_beyond_its_bound_on_its_profile() -> None:
     declaration = isa.instructions()["tsquare"]
     changed = replace(declaration, constraints=(*declaration.constraints, names["square_columns"]))
 
-    def rules(cols: int, profile: Literal["a2a3", "a5"]) -> list[str]:
+    def rules(cols: int, profile: Literal["a2a3", "a5"]) -> list[str | None]:
         program = pto.parse(f"%d = tsquare %a : !pto.tile<1x{cols}xf32>")
         return [d.rule for d in pto.verify(program, profile=profile)]
 
