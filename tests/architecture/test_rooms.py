@@ -17,7 +17,7 @@ ROOMS = (
     "interpreter", "launches", "lowering", "oracle", "sanitizer", "extension",
     "extension", "runtime", "builder", "ops", "nn",
     "debug", "cost", "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing",
-    "pto_jax", "campaign", "cli", "__main__",
+    "pto_jax", "cases", "devices", "failures", "validation", "system_tests", "campaign", "cli", "__main__",
 )  # fmt: skip
 #: Rooms that the picture of the architecture page leaves out.
 NOT_DRAWN = {"errors", "files", "profiles", "examples", "pto_jax", "__main__"}
