@@ -4,7 +4,7 @@ if __name__ != "pto_jax.lowering":
     raise ImportError("the folder 'lowering' is imported as pto_jax.lowering, never by itself")
 
 
-from pto_jax.isa import load_class_files
+from pto_jax.isa import load_families
 
 from .machine.control_flow import varying_axes as varying_axes
 from .machine.grid import disjoint_parts as disjoint_parts
@@ -22,4 +22,4 @@ from .machine.storage import Plan as Plan
 from .machine.tile_memory import ACCESS_RULES as ACCESS_RULES, MAX_STEPS as MAX_STEPS
 from .rules import MEMORY_RULES as MEMORY_RULES, RULES as RULES, Semantics as Semantics
 
-load_class_files(__name__)
+load_families(__name__)

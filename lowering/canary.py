@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import traceback
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -254,7 +255,8 @@ def cached_code() -> Iterator[None]:
         yield
     except AssertionError as error:
         folder = jax.config.values["jax_compilation_cache_dir"]
-        if not folder:
+        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+        if not folder or frame.f_globals.get("__name__", "").partition(".")[0] not in ("jax", "jaxlib"):
             raise
         raise FileError(
             f"{folder}: an entry of JAX's compilation cache is not the code of its program ({error}); "

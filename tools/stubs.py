@@ -15,7 +15,7 @@ from pto_jax.builder.instructions import names as operation_names
 from pto_jax.runtime import op_functions, op_messages
 from pto_jax.text.formats import TWO_SPELLINGS, find_format
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(isa.__file__).parents[1]
 _OPS = '''"""Every instruction as a function on tiles and arrays.
 
 Written by ``python -m tools.stubs`` from the declarations.

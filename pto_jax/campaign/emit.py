@@ -12,7 +12,7 @@ from ..analysis.entries import arguments, select_entry
 from ..api import parse
 from ..cases.expectation import Expectation, divergences, expectation
 from ..cases.targets import Oracle
-from ..devices import conversation, exchange
+from ..devices import contract, conversation, exchange
 from ..devices.cpp import host, writer
 from ..devices.exchange import readme
 from ..errors import ArgumentError, Diagnostic, ExecutionError, FileError, NotExecutableError
@@ -124,7 +124,7 @@ def prepare(case: Case, mode: writer.Mode | None = None) -> Emitted:
     the CPU simulator lacks an instruction or may not survive the case; ExecutionError where the program
     breaks a run-time rule.
     """
-    placed = replace(case, program=parse(exchange.program_text(case), exchange.PROGRAM))
+    placed = replace(case, program=parse(exchange.program_text(case), contract.PROGRAM))
     expected = expectation(placed)
     simulator = _on_simulator(placed) if case.profile.name != "cpu_sim" else None
     operations: tuple[str, ...] = ()

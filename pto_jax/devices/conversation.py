@@ -40,19 +40,9 @@ from ..generate.programs import Case
 from ..ir import DType, ScalarType, TileType
 from ..runtime.array_files import REGION
 from ..vectors import cases
+from .contract import DECLINED, DECLINES, FAILED, OK
 from .dut import OUTPUT_BYTES, Template, declined, dying_with_us, ending, failed, last_lines, plain
-from .exchange import (
-    DECLINED,
-    DECLINES,
-    FAILED,
-    OK,
-    Array,
-    input_arrays,
-    outputs_of,
-    program_text,
-    result_types,
-    stored_form,
-)
+from .exchange import Array, input_arrays, outputs_of, program_text, result_types, stored_form
 
 
 @dataclass(frozen=True)

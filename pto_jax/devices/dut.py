@@ -27,17 +27,8 @@ from pathlib import Path
 from ..cases.targets import BatchTarget, Run
 from ..errors import ArgumentError, DeviceError, Diagnostic, NotExecutableError
 from ..generate.programs import Case
-from .exchange import (
-    DECLINE_FILE,
-    DECLINED,
-    INPUTS,
-    NEEDED,
-    OUTPUTS,
-    PLACEHOLDERS,
-    PROGRAM,
-    load_outputs,
-    write_case,
-)
+from .contract import DECLINE_FILE, DECLINED, INPUTS, NEEDED, OUTPUTS, PLACEHOLDERS, PROGRAM
+from .exchange import load_outputs, write_case
 
 #: How much of what a process wrote to its error stream is kept, from the end.
 _TAIL_LINES, _TAIL_BYTES = 5, 4096

@@ -34,14 +34,14 @@ from ..errors import ArgumentError
 from ..files.terminal import one_line
 from ..lowering.numerics import Numerics
 from ..profiles import PROFILE_NAMES, ProfileName
-from . import exchange
+from . import contract
 
 NAMES = (
     "oracle[:again][:Q] eager[:Q] trace[:Q] jit[:Q] vmap[:Q] fast[:Q] profile:Q lockstep[:grouped] "
     "sanitizer[:strict][:Q] dut:COMMAND dut-batch:COMMAND dut-server:COMMAND "
     "python:MODULE:NAME"
 )
-DUT_TIMEOUT = exchange.TIMEOUT
+DUT_TIMEOUT = contract.TIMEOUT
 
 
 @dataclass(frozen=True)

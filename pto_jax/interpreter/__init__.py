@@ -4,7 +4,7 @@ The interpreter owns what does not depend on how tiles are computed: names and s
 global-memory views, tile handles, control flow, calls.
 """
 
-from ..isa import load_class_files
+from ..isa import load_families
 from . import control_flow as control_flow
 from .control_flow import step_by_step as step_by_step
 from .interpreter import (
@@ -36,4 +36,4 @@ from .operands import (
 from .views import memref_view as memref_view, printed as printed
 from .windows import address as address
 
-load_class_files(__name__)
+load_families(__name__)

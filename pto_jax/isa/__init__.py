@@ -144,6 +144,23 @@ CLASSES = (
     "pipe_handles",
     "communication",
 )
+#: Files of the packages that execute instructions: one per family of classes, as far as a package needs it.
+FAMILIES = (
+    "sync_config",
+    "views",
+    "reinterpret",
+    "elementwise",
+    "reduce_expand",
+    "memory",
+    "memory_layouts",
+    "memory_indexed",
+    "layout",
+    "matrix",
+    "irregular",
+    "irregular_sort",
+    "irregular_quant",
+    "pipes",
+)
 
 
 @cache
@@ -163,16 +180,16 @@ def instructions() -> dict[str, Instruction]:
     return table | added()
 
 
-def load_class_files(room: str) -> None:
-    """Import those files of a room, a package by its name, that are class files: they register its rules."""
+def load_families(package: str) -> None:
+    """Import the files of :data:`FAMILIES` that a package, by its name, has: they register its rules."""
     import sys
     from importlib import import_module
     from pkgutil import iter_modules
 
-    there = {file.name for file in iter_modules(sys.modules[room].__path__)}
-    for cls in CLASSES:
-        if cls in there:
-            import_module(f"{room}.{cls}")
+    there = {file.name for file in iter_modules(sys.modules[package].__path__)}
+    for family in FAMILIES:
+        if family in there:
+            import_module(f"{package}.{family}")
 
 
 @lru_cache(maxsize=4096)

@@ -23,7 +23,7 @@ from ..interpreter import (
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 from ..interpreter.operands import Buffer as GlobalBuffer
 from ..ir import DType, Loc, Op, TileType, Value
-from ..isa import load_class_files
+from ..isa import load_families
 from ..isa.rules.handles import ALIGNMENT
 from ..isa.rules.pipes import HALVES_OF_VALID
 from . import scalars
@@ -31,7 +31,7 @@ from .numbers import Array
 from .step import RULES, Policy, Rule, Step, not_executable, scalar_word
 from .storage import Buffer, Place, Window, map_of, read_words, storage_size, write_words
 
-load_class_files("pto_jax.oracle")
+load_families("pto_jax.oracle")
 
 
 class ReferenceMachine:

@@ -11,7 +11,7 @@ import numpy as np
 from ..analysis.addresses import scalar_dtype
 from ..interpreter import Execution, Pointer, Scalar, Scope, TileRef
 from ..ir import DType, Op, TileType, Value
-from ..isa import load_class_files
+from ..isa import load_families
 from ..isa.effects import kept_apart
 from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array
@@ -20,7 +20,7 @@ from ..oracle.storage import Place, Window, map_of, storage_size
 from .shadow import Findings, Origins, Shadow, ShadowBuffer
 from .step import SHADOW_RULES, ShadowStep, shadow_of, shadow_step
 
-load_class_files("pto_jax.sanitizer")
+load_families("pto_jax.sanitizer")
 
 _DIVIDE = "divsi divui remsi remui ceildivsi ceildivui floordivsi".split()
 _DIVISIONS = frozenset({f"arith.{name}" for name in _DIVIDE})

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax.isa import CLASSES
+from pto_jax.isa import CLASSES, FAMILIES
 from tests.architecture.graph import ROOT, Import, circles, imports, modules, shortest_round, write_tree
 
 #: Modules that import others by names in text, and why that hides no dependency.
 BY_TEXT = {
     "pto_jax": "public names load their modules on first use; its type-checking block imports the same ones",
-    "pto_jax.isa": "the class files of the rooms, which loaded() adds to the imports",
+    "pto_jax.isa": "the files of families, which loaded() adds to the imports",
     "pto_jax.devices.machines": "a module of the user",
 }
-#: Who loads the class files of a room.
+#: Who loads the files of the families.
 LOADERS = ("isa", "interpreter", "lowering", "oracle.machine", "sanitizer.machine")
 
 
 def loaded() -> Iterator[Import]:
     """Imports that statements do not show."""
     for loader in LOADERS:
-        for name in (f"pto_jax.{loader.partition('.')[0]}.{c}" for c in CLASSES):
+        for name in (f"pto_jax.{loader.partition('.')[0]}.{c}" for c in dict.fromkeys((*CLASSES, *FAMILIES))):
             if name in modules(ROOT):
-                yield Import(f"pto_jax.{loader}", name, f"load_class_files in {loader}")
+                yield Import(f"pto_jax.{loader}", name, f"load_families in {loader}")
 
 
 def described(circle: frozenset[str], found: Iterable[Import]) -> str:

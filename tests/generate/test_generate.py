@@ -12,7 +12,7 @@ import pytest
 import pto_jax as pto
 from pto_jax import isa
 from pto_jax.analysis.resolve import resolve
-from pto_jax.cli.fuzz import device_presets
+from pto_jax.cli.fuzz_plan import device_presets
 from pto_jax.generate import selection
 from pto_jax.generate.options import OUTPUT, PRESETS, REASONS, STRAIGHT
 from pto_jax.generate.programs import Case, cases, generate

@@ -16,7 +16,7 @@ from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.cases import targets
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.targets import LANES, Batched, Engine, Oracle, Run
-from pto_jax.cli.fuzz import device_presets
+from pto_jax.cli.fuzz_plan import device_presets
 from pto_jax.generate.options import MADE, OVERLAPS
 from pto_jax.generate.programs import Case, cases, generate
 from pto_jax.ir import Op, ScalarType

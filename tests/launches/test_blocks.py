@@ -264,37 +264,50 @@ def test_the_generator_makes_blocks_that_meet_and_blocks_that_do_not() -> None:
     assert 15 < sum(proved) < 45
 
 
-#: What is wrong, the text that becomes another one, and a seed whose launch shows it.
+#: What is wrong: the function, the code that becomes another one, and a seed whose launch shows it.
 PLANTED = {
     "stores are no part of a block": (
+        "_Footprints.store",
         "self._touch(pointer.buffer, _element(pointer), writes=True)",
         "self.writes.setdefault(pointer.buffer, []).append(_element(pointer))",
         2,
     ),
     "stores change nothing": (
+        "_Footprints.store",
         "self._touch(pointer.buffer, _element(pointer), writes=True)",
         "self._touch(pointer.buffer, _element(pointer))",
         2,
     ),
-    "loads are not seen": ("self._touch(pointer.buffer, _element(pointer))\n", "pass\n", 4),
-    "blocks meet": ("if is_written and not np.isin(owner[touched], (-1, number)).all():", "if False:", 59),
-    "pointers are cast": ("if pointer.cast:", "if False:", 3),
-    "addresses are numbers": ("if _is_address(op):", "if False:", 18),
-    "the extent of a part": ("extent = max(e - s for s, e in", "extent = min(e - s for s, e in", 13),
+    "loads are not seen": ("_Footprints.load", "self._touch(pointer.buffer, _element(pointer))", "None", 4),
+    "blocks meet": ("_part", "is_written and not np.isin(owner[touched], (-1, number)).all()", "False", 59),
+    "pointers are cast": ("_element", "pointer.cast", "False", 3),
+    "addresses are numbers": ("_Footprints.begin", "_is_address(op)", "False", 18),
+    "the extent of a part": (
+        "_part",
+        "max(e - s for s, e in zip(starts, ends, strict=True))",
+        "min(e - s for s, e in zip(starts, ends, strict=True))",
+        13,
+    ),
     "elements between parts are lost": (
-        "return jnp.where(free, words, parts",
-        "return jnp.where(free, 0 * words, parts",
+        "Part.put",
+        "jnp.where(free, words, parts.reshape(-1)[np.where(free, 0, places)])",
+        "jnp.where(free, 0 * words, parts.reshape(-1)[np.where(free, 0, places)])",
         2,
     ),
-    "parts meet": ("return step if step >= self.size and", "return step if step >= 0 and", 13),
+    "parts meet": (
+        "Part.step",
+        "step if step >= self.size and (steps == step).all() else None",
+        "step if step >= 0 and (steps == step).all() else None",
+        13,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_wrong_proof_is_noticed(name: str) -> None:
-    *texts, seed = PLANTED[name]
+    function, *texts, seed = PLANTED[name]
     entry = f"k{list(PLANTED).index(name)}"  # a program of its own: compiled kernels are remembered
-    with applied(Mutant(name, "machine.grid", *texts)), pytest.raises(AssertionError):
+    with applied(Mutant(name, function, *texts)), pytest.raises(AssertionError):
         assert_equal(launch(seed, entry))
 
 

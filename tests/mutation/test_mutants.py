@@ -13,10 +13,8 @@ from tests.mutation.mutants import Mutant, TableError, applied, read_table, tabl
 #: Modules that compute nothing of their own, or that the campaign does not execute: another machine
 #: (``lockstep``), other numerics.
 _NOTHING_TO_CHANGE = set(
-    "arrays canary fixpipe lockstep numbers numerics numerics_fast platforms rules words indexed_scalars "
-    "irregular_partial layout_img2col memory_convolution scalars machine.attempts machine.block_numbers "
-    "machine.grid machine.instructions machine.observed machine.planning machine.ranges "
-    "machine.shapes products_gpu".split()
+    "canary lockstep platforms rules scalars machine.block_numbers machine.grid machine.planning "
+    "machine.ranges".split()
 )
 
 

@@ -16,7 +16,6 @@ SLOW = frozenset(
         "generate.strategies",
         "lockstep.opcodes",
         "lockstep.stream",
-        "lockstep.table",
         "lockstep.tables",
         "nn",
     )

@@ -182,7 +182,7 @@ class Aimed:
 def aimed(options: Options, wanted: Bin, *, alone: bool, kernels: bool = False) -> Options:
     """Options with which operations of a bin are frequent; ``alone`` with few other instructions.
 
-    >>> b = goal.Bin(("tcvt", "f16", "*", "odd", "*", "*", "loop"))
+    >>> b = Bin(("tcvt", "f16", "*", "odd", "*", "*", "loop"))
     >>> made = aimed(STRAIGHT, b, alone=True)
     >>> sorted(made.only), made.dtypes, made.regions, made.control
     (['tcvt'], frozenset({'f16'}), ('odd',), 0.6)

@@ -17,7 +17,7 @@ from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.targets import Oracle
 from pto_jax.cli import main
-from pto_jax.devices import exchange
+from pto_jax.devices import contract
 from pto_jax.devices.conversation import Server
 from pto_jax.devices.dut import Command
 from pto_jax.devices.machines import DUT_TIMEOUT
@@ -26,7 +26,7 @@ from pto_jax.generate.programs import Case
 
 @pytest.fixture(scope="module")
 def help_text() -> str:
-    return exchange.text()
+    return contract.text()
 
 
 def example(help_text: str, name: str) -> str:
@@ -51,18 +51,18 @@ def test_the_command_prints_the_contract(capsys: pytest.CaptureFixture[str], hel
 
 
 def test_the_text_has_the_names_and_numbers_that_devices_meet(help_text: str) -> None:
-    names = [f"{{{n}}}" for n in exchange.PLACEHOLDERS]
-    names += [exchange.PROGRAM, exchange.INPUTS, exchange.MANIFEST, exchange.OUTPUTS, exchange.DECLINE_FILE]
+    names = [f"{{{n}}}" for n in contract.PLACEHOLDERS]
+    names += [contract.PROGRAM, contract.INPUTS, contract.MANIFEST, contract.OUTPUTS, contract.DECLINE_FILE]
     assert [n for n in names if n not in help_text] == []
-    assert f"\n0: the results are there. {exchange.DECLINED}: declined" in help_text
-    assert f"sys.exit({exchange.DECLINED})" in exchange.EXAMPLE
+    assert f"\n0: the results are there. {contract.DECLINED}: declined" in help_text
+    assert f"sys.exit({contract.DECLINED})" in contract.EXAMPLE
     assert f"(default: {DUT_TIMEOUT:g})" in help_text
     assert max(map(len, help_text.splitlines())) <= 113
 
 
 def test_a_command_takes_the_placeholders_of_the_contract() -> None:
-    command = " ".join(["true", *(f"{{{n}}}" for n in exchange.PLACEHOLDERS)])
-    assert Command(command, 1)._template.used == set(exchange.PLACEHOLDERS)
+    command = " ".join(["true", *(f"{{{n}}}" for n in contract.PLACEHOLDERS)])
+    assert Command(command, 1)._template.used == set(contract.PLACEHOLDERS)
 
 
 @pytest.mark.parametrize(("plus", "kind"), [(" + b", "equal"), (" - b", "different")])

@@ -16,7 +16,7 @@ from pto_jax.campaign.fuzz.plan import Form, Plan
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.expectation import open_bits
 from pto_jax.cases.targets import Oracle, Output, Run
-from pto_jax.cli.fuzz import device_presets
+from pto_jax.cli.fuzz_plan import device_presets
 from pto_jax.errors import DeviceError
 from pto_jax.failures.reduce import shrink
 from pto_jax.generate.programs import Case

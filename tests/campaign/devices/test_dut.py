@@ -15,8 +15,9 @@ from pto_jax.api import load
 from pto_jax.cases.comparison import compare_case, compare_cases
 from pto_jax.cases.targets import Oracle, Run, mismatch
 from pto_jax.cli import main
+from pto_jax.devices.contract import DECLINED, PROGRAM
 from pto_jax.devices.dut import BatchCommand, Command
-from pto_jax.devices.exchange import DECLINED, PROGRAM, load_outputs, save_outputs, write_case
+from pto_jax.devices.exchange import load_outputs, save_outputs, write_case
 from pto_jax.devices.machines import machine
 from pto_jax.errors import ArgumentError, DeviceError, NotExecutableError
 from pto_jax.generate.options import PRESETS

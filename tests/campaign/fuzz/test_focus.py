@@ -13,7 +13,7 @@ from pto_jax.campaign.fuzz.executor_cases import Generated
 from pto_jax.campaign.fuzz.explanation import explain
 from pto_jax.campaign.fuzz.focus import Focus
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.cli.fuzz import device_presets
+from pto_jax.cli.fuzz_plan import device_presets
 from pto_jax.cli.main import main
 from pto_jax.errors import ArgumentError
 from pto_jax.generate.options import DESCRIPTIONS, PRESETS, STRAIGHT, layout_name

@@ -13,7 +13,7 @@ from pto_jax.campaign.fuzz import campaign
 from pto_jax.campaign.fuzz.identity import differences, identity
 from pto_jax.campaign.fuzz.plan import LOCKSTEP_ALONE, LOCKSTEP_BATCH, LOCKSTEP_OPCODES, Plan
 from pto_jax.campaign.fuzz.store import Store
-from pto_jax.cli import fuzz as commands_fuzz, fuzz as fuzz_exhaustive
+from pto_jax.cli import fuzz as commands_fuzz, fuzz_plan
 from pto_jax.cli.fuzz_resume import resumed
 from pto_jax.generate.options import PRESETS
 
@@ -189,14 +189,14 @@ def test_the_command_that_continues_a_campaign_says_what_the_store_does_not_know
     given += ["--dut-server", "true", "--known", "k.txt", "--failures", "/f"]
     (fuzz.folder / "k.txt").write_text("")
     words: list[str] = []
-    original = fuzz_exhaustive.plan_of
+    original = fuzz_plan.plan_of
 
     def plan(args: Any) -> Plan:
         words.append(resumed(args))
         return original(args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fuzz_exhaustive, "plan_of", plan)
+        patch.setattr(fuzz_plan, "plan_of", plan)
         setup_of(*given)
     machine = "pto-jax fuzz --dut-server true --store 'a b.sqlite'"
     assert words == [f"{machine} --failures /f --known k.txt --quiet --resume"]

@@ -13,7 +13,7 @@ from pto_jax.campaign.fuzz.executor_cases import Generated
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.targets import Oracle
-from pto_jax.cli.fuzz import device_presets
+from pto_jax.cli.fuzz_plan import device_presets
 from pto_jax.generate.programs import Case
 from tests.campaign.planted.bugs import WrongInstruction, WrongReading
 from tests.campaign.planted.kinds import kinds

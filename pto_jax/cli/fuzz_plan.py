@@ -1,0 +1,186 @@
+"""The campaign that the options of ``fuzz`` describe, and ``fuzz --exhaustive``.
+
+Imported when the command runs: what it needs imports JAX.
+"""
+
+import argparse
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+from ..campaign import exhaustive
+from ..campaign.fuzz.focus import Focus
+from ..campaign.fuzz.plan import Plan, form_of, in_lockstep, seconds_of
+from ..cases.machine_names import is_device
+from ..devices.machines import machine
+from ..errors import ArgumentError, FileError
+from ..generate.options import PRESETS
+from ..profiles import PROFILE_NAMES, PROFILES
+from .options import ACCEPTED, REJECTED, of_command
+
+#: Presets for campaigns with machines that need special programs.
+_PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight"}
+
+
+def plan_of(args: argparse.Namespace) -> Plan:
+    """The campaign that the options say, checked as far as that needs no machine."""
+    programs = _programs(args)
+    focus = Focus(**{f.name: tuple(getattr(args, f.name)) for f in fields(Focus)})
+    if programs and str(focus):
+        raise ArgumentError(f"{focus}: for generated programs; leave it out with --programs")
+    _check_goal(args, focus, bool(programs))
+    lockstep = args.lockstep or (_is_plain(args) and focus.in_lockstep(args.profile or ()))
+    if lockstep and not focus.in_lockstep(args.profile or ()):
+        raise ArgumentError(f"{focus}: not in lockstep; leave out --lockstep")
+    if lockstep and args.grid:
+        raise ArgumentError("--grid: programs in lockstep run on one block; leave out --lockstep")
+    reference, tested = machines_of(args, lockstep)
+    plan = of_command(
+        Plan,
+        args,
+        batch=args.batch or Plan.batch,
+        reference=reference,
+        tested=tested,
+        profiles=tuple(dict.fromkeys(args.profile or ())),
+        presets=() if programs or lockstep else _presets(args.preset, reference, tested),
+        focus=focus,
+        programs=programs,
+        failures=args.failures or None,
+        shrink_seconds=seconds_of(args.shrink_seconds, tested),
+        form=form_of(args.form, tested, lockstep or bool(programs)),
+    )
+    made = in_lockstep(plan) if lockstep else plan
+    return replace(made, batch=args.batch or made.batch)
+
+
+def _check_goal(args: argparse.Namespace, focus: Focus, programs: bool) -> None:
+    """Raise ArgumentError for what a goal cannot be combined with."""
+    if args.goal is None:
+        return
+    if programs:
+        raise ArgumentError("--goal: for generated programs; leave out --programs")
+    if focus.only or focus.dtypes or focus.layouts or focus.regions:
+        raise ArgumentError(
+            f"{focus}: the goal says instructions, types, layouts and regions; with it: --values, --weight"
+        )
+
+
+def _is_plain(args: argparse.Namespace) -> bool:
+    """Whether neither machines nor programs are given: then they are those that are fast."""
+    devices = (args.dut, args.dut_batch, args.dut_server)
+    options = (args.tested, args.against, *devices, args.preset, args.programs, args.goal, args.grid)
+    return not any(options)
+
+
+def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
+    """Names of the reference and of the tested machine.
+
+    One of them given alone stands beside this engine: the oracle is always the reference, every other one
+    is tested. The oracle against itself is executed again in another process.
+    """
+    devices = {"dut": args.dut, "dut-batch": args.dut_batch, "dut-server": args.dut_server}
+    named = [f"{kind}:{command}" for kind, command in devices.items() if command is not None]
+    tested = [t for t in (args.tested, *named) if t]
+    if len(tested) > 1:
+        raise ArgumentError(f"several machines to test: {'; '.join(tested)}; allowed: one")
+    if lockstep:
+        tested = tested or ["lockstep"]
+        if tested[0].partition(":")[0] != "lockstep" and not is_device(tested[0]):
+            allowed = "lockstep lockstep:grouped, a device under test"
+            raise ArgumentError(f"--lockstep with {tested[0]} to test; allowed: {allowed}")
+        if is_device(tested[0]) and args.against not in (None, "oracle", "interpreter"):
+            raise ArgumentError(f"--lockstep with a device against {args.against}; allowed: oracle")
+    against = args.against
+    if tested:
+        pair = (against or "oracle", tested[0])
+    elif against is None or against.partition(":")[0] in ("oracle", "interpreter"):
+        pair = (against or "oracle", "eager")
+    else:
+        pair = ("eager", against)
+    if pair == ("oracle", "oracle"):
+        return "oracle", "oracle:again"
+    if pair[0] == pair[1]:
+        raise ArgumentError(f"{pair[0]} is compared with itself; give another --against or --tested")
+    return pair
+
+
+def _presets(given: list[str] | None, *machines: str) -> tuple[str, ...]:
+    unknown = [p for p in given or () if p not in PRESETS]
+    if unknown:
+        raise ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
+    if given:
+        return tuple(given)
+    for kind, preset in _PRESETS.items():
+        if any(m.partition(":")[0] == kind for m in machines) and preset in PRESETS:
+            return (preset,)
+    return device_presets()
+
+
+def device_presets() -> tuple[str, ...]:
+    """The presets that machines without limits of their own take in turn."""
+    return tuple(p for p in PRESETS if p not in _PRESETS.values() or p == "straight")
+
+
+def _programs(args: argparse.Namespace) -> tuple[str, ...]:
+    """The files of the programs, in order of their names."""
+    if not args.programs:
+        for option in ("entry", "mutate"):
+            if getattr(args, option) not in (None, False):
+                raise ArgumentError(f"--{option} is for own programs; give --programs PATH")
+        return ()
+    for option in ("lockstep", "preset"):
+        if getattr(args, option):
+            raise ArgumentError(f"--{option} is for generated programs; leave it out with --programs")
+    files: dict[str, None] = {}
+    for name in args.programs:
+        path = Path(name)
+        if not path.exists():
+            raise FileError(f"{name}: no such file or folder")
+        paths = sorted(map(str, path.rglob("*.pto"))) if path.is_dir() else [str(path)]
+        if not paths:
+            raise FileError(f"{name}: no .pto file in this folder")
+        files.update(dict.fromkeys(paths))
+    return tuple(files)
+
+
+_DEVICES = ("dut", "dut_batch", "dut_server")
+#: Options that say something here; what the others steer is not random here.
+_ALLOWED = (
+    *("exhaustive", "only", "dtypes", "profile", "json", "tested", "against", "dut_timeout", "quiet"),
+    *_DEVICES,
+)
+
+
+def fuzz_exhaustive(args: argparse.Namespace) -> int:
+    """Execute the rows that the options name and print a line for each; the exit status."""
+    for name, value in vars(args).items():
+        is_option = any(action.dest == name for action in args.parser._actions)
+        if is_option and name not in _ALLOWED and value != args.parser.get_default(name):
+            allowed = "--only --dtype --profile --json --tested --against --dut --dut-batch --dut-server"
+            option = name.replace("_", "-")
+            raise ArgumentError(f"--{option} with --exhaustive, which draws nothing; allowed: {allowed}")
+    if not any(getattr(args, name) for name in ("tested", *_DEVICES)):
+        args.tested = "jit"
+    against, tested = machines_of(args, lockstep=False)
+    if is_device(against):
+        raise ArgumentError(f"--against {against} with --exhaustive; devices are tested: --tested, --dut")
+    focus = Focus(only=tuple(args.only), dtypes=tuple(args.dtypes))
+    profiles = [PROFILES[name] for name in dict.fromkeys(args.profile or PROFILE_NAMES)]
+    rows = list(exhaustive.rows(profiles, focus.only, focus.dtypes))
+    machines = machine(against), machine(tested, args.dut_timeout)
+    results = []
+    try:
+        for result in exhaustive.run(rows, *machines, device=tested):
+            results.append(result)
+            if not args.json:
+                print(result, flush=True)
+    finally:
+        close = getattr(machines[1], "close", None)
+        if close is not None:
+            close()
+    if args.json:
+        print(json.dumps([r.to_json() for r in results], indent=2))
+    else:
+        print(exhaustive.summary(results))
+    failed = any(r.is_failure for r in results) or not any(r.compared for r in results)
+    return REJECTED if failed else ACCEPTED
