@@ -1,22 +1,15 @@
-"""Integer encoding of floating-point formats: words to float64 and back, without float tests.
+"""Conversions between words and numbers of every element type, in integer arithmetic.
 
-XLA flushes subnormals, contracts multiply-add chains and narrows convert-operate-convert sequences; a
-float64 between an integer decode and an integer encode is the form it leaves alone. Everything here
-runs inside a scoped 64-bit context.
+XLA flushes subnormals, contracts multiply-add chains and narrows convert-operate-convert sequences. It keeps
+a float64 between an integer decode and an integer encode as it is. Everything here runs inside a scoped
+64-bit context (:func:`x64`). Floats of a few bits are converted by instructions on whole vectors, because a
+table of 256 values costs a load per element, several times slower on CPUs.
 
-Names for the arrays that most files have in their signatures: the type of the elements, and the axes.
-
-Annotations of arrays say both: ``UInt32[Array, "lines lanes"]``. Equal names in one signature are equal
-sizes; ``*shape`` stands for any axes, ``*#shape`` for axes that broadcast with the others of that name, ``_``
-for one axis and ``...`` for all axes that nothing is said about; ``{count}`` is the value of a parameter.
-Modules import the names for type checking only, so that executing needs no jaxtyping;
-tests/numerics/test_shapes.py holds the rules against them.
-
-Floats of a few bits to float32 words and back, as instructions on whole vectors.
-
-A table of 256 values is a load for every element, which is several times slower on CPUs.
-
-Raw words and the scope in which they are computed with.
+The names of array types are for annotations that state element type and axes: ``UInt32[Array, "lines
+lanes"]``. Equal names in one signature are equal sizes; ``*shape`` stands for any axes, ``*#shape`` for axes
+that broadcast with the others of that name, ``_`` for one axis, ``...`` for axes without a statement and
+``{count}`` for the value of a parameter. Modules import the names for type checking only, so that execution
+does not need jaxtyping; tests/numerics/test_shapes.py checks the rules against them.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Numbers = Float64[Array, " numbers"]
 
-#: The issue of XLA that :func:`..slicing.computed_before` keeps from kernels.
+#: The issue of XLA that :func:`.slicing.computed_before` keeps from kernels.
 UPDATE_BUG = "https://github.com/openxla/xla/issues/49176"
 FIX = (
     "start Python without what asks XLA for fast math or for other passes (XLA_FLAGS, a file that it names, "

@@ -1,10 +1,6 @@
-"""Lane-wise instructions on tiles: arithmetic, bits, shifts, powers and functions.
+"""Rules of elementwise instructions: tile-tile, tile-scalar, fused, comparison, selection, conversion.
 
-Fused lane-wise instructions: several steps with their documented roundings.
-
-Comparison, selection and conversion of tiles.
-
-Lane-wise instructions on a tile and a scalar or an immediate.
+A fused instruction rounds after each of its documented steps.
 """
 
 from __future__ import annotations

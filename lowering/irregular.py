@@ -1,12 +1,6 @@
-"""Irregular instructions that make values: sequences, triangles, random numbers, histograms; printing.
+"""Rules of irregular instructions: sequences, random numbers, histograms, gathers, scatters, partial tiles.
 
-Gathering inside on-chip tiles: by index, by a repeating pattern, or the indices of matches.
-
-Blocks gathered by byte offset, and scattering by offset or by a repeating pattern.
-
-Combining two tiles of which each may be valid in a part of the destination only.
-
-What irregular instructions share: their operands, integer positions, and tiles as flat storage.
+The helpers at the top read operands, turn words into positions, and see tiles as flat storage.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Quantisation to 8-bit integers with row parameters, and back.
-
-Block-scaled quantisation: groups of 32 elements share an exponent.
-"""
+"""Rules of quantisation: 8-bit integers with row parameters, and groups of 32 elements with one exponent."""
 
 from __future__ import annotations
 

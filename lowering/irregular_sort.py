@@ -1,14 +1,12 @@
-"""Sorting blocks of 32 elements with their indices, and merging of sorted record lists.
+"""Rules that sort blocks of 32 elements with their indices and merge sorted lists of records.
 
-A record takes 8 bytes: a value first, in 4-byte types the index after it, in 2-byte types a zero and the
-two halves of the index. Values are compared as integer keys: XLA's float comparisons flush subnormals.
+A record takes 8 bytes: the value first, then in 4-byte types the index, in 2-byte types a zero and the two
+halves of the index. Values are compared as integer keys, because XLA's float comparisons flush subnormals.
 
-The order in which sorted lists of records are merged.
-
-The lists may hold anything, so the result is defined step by step: the first list that has a record left,
-unless a later one has a strictly greater value than all before it. Of lists that descend, without NaNs,
-that is the stable order of their values, which one sort finds; a batch with others goes step by step, and so
-do 64-bit values, of which a sorted integer has no room for a number besides.
+The lists may have any contents, so a merge is defined step by step: the next record comes from the first list
+with a record left, unless a later list has a value strictly greater than all lists before it. For descending
+lists without NaNs that is the stable order of their values, which one sort computes. Other batches, and
+64-bit values, whose sorted integers have no room for a number besides, are merged step by step.
 """
 
 from __future__ import annotations

@@ -1,15 +1,4 @@
-"""Movement between tiles.
-
-Exponents of block-scaled formats in boxes of boxes.
-
-Windows of tiles: reading one (textract) and writing one (tinsert).
-
-Copies that fill what is not valid with a pad value.
-
-Convolution tiles: conversions of their layout, windows of filter weights, and image-to-column.
-
-Rearrangements of whole tiles: transposition, concatenation, interleaving, narrowing.
-"""
+"""Rules of moves between tiles: copies, windows, pads, rearrangements, exponents, image-to-column."""
 
 from __future__ import annotations
 

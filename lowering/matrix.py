@@ -1,15 +1,11 @@
-"""Matrix and matrix-vector products into an accumulator tile.
+"""Rules of products into an accumulator tile, plain and block-scaled, and of stores through a parameter row.
 
 M and K are the valid rows and columns of ``a``, N the valid columns of ``b``; the M x N corner of the
-destination is written, whatever its own valid region.
+destination is written, independent of its valid region.
 
-Accumulators on their way out with a row of parameter words.
-
-Block-scaled (MX) products: every 32 elements along K share a power-of-two scale.
-
-The scales are multiplied into the elements first: exact, as is the product of two scaled elements in
-float64. With so few significant bits the float64 sum of a product and the accumulator, rounded to
-float32, is the exact sum rounded once.
+In block-scaled (MX) products every 32 elements along K share a power-of-two scale, which is multiplied into
+the elements first: exact, as is the product of two scaled elements in float64. With so few significant bits
+the float64 sum of a product and the accumulator, rounded to float32, is the exact sum rounded once.
 """
 
 from __future__ import annotations

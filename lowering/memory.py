@@ -1,12 +1,9 @@
-"""Transfers between global memory and tiles.
+"""Rules of loads and stores between global memory and tiles.
 
-Global memory is one flat array of words per buffer. A static window whose dimensions nest becomes slices
-and reshapes; every other window becomes a gather or scatter by computed addresses. Lanes outside the
-window or the buffer read zero and are not written.
-
-Stores whose lanes may share elements of global memory, in row-major order of the lanes.
-
-Loads of convolution tiles from windows of another layout.
+Global memory is one flat array of words per buffer. A static window whose dimensions nest becomes slices and
+reshapes; every other window becomes a gather or scatter of computed addresses. Elements outside the window or
+the buffer read as zero and are not written. Stores whose elements may share an address write in row-major
+order.
 """
 
 from __future__ import annotations

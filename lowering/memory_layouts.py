@@ -1,16 +1,10 @@
-"""Where the elements of a global-memory view lie.
+"""Addresses of the elements of a global-memory view.
 
-A layout says which dimensions of a view run along the rows of a tile and which along its columns; the
-strides of the view say where they are in memory. A static view whose dimensions nest without overlap is
-a :class:`Block`, read and written with slices and reshapes; of every other view the lanes' addresses are
-computed.
-
-Static windows of global memory whose dimensions nest without overlap: slices and reshapes of a buffer.
-
-Windows of lines: the elements of a line are next to one another, where it begins only execution knows.
-
-Rows at a run-time distance are read and written line by line, as slices. Lines that overlap are written in
-their order, so that the last one stands.
+A layout states which dimensions of a view run along the rows of a tile and which along its columns; the
+strides of the view give the addresses. There are three cases. A static view whose dimensions nest without
+overlap is a :class:`Block`, accessed by slices and reshapes. Rows that are contiguous but begin at run-time
+positions are :class:`Lines`, accessed one slice after the other in order, so that the last of overlapping
+rows remains. For every other view the addresses of all elements are computed.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Merging of lists on GPUs: one kernel, whose programs have an element of the batch each.
+"""Kernels for GPUs: merges of sorted lists, and products of floats.
 
-A program looks whether its lists descend. Of lists that do, the place of a record in merged order is the
-number of records that go before it, which a binary search in each list counts; others are merged step by
-step, with the numbers of the lists in registers.
+XLA's loops launch a kernel per step on a GPU, so each operation is one Triton kernel. A program of the merge
+has one element of the batch. It checks that its lists descend; then the position of a record is the number of
+records before it, which a binary search in each list counts. Other lists are merged step by step, with their
+numbers in registers.
 
-Products of floats on GPUs: the ascending fold as one kernel, whose loop keeps the sums in registers.
-
-A loop of XLA's is a launch per step on a GPU. Here a block of rows and columns is one Triton program that
-runs through K with ``fma.rn.f32``, which is the step of the fold. Operands that float32 cannot hold are
-multiplied and added in float64 and rounded to float32 after every step.
+A program of the product has a block of rows and columns and runs through K with ``fma.rn.f32``, the step of
+the ascending fold, with the sums in registers. Operands that float32 cannot represent are multiplied and
+added in float64 and rounded to float32 after every step.
 """
 
 from __future__ import annotations

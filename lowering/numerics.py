@@ -1,32 +1,20 @@
-"""Arithmetic of element types on raw words: what an instruction's rule computes with.
+"""Arithmetic of element types on raw words, for the rules of instructions.
 
 A rule asks :func:`arithmetic` for the arithmetic of an element type and writes its formula with it:
 ``a.encode(a.add(a.decode(x), a.decode(y)))``. ``decode`` turns words into numbers, ``encode`` numbers into
-words; in between every operation is rounded as if the instruction stood alone. Four implementations:
+words; every operation between is rounded as if the instruction stood alone. The implementations:
 
-* :class:`ExactFloat` carries float64 between an integer decode and an integer encode (NUMERICS of the
-  design: XLA neither contracts, nor narrows, nor flushes that form). A result is rounded to float32
-  only when it is used again, so a single operation pays one encode.
-* :class:`NativeFloat` gives the same bits on GPUs, whose float32 arithmetic XLA leaves as it is.
-* :class:`FastFloat` computes in float32 and leaves XLA free to contract, reorder and flush.
-* :class:`Integer` wraps modulo 2^bits; XLA's division by zero (quotient all ones, remainder the
-  dividend) and minimum / -1 are the documented values. :class:`SoftwareDivision` is of integers that a
-  profile divides by a routine.
-
-Exact arithmetic of float formats: float64 between decoding and encoding, one rounding per operation.
-
-Fast arithmetic of float formats: float32, left to XLA.
-
-Arithmetic of integer types: two's complement, modulo 2^bits.
-
-Exact arithmetic of float formats on GPUs: the device's own float32, which XLA leaves as it is there.
-
-GPU code rounds float32 sums and products by themselves and keeps subnormals. Its division and roots are
-approximations, and functions need more than float32: these take float64 between an integer decode, behind
-which nothing narrows them, and one rounding. What is left to do is the canonical NaN: an integer select,
-which also keeps XLA from reordering what stands before and behind it.
-
-What the arithmetics of element types share: numbers, and operations on arrays that broadcast.
+* :class:`ExactFloat` carries float64 between an integer decode and an integer encode: XLA neither contracts,
+  narrows nor flushes that form. A result is rounded to float32 only when it is used again, so a single
+  operation pays one encode.
+* :class:`NativeFloat` gives the same bits on GPUs, whose float32 sums and products XLA rounds separately,
+  with subnormals. Division and roots are approximations there, and functions need more than float32: these
+  use float64 between an integer decode and one rounding. The canonical NaN is an integer select, which also
+  keeps XLA from reordering the operations around it.
+* :class:`FastFloat` computes in float32 and lets XLA contract, reorder and flush.
+* :class:`Integer` wraps modulo 2^bits; XLA's division by zero (quotient all ones, remainder the dividend) and
+  minimum / -1 are the documented values. :class:`SoftwareDivision` is for integers that a profile divides by
+  a routine.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ round products before it adds them, and it flushes subnormals. Its result is tak
 Where either fails, the careful way computes that part of the batch again. An addend that starts the sums is
 the product of an identity matrix and itself, whose columns and rows come first.
 
-GPUs have a kernel of their own (:mod:`products_gpu`).
+GPUs have a kernel of their own (:mod:`.merging_gpu`).
 """
 
 from __future__ import annotations

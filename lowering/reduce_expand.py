@@ -1,9 +1,4 @@
-"""Reductions of rows and columns to one value each, and copies of one column or row over a tile.
-
-Arithmetic with one operand expanded: a value (or block) per row, or a row for all of them.
-
-Positions of the extreme values of rows and columns, alone or together with the values.
-"""
+"""Rules of reductions along rows or columns, of positions of extremes, and of expansions with arithmetic."""
 
 from __future__ import annotations
 

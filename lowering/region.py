@@ -1,10 +1,8 @@
-"""Valid regions: masks, fills of out-of-region reads, and merging into a destination.
+"""Valid regions and packed masks: reads outside a region, merges into a destination, bits of comparisons.
 
-Packed bit masks: what comparisons write and selections read.
-
-Bits are little-endian: column j of a row is bit ``j % W`` of mask word ``j // W``. Hardware keeps mask
-rows aligned with tile rows. The simulator does so in tcmp and tsels, but tcmps packs the whole
-physical source and reflows it over the mask's valid columns, and tsel reads one continuous bit stream.
+Masks are little-endian: column j of a row is bit ``j % W`` of mask word ``j // W``. Hardware keeps mask rows
+aligned with tile rows. The simulator does so in tcmp and tsels, but tcmps packs the whole physical source and
+reflows it over the valid columns of the mask, and tsel reads one continuous bit stream.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Slices at places that a batch has in common, and updates that read nothing they have overwritten.
+"""Slices at positions that a batch shares, updates of arrays, and single elements at run-time positions.
 
-``jax.vmap`` makes gathers and scatters of ``lax.dynamic_slice`` and ``lax.dynamic_update_slice``, also where
-every element of the batch has its slice at the same place. Here these stay slices, of one more dimension.
-As those of ``lax``, slices that begin outside an array are moved inside it.
+``jax.vmap`` turns ``lax.dynamic_slice`` and ``lax.dynamic_update_slice`` into gathers and scatters, even
+where every element of the batch has its slice at the same position. Here these stay slices, with one more
+dimension. Slices that begin outside an array are moved inside it, as in ``lax``.
 
 XLA:CPU may compute the new part of an array while it writes it in place, although the part is computed from
 other elements of the same array (https://github.com/openxla/xla/issues/49176). :func:`computed_before` makes
 that impossible; every update of an array passes through it unless facts prove that its part is independent.
-
-Single elements of tiles and of global memory, at positions that may only be known at run time.
 """
 
 from __future__ import annotations

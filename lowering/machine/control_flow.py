@@ -1,16 +1,12 @@
-"""Branches and loops whose course only execution knows, as ``lax`` control flow.
+"""Branches and loops with run-time conditions, as ``lax`` control flow.
 
-Such a region is a function of everything it changes: memory cells, global buffers, handles of the names
-around it, the values it hands on, and the flags of its run-time rules. What that is shows when the region
-is executed; an attempt that assumed too little raises :class:`Retry`, and the next one assumes more.
+Such a region is a function of everything that it changes: memory cells, global buffers, handles of outer
+names, its results, and the flags of its run-time rules. The changes appear when the region is traced: an
+attempt that assumed too few raises :class:`Retry`, and the next attempt assumes more.
 
-What a region of control flow changes, and the state around it while it is traced again and again.
-
-What is static and what is data about an operand that control flow hands on.
-
-A *shape* is an operand with :class:`Hole` where a scalar is data, :class:`Words` where the contents of a
-tile travel, and a :class:`Choice` where different paths hand on different storage. ``leaves`` takes the
-data out of an operand of a shape, ``fill`` puts data back.
+A *shape* is an operand with :class:`Hole` for a traced scalar, :class:`Words` for the contents of a tile, and
+a :class:`Choice` where paths return different storage. ``leaves`` takes the arrays out of an operand of a
+shape, ``fill`` puts arrays back.
 """
 
 from __future__ import annotations

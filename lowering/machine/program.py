@@ -1,8 +1,8 @@
-"""From a program to a pure function: the JAX machine behind the interpreter.
+"""The JAX executor behind the interpreter: it traces a program into a pure function.
 
-Executing one instruction: its operands as arrays, its rule, its results.
-
-A machine that tells an observer what it does; for eager execution only, where every value is known.
+:class:`InstructionMachine` executes one instruction: operands as arrays, rule, results.
+:class:`ObservedMachine` reports each step to an observer; it is for eager execution, where every value is
+concrete.
 """
 
 from __future__ import annotations

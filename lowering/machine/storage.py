@@ -1,14 +1,13 @@
-"""Memory of a program: which allocations share bytes, and how their bytes are carried.
+"""On-chip memory of a program: cells, the allocations that share bytes, and slices of cells.
 
-A *cell* is a piece of on-chip memory that no other cell overlaps. An allocation without an address is a
-cell of its own, carried as the logical [rows, cols] words of its type. Allocations with addresses share
-a cell when their byte ranges overlap; if all of them see the bytes alike (same shape, order and width)
-the cell is still carried in logical form, else as flat words of the width most of them have, from
-which each view slices and reorders its own.
+A *cell* is a piece of on-chip memory that no other cell overlaps. An allocation without an address is a cell,
+carried as the logical [rows, cols] words of its type. Allocations with addresses share a cell when their byte
+ranges overlap. If all of them have the same shape, order and width, the cell is still carried in logical
+form, else as flat words of the width that most of them have, from which each view slices and reorders its
+elements.
 
-Slices at places that may only be known at run time: what is outside reads zero and is not written.
-
-Slices of ``lax`` and of :mod:`slicing` that begin outside an array are moved inside it; these never are.
+Slices may have run-time positions. Elements outside read as zero and are not written; slices of ``lax`` and
+of :mod:`..slicing` would move inside instead.
 """
 
 from __future__ import annotations

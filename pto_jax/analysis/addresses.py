@@ -1,10 +1,7 @@
-"""Which bytes a tile handle denotes, as far as the text of a program says.
+"""Byte ranges of tile handles, and integer operations on constants.
 
-Integer scalar operations on known operands.
-
-The interpreter folds with them while it executes, the verifier to see addresses and sizes that a text spells
-by constants. They are those of the scalars of every machine: a division by zero and a shift by more than the
-width have a value.
+The interpreter folds constants with these operations, the verifier derives addresses and sizes. They agree
+with the scalars of every executor: a division by zero and a shift by more than the width have a value.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What every operation of a function does to what is known, and the facts that follow for its operands.
+"""Facts of a function's values before execution, and the transfer function of every operation.
 
-What can be known of a value before execution, and how that is joined where paths meet.
-
-Of a scalar its number, of a tile its valid region and its bytes, of a view its extents and its layout, of a
-pointer where it points to. Every part that two paths do not agree on is unknown behind them.
+A scalar has its number, a tile its valid region and bytes, a view its extents and layout, a pointer its
+target. Where paths meet, every part on which they disagree is unknown.
 """
 
 from __future__ import annotations

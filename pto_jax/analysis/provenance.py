@@ -1,11 +1,7 @@
-"""Which buffer arguments the pointers and views of a function may come from.
+"""The origin of data: buffer arguments of views, names of the same data, and writes of regions.
 
-Which names of a program may stand for the same data, wherever and whenever they are used.
-
-Nothing is known of paths here: handles that meet in a branch or a loop are names of the same data from the
-start, and so are all tiles that have an address or leave a function through a pipe, as they may share bytes.
-
-What the regions of an operation write, by the names around it: as if every path were taken.
+Paths are ignored: handles that meet in a branch or loop are names of the same data from the start. So are all
+tiles with an address and all tiles that leave a function through a pipe, because they may share bytes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

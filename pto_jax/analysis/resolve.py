@@ -1,4 +1,4 @@
-r"""One reading of a program: what follows from its text, for everyone who consumes programs.
+r"""A program bound to its declarations, with its types completed and its facts on request.
 
 >>> from pto_jax.api import parse
 >>> program = parse("%c4 = arith.constant 4 : index\n%d = tadd %a, %b : !pto.tile<16x16xf32>")
@@ -7,9 +7,8 @@ r"""One reading of a program: what follows from its text, for everyone who consu
 >>> sorted(resolved.of(add).values), [str(v) for v in resolved.of(add).written()]
 (['dst', 'src0', 'src1'], ['%d'])
 
-The entry of a kernel whose text has a cube part and a vector part, and no entry.
-
-Filling in the types that a fragment leaves open, from the arguments it is called with.
+:func:`fill` takes the types that a fragment leaves open from its arguments, and :func:`with_entry` adds the
+entry of a kernel whose text has a cube part and a vector part only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

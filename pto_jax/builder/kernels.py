@@ -1,7 +1,4 @@
-"""Python functions as kernels.
-
-Operations with regions, and the regions while they are open.
-"""
+"""Python functions as kernels, and operations with regions that are open while their body runs."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _NONE = 1 << 62
 
 
 def bounds(program: Program, function: Function) -> dict[str, int]:
-    r"""ULP bounds of results that are not exact, :data:`..results.UNBOUNDED` for those that have none.
+    r"""ULP bounds of results that are not exact, :data:`.targets.UNBOUNDED` for those that have none.
 
     >>> import pto_jax as pto
     >>> text = "texp %b, %a : !pto.tile<16x16xf32>"

@@ -6,7 +6,7 @@ DEVICES = ("dut", "dut-batch", "dut-server", "python")
 def is_device(text: str) -> bool:
     """Whether a machine is a command line or a module.
 
-    A name that comes from a file may not be given to :func:`.machines.machine` then, unless the user trusts
+    Such a name from a file may be passed to :func:`pto_jax.devices.machines.machine` only if the user trusts
     the file.
 
     >>> is_device("dut:sim {program}"), is_device("jit:a5")

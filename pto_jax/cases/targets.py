@@ -1,10 +1,7 @@
-"""Machines that execute cases: this engine in its execution modes, the interpreter and the sanitizer.
+"""Executors of cases: this engine in its modes, the interpreter, the sanitizer, and their outcomes.
 
-The reference interpreter in another process, for its own determinism.
-
-With another hash seed, another address space and other cases behind it, a case must give the same bits.
-
-What a machine gives for a case, in one form for all machines, and how two of them are compared.
+The interpreter also runs in another process, with another hash seed, another address space and other cases
+before, where a case must give the same bits.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""The ``diff`` command: two programs on the same inputs, and a folder with what shows a difference.
-
-``diff --corpus`` and ``diff --series``: many programs before and after a pass.
-"""
+"""The command ``diff``: two programs on the same inputs, or folders and series from a compiler pass."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The command ``fuzz``: generated or given programs on two machines."""
+"""The command ``fuzz``: its options, the plan that they describe, and ``--exhaustive``."""
 
 from __future__ import annotations
 

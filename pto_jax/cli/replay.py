@@ -1,9 +1,4 @@
-"""The command ``replay``.
-
-The command ``emit``: cases as folders for simulators and boards.
-
-The command ``shrink``.
-"""
+"""The commands ``replay``, ``emit`` and ``shrink``."""
 
 import argparse
 import math

@@ -1,9 +1,4 @@
-"""The ``run`` command: arguments from a file or generated, execution, and a description of the result.
-
-The part of the ``run`` command that looks for undefined data: ``--sanitize``.
-
-The parts of the ``run`` command that watch an execution: ``--trace`` and ``--break``.
-"""
+"""The command ``run``: arguments, execution, results, ``--sanitize``, ``--trace`` and ``--break``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Walking a program: which instructions run, on what sizes, how often.
-
-The cost of a program: one line per instruction, totals per pipe, and what is not known.
-"""
+"""The cost of a program: its instructions with sizes and counts, totals per pipe, and unknown parts."""
 
 import json
 from collections.abc import Iterator, Mapping

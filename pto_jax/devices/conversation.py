@@ -1,17 +1,10 @@
-"""A child process that is written to and read from by turns, and can neither hang nor fill its pipes.
+"""Devices that answer case after case from one process, and the bytes that are exchanged with them.
 
-Inputs and results of a case as raw ``.bin`` files, one per argument or result.
-
-Little-endian elements in the order of memory: buffers row by row, tiles in the order of their layout as
-``testing.physical`` says, 4-bit elements of packed types two to a byte. Scalars are single elements, truth
-values a byte. ``NAME.valid.bin`` has the valid rows and columns of a result that is a tile, as two 32-bit
-integers.
-
-Devices under test that answer case after case from one process: a case costs the device's own time.
-
-Cases and their results as bytes, for a device that answers one case after another on its input.
-
-What is written and what is expected back says :mod:`.contract`.
+The process can neither hang nor fill its pipes. A case costs the device's own time only. The raw form of a
+case is one ``.bin`` file per argument or result, little-endian elements in the order of memory: buffers row
+by row, tiles in the order of their layout (:mod:`pto_jax.vectors.cases`), 4-bit elements of packed types two
+to a byte. Scalars are single elements, truth values a byte. ``NAME.valid.bin`` has the valid rows and columns
+of a tile as two 32-bit integers. The contract of a device is in :mod:`.exchange`.
 """
 
 import contextlib

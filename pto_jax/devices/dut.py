@@ -1,10 +1,8 @@
-"""Devices under test that are command lines: a program and inputs in files, results out of files.
+"""Devices under test that are command lines: a program and inputs in files, results from files.
 
-A :class:`Command` is executed once per case, where its caller is; its placeholders stand for files in a
-folder of the case's own. A :class:`BatchCommand` is executed once for many cases. What both are given and
-have to give says :mod:`.contract`.
-
-Commands in child processes that can neither hang nor outlive their caller.
+A :class:`Command` is executed once per case; its placeholders stand for files in a folder of the case. A
+:class:`BatchCommand` is executed once for many cases. The contract of both is in :mod:`.exchange`. The child
+processes can neither hang nor outlive their caller.
 """
 
 from __future__ import annotations

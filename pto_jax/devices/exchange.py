@@ -1,15 +1,13 @@
-"""Cases as files: program text, inputs and results as arrays by name, in the form ``pto-jax run`` uses.
+"""Cases as files, the contract of a device under test, and the README of an emitted case.
 
-Buffers and tiles are arrays of their shape; element types that NumPy lacks are stored as raw unsigned
-words, tiles with one word per element, buffers of packed 4-bit types with two elements to a byte (the
-even one in the low bits). Scalars are arrays without dimensions. ``NAME.valid`` holds the valid rows and
-columns of the tile ``NAME`` where it is not valid as a whole.
+Program text, inputs and results have the form that ``pto-jax run`` uses. Buffers and tiles are arrays of
+their shape. Element types that NumPy lacks are stored as raw unsigned words: tiles with one word per element,
+buffers of packed 4-bit types with two elements to a byte (the even one in the low bits). Scalars are arrays
+without dimensions. ``NAME.valid`` holds the valid rows and columns of the tile ``NAME`` if it is not valid as
+a whole.
 
-The contract of a device under test: its names and numbers, and the text of ``pto-jax fuzz --help-dut``.
-
-What executes devices (:mod:`.dut`, :mod:`.exchange`) takes the names from here, so that the text is true.
-
-The README of an emitted case: its files, what its results are compared with, and how C++ is built.
+All modules that execute devices take names and numbers of the contract from here, as does the text of
+``pto-jax fuzz --help-dut``.
 """
 
 import json

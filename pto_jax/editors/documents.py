@@ -1,6 +1,6 @@
-"""What a language server answers about a text, without the protocol: positions are characters of the text.
+"""Answers about a document for a language server, without the protocol; positions are characters.
 
-Where the names of a text are defined, from its tokens alone: also while it cannot be read.
+Definitions of names come from the tokens alone, so that they are available while the text has errors.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Categories of the tokens of program text, for whoever shows it in colours.
+"""Categories of the tokens of program text, and the lexer for Pygments (extra ``highlight``).
 
-Tokens are those of the reader; which words are instructions, operations, types and values of attributes is
-asked of the tables that it reads with.
-
-PTO text for Pygments: Sphinx, Jupyter, MkDocs, ``pygmentize``. Needs the extra ``highlight``.
+Tokens are those of the reader, and the tables of the reader state which words are instructions, operations,
+types and values of attributes. Sphinx, Jupyter, MkDocs and ``pygmentize`` use the lexer.
 """
 
 import re

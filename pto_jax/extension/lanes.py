@@ -1,8 +1,6 @@
-"""Lane-wise instructions from a function on numbers.
+"""Lane-wise instructions of users: from a function on numbers to entries in the tables of every package.
 
-Files that add instructions, for this process and those it starts.
-
-Putting an instruction into the tables of every room.
+Files that add instructions are loaded in this process and in those that it starts.
 """
 
 import os

@@ -1,21 +1,16 @@
-"""Failure folders: everything that shows a failure, in files that need no generator to be read.
+"""Failure folders: files that show a failure without the generator, and the commands that use them.
 
 =========================== ==========================================================================
-``shrunk.pto``              the minimal program; ``original.pto`` the one it was found with
+``shrunk.pto``              the minimal program; ``original.pto`` the program before
 ``inputs.npz``              arguments of the minimal program; ``original-inputs.npz`` those of the other
-``expected.npz``            what the reference machine gives for the minimal program, where it gives something
-``got.npz``                 what the tested machine gives
-``output.txt``              what the tested device said, where it said anything
-``report.json``             identity, machines, versions, the instruction, the first element that differs
+``expected.npz``            results of the reference executor for the minimal program, if there are any
+``got.npz``                 results of the tested executor
+``output.txt``              output of the tested device, if there is any
+``report.json``             identity, executors, versions, the instruction, the first element that differs
 =========================== ==========================================================================
 
-Arrays are described in :mod:`..devices.exchange`; ``pto-jax run`` reads them too.
-
-Reading failure folders; nothing of what made them is needed.
-
-Executing a failure again, and saying what is left of it.
-
-Making a failure in a folder smaller still.
+Arrays have the form of :mod:`..devices.exchange`, which ``pto-jax run`` reads too. A failure in a folder can
+be read, executed again, and shrunk further.
 """
 
 import json

@@ -1,21 +1,15 @@
 """From a failing case to a minimal one that fails in the same way.
 
 First each executed instruction is tried alone (:mod:`.isolation`); where one fails, the rest of the program
-plays no part. Where none does, the failure needs several operations, and those that it does not need are
-left out. Then sizes, inputs and attributes are made simple. The same case gives the same result, as
-long as time allows.
+has no part in the failure. Where none does, the failure needs several operations, and the others are removed.
+Then shapes and valid regions become smaller, inputs become zeros, ones and small numbers, and attributes get
+their defaults. The same case gives the same result, as long as the time suffices.
 
 >>> from pto_jax.generate.programs import generate
 >>> from pto_jax.cases.targets import Oracle
 >>> made = shrink(generate(1, 0), Oracle(), Oracle(), seconds=10)
 >>> made.outcome.is_failure, made.instruction
 (False, '')
-
-Attributes at their defaults, where the failure does not depend on them.
-
-Simpler inputs: zeros and ones, few elements with small numbers.
-
-Smaller shapes and valid regions, all tiles and windows of a program together.
 """
 
 import time

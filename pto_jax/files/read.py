@@ -1,7 +1,4 @@
-"""Reading whole files of bounded size.
-
-JSON from files that anyone may have written: finite numbers, bounded depth, errors of one line.
-"""
+"""Bounded reading of whole files, and of JSON with finite numbers and bounded depth."""
 
 import json
 import math

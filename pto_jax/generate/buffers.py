@@ -1,7 +1,4 @@
-"""Pointers, memrefs and views of any rank and layout in generated programs, and transfers through them.
-
-Statements of generated programs that use slots of tiles, local arrays and structures, and valid sizes.
-"""
+"""Statements of generated programs on pointers, memrefs, views, slots of tiles and local arrays."""
 
 import math
 from functools import partial

@@ -1,9 +1,7 @@
-"""Statements of generated programs with regions and calls.
+"""Statements of generated programs with regions and calls, and their synchronisation.
 
-Synchronisation in generated programs: every operation on tiles waits for what other pipes did before.
-
-Neighbouring operations of different pipes are linked by flags, events, tokens or barriers; regions and calls
-are set off by barriers. So a program is ordered whatever its operations share.
+Neighbouring operations of different pipes are linked by flags, events, tokens or barriers; barriers stand
+before and after regions and calls. So a program is ordered whatever memory its operations share.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,11 +1,8 @@
-"""Generated programs for a cube core and vector cores, which meet in pipes or through flags.
+"""Generated programs for a cube core and vector cores that exchange tiles by pipes or use flags.
 
-Functions of both kinds of kernel, or two sections of one function, hold the cores' operations.
-
-What the cube core and the vector cores of a generated program do.
-
-The cube core multiplies and pushes products, the vector cores work on them and push operands back, each way
-or both, whole tiles or halves, in loops of known length.
+Functions of both kinds of kernel, or two sections of one function, hold the operations of the cores. The cube
+core multiplies and pushes products, the vector cores compute with them and push operands back, in one
+direction or both, whole tiles or halves, in loops of constant length.
 """
 
 from __future__ import annotations

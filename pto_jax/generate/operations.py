@@ -1,11 +1,9 @@
-"""Legal operations for the generator: variations of the declarations' samples.
+"""Legal operations for the generator: variations of the samples of declarations.
 
-What keeps every lane that a program reads defined: the preset ``defined``.
-
-Tiles have contents before anything reads them, valid regions cover what is read of them, indices, divisors
-and shift counts are in range. Operations for which that cannot be said in advance are left out.
-
-Whether operations are legal, remembered: a generator asks the same questions again and again.
+For the preset ``defined``, operations keep every element that a program reads defined: tiles have contents
+before they are read, valid regions cover the reads, and indices, divisors and shift counts are in range.
+Operations without such a guarantee are left out. Answers of the verifier are remembered, because a generator
+asks the same questions many times.
 """
 
 from __future__ import annotations

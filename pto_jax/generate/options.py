@@ -1,9 +1,7 @@
-"""What generated programs are made of: one set of options.
+"""Options of generated programs, and the instructions that the generator treats specially.
 
-Instructions by name: a choice of simple ones, and those that need something of their own to be generated.
-
-What is generated of an instruction is a choice of this package, no fact about the instruction; other names
-stand where generators build the operations.
+These names are choices of the generator, not facts about instructions; further names stand where generators
+build the operations.
 """
 
 from dataclasses import dataclass, replace

@@ -1,6 +1,6 @@
 """Hypothesis strategies for programs and values; the extra ``testing`` installs Hypothesis.
 
-The strategies drive the generator of :mod:`.generate` with Hypothesis' own source of randomness, so that
+The strategies drive the generator of :mod:`.programs` with Hypothesis' own source of randomness, so that
 failing programs shrink.
 
 >>> from hypothesis import HealthCheck, given, settings

@@ -1,10 +1,8 @@
-"""Which arguments the addresses, sizes and trips of an execution come from.
+"""The arguments that determine the addresses, sizes and iterations of an execution.
 
 A program is followed with numbers for its integer arguments and for the elements of its integer buffers;
-every number knows the arguments that it was computed from. Tiles are not computed; what is known of one is
-which buffers its integers come from, and its elements where it is a copy of a window.
-
-Which buffers the integers in tiles come from, by ranges of bytes of local memory.
+every number carries the arguments that it was computed from. Tiles are not computed. A tile has the buffers
+of its integers, by ranges of bytes of local memory, and its elements if it is a copy of a window.
 """
 
 from __future__ import annotations

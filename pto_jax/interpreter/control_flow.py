@@ -1,8 +1,6 @@
-"""Control flow: structured regions, sections, calls, and the scalars that steer them.
+"""Control flow: structured regions, functions of several blocks, sections, calls, and scalar arithmetic.
 
-Scalar arithmetic of the text: constants, and operations of the ``arith`` dialect.
-
-Functions of several blocks: branches, followed to where they meet again.
+Branches between blocks are followed to the block where they join again.
 """
 
 from collections.abc import Sequence

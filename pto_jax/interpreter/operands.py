@@ -1,8 +1,6 @@
-"""What the names of a program stand for while it executes: handles, views, pointers, scalars.
+"""Operands at execution: handles, views, pointers, scalars, and the scope that binds names to them.
 
-The registers of image-to-column, as configuration instructions leave them.
-
-The names of a program while it executes, and everything besides memory that a region may change.
+A scope also has the state besides memory that a region may change, such as the registers of image-to-column.
 """
 
 from __future__ import annotations

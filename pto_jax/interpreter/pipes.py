@@ -1,9 +1,7 @@
-"""Pipes between the cube core and the vector cores of a block, by number.
+"""Handlers of pipes between the cube core and the vector cores of a block, by number or by handle.
 
-With ``split`` 1 or 2 each vector core has one half of the rows or columns, with 0 the first core has all;
-3 and 4 are 1 and 2 for an odd number of valid rows or columns.
-
-Pipes by handle, and handles without storage.
+With ``split`` 1 or 2 each vector core has one half of the rows or columns, with 0 the first core has all; 3
+and 4 are 1 and 2 for an odd number of valid rows or columns.
 """
 
 from typing import Any

@@ -1,14 +1,7 @@
-"""Address binding, aliases, flags between cores, and synchronisation without an effect on values.
+"""Handlers of synchronisation and configuration: flags, events, barriers, aliases, registers, modes.
 
-Flags between the cores of a block: how often each was set, and not waited for yet.
-
-Arrays of events, and asynchronous prefetches.
-
-Registers of image-to-column, addresses of scales, and configuration that no instruction reads.
-
-Order of memory, and flags between the cores of a block and of all blocks.
-
-Rounding modes of the matrix unit.
+Flags between the cores of a block count how often each was set without a wait. Synchronisation inside a core
+has no effect on values.
 """
 
 from collections.abc import Sequence

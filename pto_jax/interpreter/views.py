@@ -1,25 +1,9 @@
-"""Allocations, views of global memory and their windows.
+"""Handlers of allocations, views, windows, memrefs, pointers, local arrays, hash tables and queries.
 
-Looking keys up in a hash table in global memory, element by element.
-
-Arrays and structures of scalars: kept in storage of their own, as tiles without a place are.
-
-Instructions that make scalars of memory, and memory of scalars.
-
-Memrefs: local ones stand for tiles, those of global memory for views.
-
-Tiles in several buffers: one run of bytes, of which a slot is a part.
-
-Numbers of blocks and cores, printing, and the end of a program.
-
-Windows of tiles that have a valid region of their own.
-
-Strides and addresses of views and tiles; pointers, numbers, and tiles at addresses.
-
-Every buffer of global memory has an address, so that a pointer that becomes a number and a pointer again is
-the same one on every machine. A pointer into a tile is a handle of one row over its bytes.
-
-The valid sizes of tiles as numbers, and addresses as integers.
+Arrays and structures of scalars have storage like tiles without an address. A tile in several buffers is one
+run of bytes; a slot is a part of it. Every buffer of global memory has an address, so that a pointer that
+becomes a number and a pointer again is the same on every executor. A pointer into a tile is a handle of one
+row over its bytes.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,6 @@
-"""Enumerations of the tile ISA.
+"""Enumerations of the tile ISA, with the numeric values of the C++ headers.
 
-Numeric values are those of the C++ headers; the ones the text form numbers differently (address spaces,
-pipes) have their own classes.
-
-Enumerations of configuration, pipes and communication; the values are those of the C++ headers.
+Address spaces and pipes have other numbers in the text form and therefore their own classes.
 """
 
 from enum import IntEnum

@@ -1,11 +1,8 @@
-"""The program representation: immutable, hashable, built by the text reader or the Python builder.
+"""Programs as immutable, hashable data, versions of the text language, and the hook for printing.
 
-Values are identified by name inside lexical scopes, as in the text. Two programs are equal when they
-say the same, whatever their spelling, spans or attribute order.
-
-Versions of the text language, called by the month of the assembler that defines them.
-
-How programs are printed, as far as they know: the reader and printer of text registers itself.
+Values are identified by name inside lexical scopes, as in the text. Two programs are equal when their
+operations are equal, independent of syntax, spans and the order of attributes. The reader and printer of text
+registers itself here, so that programs can print themselves.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Types of PTO values: tiles, global-memory pointers and views, scalars.
+"""Types of values: tiles, pointers, views, scalars, convolution tiles, local arrays and structures.
 
-Convolution tiles: flat buffers that hold the elements of a feature map or of filter weights.
-
-A convolution tile is a :class:`~pto_jax.ir.types.TileType` of one row whose field ``conv`` says how the
-elements are ordered (plain row-major over ``shape``) and what image-to-column is told about the
-convolution.
-
-Types of values that a core keeps beside its tiles: arrays of scalars, and structures.
+A convolution tile is a flat buffer of the elements of a feature map or of filter weights: a :class:`TileType`
+of one row whose field ``conv`` has the order of the elements (plain row-major over ``shape``) and the
+parameters of the convolution for image-to-column.
 """
 
 from __future__ import annotations

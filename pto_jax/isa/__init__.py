@@ -1,9 +1,4 @@
-"""The instruction set: one declaration per instruction, one file per class of the overview page.
-
-Names of instructions beside the canonical ones.
-
-Instructions that users add.
-"""
+"""The instruction set: one declaration per instruction, alternative names, and instructions of users."""
 
 import re
 import sys

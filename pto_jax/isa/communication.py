@@ -1,7 +1,4 @@
-"""Communication between processors: remote copies, flags, collectives, asynchronous copies.
-
-Asynchronous copies between processors, their sessions and events.
-"""
+"""Communication between NPUs: remote copies, flags, collectives, asynchronous copies with sessions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,13 +1,9 @@
-"""What a declaration of an instruction says.
+"""The form of a declaration: instruction, operands, attributes, constraints and rules on valid regions.
 
-One :class:`Instruction` per instruction holds everything that is known about its legality: operands,
-attributes, element types per profile, constraints as statements with a check, the valid-region rule,
-accuracy, the decisions taken where sources disagree, and the sources. The reader, the printer, the
-verifier, the documentation and the generators derive from it.
-
-Operands and attributes of an instruction, as its declaration lists them.
-
-Rules on valid regions in a form that engines evaluate on sizes known when a program runs.
+One :class:`Instruction` holds every fact about the legality of an instruction: operands, attributes, element
+types per profile, constraints as statements with a check, the valid-region rule, accuracy, the decisions
+where sources disagree, and the sources. The reader, the printer, the verifier, the documentation and the
+generators derive from it. Rules on valid regions have a form that executors evaluate on run-time sizes.
 """
 
 from __future__ import annotations

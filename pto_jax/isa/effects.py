@@ -1,4 +1,4 @@
-"""The traits of an operation, and the values that they speak of.
+"""The traits of an operation applied to its values, and the pipe that executes it.
 
 >>> from pto_jax.ir import F32, TileType
 >>> t = TileType(F32, 16, 16)
@@ -9,8 +9,6 @@ True
 ['%b']
 >>> [str(v) for v in aliased(Op("bitcast", (a,), results=(b,))) or ()]
 ['%b', '%a']
-
-The pipe that executes an operation, as far as its operands decide it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

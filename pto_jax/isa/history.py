@@ -1,6 +1,6 @@
-"""What the versions of the language have, and the one table of what changed between them.
+"""Versions of the text language, and the table of the changes between them.
 
-Changes of the language that are about no instruction, and names that no version after them reads.
+The table has changes that concern no single instruction, and names that later versions do not read.
 """
 
 from collections.abc import Iterable, Mapping

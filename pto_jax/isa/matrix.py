@@ -1,8 +1,6 @@
-"""Matrix and matrix-vector: products of a left and a right tile into an accumulator.
+"""Matrix and matrix-vector instructions: plain and block-scaled products into an accumulator.
 
-Block-scaled products are in :mod:`.matrix_mx`.
-
-Block-scaled (MX) products: small floats with one power-of-two scale per 32 elements along K.
+In block-scaled (MX) products small floats share one power-of-two scale per 32 elements along K.
 """
 
 from collections.abc import Iterator, Mapping

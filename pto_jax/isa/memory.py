@@ -1,7 +1,4 @@
-"""Memory and data movement: transfers between global memory and tiles.
-
-Memory and data movement: layouts of global memory, and the prefetch hint.
-"""
+"""Memory and data movement: loads, stores, layouts of global memory, and the prefetch hint."""
 
 from collections.abc import Iterator
 from dataclasses import replace

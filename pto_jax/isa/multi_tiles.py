@@ -1,6 +1,6 @@
-"""Tiles in several buffers that a program uses in turn.
+"""Tiles in several buffers that a program uses in turn, and windows with a valid region.
 
-Windows of tiles that keep the element order of the whole and have a valid region of their own.
+A window keeps the element order of the whole tile.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""What a core knows about itself, and what a program tells its user.
-
-The valid sizes of tiles as numbers, and addresses as integers.
-"""
+"""Queries: numbers of cores and blocks, valid sizes, addresses; printing and the end of a program."""
 
 from collections.abc import Iterator
 

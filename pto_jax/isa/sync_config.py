@@ -1,8 +1,6 @@
-"""Sync and config: address binding, aliases, events, flags and barriers.
+"""Synchronisation and configuration: address binding, aliases, events, flags, barriers, modes of products.
 
 Allocation and views, which the overview counts to this class too, are in :mod:`.views`.
-
-Sync and config: the modes in which multiplications read f32 operands.
 """
 
 from collections.abc import Iterator

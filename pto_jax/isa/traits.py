@@ -1,10 +1,8 @@
-"""What an operation does to its operands, to memory and to other operations: facts that stand once.
+"""Traits: the effects of an operation on its operands, on memory and on other operations.
 
-The declaration of an instruction holds its :class:`Traits`; operations that are no instruction have theirs
-in :mod:`.structure`. Whoever needs such a fact asks :mod:`.effects`, which also gives the values of an
-operation that the operands in a trait stand for.
-
-Operations that are no instruction: calls, structured control flow, sections, scalar arithmetic.
+The declaration of an instruction holds its :class:`Traits`. Calls, structured control flow, sections and
+scalar arithmetic have theirs in a table here. :mod:`.effects` gives the values of an operation that the
+operands in a trait stand for.
 """
 
 from collections.abc import Mapping

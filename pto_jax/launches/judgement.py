@@ -1,9 +1,7 @@
-"""The judgement of a launch: which blocks write what, and which number of blocks would write more.
+"""The judgement of a launch: the windows that blocks write, and the number of blocks that would write more.
 
-How much of a view some windows cover, counted without listing elements.
-
-The edges of the windows cut every dimension of the view into few intervals; the cells between them are
-covered as wholes.
+Coverage of a view is counted without a list of elements: the edges of the windows cut every dimension into
+few intervals, and each cell between them is covered as a whole or not at all.
 """
 
 from __future__ import annotations

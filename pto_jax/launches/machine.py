@@ -1,10 +1,9 @@
-"""Which elements of its views each block of a launch writes, found by walking all blocks at once.
+"""The executor that walks all blocks of a launch at once and records the elements that each one writes.
 
-Scalars are numbers, :class:`~.numbers.Lanes` (a number for every block, and for every trip of the loops
-around) or unknown. A condition that differs between blocks makes some lanes inactive; a loop that carries
-no scalar is walked once, with an axis for its trips.
-
-Handles, views and scalars where lanes have taken different ways.
+Scalars are numbers, :class:`~.numbers.Lanes` (a number for every block, and for every iteration of the loops
+around) or unknown. A condition that differs between blocks makes some lanes inactive; a loop that carries no
+scalar is walked once, with an axis for its iterations. Handles and views differ where lanes took different
+paths.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,13 +1,11 @@
-"""The tables of a campaign: which opcodes the program of an index is made of.
+"""Tables of opcodes for lockstep programs, and the choice of a table by the index of a program.
 
-Where programs are compared by their digests, a table is large and stands for thousands of them. Where each
-is compared alone, compiling a large table would take longer than its programs; tables are small then, follow
-each other quickly, and all instructions have had their turn after a few of them.
+Where programs are compared by their digests, a table is large and serves thousands of them. Where each is
+compared alone, compilation of a large table would take longer than its programs; tables are small then and
+follow each other quickly, so that a few of them contain all instructions.
 
-What programs of one table are made of: opcodes, and kits of registers they work on.
-
-A program's registers have fixed types. A *kit* is a choice of types for them, together with the opcodes
-whose operands they can be; it is found once per table, so that programs are drawn by looking up numbers.
+The registers of a program have fixed types. A *kit* is a choice of types for them, together with the opcodes
+whose operands they can be; it is computed once per table, so that programs are drawn by looking up numbers.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""A page of the manual: sections of sentences, tables and programs.
-
-The page on decisions that public test suites and specifications contradict.
-
-The page on hardware profiles.
-
-The page on element types, pointers, views and scalars.
-"""
+"""Pages of the manual on topics beside instructions: profiles, types, contradictions of public sources."""
 
 import json
 from collections.abc import Iterator, Sequence

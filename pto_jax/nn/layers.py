@@ -1,11 +1,8 @@
 """Layers whose products are PTO instructions, with straight-through gradients.
 
-Straight-through gradients: the values of PTO programs, the derivative of a reference in plain JAX.
-
-Sums of codes scaled and biased: the last instructions of a layer.
-
-Exact numerics compute them in float64 on CPUs, where float32 subnormals are lost. Where the exponents of the
-operands tell that there can be none, float32 gives the same bits in a fraction of the time.
+The value is that of the PTO program, the derivative that of a reference in plain JAX. Exact numerics scale
+and bias the sums of codes in float64 on CPUs, where float32 subnormals are lost. Where the exponents of the
+operands exclude subnormals, float32 gives the same bits in a fraction of the time.
 """
 
 from collections.abc import Callable, Sequence

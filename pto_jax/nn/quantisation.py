@@ -1,7 +1,4 @@
-"""Quantising arrays to codes with scales, and back; scales from what values an array has.
-
-Number formats of layers: what their codes are, and how their products are cut into tiles.
-"""
+"""Quantisation of arrays to codes with scales, its inverse, and the number formats of layers."""
 
 import math
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Matrices cut into tiles: padded with zeros, computed tile by tile, put together again.
+"""Matrices cut into tiles: padding with zeros, computation tile by tile, and reassembly.
 
-Arrays whose sharding is part of their type (explicit mesh axes): each device computes its own part.
+Arrays whose sharding is part of their type (explicit mesh axes) are computed by each device for its part.
 """
 
 from collections.abc import Callable, Iterable, Sequence

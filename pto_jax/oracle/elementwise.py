@@ -1,11 +1,4 @@
-"""Elementwise tile-tile instructions of one operation.
-
-Elementwise tile-tile instructions of several steps: sums of three, fused multiply-adds, ReLU forms.
-
-Comparison into packed masks, selection by a mask, and element type conversion.
-
-Tile-scalar instructions.
-"""
+"""NumPy rules of elementwise instructions: lane-wise, fused, comparison, selection, conversion."""
 
 from dataclasses import replace
 

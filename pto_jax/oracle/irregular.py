@@ -1,11 +1,4 @@
-"""Sequences, triangles, random numbers, histograms; printing.
-
-Gathering by index, by a repeating pattern, and of the indices of matches.
-
-Blocks gathered by byte offset, and scattering by offset or by a repeating pattern.
-
-Two tiles of which each may be valid in a part of the destination only.
-"""
+"""NumPy rules of irregular instructions: sequences, histograms, gathers, scatters, partial tiles."""
 
 from collections.abc import Callable, Mapping
 

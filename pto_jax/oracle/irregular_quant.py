@@ -1,7 +1,4 @@
-"""Quantisation to 8-bit integers with row parameters, and back.
-
-Block-scaled quantisation, one group of 32 elements after the other.
-"""
+"""NumPy rules of quantisation: 8-bit integers with row parameters, and groups of 32 elements in turn."""
 
 import numpy as np
 

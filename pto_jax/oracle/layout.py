@@ -1,15 +1,4 @@
-"""Moves between tiles.
-
-Exponents of block-scaled formats in boxes of boxes, one box after the other.
-
-Windows of tiles, taken out of or written into a larger tile.
-
-Copies that fill what is not valid with a pad value.
-
-Convolution tiles: conversion of layouts, windows of weights, image-to-column.
-
-Transposition, concatenation, interleaving and narrowing of tiles.
-"""
+"""NumPy rules of moves between tiles: copies, windows, pads, rearrangements, exponents, image-to-column."""
 
 from dataclasses import replace
 

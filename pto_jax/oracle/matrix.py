@@ -1,8 +1,6 @@
-"""Products of tiles: an ascending fold over k in the accumulator's type.
+"""NumPy rules of products: an ascending fold over k in the accumulator's type.
 
-Accumulators on their way out with a row of parameter words.
-
-Block-scaled products: each step scales in float64 and rounds the running sum to f32.
+Each step of a block-scaled product scales in float64 and rounds the running sum to f32.
 """
 
 from collections.abc import Callable

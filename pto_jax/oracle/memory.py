@@ -1,9 +1,4 @@
-"""Transfers between global memory and tiles.
-
-Indexed transfers, one element after the other.
-
-Layouts of global memory, convolution tiles in transfers, and the prefetch hint.
-"""
+"""NumPy rules of loads, stores, indexed transfers and the prefetch hint, with layouts of global memory."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

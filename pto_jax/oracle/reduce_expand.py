@@ -1,9 +1,4 @@
-"""Reductions of rows and columns, sums of neighbouring columns, and expansions.
-
-Arithmetic with one operand expanded along rows or columns.
-
-Positions of extreme values.
-"""
+"""NumPy rules of reductions, positions of extremes, and expansions with arithmetic."""
 
 from collections.abc import Callable
 from typing import Literal

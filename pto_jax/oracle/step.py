@@ -1,6 +1,6 @@
-"""One instruction on the reference machine: its operands as arrays over a region, and its results.
+"""One instruction of the reference interpreter: operands as arrays over a region, results, packed masks.
 
-Packed comparison masks: bit j of a row is bit ``j % W`` of its word ``j // W``, low bits first.
+Bit j of a mask row is bit ``j % W`` of its word ``j // W``, low bits first.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""Arguments of kernels: checked against their declared types, as the traced function takes them.
-
-Arguments of a call by the names that a kernel gives them.
-"""
+"""Arguments of a call: bound to the names of a kernel and checked against their declared types."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

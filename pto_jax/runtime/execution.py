@@ -1,8 +1,7 @@
-"""Executing a kernel's program on a JAX machine: arguments to operands, memory to results.
+"""Execution of a kernel's program by the JAX executor: arguments to operands, memory to results.
 
-The judgement of a launch where a kernel is called: what compiling leaves open is decided by arguments.
-
-What compiling says without failing: the verifier's warnings.
+A launch whose number of blocks depends on arguments is judged at the call. Warnings of the verifier are
+issued once.
 """
 
 import math

@@ -1,10 +1,6 @@
-"""Compiling programs to kernels: pure functions of arrays.
+"""Compilation of programs to kernels: pure functions of arrays, with checked options and portable artefacts.
 
-Kernels ahead of time: shapes of arguments that are not there yet, and portable artefacts.
-
-Options of an execution, checked.
-
-Calls with arrays that are there: one compiled function each, without work per call in Python.
+A call with concrete arrays uses one compiled function, without work per call in Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Instructions as Python functions on tiles and arrays, made from their declarations.
-
-Python arguments of an instruction: which form they fit, and what they say about types.
-"""
+"""Instructions as Python functions on tiles and arrays, with form and types from the arguments."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

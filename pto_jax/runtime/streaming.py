@@ -1,6 +1,6 @@
-"""One kernel over any number of tiles: chunk by chunk on all local devices, with bounded memory.
+"""One kernel over any number of tiles, chunk by chunk on all local devices, with bounded memory.
 
-The tiles of a large batch, chunk by chunk: from arrays, memory maps, or one after another.
+The tiles come from arrays, memory maps, or an iterator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Tiles as users hold them: pytrees that compose with jit, vmap and shard_map.
-
-Tiles in notebooks: a heat map of the values, in which the valid region stands out.
-"""
+"""Tiles for users: pytrees that compose with jit, vmap and shard_map, shown as heat maps in notebooks."""
 
 from __future__ import annotations
 

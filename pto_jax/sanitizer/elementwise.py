@@ -1,13 +1,4 @@
-"""Definedness of elementwise tile-tile instructions of one operation.
-
-Definedness of elementwise tile-tile instructions of several steps.
-
-Definedness of comparisons, selections and conversions.
-
-Definedness of masks: comparisons that make one, and selections by one.
-
-Definedness of tile-scalar instructions.
-"""
+"""Rules of undefined bits of elementwise instructions, comparisons, selections and conversions."""
 
 import numpy as np
 

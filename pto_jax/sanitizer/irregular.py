@@ -1,11 +1,4 @@
-"""Definedness of sequences, patterns, random numbers, histograms and prints.
-
-Definedness of gathering.
-
-Definedness of gathering blocks and of scattering.
-
-Definedness of operations on two tiles of different extent.
-"""
+"""Rules of undefined bits of irregular instructions: gathers, scatters, histograms, partial tiles."""
 
 import numpy as np
 

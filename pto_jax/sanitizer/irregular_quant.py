@@ -1,9 +1,4 @@
-"""Definedness of quantisation and its inverse.
-
-Definedness of quantisation with a scale per group.
-
-Definedness of sorting and merging.
-"""
+"""Rules of undefined bits of quantisation, of groups with a scale, of sorts and merges."""
 
 import numpy as np
 

@@ -1,15 +1,4 @@
-"""Definedness of moves between tiles.
-
-Definedness of exponents in boxes of boxes.
-
-Definedness of windows of tiles.
-
-Definedness of copies that fill what is not valid.
-
-Definedness of image-to-column.
-
-Definedness of transpositions, concatenations, interleaving and packing.
-"""
+"""Rules of undefined bits of moves between tiles, windows, pads, rearrangements and image-to-column."""
 
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
-"""Definedness of products: an element takes a row of the left tile and a column of the right one.
+"""Rules of undefined bits of products: an element depends on a row and a column of the sources.
 
-Definedness of accumulators on their way out with a row of parameter words.
-
-Definedness of block-scaled products.
+Block-scaled products and stores through a parameter row have the same dependence.
 """
 
 import numpy as np

@@ -1,9 +1,4 @@
-"""Definedness of transfers between global memory and tiles.
-
-Definedness of transfers by index.
-
-Definedness of the prefetch hint.
-"""
+"""Rules of undefined bits of loads, stores, indexed transfers and the prefetch hint."""
 
 import numpy as np
 

@@ -1,9 +1,4 @@
-"""Definedness of reductions and expansions.
-
-Definedness of operations on a tile and an expanded row or column.
-
-Definedness of reductions that give positions.
-"""
+"""Rules of undefined bits of reductions, positions of extremes, and expansions with arithmetic."""
 
 import numpy as np
 

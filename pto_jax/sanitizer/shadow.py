@@ -1,13 +1,9 @@
-"""Which bits of memory are defined, and what made the others undefined.
+"""The shadow of memory: undefined bits and their origins, and the diagnostics from them.
 
-Beside every byte lies a shadow byte, whose set bits are undefined, and the id of an origin. Elements
-of the shadow are read and written through the same maps as elements of the data, so that aliases and
-reinterpretations of any kind see the same definedness.
-
-An *origin id* is what a lane of a shadow is computed with: 0 for a defined lane, else the number of an
-origin.
-
-What the sanitizer found: an instruction, the lanes, and where their undefined bits come from.
+Beside every byte lies a shadow byte, whose set bits are undefined, and the id of an origin. Elements of the
+shadow are read and written through the same maps as elements of the data, so that aliases and
+reinterpretations of any kind see the same definedness. An *origin id* is 0 for a defined element, else the
+number of an origin.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""One instruction on the shadow: its operands as origin ids, and the definedness of its results.
+"""One instruction on the shadow: operands as origin ids, and the undefined bits of its results.
 
-Most rules compute with origin ids. Instructions that only move elements need none of their own: the
-interpreter's rule is executed with the shadow in place of the data that moves, once for the undefined
-bits and, where there are any, once for their origins.
-
-Definedness lane by lane: what tile-tile and tile-scalar instructions share.
+Most rules compute with origin ids, element by element. Instructions that only move elements need no rule
+here: the interpreter's rule is executed with the shadow in place of the data that moves, once for the
+undefined bits and, if there are any, once for their origins.
 """
 
 from __future__ import annotations

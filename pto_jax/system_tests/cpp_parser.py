@@ -1,11 +1,4 @@
-"""Reading C++ of plain kind: declarations and statements.
-
-Reading C++ of plain kind: expressions.
-
-Reading C++ of plain kind: words and types.
-
-Words of C++ texts, with macros written out.
-"""
+"""A parser of a plain subset of C++: tokens, macros, types, expressions, statements, declarations."""
 
 from __future__ import annotations
 

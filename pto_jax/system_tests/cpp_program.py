@@ -1,9 +1,6 @@
-"""C++ programs of plain kind, executed: functions, structs, loops, pointers; no classes of their own.
+"""Execution of C++ programs of a plain subset: functions, structs, loops, pointers, memory.
 
-The text becomes functions of a :class:`Scope`; what a name stands for that the text does not define, the
-host environment says.
-
-Values of C++ programs: types, variables, and memory that pointers point into.
+The text becomes functions of a :class:`Scope`; the host environment defines the names that the text does not.
 """
 
 from __future__ import annotations

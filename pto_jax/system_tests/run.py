@@ -1,7 +1,4 @@
-"""Executing system tests and judging them by their own comparison.
-
-The table of system tests and their outcomes.
-"""
+"""Execution of system tests, judged by their own comparison, and the table of their outcomes."""
 
 import json
 import shutil

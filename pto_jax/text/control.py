@@ -1,6 +1,4 @@
-"""Reading constants, structured control flow, calls and sections.
-
-Blocks of a function that branches lead to, and selections of handles, read and printed.
+"""Readers of constants, structured control flow, calls, sections, and branches between blocks.
 
 A body of several blocks is one operation, whose regions are the blocks; ``labels`` are their names, and each
 branch holds the labels that it leads to.

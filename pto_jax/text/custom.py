@@ -1,7 +1,4 @@
-"""Reading operations by their syntax entry.
-
-Printing operations by their syntax entry.
-"""
+"""Reader and printer of operations with a syntax entry in :mod:`.formats`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -1,10 +1,6 @@
-"""Syntax of the operations that have their own: one line each, for the reader and the printer.
+"""Syntax entries of operations with their own syntax, one line each, for the reader and the printer.
 
-The notation is that of :mod:`.format_items`.
-
-The notation for the syntax of an operation, and the items that a line of it is.
-
-A line is a sequence of items separated by blanks:
+An entry is a sequence of items separated by blanks:
 
 ``$name``       one operand                     ``$name*``     operands separated by commas
 ``$name>``      the operand that is written
@@ -14,15 +10,15 @@ A line is a sequence of items separated by blanks:
 ``{+}``         a further dictionary, which is read and never printed
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
 ``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
-                where the type is another than :data:`~.formats.OPERAND_TYPES` says, ``(?b``: always; ``(?t``:
-                present exactly where the operands of its types are
+                where the type differs from :data:`OPERAND_TYPES`, ``(?b``: always; ``(?t``: present exactly
+                where the operands of its types are
 ``(& ... &)``   parts separated by ``;``: any of them, in any order, with commas between
 ``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``;
                 ``=part``: a window of the sizes that are constants; ``=window``: that of the first operand
-                with the sizes, and the valid sizes, given; ``=indices``: two results of type index
+                with the given sizes and valid sizes; ``=indices``: two results of type index
 anything else   itself
 
-Names of the languages below tile programs, which texts of the assembler have beside them.
+The last part has names of the languages below tile programs, which programs of the assembler contain too.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""A cursor over program text: the current token, spans, and errors with a place.
+"""Tokens of program text, and the cursor over them with spans and errors.
 
-The tokens of program text: those of MLIR's generic syntax, all ASCII.
-
-Comments begin with ``//``, or with ``#`` where that is the first character of a line and a blank follows, as
-the documentation pages write them.
+The tokens are those of MLIR's generic syntax, all ASCII. Comments begin with ``//``, or with ``#`` as the
+first character of a line before a blank, as in the documentation pages.
 """
 
 import re

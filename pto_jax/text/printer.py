@@ -1,7 +1,4 @@
-"""Program to text.
-
-Printing tile instructions in the assembly, SSA and destination-passing spellings.
-"""
+"""The printer: programs as text, instructions in assembly, SSA or destination-passing syntax."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

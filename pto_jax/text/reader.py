@@ -1,11 +1,8 @@
-"""What all parts of the grammar read: names, lists of types, and regions of statements.
+"""The common part of the readers: scopes of names, types, regions, and repeated statements.
 
-Names in scope: definitions, uses and their types.
-
-Statements that differ from an earlier one in the names of values only, which need not be read again.
-
-Generated programs say the same thousands of times: one loop unrolled is the same line with other names. The
-first such line is read token by token; the others take from it everything that its text says.
+Generated programs repeat the same lines thousands of times: an unrolled loop is one line with other names.
+The first such line is read token by token; a line that differs in the names of values only takes everything
+else from it.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""Reading tile instructions: the assembly, SSA, destination-passing and generic spellings.
+"""Reader of tile instructions in assembly, SSA, destination-passing and generic syntax.
 
-What stands in ``ins(...)`` besides sources and their types: operands, parameter clauses, axes.
-
-How the types of a type list belong to operands that may outnumber them.
+``ins(...)`` may hold parameter clauses and axes besides operands and their types, and a type list may be
+shorter than the operands.
 """
 
 from collections.abc import Sequence

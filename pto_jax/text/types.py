@@ -1,13 +1,8 @@
-"""Reading types: every spelling of programs and documentation pages.
+"""Reader of types: all spellings of tile types, convolution tiles, views, pointers and sizes.
 
-Types are written out at every operand, so the reader remembers what each piece of type text meant and
-passes over a known one without looking at its tokens.
-
-Reading convolution tiles: ``!pto.conv_tile<mat, 1x2x3x4x8xf32, layout=nc1hwc0, filter=3x3>``.
-
-Reading the parameters of a tile type: long, short, positional and memref-like spellings.
-
-Reading sizes: element types, dimensions and strides, of which the types with parameters are made.
+Every operand has its type written out, so the reader remembers the meaning of each piece of type text and
+skips the tokens of a repeated one. A convolution tile is ``!pto.conv_tile<mat, 1x2x3x4x8xf32, layout=nc1hwc0,
+filter=3x3>``.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""A file before and after a pass: equal or not, and the instruction at which they part.
+"""Comparison of files and folders before and after compiler passes, and of series of dumps.
 
-Folders of programs before and after a pass, and series of dumps after several passes.
+The result is equality, or the instruction where the two executions diverge.
 """
 
 import multiprocessing
@@ -33,7 +33,7 @@ class Comparing:
 
     Beside a program ``NAME.pto`` an input ``NAME.npz`` may stand, which is tried first.
 
-    ``ulp`` as in :class:`..translation.Pair`; ``language_after`` is that of the texts after.
+    ``ulp`` as in :class:`.translation.Pair`; ``language_after`` is that of the texts after.
     """
 
     count: int = 16

@@ -1,15 +1,12 @@
-"""What every instruction of an execution read and wrote, as values without names.
+"""Traces of executions, values without names, and the instruction where two executions diverge.
 
 A value is a number that stands for contents: of a tile's valid region, of a window of global memory, of a
-scalar. Equal contents have equal numbers in all traces of a process.
+scalar. Equal contents have equal numbers in all traces of a process. Instructions of two executions are
+partners where they write the same contents; of the rest, those of the same name and sizes in the same order.
+The search goes from the store that differs back through partners with different contents, until they differ
+in more than contents.
 
-The instruction at which two executions part, found by what they compute and not by names.
-
-Instructions of the two executions are partners where they write the same contents, and of the rest those of
-the same name and sizes in the same order. From the store that differs the way goes back, from partners that
-write different contents to those that made what they read, until something else than contents differs.
-
-Kernels executed by the reference interpreter: nothing is compiled, so that few inputs cost little.
+The reference interpreter executes the kernels: without compilation, few inputs cost little.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Recorded cases as programs: one instruction whose operands are the program's arguments.
+"""Recorded cases as programs of one instruction, and the stored bytes of tiles.
 
-Logical elements of a tile and the bytes they are stored in, in NumPy.
-
-A tile is used as a ``[rows, cols]`` array of raw words (unsigned integers of the element's width); its
-stored form is a string of bytes in the order of its layout, little-endian, two 4-bit elements per byte
-for packed types.
+The operands of the instruction are the arguments of the program. A tile is a ``[rows, cols]`` array of raw
+words (unsigned integers of the element's width); its stored form is a string of bytes in the order of its
+layout, little-endian, two 4-bit elements per byte for packed types.
 """
 
 from collections.abc import Sequence

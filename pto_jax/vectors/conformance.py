@@ -1,9 +1,4 @@
-"""Running recorded cases against an implementation, and the table of results.
-
-Executing recorded cases with the implementations of this package.
-
-Executing recorded cases with the JAX engine.
-"""
+"""Execution of recorded cases by the implementations of this package, and the table of results."""
 
 import json
 from collections import Counter

@@ -1,14 +1,11 @@
-"""Recorded cases that are not a requirement: the one table, with a reason for each entry.
+"""The table of recorded cases that are not a requirement, with a reason for each entry.
 
-Two kinds. An *excluded* case records a plain defect of the C++ simulator, so the engine follows the
-documented rule and differs. A case with a *not required* tag records something the vectors give for
-information; it is compared and reported separately, and it fails nothing.
+An *excluded* case records a plain defect of the C++ simulator; the engine follows the documented rule and
+differs. A case with a *not required* tag records additional information; it is compared and reported
+separately, and it fails nothing.
 
-Instructions of a program for which the public CPU simulator is no reference, with the reasons.
-
-The counterpart of :mod:`.exclusions` for whole programs: the interpreter executes a program and says which
-entries apply to what it executed, with the values and regions of that moment. Defects that the recorded
-cases show too have the same ids.
+For whole programs, the interpreter executes a program and reports the entries that apply to each instruction,
+with its values and regions at that moment. Defects that recorded cases show too have the same ids.
 """
 
 from collections.abc import Callable

@@ -1,17 +1,13 @@
-"""Operations on different pipes that use the same memory in no defined order.
+"""Hazards: operations on different pipes that use one memory without an order, and tiles that share bytes.
 
-Pipes run side by side; each executes its own operations in program order. Flags, events, buffer tokens and
-barriers order them. The walk keeps, for every use of on-chip bytes and of windows of global memory, the pipes
-whose later operations are known to come after it; a flag carries that knowledge from the pipe that sets it to
-the pipe that waits for it.
+Pipes run side by side; each executes its operations in program order. Flags, events, buffer tokens and
+barriers order them. For every use of on-chip bytes and of windows of global memory the walk keeps the pipes
+whose later operations certainly come after it (:class:`Order`); a flag carries this from the pipe that sets
+it to the pipe that waits for it.
 
-A function is judged *as written* where it holds a flag or an event, or where the build says so. In all others
-the assembler inserts what orders the pipes (``PTOInsertSync.cpp``), so that every use there comes after the
+A function is judged *as written* if it holds a flag or an event, or if the build requires it. In all others
+the assembler inserts the synchronisation (``PTOInsertSync.cpp``), so that every use there comes after the
 ones that it depends on.
-
-Which uses of on-chip bytes the later operations of a pipe are known to come after: a dataflow state.
-
-Tiles that share bytes: overwritten values, operands that lie apart, and reserved ranges.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Rules on pipes that span operations and functions: where they may stand, and that both sides agree.
-
-Rules on what goes through one end of a pipe: halves of an odd number, and slots in global memory.
-"""
+"""Rules on pipes across operations and functions: positions, agreement of both sides, halves, slots."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

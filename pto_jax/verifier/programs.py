@@ -1,11 +1,7 @@
-"""Whole programs against a hardware profile.
+"""The verifier: a whole program against a hardware profile.
 
-The rules of instructions are in their declarations; this module knows what spans several operations:
-definitions and uses, constants, functions and calls, memory overlaps, limits.
-
-Handles that may be used in some places only, whatever instruction uses them.
-
-The instructions of a program against their declarations.
+The rules of instructions are in their declarations. This module walks over the operations and checks what
+spans several of them: definitions and uses, constants, functions and calls, handles, memory overlaps, limits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What becomes of a block of cases.
-
-A block under way: which of its cases are done, and what became of them.
-"""
+"""A block of cases under way, and the outcome of each case."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,11 +33,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Batch:
-    """What became of a block.
+    """The outcome of a block.
 
     Cases per kind of outcome, coverage cells of those that were compared, ULP histograms as JSON text
-    (:mod:`..report.ulp`), failures in the order of their indices, and what machines do not execute with why,
-    each with the cases that have it. The kinds add up to ``count``.
+    (:mod:`pto_jax.cases.ulp`), failures in the order of their indices, and the reasons why executors do not
+    execute cases, each with its cases. The kinds add up to ``count``.
     """
 
     start: int

@@ -1,9 +1,4 @@
-"""A campaign from its first case to its summary.
-
-What a campaign is going to do, in one line, before it begins.
-
-What a campaign found, in a few lines.
-"""
+"""A campaign from its first case to its summary: the plan, execution, the result in a few lines."""
 
 from __future__ import annotations
 

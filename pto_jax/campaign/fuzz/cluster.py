@@ -1,21 +1,11 @@
-"""Blocks of a campaign on a Dask cluster: workers may come, go and be killed.
+"""Campaigns on many computers: blocks on a Dask cluster, cooperating processes, and merged stores.
 
-The campaign's process is the only one that writes its store. A block whose worker is lost is executed again
-by another one, with the same rows.
-
-Processes of one campaign on several machines: which of them this one is.
-
-They meet once, through ``jax.distributed``, in a process of its own that holds no accelerator; each goes
-on alone with its blocks.
-
-Blocks of a campaign in a process of their own on the machine of a cluster's worker.
-
-The worker of a cluster must survive its cases, and its processes may have no children: it starts this module
-as a command, which has a pool of one process (:mod:`.pool`) and goes on until the worker is gone.
-
-The process in which campaign processes meet: ``python -m pto_jax.campaign.fuzz.cluster JSON``.
-
-Stores of one campaign as one store: those of its processes, or of other ranges of its cases.
+The process of the campaign is the only one that writes its store. A block whose worker is lost is executed
+again by another worker, with the same rows. A worker of the cluster must survive its cases, and its processes
+may have no children, so it starts this module as a command with a pool of one process (:mod:`.pool`) that
+ends with the worker. Processes without a cluster find their number through ``jax.distributed``, in a process
+without accelerator; then each executes its blocks alone. ``python -m pto_jax.campaign.fuzz.cluster JSON`` is
+that process.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
-"""Cases one by one on two machines: generated ones, and the user's own programs.
-
-What executes the blocks of a campaign.
+"""Executors of blocks: generated cases, or programs of the user, one by one on two executors.
 
 A campaign is a range of case indices cut into blocks. An executor turns cases into pieces, each a
-:class:`Batch` that is a function of its cases alone: executed again, in another process or after others,
-it is the same, and the sum of a block's pieces is the same however the block was divided.
-Work that is slow once (imports, compiled functions that all blocks share) belongs in the executor's
-constructor, which has no time limit; a block has one.
+:class:`Batch` that is a function of its cases alone: executed again, in another process or after others, it
+is the same, and the sum of a block's pieces is the same however the block was divided. Work that is slow once
+(imports, compiled functions that all blocks share) belongs in the executor's constructor, which has no time
+limit; a block has one.
 
-The user's own programs as the cases of a campaign: their inputs, valid sizes and grids are generated.
-
-Case indices run through the programs first: case ``i`` executes program ``i mod n`` on its input number
-``i div n``. A program is an entry function of a file under one profile. Mutated programs are other ones each
-time; the first time a program is executed as it is.
+For programs of the user, inputs, valid sizes and grids are generated. Case ``i`` executes program ``i mod n``
+on its input number ``i div n``; a program is an entry function of a file under one profile. With mutation
+every input has another mutation, and the first execution has the program unchanged.
 """
 
 from __future__ import annotations

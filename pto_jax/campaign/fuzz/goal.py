@@ -1,22 +1,8 @@
-r"""Bins of coverage that a campaign has to reach, and which of them it has reached.
+r"""Coverage targets of a campaign: TOML files of bins, bins reached, and programs generated for a bin.
 
-Programs that are generated towards a goal: each is aimed at one of its bins, and the bins take turns.
-
-A case is a function of its seed, its index and the goal, whatever was reached before: it is the first of
-some programs that has an operation in its bin. So campaigns on many workers, and those that are continued,
-have the same cases.
-
->>> from .goal import parse_goal
->>> bins = parse_goal('[[bins]]\ninstruction = "taddc"\noperands = ["src2", "none"]', "g.toml")
->>> source = Aimed(1, (STRAIGHT,), bins)
->>> [any(map(b.has, coverage.of_program(source.case(n).program))) for n, b in enumerate(bins)]
-[True, True]
-
-Goals of a campaign: bins of coverage that its programs have to reach, from a TOML file.
-
-Each ``[[bins]]`` is a cross: a bin for every combination of what its keys list. The keys are the parts of a
-coverage cell, a string or a list of strings each; one that is left out may be anything, and ``"*"`` stands
-for each value that is declared. ``at_least`` says how many operations a bin wants::
+Each ``[[bins]]`` is a cross: a bin for every combination of the values of its keys. The keys are the parts of
+a coverage cell, a string or a list of strings each; a missing key allows anything, and ``"*"`` stands for
+each declared value. ``at_least`` is the number of operations that a bin needs::
 
     at_least = 2
 
@@ -31,6 +17,16 @@ for each value that is declared. ``at_least`` says how many operations a bin wan
     instruction = "reduce_expand"
     type = "*"
     at_least = 10
+
+The bins take turns. A case is a function of its seed, its index and the goal, independent of the bins reached
+before: it is the first of some programs that has an operation in its bin. So campaigns on many workers, and
+continued ones, have the same cases.
+
+>>> from .goal import parse_goal
+>>> bins = parse_goal('[[bins]]\ninstruction = "taddc"\noperands = ["src2", "none"]', "g.toml")
+>>> source = Aimed(1, (STRAIGHT,), bins)
+>>> [any(map(b.has, coverage.of_program(source.case(n).program))) for n, b in enumerate(bins)]
+[True, True]
 """
 
 import hashlib

@@ -1,14 +1,9 @@
-"""Blocks of a campaign in lockstep.
+"""Executors of blocks in lockstep: alone, against another executor, or against a device.
 
 A case index stands for one random program. The programs of a span of indices use one table of opcodes; the
-spans take turns in the tables of the campaign's profiles (:mod:`.tables`).
-
-Blocks of a campaign in lockstep whose programs a device executes.
-
-Programs are made and executed as arrays; the device is given their text. Its results are compared with those
-of lockstep, and only a program on which they differ is executed by the reference interpreter, which decides.
-
-Samples of lockstep programs with their results, one program at a time, to be compared with a machine.
+spans take turns in the tables of the campaign's profiles (:mod:`pto_jax.lockstep.tables`). A device gets the
+text of the programs. Its results are compared with those of lockstep, and the reference interpreter executes
+only the programs on which they differ, and decides.
 """
 
 from collections import Counter, deque

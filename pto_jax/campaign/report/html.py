@@ -1,9 +1,7 @@
-"""A campaign's report as one HTML page that needs nothing else: no network, no script.
+"""The report of a campaign as one HTML page without network or script, with charts as inline SVG.
 
-The page is the Jinja2 template ``page.html`` beside this module (extra ``report``); everything that is put
-into it is escaped.
-
-Charts of a report as inline SVG: a line over time, bars of a histogram. Colours come from the page.
+The page is the Jinja2 template ``page.html`` beside this module (extra ``report``); every value in it is
+escaped, and the charts take their colours from the page.
 """
 
 import math

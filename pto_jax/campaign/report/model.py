@@ -1,10 +1,7 @@
-"""A campaign's report as data: what the page, the text and the JSON show.
+"""The data of a campaign's report, from its store and its failure folders.
 
-What a failure folder shows, for a report: the shrunk program, its inputs, the elements that differ.
-
-Files are read and nothing in them is executed; what cannot be read is left out, with the reason.
-
-Reading a campaign's store, also one that a campaign is still writing to.
+The store may belong to a campaign that still writes to it. Files of a failure folder are read and never
+executed; an unreadable file is left out, with the reason.
 """
 
 import contextlib

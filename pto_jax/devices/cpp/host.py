@@ -1,8 +1,7 @@
-"""The host program of a case: reads inputs, calls the program's entry, writes outputs and compares them.
+"""A case as C++: the functions of its program and a host program that checks the outputs.
 
-How an emitted C++ case is built and executed: the one source of what its README and its header say.
-
-A case as C++: the program's functions, and a host program that reads inputs, writes outputs and compares.
+The host program reads inputs, calls the entry, writes outputs and compares them. The commands that build and
+execute it stand here once, for its README and its header.
 
 >>> from pto_jax.generate.programs import generate
 >>> from pto_jax.generate.options import Options

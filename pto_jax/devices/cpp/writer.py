@@ -1,15 +1,8 @@
-"""Functions of a program as C++ functions.
+"""Functions of a program as C++ functions: declarations, instructions, control flow and scalar expressions.
 
-Tiles, views, pointers and scalars are variables of the names they have in the program. A tile is a handle:
-in manual mode a loop or a branch hands one on by copying the C++ object, which auto mode does not allow.
-
-One instruction of a program as its C++ intrinsic sees it.
-
-Loops and branches of a program as C++ statements.
-
-Addresses of tiles in the simulator's memories for programs that place them by hand.
-
-Scalar operations as C++ expressions, with the results that ``arith`` defines.
+Tiles, views, pointers and scalars are variables with their names of the program. A tile is a handle: in
+manual mode a loop or a branch passes it by a copy of the C++ object, which auto mode does not allow. Programs
+that place their tiles get addresses in the memories of the simulator.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""Block-scaled quantisation: what a text says of it, and the shapes of its tiles.
+"""Quantisation rules: groups with scales, shapes of scale tiles, and parameter words of accumulators.
 
-Block-scaled quantisation in the assembler's form: where the tiles of groups have their elements.
+The assembler's form of group quantisation takes the cases that the headers of A5 compute without a write
+outside a tile.
 
-The assembler takes the forms that the headers of A5 compute without writing outside of a tile.
-
-Scale tiles of block-scaled products in the form that compilers print.
-
-Quantisation of accumulators on their way out: modes, the parameter word, and the legal conversions.
-
-A parameter is a 64-bit word, one for the whole tile or one per column. Its fields:
+A parameter of an accumulator's quantisation is a 64-bit word, one for the whole tile or one per column. Its
+fields:
 
 ====== =====================================================
 bits   meaning

@@ -1,7 +1,4 @@
-"""Parts of the declarations of communication: operands, rules, and how an instruction is put together.
-
-Rules on the operands of communication: extents of views, staging tiles, and the views of all ranks.
-"""
+"""Parts of declarations of communication: operands, and rules on views, staging tiles and all NPUs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,8 +1,7 @@
-"""Constraints that many instructions share: element types, places, layouts and valid regions.
+"""Constraints that many instructions share, and the fixes that messages propose.
 
-The usual fix behind a rule on tile types: what error messages propose, as code that can be copied.
-
-Programs that Python code made get Python code, all others the text of the language.
+The constraints concern element types, memories, layouts and valid regions. A fix can be pasted: programs that
+Python code built get Python code, all others PTO text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Rules of elementwise instructions: scratch tiles, and what a precision is legal with.
+"""Rules of elementwise instructions: precision, and the presence and size of scratch tiles.
 
-Scratch tiles: how large a written one is, and where an operation has none or needs one.
-
-The assembler of August 2026 rejects tiles that are too small; texts of earlier versions get a warning.
+The assembler of August 2026 rejects scratch tiles that are too small; programs of earlier versions get a
+warning.
 """
 
 from __future__ import annotations

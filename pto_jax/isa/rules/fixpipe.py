@@ -1,9 +1,4 @@
-"""Rules of data that leaves an accumulator or crosses between on-chip buffers.
-
-Rules and samples of stores from accumulators, and of atomic stores.
-
-Parameter words of quantisation as operands: one for a whole tile, or a row of them.
-"""
+"""Rules of data that leaves an accumulator: stores, on-chip moves, atomics, parameter operands."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

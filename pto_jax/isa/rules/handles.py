@@ -1,11 +1,4 @@
-"""Rules and samples of instructions on handles: pipes, sessions, events, and integer attributes.
-
-Pipes that places of operands decide on: transfers between the memories of a core.
-
-Rules on addresses, pointers and global-memory windows.
-
-Rules on synchronisation: attributes that must be given, identifiers, and pipes.
-"""
+"""Rules of instructions on handles: pipes, sessions, events, addresses, pointers, windows, flags."""
 
 from __future__ import annotations
 

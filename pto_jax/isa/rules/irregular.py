@@ -1,7 +1,4 @@
-"""Rules and sample operands that irregular instructions share.
-
-Repeating patterns of 2 or 4 elements, by which tiles are gathered and scattered.
-"""
+"""Rules and sample operands of irregular instructions, with the patterns of gathers and scatters."""
 
 from __future__ import annotations
 

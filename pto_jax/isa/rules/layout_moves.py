@@ -1,7 +1,4 @@
-"""Rules and samples of moves between tiles.
-
-Rules on the valid regions of rearranging instructions.
-"""
+"""Rules and samples of moves between tiles, with the valid regions of rearranging instructions."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

@@ -1,9 +1,4 @@
-"""Parts of the declarations of pipes: attributes, rules, and how an instruction is put together.
-
-Rules on one initialisation of a pipe: which slots it names, how many, and what is done to accumulators.
-
-Rules on the instructions that set the scales of quantising pushes.
-"""
+"""Parts of declarations of pipes: attributes, rules on slots, and scales of quantising pushes."""
 
 import math
 import re

@@ -1,9 +1,7 @@
-"""Constraints on where lanes come from: physical coverage, valid regions, masks and scratch tiles.
+"""Constraints on valid regions, physical sizes, masks, scratch tiles and inferred destinations.
 
-How large a destination is that a call leaves to the instruction.
-
-Every rule gives the physical size and the valid one from those of the sources. Columns of a packed or
-transposed tile are rounded up to the 32-byte blocks that a row_major tile consists of.
+Each size rule gives the physical size and the valid one from those of the sources. Columns of a packed or
+transposed tile are rounded up to the 32-byte blocks of a row_major tile.
 """
 
 from __future__ import annotations

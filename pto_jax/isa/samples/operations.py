@@ -1,8 +1,6 @@
-"""Legal operations made from declarations, for tests, generators and documentation.
+"""Legal sample operations from declarations, for tests, generators and documentation.
 
-Legal sample transfers between global memory and tiles of every layout.
-
-Sample operations of the reductions and expansions: small tiles in every layout and mode.
+Loads and stores have samples of every layout, reductions and expansions small tiles in every layout and mode.
 """
 
 from collections.abc import Iterator
