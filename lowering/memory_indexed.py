@@ -13,9 +13,10 @@ from pto_jax.interpreter import Scalar, View
 from pto_jax.ir import Coalesce, DType, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
 from pto_jax.isa.rules.memory_indexed import coalescing
 
-from . import bits, convert, irregular, memory as atomics, memory_layouts, region, slicing
+from . import bits, convert, irregular, memory_layouts, region, slicing
 from .bits import elements_at
 from .machine.addresses import NEAR, begin, distance, product, reach, wide
+from .memory import Combine, accumulate, overwrite, varying
 from .rules import Context, GlobalMemory, Inputs, memory_rule
 
 if TYPE_CHECKING:
@@ -161,14 +162,14 @@ def mscatter(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     where, words = slicing.computed_before(at.targets(buffer).reshape(-1), words)
     op = c.attrs["scatterAtomicOp"]
     if op == ScatterAtomicOp.NONE:
-        return atomics.overwrite(buffer, where, words)
+        return overwrite(buffer, where, words)
     if op == ScatterAtomicOp.ADD:
-        return atomics.accumulate(c, dtype, buffer, where, words)
+        return accumulate(c, dtype, buffer, where, words)
     combine = largest if op == ScatterAtomicOp.MAX else smallest
     if c.profile == "cpu_sim" and pick == Coalesce.ROW:
         compared = memory_layouts.within(at.rows, buffer).reshape(-1)
         return _one_by_one(c, dtype, buffer, where, compared, words, combine)
-    return atomics.accumulate(c, dtype, buffer, where, words, combine)
+    return accumulate(c, dtype, buffer, where, words, combine)
 
 
 def largest(
@@ -200,7 +201,7 @@ def _one_by_one(
     where: Int32[Array, " lanes"],
     compared: Int32[Array, " lanes"],
     new: UInt[Array, " lanes"],
-    combine: atomics.Combine,
+    combine: Combine,
 ) -> Flat:
     """Every lane in order combines with the element at ``compared`` and goes to the one at ``where``."""
 
@@ -208,7 +209,5 @@ def _one_by_one(
         old = elements_at(current, compared[i])
         return current.at[where[i]].set(combine(c, dtype, old, new[i]), mode="drop")
 
-    stored: Array = lax.fori_loop(
-        np.int32(0), np.int32(where.shape[0]), step, atomics.varying(buffer, new, where)
-    )
+    stored: Array = lax.fori_loop(np.int32(0), np.int32(where.shape[0]), step, varying(buffer, new, where))
     return stored

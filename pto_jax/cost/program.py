@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .. import api, errors, isa, profiles
-from ..analysis import entries, provenance, resolve as parts
+from ..analysis import entries, provenance
 from ..analysis.facts import Entered, FunctionFacts, OperandFacts, solve
-from ..analysis.resolve import ResolvedProgram, resolve
+from ..analysis.resolve import ResolvedProgram, resolve, with_entry
 from ..errors import Span
 from ..ir import Function, Loc, Op, Pipe, Program, Region, TileType, Value
 from ..isa import effects, traits
@@ -215,7 +215,7 @@ def cost(
     """
     selected = api.resolve_profile(program, profile)
     chosen = model_called(model, selected)
-    program = parts.with_entry(program)
+    program = with_entry(program)
     function = entries.select_entry(program, entry)
     unknown = sorted(set(arguments or ()) - {value.name for value in function.args})
     if unknown:

@@ -6,9 +6,22 @@ import numpy as np
 
 from ..ir import F16, F32, CmpMode, Loc, Precision, SaturationMode
 from ..isa.common import divides_in_software
-from . import arithmetic as lane, convert, step as masks, storage
+from . import arithmetic as lane, convert, storage
 from .numbers import Array, decode, encode, is_small
-from .step import Lane, Step, lanewise, other_rule, rule
+from .step import (
+    Lane,
+    Step,
+    compare,
+    compare_within,
+    lanewise,
+    other_rule,
+    places_in_rows,
+    places_in_stream,
+    rule,
+    selected,
+    write_rows,
+    write_stream,
+)
 
 _PAIR = ("src0", "src1")
 _lanewise = lanewise(__name__)
@@ -134,13 +147,13 @@ def _tcmp(step: Step) -> None:
     assert isinstance(mode, CmpMode)
     region = step.valid("src0")
     a, b = step.values("src0", region), step.values("src1", region)
-    masks.write_rows(step, masks.compare(mode, a, b), clear=step.policy.simulator)
+    write_rows(step, compare(mode, a, b), clear=step.policy.simulator)
 
 
 @rule("tsel")
 def _tsel(step: Step) -> None:
-    places = masks.places_in_stream if step.policy.simulator else masks.places_in_rows
-    step.put(np.where(masks.selected(step, places(step)), step.raw("src0"), step.raw("src1")))
+    places = places_in_stream if step.policy.simulator else places_in_rows
+    step.put(np.where(selected(step, places(step)), step.raw("src0"), step.raw("src1")))
 
 
 rule("tcvt")(lambda step: convert.convert_tile(step))
@@ -247,10 +260,10 @@ def _tcmps(step: Step) -> None:
     if step.policy.simulator:
         t = step.type("src0")
         bits = np.zeros(t.shape, np.bool_)
-        bits[: region[0], : region[1]] = masks.compare_within(mode, a, step.values("src1", region))
-        masks.write_stream(step, bits, t.cols)
+        bits[: region[0], : region[1]] = compare_within(mode, a, step.values("src1", region))
+        write_stream(step, bits, t.cols)
         return
-    masks.write_rows(step, masks.compare(mode, a, step.values("src1", (1, 1))), clear=False)
+    write_rows(step, compare(mode, a, step.values("src1", (1, 1))), clear=False)
 
 
 @other_rule("streamed-mask", "tcmps")
@@ -258,7 +271,7 @@ def _streamed(step: Step) -> None:
     """One run of bits for elements of four bytes; else rows of whole predicates behind each other."""
     mode, region = step.attrs["cmpMode"], step.valid("src0")
     assert isinstance(mode, CmpMode)
-    bits = masks.compare(mode, step.values("src0", region), step.values("src1", (1, 1)))
+    bits = compare(mode, step.values("src0", region), step.values("src1", (1, 1)))
     width = step.dtype("src0").bits
     predicate = 256 if width == 8 else 128
     if width != 32:
@@ -271,4 +284,4 @@ def _streamed(step: Step) -> None:
 
 @rule("tsels")
 def _tsels(step: Step) -> None:
-    step.put(np.where(masks.selected(step, masks.places_in_rows(step)), step.raw("src"), step.raw("scalar")))
+    step.put(np.where(selected(step, places_in_rows(step)), step.raw("src"), step.raw("scalar")))

@@ -7,9 +7,9 @@ import numpy as np
 from ..ir import F32, CmpMode, DType, GatherAxis, MaskPattern, PrintFormat, ScatterAxis
 from ..isa.irregular import counted_byte
 from ..isa.rules.irregular import period
-from . import arithmetic, convert, step as masks, storage
+from . import arithmetic, convert, storage
 from .numbers import Array, decode, encode
-from .step import Lane, Step, rule
+from .step import Lane, Step, compare, rule
 
 
 @rule("tci")
@@ -185,7 +185,7 @@ def _matches(step: Step) -> None:
     offset = step.attrs["offset"]
     assert isinstance(offset, int)
     values = step.values("src", step.valid("src"))
-    hits = masks.compare(mode, values, step.values("kValue"))
+    hits = compare(mode, values, step.values("kValue"))
     for row, found in enumerate(hits):
         columns = np.flatnonzero(found)
         if "cdst" in step.operands and row < step.type("cdst").elements:

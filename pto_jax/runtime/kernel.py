@@ -17,9 +17,9 @@ import numpy as np
 from jax.core import Tracer
 
 from .. import api, launches, profiles
-from ..analysis import entries, resolve as parts, resolve as type_inference
+from ..analysis import entries
 from ..analysis.entries import Argument, GlobalTypes
-from ..analysis.resolve import resolve
+from ..analysis.resolve import fill, resolve, with_entry
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
 from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
@@ -452,7 +452,7 @@ class Kernel(Portable):
 
 @lru_cache(maxsize=1024)
 def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> Kernel:
-    program = type_inference.fill(kernel.program, dict(types))
+    program = fill(kernel.program, dict(types))
     findings = _verified(program, kernel.profile, kernel.places)
     if warn:
         execution.warn_of(findings, (program, kernel.places, kernel.profile))
@@ -502,7 +502,7 @@ def compile(  # noqa: PLR0913 - keywords
     2.0
     """
     semantics = choices(api.resolve_profile(program, profile), numerics, out_of_region, subnormals)
-    resolved = resolve(parts.with_entry(program))
+    resolved = resolve(with_entry(program))
     program = resolved.program
     function = entries.select_entry(program, entry)
     if not resolved.is_open:

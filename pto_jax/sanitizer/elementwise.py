@@ -3,8 +3,8 @@
 import numpy as np
 
 from ..ir import Loc
-from ..oracle import step as oracle_masks
 from ..oracle.numbers import decode
+from ..oracle.step import places_in_rows, places_in_stream, selected, write_rows, write_stream
 from . import shadow
 from .shadow import all_bits
 from .step import ShadowStep, bit_by_bit, conjunction, disjunction, divided, lanewise, shadow_rule, shifted
@@ -19,9 +19,9 @@ def compare(step: ShadowStep) -> None:
         t = step.type("src0")
         bits = np.zeros(t.shape, np.bool_)
         bits[: region[0], : region[1]] = origin_ids != 0
-        oracle_masks.write_stream(marked, bits, t.cols)
+        write_stream(marked, bits, t.cols)
     else:
-        oracle_masks.write_rows(marked, origin_ids != 0, clear=step.policy.simulator)
+        write_rows(marked, origin_ids != 0, clear=step.policy.simulator)
 
 
 def select(step: ShadowStep, yes: str, no: str, stream: bool) -> None:
@@ -29,9 +29,9 @@ def select(step: ShadowStep, yes: str, no: str, stream: bool) -> None:
 
     ``stream`` says that the bits of the mask follow each other across the ends of rows.
     """
-    places = (oracle_masks.places_in_stream if stream else oracle_masks.places_in_rows)(step)
+    places = (places_in_stream if stream else places_in_rows)(step)
     rows, cols, bit = places
-    chosen = oracle_masks.selected(step.real, places)
+    chosen = selected(step.real, places)
     mask = step.bits("mask", rows, cols)
     unknown = (mask >> bit.astype(mask.dtype)) & 1 == 1
     words = np.where(chosen, step.bits_over(yes), step.bits_over(no))

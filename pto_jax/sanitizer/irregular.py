@@ -4,9 +4,10 @@ import numpy as np
 
 from ..ir import CmpMode
 from ..isa.irregular import counted_byte
-from ..oracle import irregular, step as masks, storage
+from ..oracle import irregular, storage
 from ..oracle.irregular import BLOCK_BYTES
 from ..oracle.numbers import Array, decode
+from ..oracle.step import compare
 from ..oracle.storage import map_of
 from .shadow import first, first_along
 from .step import ShadowStep, shadow_rule
@@ -81,7 +82,7 @@ def _matches(step: ShadowStep) -> None:
     assert isinstance(mode, CmpMode)
     region = step.valid("src")
     origin_ids = first_along(step.raw("src", region), 1)
-    hits = masks.compare(mode, step.real.values("src", region), step.real.values("kValue"))
+    hits = compare(mode, step.real.values("src", region), step.real.values("kValue"))
     for row, origin_id in enumerate(origin_ids):
         if "cdst" in step.operands and row < step.type("cdst").elements:
             step.scatter(origin_id, np.array([row]), "cdst")

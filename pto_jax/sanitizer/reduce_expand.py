@@ -12,9 +12,9 @@ from ..oracle.reduce_expand import (
     row_zero,
     write_lines,
 )
-from . import shadow, step as lanes
+from . import shadow
 from .shadow import first, first_along
-from .step import ShadowStep, shadow_rule
+from .step import ShadowStep, by_zero, shadow_rule
 
 
 def along_of(step: ShadowStep) -> Along:
@@ -68,7 +68,7 @@ def _expand(step: ShadowStep) -> None:
 def _by_rows(step: ShadowStep) -> None:
     origin_ids = shadow.first(repeated(step, "src0"), repeated(step, "src1"))
     if step.instruction.name.endswith("div"):
-        origin_ids = shadow.first(origin_ids, lanes.by_zero(step, repeated(step.real, "src1")))
+        origin_ids = shadow.first(origin_ids, by_zero(step, repeated(step.real, "src1")))
     step.put(origin_ids)
 
 
@@ -76,7 +76,7 @@ def _by_rows(step: ShadowStep) -> None:
 def _by_columns(step: ShadowStep) -> None:
     origin_ids = shadow.first(step.raw("src0"), row_zero(step, "src1"))
     if step.instruction.name.endswith("div"):
-        origin_ids = shadow.first(origin_ids, lanes.by_zero(step, row_zero(step.real, "src1")))
+        origin_ids = shadow.first(origin_ids, by_zero(step, row_zero(step.real, "src1")))
     step.put(origin_ids)
 
 

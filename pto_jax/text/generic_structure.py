@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from .. import ir
 from ..ir import I1, AttrValue, Op, Region, ScalarType, Symbol, TileType, Type, Value
 from ..isa.traits import BRANCH, BRANCH_IF, FUSION, FUSION_END
-from . import control, custom, formats, reader as scope
+from . import control, custom, formats
 from .dictionaries import Places
 from .generic import SEGMENTS
 from .lexer import Kind
-from .reader import Reader
+from .reader import Mention, Reader, Scopes
 
 #: Attributes that say nothing here.
 _SILENT = ("fastmath", "overflowFlags", "arg_attrs", "res_attrs")
@@ -29,9 +29,9 @@ class Parts:
     """The parts of an operation; ``value`` is that of a constant, in the Python type of its PTO type."""
 
     name: str
-    results: list[scope.Mention]
+    results: list[Mention]
     start: int
-    operands: list[scope.Mention] = field(default_factory=list)
+    operands: list[Mention] = field(default_factory=list)
     successors: list[str] = field(default_factory=list)
     attributes: dict[str, AttrValue] = field(default_factory=dict)
     places: Places = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Parts:
     value: AttrValue = None
 
 
-def read_parts(reader: Reader, name: str, results: list[scope.Mention], start: int) -> Parts:
+def read_parts(reader: Reader, name: str, results: list[Mention], start: int) -> Parts:
     """The parts of the operation whose quoted name has been passed."""
     c, parts = reader.cursor, Parts(name, results, start)
     parts.operands = c.enclosed(Kind.L_PAREN, reader.mention, f"after the quoted name of {name}")
@@ -284,7 +284,7 @@ def read_function(reader: Reader) -> ir.Function:
     start = c.start
     c.advance()
     span = c.span(start, c.last_end)
-    reader.scopes = scope.Scopes(c, open_names=False)
+    reader.scopes = Scopes(c, open_names=False)
     parts = read_parts(reader, "func.func", [], start)
     found = parts.attributes
     name, kind = found.pop("sym_name", None), found.pop("function_type", None)

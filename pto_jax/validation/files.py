@@ -18,8 +18,8 @@ from ..failures import folders
 from ..ir import Language, Program
 from ..profiles import ProfileName
 from ..runtime.array_files import read_inputs
-from . import changes, trace as alignment, trace as interpreted, translation
-from .trace import Span, trace
+from . import changes, translation
+from .trace import Parting, Span, parting, place, run, trace
 from .translation import Failure, Pair, Result
 
 #: ``equal`` on every input; ``same``: the programs say the same; ``different``; ``rejected``: only the
@@ -129,7 +129,7 @@ def _entry(
         both = translation.pair(before, after, profile, **options)
     except PtoError as error:
         return replace(found, kind="rejected", message=f"after: {_line(error)}")
-    both = replace(both, ulp=how.ulp, run=interpreted.run)
+    both = replace(both, ulp=how.ulp, run=run)
     try:
         result = _result(both, how, file)
     except (FileError, PtoError) as error:
@@ -143,8 +143,8 @@ def _entry(
         kind="different",
         message=str(failure),
         inputs=result.compared,
-        before=alignment.place(where.before if where else None),
-        after=alignment.place(where.after if where else None) or _broken(failure),
+        before=place(where.before if where else None),
+        after=place(where.after if where else None) or _broken(failure),
         parting=str(where) if where else "",
         change=changes.only_change(before, after),
         element=folders.first_difference(failure.comparison, "buffer", "before", "after"),
@@ -168,7 +168,7 @@ def _result(both: Pair, how: Comparing, file: Path) -> Result:
     return replace(made, compared=given.compared + made.compared)
 
 
-def locate(both: Pair, failure: Failure) -> alignment.Parting | None:
+def locate(both: Pair, failure: Failure) -> Parting | None:
     """Where two programs part on an input on which they differ; None where that cannot be seen."""
     if failure.comparison is None:
         return None
@@ -178,9 +178,9 @@ def locate(both: Pair, failure: Failure) -> alignment.Parting | None:
     names = [a.name for a in both.arguments]
     if output in names and not both.before.program.fragment:
         memory = Span(names.index(output), 0, 1 << 62)
-        return alignment.parting(first, second, (memory, memory))
+        return parting(first, second, (memory, memory))
     if output in first.tiles and output in second.tiles:
-        return alignment.parting(first, second, (first.tiles[output], second.tiles[output]))
+        return parting(first, second, (first.tiles[output], second.tiles[output]))
     return None
 
 

@@ -57,7 +57,6 @@ OTHER_MEANINGS = {
     ("pto_jax/isa/traits.py", "barrier"): "a role in the order of operations",
     ("pto_jax/oracle/machine.py", "trap"): "the rule that the error names",
     ("pto_jax/oracle/scalars.py", "bitcast"): "arith.bitcast",
-    ("tools/gpu_code/gpu_execution.py", "bitcast"): "an operation of XLA",
     ("pto_jax/verifier/hazards.py", "barrier"): "a role in the order of operations",
 }
 

@@ -6,14 +6,14 @@ launches per call, and bytes of temporary memory per byte of arguments; and the 
 
 import json
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 
 @cache
 def table() -> dict[str, Any]:
     """The table: approximations with instructions, PTX and reason; launches and scratch by instruction."""
-    found: dict[str, Any] = json.loads((files("pto_jax.testing") / "gpu_limits.json").read_text())
+    found: dict[str, Any] = json.loads(Path(__file__).with_name("gpu_limits.json").read_text())
     return found
 
 

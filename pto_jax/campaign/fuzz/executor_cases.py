@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import api, errors, profiles
-from ...analysis import provenance, resolve as parts
+from ...analysis import provenance
 from ...analysis.entries import Argument, arguments, select_entry
-from ...analysis.resolve import resolve
+from ...analysis.resolve import resolve, with_entry
 from ...cases import accuracy, comparison, mutation, targets
 from ...cases.kernels import kernel, kernels_only
 from ...cases.ulp import Histograms
@@ -161,7 +161,7 @@ def _mutant(subject: Subject, said: str, exact: bool) -> tuple[Subject, tuple[st
 
 
 def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) -> list[Subject]:
-    program = resolve(parts.with_entry(api.load(file))).program
+    program = resolve(with_entry(api.load(file))).program
     target = api.resolve_profile(program, profile)
     api.verify(program, target, raise_on_error=True)
     listed = [f for f in program.entries if f.body.ops] if entry is None else []

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable
 from ... import ir, isa
 from ...analysis.addresses import scalar_dtype
 from ...isa.effects import pipe_of
-from . import writer as scalars
 from .intrinsics import needs_scratch, text
 from .spelling import identifier, member, refuse, valid_sizes
-from .writer import CONTROL, Call, Writer
+from .writer import CONTROL, Call, Writer, expression
 
 Handler = Callable[[Writer, ir.Op], None]
 
@@ -19,7 +18,7 @@ def write(writer: Writer, op: ir.Op) -> None:
     if handler is not None:
         handler(writer, op)
     elif op.name.startswith("arith."):
-        value = scalars.expression(op, [writer.of(v) for v in op.ins])
+        value = expression(op, [writer.of(v) for v in op.ins])
         d = scalar_dtype(op.results[0].type)
         writer.line(f"{d.cpp} {writer.bind(op.results[0])} = {value};")
     else:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pto_jax.cli.main import main
-from pto_jax.devices import conversation as servers
+from pto_jax.devices import conversation
 from pto_jax.devices.conversation import Server, request
 from pto_jax.errors import DeviceError, UnusableDeviceError
 from pto_jax.generate.options import PRESETS
@@ -27,7 +27,7 @@ def command(script: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setattr(servers, "IDLE", 1.0)
+    monkeypatch.setattr(conversation, "IDLE", 1.0)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("pto_jax.cli.fuzz._workers", lambda memory: 1)
     yield

@@ -12,8 +12,7 @@ import pytest
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.targets import Oracle
 from pto_jax.cli.main import main
-from pto_jax.failures import folder as reading
-from pto_jax.failures.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK
+from pto_jax.failures.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, read, read_folders
 from pto_jax.failures.recorder import Keeper
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
@@ -38,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_folders_are_found_alone_by_cause_and_all(folder: Path) -> None:
     for path in (folder, folder.parent, folder.parent.parent):
-        assert reading.read_folders(path) == [folder]
+        assert read_folders(path) == [folder]
 
 
 def test_a_folder_says_what_failed(folder: Path) -> None:
@@ -147,7 +146,7 @@ def test_cases_survive_text_and_files(preset: str, tmp_path: Path) -> None:
             continue
         path = save(tmp_path, case, Finding(outcome), About("", "none", "oracle", "oracle"))
         for original in (False, True):
-            again = reading.read(path, original).case
+            again = read(path, original).case
             assert {n: i.valid for n, i in again.inputs.items()} == {
                 n: i.valid for n, i in case.inputs.items() if n in again.inputs
             }
