@@ -1,4 +1,4 @@
-"""How instructions are computed in JAX; imported as ``pto_jax.lowering`` only."""
+"""JAX rules of instructions and the JAX executor; imported as ``pto_jax.lowering`` only."""
 
 if __name__ != "pto_jax.lowering":
     raise ImportError("the folder 'lowering' is imported as pto_jax.lowering, never by itself")

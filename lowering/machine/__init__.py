@@ -1,1 +1,1 @@
-"""The machine that executes programs in JAX: memory, control flow, launches, planning."""
+"""The JAX executor: memory, control flow, launches, planning."""

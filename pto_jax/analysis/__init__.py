@@ -1,1 +1,1 @@
-"""Facts about programs that follow from their text."""
+"""Facts of programs before execution: types, constants, addresses, data flow."""

@@ -1,4 +1,4 @@
-"""Programs written in Python: the same programs as in text.
+"""Programs written in Python.
 
 Functions with :func:`kernel`, or :class:`Builder`. Every instruction is a function of this module, under
 its name in the text (``tadd``) and that of the C++ intrinsic (``TADD``), made from its declaration:

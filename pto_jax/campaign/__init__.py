@@ -1,1 +1,1 @@
-"""Randomised testing at scale: cases on two machines, failures found, kept, shrunk and reported."""
+"""Campaigns: seeded, resumable runs over generated cases, their stores and reports."""

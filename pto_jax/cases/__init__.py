@@ -1,1 +1,1 @@
-"""Cases: programs with inputs, the machines that execute them and how their results are compared."""
+"""Cases: programs with inputs, their executors, and the comparison of results."""

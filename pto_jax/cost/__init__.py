@@ -1,4 +1,4 @@
-"""Cycle models: what an instruction or a program costs, by a model that every figure names.
+"""Cycle models: the cost of an instruction or a program, with the model's name on every figure.
 
 >>> from pto_jax.cost import cycles
 >>> cycles("tadd", "f32", 16, 64)

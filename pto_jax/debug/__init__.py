@@ -1,1 +1,1 @@
-"""Watching an execution: traces, micro-operations, stops."""
+"""Traces, micro-operations and breakpoints of an execution."""

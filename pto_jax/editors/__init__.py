@@ -1,1 +1,1 @@
-"""What editors need of PTO text: highlighting, and a language server."""
+"""Support for editors: highlighting and a language server."""

@@ -1,4 +1,4 @@
-"""Programs shipped with the package, each with arguments that suit it and its computation in NumPy.
+"""Programs shipped with the package, each with suitable arguments and its computation in NumPy.
 
 >>> list(EXAMPLES)[:4]
 ['vector_add', 'add_relu_convert', 'masked_tile', 'conversion_chain']

@@ -1,8 +1,9 @@
-"""Instructions of one's own: declared, computed and tested like built-in ones.
+"""Instructions of users: declared, computed and tested like built-in ones.
 
-A file with one call of :func:`instruction` makes an instruction that parses, verifies, prints, runs, batches,
-is sanitized, generated, shrunk, costed and emitted; ``pto-jax COMMAND --extension FILE.py`` loads it.
-:func:`register` takes a whole declaration and rules for what is not lane by lane.
+A file with one call of :func:`instruction` adds an instruction to the parser, the printer, the verifier, the
+executors, the sanitizer, the generator, the shrinker, the cost models and C++ emission;
+``pto-jax COMMAND --extension FILE.py`` loads it. :func:`register` takes a whole declaration and its rules, for
+instructions that are not lane-wise.
 """
 
 from ..isa.declare import (

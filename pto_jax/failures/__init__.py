@@ -1,4 +1,4 @@
-"""Failures made small: the instruction at fault found, program and inputs reduced, the cause named."""
+"""Failures: their folders, the instruction at fault, shrinking, and failure groups."""
 
 from .reduce import SECONDS, Shrunk, shrink
 

@@ -1,4 +1,4 @@
-"""Files in and out: reading is bounded before it happens, and writing never loses what was there.
+"""Files: reading is bounded, and writing is atomic.
 
 Reading. A text may have :data:`MAX_TEXT` bytes, the arrays of an ``.npz`` file :data:`MAX_ARRAYS`; the
 environment variable ``PTO_JAX_MAX_FILE_BYTES`` sets another limit for both. Nothing is executed or

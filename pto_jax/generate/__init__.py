@@ -1,1 +1,1 @@
-"""Legal programs and inputs made at random."""
+"""Random legal programs and inputs."""

@@ -1,4 +1,4 @@
-"""Executing a program's operations in order, on some machine.
+"""Execution of a program's operations in order, by any executor.
 
 The interpreter owns what does not depend on how tiles are computed: names and scopes, scalar constants,
 global-memory views, tile handles, control flow, calls.

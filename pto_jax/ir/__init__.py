@@ -1,4 +1,4 @@
-"""Programs, their types and element types: frozen data that knows nobody."""
+"""Programs, their types and element types as frozen data."""
 
 from .dtypes import *
 from .enums import *

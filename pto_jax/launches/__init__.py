@@ -1,11 +1,11 @@
-"""Whether a launch has the blocks that its program is written for.
+"""The check that a launch has the number of blocks that its program needs.
 
-A program that picks its windows by the number of the block computes a part of its result when it is
-launched with too few blocks, and nothing else tells. What every block writes is followed with the constants
-of the text (and, where a caller has them, the values of arguments); a launch of more blocks that would write
-further elements of a declared view is the evidence. No evidence are programs that do not ask for the block's
-number, loops that stride by the number of blocks, blocks that would write the same elements again, and
-blocks whose windows leave their views.
+A program that selects its windows by the block number computes only a part of its result when it is launched
+with too few blocks, without any error. The windows of every block are followed with the constants of the text
+and, if the caller has them, the values of arguments. A launch of more blocks that would write further elements of
+a declared view is the evidence. There is no evidence in programs without a block number, in loops that stride by
+the number of blocks, in blocks that would write the same elements again, and in blocks whose windows leave their
+views.
 """
 
 from .judgement import (

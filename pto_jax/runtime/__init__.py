@@ -1,1 +1,1 @@
-"""Kernels: compiling programs, their arguments and results, tiles, reports."""
+"""Kernels: compilation of programs, arguments and results, tiles, reports."""

@@ -1,1 +1,1 @@
-"""Undefined data: a shadow beside every memory, and reports of where it matters."""
+"""Undefined data: a shadow beside every memory, and reports of its uses."""

@@ -1,1 +1,1 @@
-"""System tests of the assembler, run as they are: kernels, generated inputs, their own comparison."""
+"""System tests of the assembler, executed unchanged: kernels, inputs, their own comparison."""

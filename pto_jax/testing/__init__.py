@@ -1,1 +1,1 @@
-"""Checking devices: every instruction against the reference interpreter."""
+"""Checks of devices: every instruction against the reference interpreter."""

@@ -1,4 +1,4 @@
-"""PTO text: reading it into a program and printing a program back."""
+"""PTO text: reader and printer."""
 
 from typing import Literal
 

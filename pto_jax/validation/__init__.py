@@ -1,1 +1,1 @@
-"""Programs before and after compiler passes: whole corpora compared, and the instruction where they part."""
+"""Programs before and after compiler passes: comparison, and the instruction where they diverge."""

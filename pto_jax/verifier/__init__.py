@@ -1,1 +1,1 @@
-"""Whole programs against a hardware profile."""
+"""The verifier: whole programs against a hardware profile."""

@@ -1,1 +1,1 @@
-"""Devices under test: command lines, and case folders for simulators and boards."""
+"""Campaigns on devices under test."""

@@ -1,1 +1,1 @@
-"""Campaigns: cases in blocks, worker processes, one store that survives being killed."""
+"""Campaigns of random programs: blocks of cases, worker processes, one store that survives crashes."""

@@ -1,1 +1,1 @@
-"""Thousands of different programs at once, as data of one compiled interpreter."""
+"""Campaigns in lockstep."""

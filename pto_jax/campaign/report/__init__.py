@@ -1,1 +1,1 @@
-"""What a store of campaigns holds, as text, JSON and one HTML page."""
+"""Reports of a campaign's store as text, JSON and one HTML page."""

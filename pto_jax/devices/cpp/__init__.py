@@ -1,1 +1,1 @@
-"""Programs as C++ intrinsics, as the manual writes them."""
+"""Programs as calls of C++ intrinsics, in the form of the vendor's manual."""

@@ -1,1 +1,1 @@
-"""Constraints that declarations are made of."""
+"""Constraints of declarations."""

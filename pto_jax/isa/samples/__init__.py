@@ -1,1 +1,1 @@
-"""Legal sample operations that declarations bring."""
+"""Legal sample operations from declarations."""
