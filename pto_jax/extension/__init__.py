@@ -1,9 +1,9 @@
 """Instructions of users: declared, computed and tested like built-in ones.
 
 A file with one call of :func:`instruction` adds an instruction to the parser, the printer, the verifier, the
-executors, the sanitizer, the generator, the shrinker, the cost models and C++ emission;
-``pto-jax COMMAND --extension FILE.py`` loads it. :func:`register` takes a whole declaration and its rules, for
-instructions that are not lane-wise.
+executors, the sanitizer, the generator, the shrinker, the cost models and C++ emission; ``pto-jax COMMAND
+--extension FILE.py`` loads it. :func:`register` takes a whole declaration and its rules, for instructions
+that are not lane-wise.
 """
 
 from ..isa.declare import (
