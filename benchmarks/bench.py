@@ -126,8 +126,8 @@ def measure(
     singles = {f"{EXAMPLE}{n}": partial(bench_examples.shipped_example, name=n) for n in EXAMPLES}
     unknown = [n for n in names if n not in CASES and n not in singles]
     if unknown:
-        known_names = f"{', '.join(CASES)}, {EXAMPLE}NAME"
-        raise ArgumentError(f"no benchmark {', '.join(unknown)}; known: {known_names}")
+        names_allowed = f"{', '.join(CASES)}, {EXAMPLE}NAME"
+        raise ArgumentError(f"no benchmark {', '.join(unknown)}; allowed: {names_allowed}")
     path = table or bench_table.default_table()
     known = bench_table.Table.read(path) if check else None
     if plot is not None:

@@ -1,4 +1,4 @@
-"""Whether compiled code has the properties that exact results rest on, computed once per platform.
+"""Self-test of compiled code for the properties that exact results need, once per platform.
 
 What makes a compiler give them up stands in many places: ``XLA_FLAGS``, a file that it names, settings of
 JAX, a new version. So nobody reads settings: small functions are compiled and executed as any program is,

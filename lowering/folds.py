@@ -1,4 +1,4 @@
-"""Reductions along one axis, in the order and with the roundings the ISA gives.
+"""Reductions along one axis, in the order and with the roundings of the ISA.
 
 All functions work on *lines*: words [n, m] whose first axis is the one reduced, or, where an ``axis`` may be
 told, that axis. Lines beyond a valid region are replaced by the operation's identity before the fold

@@ -1,4 +1,4 @@
-"""Formulas that several instructions share: what tile-tile, tile-scalar and expand forms compute.
+"""Formulas that tile-tile, tile-scalar and expand instructions share.
 
 Arrays ``x``, ``y``, ``z`` and results are raw words of the arithmetic's element type, of shapes that
 broadcast, where nothing else is said.

@@ -1,4 +1,4 @@
-"""Many different programs at once: programs are arrays, and one compiled interpreter executes them all.
+"""Lockstep: many different programs as arrays, executed by one compiled interpreter.
 
 A register holds one tile as a fixed number of uint32 words. An instruction is an opcode (a position in a
 tuple of :class:`Branch`), the registers of its operands, destination first, and two scalar words. A

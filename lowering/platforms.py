@@ -1,4 +1,4 @@
-"""One function with different code for some platforms, chosen when code is generated for one.
+"""One function with different code per platform, chosen when code is generated.
 
 ``lax.platform_dependent`` traces every branch wherever it is called, which every program would pay for on the
 one platform it runs on. Here the primary code alone is traced; another platform's is traced when a program

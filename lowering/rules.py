@@ -1,4 +1,4 @@
-"""The tables of instruction rules, and what a rule sees.
+"""The tables of instruction rules, and the context and inputs of a rule.
 
 A rule is a pure function ``rule(context, inputs) -> {destination: words}``. Everything static is in the
 hashable :class:`Context`; ``inputs`` are arrays. Each (context) is one inner jitted function

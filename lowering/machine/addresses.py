@@ -1,4 +1,4 @@
-"""Addresses of global memory in 64 bits: arithmetic that leaves them reaches nothing.
+"""Addresses of global memory in 64 bits, with arithmetic that cannot wrap into a buffer.
 
 Buffers have fewer than 2**31 elements. What is farther away than that is outside whatever is added to it, so
 sums are kept where they cannot come back by wrapping.

@@ -1,4 +1,4 @@
-"""What is known of run-time scalars of blocks that are executed side by side.
+"""Run-time scalars of blocks that are executed side by side.
 
 A scalar that follows from the number of its block is a table of integers, one for each block, plus what is
 the same in all of them. Where a table holds one integer only, the block does not count: an address relative

@@ -1,4 +1,4 @@
-"""The blocks of a launch: side by side where they provably do not meet in global memory, else in order.
+"""The blocks of a launch: side by side if they are proven independent, else in order.
 
 The proof follows every block with its number known and everything else unknown, and collects the elements
 of each buffer that it names. Blocks whose writes are disjoint, and who read nothing that another

@@ -1,4 +1,4 @@
-"""Where a program places its tiles: found by executing it with addresses only.
+"""The plan of a program's tiles in memory, from an execution with addresses only.
 
 That folds constants, follows calls and rebindings exactly as execution does, so that every address
 that execution will know is known here too.

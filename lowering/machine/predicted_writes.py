@@ -1,4 +1,4 @@
-"""A first guess of what a region changes, from its text.
+"""A first estimate of the writes of a region, from its text.
 
 It spares most regions a second trace. A wrong guess costs time, never a result: what is missing shows when
 the region is traced, and what is too much is carried unchanged.

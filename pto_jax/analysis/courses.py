@@ -1,4 +1,4 @@
-"""One execution of a function, as far as numbers decide it: which operations come one after the other.
+"""One execution of a function as far as numbers determine it: the order of its operations.
 
 What only execution knows is assumed to be one number everywhere, and a condition is assumed to hold or not.
 All paths of such a course exist for some input, so that what goes wrong on one of them goes wrong for that

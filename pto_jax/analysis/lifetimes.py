@@ -1,4 +1,4 @@
-"""Where the contents of a function's tiles are still needed: liveness, from the last operation to the first.
+"""Liveness of a function's tiles, from the last operation to the first.
 
 A tile lives from the first operation that writes it to the last one that reads what was written. Handles,
 windows and reshapes are followed to the tile that they are over, also through branches and loops; where one

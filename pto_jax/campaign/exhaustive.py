@@ -1,4 +1,4 @@
-"""Every input of lane-wise instructions with small sources, on two machines.
+"""Every input of lane-wise instructions with small sources, on two executors.
 
 A row is one legal operation of a profile: an instruction, its element types and the values of its
 attributes. Its inputs are all bit patterns of all its sources together, as many as :data:`LARGEST`; rows

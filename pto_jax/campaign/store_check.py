@@ -1,4 +1,4 @@
-"""Opening stores that anyone may have written: ordinary tables with values of the kinds that campaigns write.
+"""Stores from any source, opened only with ordinary tables and values of the expected kinds.
 
 A store is an SQLite file. Views, triggers and computed columns, which could make a reader work for ever, and
 values of other types are refused before anything else looks at them.

@@ -1,4 +1,4 @@
-"""Which results of a program are exact, which have an ULP bound, and which follow from such a result.
+"""Accuracy of a program's results: exact, bounded in ULP, or derived from a bounded result.
 
 Instructions without a correctly rounded definition have a bound; what is computed from their results has
 none, because a comparison or a cancellation makes any difference large. Where data may flow is found as if

@@ -1,4 +1,4 @@
-"""One case on two machines, and whether they agree.
+"""One case on two executors, and the comparison of their results.
 
 >>> from pto_jax.generate.programs import generate
 >>> from pto_jax.cases.targets import Engine, Oracle

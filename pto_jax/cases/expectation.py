@@ -1,4 +1,4 @@
-"""What a machine has to give for a case: results, and which of their elements can be compared.
+"""The expected results of a case, and the elements that can be compared.
 
 An element is not compared where the profile leaves its value open: outside a tile's valid region, where it
 follows from undefined data, from bits of a NaN, or from a result without an exact definition. For the CPU

@@ -1,4 +1,4 @@
-r"""Programs that are a little different from a given one, and legal again.
+r"""Legal mutations of a program.
 
 A mutation exchanges an operation or two of its operands, changes an attribute, an element type, a valid
 region or a shape; types change in the whole program. What the verifier does not accept is not taken.

@@ -1,4 +1,4 @@
-"""What every operation of a case finds when it executes, as the reference interpreter sees it.
+"""The operands of every operation of a case when it executes, from the reference interpreter.
 
 Operations of a program are known by a number, which stands in the line of their span and stays with them
 through edits.

@@ -1,4 +1,4 @@
-"""ULP distances between two machines' results, counted per instruction and element type.
+"""ULP distances between the results of two executors, per instruction and element type.
 
 Counted are results of the instructions that have an ULP bound, and of those with a bound of 0, roots,
 reciprocals and quotients, because they are correctly rounded: there any distance is worth seeing.

@@ -1,4 +1,4 @@
-"""The micro-operations of lane-wise instructions, from their declarations.
+"""Micro-operations of lane-wise instructions, from their declarations.
 
 The tile register file is read and written lane by lane: for a binary instruction ``TRF_READ src0``,
 ``TRF_READ src1``, the operation, ``TRF_WRITE``. Scalars are read once.

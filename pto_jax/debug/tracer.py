@@ -1,4 +1,4 @@
-"""Watching an eager execution: a trace of its instructions, and a stop before one of them.
+"""Observers of an eager execution: a trace of instructions, and a breakpoint.
 
 >>> import numpy as np, pto_jax as pto
 >>> kernel = pto.compile(pto.parse("%c = tadd %a, %b : !pto.tile<1x8xf32>", file="add.pto"))

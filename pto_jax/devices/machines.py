@@ -1,4 +1,4 @@
-"""Machines by name, as the command line gives them.
+"""Executors by name, as the command line takes them.
 
 ======================== ==========================================================================
 ``oracle``               the reference interpreter (also ``interpreter``); ``oracle:again`` in another process

@@ -1,4 +1,4 @@
-"""Names of causes: failures that one defect explains have the same one.
+"""Names of failure groups: failures that one defect explains have the same name.
 
 A cause says which instruction is at fault and how its results differ; where they differ as numbers, with
 which attributes that matter. Element types are said beside it (:func:`types_at_fault`). A crash is named

@@ -1,4 +1,4 @@
-"""The instruction at fault: each one that was executed, alone, on what it found.
+"""The instruction at fault: each executed instruction alone, on its recorded operands.
 
 An isolated instruction is a program of its own: its operands are arguments with the contents that they
 had in the run of the reference interpreter, and its results are visible. A machine that computes it

@@ -1,4 +1,4 @@
-"""Integer arguments and buffer sizes that suit a program: nothing leaves what it is a part of.
+"""Integer arguments and buffer sizes that keep all accesses of a program inside.
 
 Numbers are drawn and the program is followed with them (:mod:`.tainted`). Where a rule is broken, the
 arguments that broke it become smaller, or larger where something was negative: a table of block numbers

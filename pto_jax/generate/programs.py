@@ -1,4 +1,4 @@
-"""Legal programs made at random from the declarations, with inputs for them.
+"""Random legal programs from the declarations, with inputs.
 
 A case is a function of a seed, an index and options, the same on every machine. Seeded mass production
 and the Hypothesis strategies (:mod:`.strategies`) drive one generator, which draws its choices from a

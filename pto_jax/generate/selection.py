@@ -1,4 +1,4 @@
-"""Which instructions generated programs have, of which types, and how often.
+"""Selection of the instructions of generated programs, their types and frequencies.
 
 >>> from .options import STRAIGHT
 >>> from dataclasses import replace

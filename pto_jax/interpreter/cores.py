@@ -1,4 +1,4 @@
-"""Blocks and cores: which cores a program runs on, and what they share.
+"""Blocks and cores: the cores that a program runs on, and their shared state.
 
 A block has one core, unless its parts have to meet in pipes, flags or by subblock numbers: then it has a
 cube core and one or two vector cores.

@@ -1,4 +1,4 @@
-"""FIFOs between the cube core and the vector cores of a block: rings, and what is in them.
+"""FIFOs between the cube core and the vector cores of a block: rings and their contents.
 
 A slot that is a tile is the logical contents of that tile: which memory the FIFO occupies has no effect on
 values. A slot that is a view is the memory itself, so that its producer waits until it is free.

@@ -1,4 +1,4 @@
-"""Executes a program's operations in order on some machine.
+"""The interpreter: executes a program's operations in order, by any executor.
 
 The interpreter owns what does not depend on how tiles are computed: names and scopes, scalar constants,
 global-memory views, tile handles, calls. A :class:`Machine` owns storage and arithmetic; the JAX

@@ -1,4 +1,4 @@
-"""Launching a function: its blocks, and the cores of a block side by side.
+"""Launch of a function: its blocks, and the cores of a block side by side.
 
 How cores take turns stands in :mod:`.together`.
 """

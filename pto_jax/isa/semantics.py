@@ -1,4 +1,4 @@
-"""What instructions do to numbers, in a form that programs read: facts of the declarations.
+"""Arithmetic of instructions as data that programs read: facts of the declarations.
 
 Analyses, generators, reports and emitters ask these instead of listing names of instructions.
 """

@@ -1,4 +1,4 @@
-"""Calls that check their accesses: apart from the results, where numbers among the arguments tell them.
+"""Calls that check their accesses, apart from the results if integer arguments determine them.
 
 What a program accesses follows mostly from its integers. Then a function of these alone judges the accesses,
 once for the same numbers, and nobody waits for the results. Elsewhere one function gives both.

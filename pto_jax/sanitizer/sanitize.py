@@ -1,4 +1,4 @@
-r"""Execute a program and say where undefined data matters.
+r"""Execution of a program with a report of the uses of undefined data.
 
 >>> import numpy as np
 >>> import pto_jax as pto

@@ -1,4 +1,4 @@
-"""Does this device compute PTO exactly? Every instruction on it against the NumPy interpreter.
+"""Check of a device: every instruction on it against the NumPy interpreter.
 
 ``python -m pto_jax.testing.device_check [--seed N] [--device gpu|cpu] [--only NAME...] [--jobs N]``
 runs one legal operation per declaration, type row and profile on random bit patterns as

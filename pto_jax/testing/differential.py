@@ -1,4 +1,4 @@
-"""Random operands for single instructions, and the engine's answers next to the interpreter's.
+"""Random operands for single instructions, and the results of engine and interpreter.
 
 One case is one legal operation (:mod:`pto_jax.isa.samples.operations`) on a batch of random bit patterns,
 with a different valid region per batch element. The engine runs on the batch, the interpreter on its

@@ -1,4 +1,4 @@
-"""Tiles that a tool places: those that live at the same time fit into their buffer together.
+"""Capacity: tiles that live at the same time must fit into their memory together.
 
 The tool plans each function by the lifetimes of its tiles. What is added up here is the least that any plan
 needs: a destination may take the place of a source that is not needed any more.

@@ -1,4 +1,4 @@
-"""Flags and events as tokens: what is set is waited for once, and what is waited for was set.
+"""Flags and events as tokens: each wait has a set, and each set has a wait.
 
 A flag between two pipes holds one token of each number. Waiting for a token that never comes stops the core,
 setting one that is there already is not defined, and one that is left over is there for the next kernel.

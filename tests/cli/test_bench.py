@@ -41,7 +41,7 @@ def test_what_examples_are_measured_against_computes_the_same(name: str) -> None
 
 def test_unknown_benchmarks_are_named(benchmarks: Commands) -> None:
     assert benchmarks("nope") == 2
-    assert "no benchmark nope; known: add_relu_convert" in benchmarks.err
+    assert "no benchmark nope; allowed: add_relu_convert" in benchmarks.err
 
 
 @pytest.mark.parametrize("configured", [True, False])

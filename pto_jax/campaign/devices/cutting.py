@@ -1,4 +1,4 @@
-r"""Programs without some of their operations: what is left is a program of its own, which is compared.
+r"""Programs without some of their operations, compared as complete programs.
 
 With an operation go those that use its results, and those that read a tile which nothing writes any more.
 

@@ -1,4 +1,4 @@
-"""What a device does not execute: learnt from small programs, and left out of those that it is sent.
+"""Operations that a device declines: determined with small programs, left out of later ones.
 
 A device declines programs whole, and says why in words of its own. Where it declines one, its instructions
 are tried alone: an instruction of which every small program is declined is refused, else its pair of types

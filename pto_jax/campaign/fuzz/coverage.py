@@ -1,4 +1,4 @@
-"""What programs have in them, as cells of coverage.
+"""Coverage cells of a program.
 
 A cell is ``instruction|dtype|attribute|region|layout|operands|control``, its parts in the order of
 :data:`PARTS`.

@@ -1,4 +1,4 @@
-"""What generated programs concentrate on: instructions, types, layouts, valid regions, values, weights.
+"""The focus of generated programs: instructions, types, layouts, valid regions, values, weights.
 
 >>> focus = Focus(only=("tcvt",), dtypes=("f16",), regions=("odd",))
 >>> narrowed = focus.options(STRAIGHT)

@@ -1,4 +1,4 @@
-"""Workers of a campaign on this machine: blocks out, results in, whatever happens to the processes.
+"""Workers of a campaign on this computer: blocks in, results out, also when processes die.
 
 Results come case by case, so that what was told is not lost with a process. Where a worker ends or hangs,
 the rest of its block is executed in parts, in new processes, down to the case that does it; that case

@@ -1,4 +1,4 @@
-"""Which conversions ``tcvt`` offers on each profile, and how they round and saturate.
+"""Conversions of ``tcvt`` on each profile, with their rounding and saturation.
 
 The rows are facts about the targets; the verifier, the documentation, the lowering and the reference
 interpreter all read them here.

@@ -1,4 +1,4 @@
-"""How a rule is declared: its statement, the check that finds it broken, and the edit that breaks it.
+"""Declaration of a rule: its statement, its check, and the edit that breaks it.
 
 A rule reads as one piece::
 
