@@ -4,8 +4,7 @@ The process of the campaign is the only one that writes its store. A block whose
 again by another worker, with the same rows. A worker of the cluster must survive its cases, and its processes
 may have no children, so it starts this module as a command with a pool of one process (:mod:`.pool`) that
 ends with the worker. Processes without a cluster find their number through ``jax.distributed``, in a process
-without accelerator; then each executes its blocks alone. ``python -m pto_jax.campaign.fuzz.cluster JSON`` is
-that process.
+without accelerator (:mod:`.meeting`); then each executes its blocks alone.
 """
 
 from __future__ import annotations
@@ -386,7 +385,7 @@ def agreed(coordinator: str, process: int | None, processes: int | None, plan: P
     if not host or not port.isdecimal():
         raise ArgumentError(f"--coordinator {coordinator}: allowed: HOST:PORT")
     message = {"coordinator": coordinator, "process": process, "processes": processes, "plan": _mark(plan)}
-    command = [sys.executable, "-m", "pto_jax.campaign.fuzz.cluster", json.dumps(message)]
+    command = [sys.executable, "-m", "pto_jax.campaign.fuzz.meeting", json.dumps(message)]
     # What the processes compute comes from elsewhere; here they only count each other.
     environment = {
         **os.environ,
@@ -412,29 +411,6 @@ def agreed(coordinator: str, process: int | None, processes: int | None, plan: P
 def _mark(plan: Plan) -> int:
     """A number that differs for different campaigns."""
     return zlib.crc32(json.dumps(campaign_identity(plan), sort_keys=True).encode())
-
-
-def meet(coordinator: str, process: int | None, processes: int | None, plan: int) -> None:
-    """Wait for all processes; print which one this is, and whether all have the same plan."""
-    import jax
-    import numpy as np
-    from jax.experimental import multihost_utils
-
-    jax.distributed.initialize(coordinator, processes, process, initialization_timeout=MEETING)
-    plans = np.asarray(multihost_utils.process_allgather(np.uint32(plan)))
-    answer: dict[str, Any] = {
-        "process": jax.process_index(),
-        "processes": jax.process_count(),
-        "equal": bool((plans == plans.reshape(-1)[0]).all()),
-    }
-    print(json.dumps(answer), flush=True)
-    jax.distributed.shutdown()  # type: ignore[no-untyped-call]
-
-
-if __name__ == "__main__":
-    # What it answers with is unpickled by the worker, which knows this module by its name.
-
-    main(sys.argv[1:])
 
 
 #: What parts of a campaign may have each for itself.
@@ -528,4 +504,7 @@ def _conflict(a: _Block, b: _Block) -> str:
 
 
 if __name__ == "__main__":
-    meet(**json.loads(sys.argv[1]))
+    # What it answers with is unpickled by the worker, which knows this module by its name.
+    from pto_jax.campaign.fuzz import cluster
+
+    cluster.main(sys.argv[1:])
