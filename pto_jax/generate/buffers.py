@@ -158,6 +158,9 @@ def transfer(state: State) -> None:
     else:
         whole, layout = pointer_view(state, d, shape)
         window = _window_of(state, d, whole, shape)
+        # Execution judges what a type leaves open: a window for a store is no larger than the valid region.
+        if not reads and sizes != held.sizes and None in getattr(window.type, "dims", ()):
+            raise Unfit
     op = ir.Op("tload", (window,), (held.value,)) if reads else ir.Op("tstore", (held.value,), (window,))
     regions = {} if held.sizes is None else {held.value.name: held.sizes}
     layouts = {} if layout is None else {window.name: layout}

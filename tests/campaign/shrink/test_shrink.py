@@ -146,7 +146,7 @@ def _altered_failures(machine: Altered, preset: str, seed: int = 5, start: int =
         (_ShortLoop, "everything", "scf.for", 5, 5, 0),
         (_NoAddresses, "aliases", "alloc_tile", 5, 5, 0),
         (_NoMoves, "aliases", "tassign", 3, 7, 20),
-        (_FirstRow, "aliases", "subview", 3, 5, 10),
+        (_FirstRow, "aliases", "subview", 3, 5, 80),
         (_FirstElement, "control", "tgetval", 3, 5, 0),
     ],
 )
