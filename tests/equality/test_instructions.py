@@ -56,10 +56,13 @@ TABLE = isa.instructions()
 QUICK: dict[str, bool | int] = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,
 }
 #: Most samples, samples with another attribute, and recordings that the engine executes of an instruction;
 #: the interpreter executes all recordings.
-SAMPLES, MODES, RECORDED = 3, 2, 8
+SAMPLES, MODES, RECORDED = 3, 4, 8
+#: Samples of an instruction with a rule of its own for many pairs of types.
+CONVERSIONS = 8
 #: Programs of the generator, for an instruction that has nothing else.
 SEED, GENERATED = 1, 2
 _T = TypeVar("_T")
@@ -77,7 +80,8 @@ def spread(items: Sequence[_T], count: int) -> list[_T]:
 
 def _features(sample: Sample, profile: str) -> set[object]:
     types = types_shown(sample)
-    return {profile, *modes_shown(sample), *types, *((profile, t) for t in types)}
+    apart = {(profile, feature) for feature in (*types, *sample.attrs.items())}
+    return {profile, *modes_shown(sample), *types, *apart}
 
 
 @cache
@@ -85,7 +89,7 @@ def sampled(name: str) -> tuple[tuple[Sample, str], ...]:
     """A few samples with their profiles, each the one that shows most of what those before it do not."""
     instruction = TABLE[name]
     plain = [(s, p) for p in ("a5", "a2a3", "cpu_sim") for s in legal_samples(instruction, PROFILES[p])]
-    chosen = _covering(plain, SAMPLES)
+    chosen = _covering(plain, CONVERSIONS if instruction.converts else SAMPLES)
     modes = [(moded, p) for s, p in chosen for moded in _moded(s, p)]
     return (*chosen, *spread(_covering(modes, len(modes)), MODES))
 
