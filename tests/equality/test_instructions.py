@@ -65,8 +65,8 @@ SAMPLES, MODES, RECORDED = 3, 4, 8
 CONVERSIONS = 8
 #: Programs of the generator, for an instruction that has nothing else.
 SEED, GENERATED = 1, 2
-#: Programs that show what recordings or the shortest program do not: atomic stores, sizes of slots.
-BESIDES = {"tstore": "atomic", "alloc_multi_tile": "multi_tiles"}
+#: Programs that show what recordings or the shortest program do not: atomic stores, sizes, boxes.
+BESIDES = {"tstore": "atomic", "alloc_multi_tile": "multi_tiles", "subview": "subviews"}
 #: Wider tiles than those of samples, with their valid columns: a second chunk of columns.
 WIDER = {"trandom": (4, 512, 511)}
 _T = TypeVar("_T")
