@@ -14,7 +14,7 @@ def subviews(args: Arguments) -> Arrays:
     part = t[r : r + 8, c : c + 8]
     part *= 2
     part[4:6] += 1
-    t[8, :8] += n + 8
+    t[8, :8] += n + 16
     t[:n, 8:] += 1
     return {"y": t}
 
@@ -43,6 +43,10 @@ def sums(args: Arguments) -> Arrays:
             y[4 * i + j] = sum(int(v) for k, v in enumerate(x[:n]) if k % 4 == j and (v < 0) == bool(i))
     y[8:11] = 0.5 * (n + 1), 7, 5e9 * (2 if args["flag"] else 1)
     return {"y": y}
+
+
+def events(args: Arguments) -> Arrays:
+    return {"y": np.array([3.0 + i if i < args["n"] else 0.0 for i in range(4)], np.float32)}
 
 
 def sides(args: Arguments) -> Arrays:
@@ -100,6 +104,7 @@ CASES = (
         entry="sums",
         eager=False,
     ),
+    Case("local_storage", {"y": (4,)}, events, ({"n": 1}, {"n": 4}), entry="events", eager=False),
     Case(
         "blocks",
         {"x": (4, "i32"), "y": (4, "i32")},

@@ -7,6 +7,13 @@ import numpy as np
 from tests.programs.cases import Arguments, Array, Arrays, Case
 
 
+def atomic(args: Arguments) -> Arrays:
+    y = args["y"].copy()
+    for i, row in enumerate(args["x"]):
+        y[1 + args["s"] * i :][:8] += row
+    return {"y": y}
+
+
 def views(args: Arguments) -> Arrays:
     x, y, r, c = args["x"], args["y"].copy(), args["r"], args["c"]
     rows = np.lib.stride_tricks.as_strided(x, (16, args["pitch"]), (4 * args["pitch"], 4))
@@ -148,4 +155,5 @@ CASES = (
         addresses,
         tuple({"n": n, "at": at} for n, at in ((0, 4096), (3, 8288), (4, 64))),
     ),
+    Case("atomic", {"x": (4, 8), "y": (34,)}, atomic, ({"s": 0}, {"s": 3}, {"s": 8}), eager=False),
 )
