@@ -23,6 +23,7 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
+from pto_jax import errors
 from pto_jax.errors import ExactnessError, FileError
 
 from .bits import x64
@@ -255,13 +256,28 @@ def cached_code() -> Iterator[None]:
         yield
     except AssertionError as error:
         folder = jax.config.values["jax_compilation_cache_dir"]
-        *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-        if not folder or frame.f_globals.get("__name__", "").partition(".")[0] not in ("jax", "jaxlib"):
+        if not folder or not _raised_by_jax(error):
             raise
         raise FileError(
             f"{folder}: an entry of JAX's compilation cache is not the code of its program ({error}); "
             "allowed: entries as JAX has written them; usual fix: empty this folder"
         ) from None
+
+
+def _is_own(file: str) -> bool:
+    own = Path(__file__).resolve().parent, Path(errors.__file__).resolve().parent
+    return any(folder in Path(file).resolve().parents for folder in own)
+
+
+def _raised_by_jax(error: AssertionError) -> bool:
+    """Whether an assertion of JAX failed, not one of this package or of a caller.
+
+    JAX removes its frames from tracebacks, so that the last one left may be the call of JAX.
+    """
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    jax_asserts = Path(jax.__file__).parent in Path(last.filename).parents
+    is_call = _is_own(last.filename) and not (last.line or "").startswith("assert ")
+    return jax_asserts or is_call
 
 
 def require(platform: str) -> None:

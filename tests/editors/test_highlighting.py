@@ -44,7 +44,8 @@ def test_texts_have_no_error_tokens_and_no_gaps() -> None:
 
 
 def test_pieces_are_the_tokens_of_the_reader() -> None:
-    for source in texts()[: len(TEXTS) : 5]:
+    readable = [source for source in texts() if source != INVALID.read_text()]
+    for source in readable[::5]:
         cursor, tokens = Cursor(source, "text"), []
         while cursor.kind is not Kind.EOF:
             tokens.append(cursor.take())

@@ -33,11 +33,17 @@ def test_every_instruction_and_the_small_programs_keep_to_the_annotations() -> N
 
 #: A module, an annotation in it, a wrong one, an instruction that it is wrong for, and where that shows.
 WRONG = {
-    "element type": ("masks", "def pack(flags: Mask", "def pack(flags: Words", "tcmp", "masks.pack"),
-    "axes": ("reduce_expand", '"1 cols"', '"cols 1"', "tcolexpand", "first_row"),
+    "element type": ("region", "def pack(flags: Mask", "def pack(flags: Words", "tcmp", "region.pack"),
+    "axes": (
+        "reduce_expand",
+        'name: str) -> UInt[Array, "1 cols"]',
+        'name: str) -> UInt[Array, "cols 1"]',
+        "tcolexpand",
+        "first_row",
+    ),
     "field": ("rules", "v_row: Size |", "v_row: Word |", "tadd", "Lanes"),
     "rule": (
-        "layout_rearrange",
+        "layout",
         "_tpack(c: Context, inputs: Inputs)",
         "_tpack(c: Inputs, inputs: Inputs)",
         "tpack",
