@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import reduce
 
 from ..analysis.addresses import fold
-from ..ir import I1, INDEX, AttrValue, BLayout, Compact, DType, GlobalLayout, Op, TileType
+from ..ir import I1, INDEX, AttrValue, BLayout, Compact, DType, GlobalLayout, MemRefType, Op, TileType
 from ..isa.rules.windows import window_axes
 from .machine import Machine
 from .operands import NOWHERE, Execution, Scalar, TileRef, View
@@ -91,13 +91,15 @@ def require_fitting(machine: Machine, e: Execution) -> None:
     """Follow the rules on windows of global memory that have the shape of a tile's valid region.
 
     They are judged where their types leave sizes open and some element is valid; what a smaller window does
-    not have is outside of it, which the transfer itself judges.
+    not have is outside of it, which the transfer itself judges. The sizes of a memref are those of its array.
     """
     for tile, view in (c.fits for c in e.instruction.constraints if c.fits and machine.checks):
         ref, window, declared = e.operands[tile], e.operands[view], e.bound.values[view].type
         if not isinstance(ref, TileRef) or not isinstance(window, View) or ref.type.conv is not None:
             continue
-        if None not in getattr(declared, "dims", ()) or e.op.group("offsets"):
+        if isinstance(declared, MemRefType) or None not in getattr(declared, "dims", ()):
+            continue
+        if e.op.group("offsets"):
             continue
         have, want = _shapes(machine, window, e.attrs.get("layout") or window.layout, ref)
         larger = [_compared(machine, "sgt", h, w) for h, w in zip(have, want, strict=True)]
