@@ -32,12 +32,12 @@ _USE = """
 import json
 import pto_jax as pto
 from pto_jax.cli.main import main
-from tools.textmate import GRAMMAR
+from importlib.resources import files
 from pto_jax.examples import EXAMPLES
 
 assert ".whl" in pto.__file__, pto.__file__
 assert all(pto.load(e.path).functions for e in EXAMPLES.values())
-assert json.loads(GRAMMAR.read_text())["scopeName"]
+assert json.loads((files("pto_jax.editors") / "pto.tmLanguage.json").read_text())["scopeName"]
 for command in (["run", "--example", "vector_add"], ["isa", "tile"], ["isa", "tadd"]):
     assert main(command) == 0, command
 """

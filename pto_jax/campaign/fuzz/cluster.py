@@ -384,7 +384,13 @@ def agreed(coordinator: str, process: int | None, processes: int | None, plan: P
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdecimal():
         raise ArgumentError(f"--coordinator {coordinator}: allowed: HOST:PORT")
-    message = {"coordinator": coordinator, "process": process, "processes": processes, "plan": _mark(plan)}
+    message = {
+        "coordinator": coordinator,
+        "process": process,
+        "processes": processes,
+        "plan": _mark(plan),
+        "seconds": MEETING,
+    }
     command = [sys.executable, "-m", "pto_jax.campaign.fuzz.meeting", json.dumps(message)]
     # What the processes compute comes from elsewhere; here they only count each other.
     environment = {

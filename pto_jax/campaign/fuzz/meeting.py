@@ -5,15 +5,13 @@ import sys
 from typing import Any
 
 
-def meet(coordinator: str, process: int | None, processes: int | None, plan: int) -> None:
-    """Wait for all processes; print which one this is, and whether all have the same plan."""
+def meet(coordinator: str, process: int | None, processes: int | None, plan: int, seconds: int) -> None:
+    """Wait ``seconds`` for all processes; print which one this is, and whether all have the same plan."""
     import jax
     import numpy as np
     from jax.experimental import multihost_utils
 
-    from .cluster import MEETING
-
-    jax.distributed.initialize(coordinator, processes, process, initialization_timeout=MEETING)
+    jax.distributed.initialize(coordinator, processes, process, initialization_timeout=seconds)
     plans = np.asarray(multihost_utils.process_allgather(np.uint32(plan)))
     answer: dict[str, Any] = {
         "process": jax.process_index(),
