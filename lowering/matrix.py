@@ -190,21 +190,6 @@ def biased(c: Context, inputs: Inputs, product: Product) -> Outputs:
     return {"dst": result if inside is None else jnp.where(inside, result, total)}
 
 
-@rule("tmatmul", "tgemv")
-def _plain(c: Context, inputs: Inputs) -> Outputs:
-    return plain(c, inputs, _product)
-
-
-@rule("tmatmul.acc", "tgemv.acc")
-def _accumulated(c: Context, inputs: Inputs) -> Outputs:
-    return accumulated(c, inputs, _product)
-
-
-@rule("tmatmul.bias", "tgemv.bias")
-def _biased(c: Context, inputs: Inputs) -> Outputs:
-    return biased(c, inputs, _product)
-
-
 @rule("tmov.fp")
 def _move(c: Context, inputs: Inputs) -> Mapping[str, Output]:
     return layout.move(c, inputs)
@@ -301,16 +286,13 @@ def _fold(
     return slicing.of_batches(fold, 5 if started else 4)
 
 
-@rule("tmatmul.mx", "tgemv.mx")
-def _mx_plain(c: Context, inputs: Inputs) -> Outputs:
-    return plain(c, inputs, _mx_product)
+def _family(suffix: str, product: Product) -> None:
+    """Register the products of one kind: alone, added to an accumulator, with a bias."""
+    for base in ("tmatmul", "tgemv"):
+        rule(f"{base}{suffix}")(lambda c, inputs: plain(c, inputs, product))
+        rule(f"{base}{suffix}.acc")(lambda c, inputs: accumulated(c, inputs, product))
+        rule(f"{base}{suffix}.bias")(lambda c, inputs: biased(c, inputs, product))
 
 
-@rule("tmatmul.mx.acc", "tgemv.mx.acc")
-def _mx_accumulated(c: Context, inputs: Inputs) -> Outputs:
-    return accumulated(c, inputs, _mx_product)
-
-
-@rule("tmatmul.mx.bias", "tgemv.mx.bias")
-def _mx_biased(c: Context, inputs: Inputs) -> Outputs:
-    return biased(c, inputs, _mx_product)
+_family("", _product)
+_family(".mx", _mx_product)

@@ -28,6 +28,9 @@ from ..ir import (
 )
 from ..isa.traits import CAST
 
+#: Bytes in a handle whose conditions are remembered; a choice of choices doubles their number.
+MOST_CHOICES = 16
+
 
 @dataclass(frozen=True)
 class Bytes:
@@ -55,6 +58,16 @@ class Bytes:
     def chosen(self) -> tuple[Bytes, ...]:
         """The bytes of each handle that this one may be."""
         return self.either or (self,)
+
+    @property
+    def _placed(self) -> tuple[Bytes, ...]:
+        """The bytes that it may be, without the conditions that choose them."""
+        return tuple(b for one in self.either for b in one._placed) or (self,)
+
+    @property
+    def choices(self) -> int:
+        """Bytes in it, those of each branch of each condition counted for themselves."""
+        return sum(one.choices for one in self.either) or 1
 
     def overlaps(self, other: Bytes) -> bool:
         """Whether both may have a byte in common; windows at unknown places of one tile count as apart."""
@@ -96,8 +109,11 @@ class Bytes:
         """These bytes or the others, as the condition ``by`` says; None for two kinds of memory."""
         if self == other or self.loc != other.loc:
             return self if self == other else None
-        either = (self, other) if by else tuple(dict.fromkeys((*self.chosen, *other.chosen)))
-        return Bytes(" or ".join(b.root for b in either), self.loc, either=either, by=by)
+        placed = tuple(dict.fromkeys((*self._placed, *other._placed)))
+        if not by or self.choices + other.choices > MOST_CHOICES:
+            return Bytes(" or ".join(b.root for b in placed), self.loc, either=placed)
+        both = self, other
+        return Bytes(" or ".join(b.root for b in both), self.loc, either=both, by=by)
 
     def conditions(self) -> Iterator[str]:
         """The names of the conditions that choose these bytes."""

@@ -269,7 +269,7 @@ class Kernel(Portable):
                 args = list(map(self._number, self.arguments, args))
                 if not all(map(is_concrete, args)):
                     return None
-            with x64():
+            with x64(), cached_code():
                 results, report = self._calls(args)
         except PtoError:  # The long way raises it without the frames of a trace.
             return None

@@ -125,3 +125,19 @@ def test_chosen_operands_may_share_bytes(same: bool) -> None:
     text = f"func.func @f(%c: i1) {{\n{body}\nreturn\n}}"
     found = [(d.severity, "may share" in d.message) for d in verify(parse(text)) if d.rule == "overlap"]
     assert found == [("error", False) if same else ("warning", True)]
+
+
+@pytest.mark.parametrize("spelling", ["select", "branch"])
+def test_a_chain_of_choices_doubles_nothing(spelling: str) -> None:
+    """Each step chooses between both results of the one before; each tile is both at the end."""
+    tile = "!pto.tile_buf<vec, 8x8xf32>"
+    lines = f"%a0 = pto.alloc_tile : {tile}\n%b0 = pto.alloc_tile : {tile}\n"
+    for i in range(60):
+        for name, yes, no in ((f"a{i + 1}", f"a{i}", f"b{i}"), (f"b{i + 1}", f"b{i}", f"a{i}")):
+            lines += choice(name, yes, no, f"c{i % 3}" if name[0] == "a" else f"d{i}", tile, spelling)
+    conditions = ", ".join(f"%{c}: i1" for c in ("c0", "c1", "c2", *(f"d{i}" for i in range(60))))
+    last = f"pto.ttrans ins(%a60, %a60 : {tile}, {tile}) outs(%b60 : {tile})\n"
+    text = f"func.func @k(%p: !pto.ptr<f32>, {conditions}) {{\n{lines}{last}return\n}}"
+    shared = [d for d in verify(parse(text), "a5") if d.rule == "overlap"]
+    assert {d.severity for d in shared} == {"warning"}
+    assert all("may share bytes" in d.message and len(d.message) < 300 for d in shared)
