@@ -30,6 +30,7 @@ TOPIC = Topic(
                 "Operations alone: a fragment. Its undefined values are its arguments, its last results are "
                 "its results. Types may be left out; they come from the arguments.",
                 "// to the end of the line is a comment. Every %name is defined once.",
+                "!row = !pto.tile<f32, 1, 64> before the module or the operations names a type: %a : !row.",
             ],
         ),
         Part("A fragment", [_FRAGMENT], "program"),

@@ -37,7 +37,7 @@ class ProgramReader(reader.Reader):
         c = self.cursor
         if c.kind is Kind.EOF:
             c.unexpected("a module, a function or instructions")
-        self._locations()
+        self._aliases()
         if self._at("module"):
             return self._module()
         if self._at("func.func"):
@@ -50,10 +50,13 @@ class ProgramReader(reader.Reader):
         c = self.cursor
         return c.at_word(word) or (c.kind is Kind.STRING_LIT and c.text == _QUOTED[word])
 
-    def _locations(self) -> None:
-        """``#loc = loc(...)``: names of places, which say nothing here."""
+    def _aliases(self) -> None:
+        """Names of types, ``!row = TYPE``, and of locations, ``#loc = loc(...)``, which are skipped."""
         c = self.cursor
-        while c.kind is Kind.HASH_IDENT and c.peek()[0] is Kind.EQUAL:
+        while c.kind in (Kind.EXCLAMATION_IDENT, Kind.HASH_IDENT) and c.peek()[0] is Kind.EQUAL:
+            if c.kind is Kind.EXCLAMATION_IDENT:
+                self.types.read_alias()
+                continue
             c.advance()
             c.advance()
             self.location()
@@ -72,7 +75,7 @@ class ProgramReader(reader.Reader):
         else:
             program = ir.Program(self._functions(Kind.R_BRACE), source=c.file, language=self.language)
         close()
-        self._locations()
+        self._aliases()
         if c.kind is not Kind.EOF:
             c.unexpected("end of text after the module")
         return replace(program, attributes=_sorted(attributes), has_module=True)

@@ -404,14 +404,29 @@ class TypeReader(ShapeReader):
     def __init__(self, cursor: lexer.Cursor) -> None:
         super().__init__(cursor)
         self._known: dict[str, ir.Type] = {}
+        self._aliases: dict[str, ir.Type] = {}
         #: The names of tile types that the text has.
         self.spelled: set[str] = set()
+
+    def read_alias(self) -> None:
+        """``!name = TYPE``: a name for a type in the rest of the text."""
+        c = self.cursor
+        start, name = c.start, c.take()
+        if "." in name:
+            c.fail_since(start, f"got the type alias {name}; allowed: a name without '.', as in !row")
+        if name in self._aliases:
+            c.fail_since(start, f"got a second type alias {name}; allowed: one definition of a name")
+        c.expect(Kind.EQUAL)
+        self._aliases[name] = self.read()
 
     def read(self) -> ir.Type:
         """The type at the cursor."""
         c = self.cursor
         if c.kind is Kind.BARE_IDENT and (scalar := self._word()) is not None:
             return scalar
+        if c.kind is Kind.EXCLAMATION_IDENT and (alias := self._aliases.get(c.text)) is not None:
+            c.advance()
+            return alias
         extent = _EXTENT.match(c.source, c.start)
         if extent is not None and (known := self._known.get(extent.group())) is not None:
             c.seek(extent.end())
@@ -465,7 +480,9 @@ class TypeReader(ShapeReader):
         if c.text.startswith("!pto.") and formats.is_micro_type(name):
             c.fail(formats.outside(f"the type '{c.text}'"))
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
-            c.fail(f"found the unknown type {c.found()}{names.suggestion(name, known, '!pto.')}")
+            aliases = [alias.removeprefix("!") for alias in self._aliases]
+            close = names.suggestion(name, known, "!pto.") or names.suggestion(name, aliases, "!")
+            c.fail(f"found the unknown type {c.found()}{close}")
         start = c.start
         c.advance()
         if name in OPAQUE:

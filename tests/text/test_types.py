@@ -194,3 +194,51 @@ def test_declarations_have_types_only() -> None:
     assert (declared.external, defined.external, defined.private) == (True, False, False)
     assert "func.func private @f(i32, !pto.ptr<f32>) -> i32\n" in str(program)
     assert parse(str(program)) == program
+
+
+ALIASED = """!view = !pto.tensor_view<4x64xf32>
+!window = !pto.partition_tensor_view<4x64xf32>
+!row = !pto.tile<f32, 4, 64>
+#loc = loc("a.py")
+func.func @f(%x: !pto.ptr<f32>) {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %c64 = arith.constant 64 : index
+  %v = pto.make_tensor_view %x, shape = [%c4, %c64], strides = [%c64, %c0] : !view
+  %w = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c4, %c64] : !view -> !window
+  %t = pto.alloc_tile : !row
+  pto.tload ins(%w : !window) outs(%t : !row)
+  return
+}
+"""
+
+
+@pytest.mark.parametrize("module", [False, True])
+def test_aliases_of_types_are_the_types(module: bool) -> None:
+    head, _, body = ALIASED.partition("func.func")
+    function = f"func.func{body}"
+    text = f"{head}module {{\n{function}\n}}" if module else ALIASED
+    plain = function.replace("!view", "!pto.tensor_view<4x64xf32>")
+    plain = plain.replace("!window", "!pto.partition_tensor_view<4x64xf32>")
+    plain = plain.replace("!row", "!pto.tile<f32, 4, 64>")
+    assert parse(text) == parse(f"module {{\n{plain}\n}}" if module else plain)
+    assert parse(str(parse(text))) == parse(text)
+    fragment = parse("!a = !pto.tile<f32, 1, 64>\n!b = !a\n%z = tadd %x, %y : !b")
+    assert fragment == parse("%z = tadd %x, %y : !pto.tile<f32, 1, 64>")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("!a.b = !pto.ptr<f32>\n%z = tadd %x, %y : !a.b", "got the type alias !a.b; allowed: a name without"),
+        ("!a = !pto.ptr<f32>\n!a = f32\n%z = tadd %x, %y : !a", "got a second type alias !a"),
+        ("!row = !pto.tile<f32, 1, 64>\n%z = tadd %x, %y : !roww", "(did you mean '!row'?)"),
+        ("!a = !a\n%z = tadd %x, %y : !a", "unknown type '!a'"),
+        ("!a\n%z = tadd %x, %y : !a", "'!a'"),
+        ("!a =", "a type"),
+    ],
+)
+def test_wrong_aliases_are_one_error(text: str, message: str) -> None:
+    with pytest.raises(ParseError) as failed:
+        parse(text)
+    assert message in str(failed.value)
