@@ -50,5 +50,5 @@ def test_broken_links_are_found() -> None:
     page = ROOT / "README.md"
     wrong = ["none.md", "docs/index.md#none", "http://example.org", "https://example", "#nothing"]
     assert broken(page, " ".join(f"[x]({target})" for target in wrong)) == wrong
-    right = ["#in-python", "docs/index.md", "https://example.org/a#b", "CHANGELOG.md#changelog"]
+    right = ["#run-it", "docs/index.md", "https://example.org/a#b", "CHANGELOG.md#changelog"]
     assert broken(page, " ".join(f"[x]({target})" for target in right)) == []

@@ -1,28 +1,75 @@
-"""What the README shows is what happens."""
+"""What the README shows is what happens, and its numbers are those of their sources."""
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-README = Path(__file__).parents[2] / "README.md"
+import pytest
+
+from pto_jax.cli.main import main
+from pto_jax.examples import EXAMPLES
+from pto_jax.vectors.conformance import unsupported_reason
+from pto_jax.vectors.exclusions import exclusion, not_required
+from pto_jax.vectors.manifest import load_file, vector_files
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+PYTHON = "\n".join(re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL))
+#: Programs that were measured beside jnp, by numerics.
+TABLE = json.loads((ROOT / "benchmarks/bench_table.json").read_text(encoding="utf-8"))["rows"]
 
 
 def test_the_python_examples_print_what_their_comments_say(tmp_path: Path) -> None:
     """In a file, because kernels find their names in their source."""
     script = tmp_path / "readme.py"
-    script.write_text("\n".join(re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)))
+    script.write_text(PYTHON)
     run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    shape, error, distance, dtype, layer, one = run.stdout.splitlines()
-    assert (shape, dtype, one) == ("(1000, 16, 64)", "float16", "1.0")
-    assert layer == "True float16 (1000, 16, 64)"
-    assert error.startswith("<text>:1:13: error: tadd: operand src0: src0 has element type f16")
-    assert 0 < float(distance) < 4e-7
+    printed = re.findall(r"^print\(.*\)(?:  |\n)# (.*)$", PYTHON, re.MULTILINE)
+    assert run.stdout.splitlines() == printed and len(printed) == PYTHON.count("print(")
+
+
+def test_its_command_prints_what_stands_below_it(capsys: pytest.CaptureFixture[str]) -> None:
+    command, shown = re.findall(r"```sh\n.*&& \S*pto-jax (.*)\n```\n\n```text\n(.*?)```", TEXT, re.DOTALL)[0]
+    assert main(shlex.split(command)) == 0
+    assert capsys.readouterr().out == shown
 
 
 def test_its_two_commands_are_there_once() -> None:
-    lines = [x for x in README.read_text().splitlines() if x.startswith("python3 -m venv .venv")]
+    lines = [x for x in TEXT.splitlines() if x.startswith("python3 -m venv .venv")]
     assert len(lines) == 2 and "--example" in lines[0] and "-m pytest" in lines[1]
+
+
+def test_the_first_screen_is_short_and_shows_a_result() -> None:
+    assert len(TEXT.split()) <= 900
+    assert "# [2.0, 0.0, 65504.0, nan]" in "\n".join(TEXT.splitlines()[:20])
+    assert re.search(r"^!\[.*\]\(docs/_static/tile.svg\)$", TEXT, re.MULTILINE)
+
+
+def ratios(numerics: str) -> str:
+    """The least and the largest time over jnp, as the README writes them."""
+    values = [row["value"] for name, row in TABLE.items() if name.endswith(f" {numerics} over jnp")]
+    assert len(values) == len(EXAMPLES)
+    least, most = (f"{v:.1f}" if v < 1 else f"{v:.0f}" for v in (min(values), max(values)))
+    return f"{least} to {most} times"
+
+
+def test_its_numbers_are_those_of_their_sources() -> None:
+    exact, fast = ratios("exact"), ratios("fast")
+    assert f"{exact} as long as hand-written `jax.numpy` in exact numerics and {fast} in" in TEXT
+    assert f"`pto-jax run --example list` shows {len(EXAMPLES) - 1} more" in TEXT
+    recorded = re.findall(r"([\d,]+) (?:recorded )?results of the public CPU simulator", TEXT)
+    page = (ROOT / "docs/how-to/conformance.md").read_text(encoding="utf-8")
+    recorded += re.findall(r"([\d,]+) results of the public CPU simulator", page)
+    assert recorded == [f"{_required():,}"] * 2
+
+
+def _required() -> int:
+    """The recorded cases that are a requirement."""
+    cases = [case for file in vector_files([ROOT / "tests/golden"]) for case in load_file(file)]
+    return sum(not (unsupported_reason(c) or exclusion(c) or not_required(c)) for c in cases)
