@@ -49,17 +49,17 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--sanitize",
         choices=("uses", "strict"),
-        help="execute on the interpreter and report where undefined data matters, with =strict every use",
+        help="run the interpreter and report uses of undefined data that reach a result; =strict: every use",
     )
     sub.add_argument("--dump-state", metavar="OUT.npz", help="write the final tiles and memory spaces")
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated input (default: 0)")
     sub.add_argument("--grid", type=int, metavar="N", help="blocks to execute (default: 1, or the example's)")
     options.flag(sub, "--partial-launch", "execute another number of blocks than is needed")
-    sub.add_argument("--max-steps", type=int, metavar="N", help="trips after which a while loop is stopped")
+    sub.add_argument("--max-steps", type=int, metavar="N", help="maximum iterations of a while loop")
     sub.add_argument(
         "--trace",
         choices=("instructions", "micro"),
-        help="print executed instructions, with =micro their micro-operations too",
+        help="print executed instructions; =micro: with the operations of the first lanes",
     )
     sub.add_argument("--trace-limit", type=int, default=1000, metavar="N", help="lines (default: 1000)")
     sub.add_argument("--trace-lanes", type=int, default=4, metavar="N", help="lanes with =micro (default: 4)")
@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     sub = command("diff", _diff, "Run two programs on the same generated inputs and compare every buffer.")
     sub.add_argument("before", metavar="BEFORE", help="a .pto file, or a folder with --corpus or --series")
     sub.add_argument("after", nargs="?", metavar="AFTER")
-    sub.add_argument("more", nargs="*", metavar="DUMP", help="with --series: what follows")
+    sub.add_argument("more", nargs="*", metavar="DUMP", help="with --series: the next dumps")
     options.flag(sub, "--corpus", "compare all programs of two folders, those of the same path")
     options.flag(
         sub,
@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="[NAME=]N",
-        help="units in the last place that a buffer, or every one, may be apart; NaNs are equal then",
+        help="allowed difference of a buffer, or of all, in units in the last place; NaNs are then equal",
     )
     sub.add_argument("--json", metavar="OUT", help="write the verdict on every program as JSON")
     sub.add_argument("--junit", metavar="OUT.xml", help="write the verdicts as JUnit")
@@ -128,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("files", nargs="+", metavar="FILE")
     profile(sub)
     options.flag(sub, "--portable", "accept only what every profile guarantees")
-    sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
+    sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the program names a device")
     sub.add_argument(
         "--level", type=options.build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
     )
@@ -138,7 +138,7 @@ def parser() -> argparse.ArgumentParser:
         "--format",
         choices=findings.FORMATS,
         default="text",
-        help="of the findings: text, annotations of GitHub's workflows, or a SARIF log (default: text)",
+        help="format of the diagnostics: text, annotations of GitHub workflows, or SARIF (default: text)",
     )
     options.add_language(sub)
 
@@ -152,7 +152,7 @@ def parser() -> argparse.ArgumentParser:
 
     sub = command("fmt", _fmt, "Print a program, optionally in another spelling.")
     sub.add_argument("file", metavar="FILE")
-    sub.add_argument("--form", choices=("as", "ssa", "dps", "generic"), help="spelling of the instructions")
+    sub.add_argument("--form", choices=("as", "ssa", "dps", "generic"), help="syntax of the instructions")
     options.add_language(sub)
 
     options.add_examples(sub, ("fmt k.pto --form ssa", "as | ssa | dps"))
@@ -166,7 +166,7 @@ def parser() -> argparse.ArgumentParser:
         'folders of raw files with a case.json: {"program": "k.pto", "inputs": {"x": "x.bin", "n": 8}, '
         '"expected": {"out": "golden.bin"}}; an expected file may be {"file": F, "rtol": R, "atol": A}',
     )
-    sub.add_argument("--only", metavar="TEXT", help="with --st: tests and cases whose name has it")
+    sub.add_argument("--only", metavar="TEXT", help="with --st: tests and cases whose name contains TEXT")
     sub.add_argument(
         "--python",
         metavar="FILE",
@@ -175,7 +175,7 @@ def parser() -> argparse.ArgumentParser:
     profile(sub, default="cpu_sim")
     sub.add_argument("--json", metavar="OUT", help="write every result as JSON")
     sub.add_argument(
-        "--executor", choices=("engine", "oracle"), default="engine", help="what is tested (default: engine)"
+        "--executor", choices=("engine", "oracle"), default="engine", help="executor under test (default: engine)"
     )
 
     options.add_examples(
@@ -187,7 +187,7 @@ def parser() -> argparse.ArgumentParser:
     sub = command(
         "isa",
         _isa,
-        "Manual: instructions, tile types, types, grammar, profiles, events; without NAME the matrix.",
+        "Manual: instructions, tile types, types, grammar, profiles, events; all instructions without NAME.",
     )
     sub.add_argument("instruction", nargs="?", metavar="NAME")
     for page, what in (

@@ -24,7 +24,7 @@ _INTERRUPTED = 130
 #: Most worker processes when nothing is said.
 _WORKERS = 8
 _EXAMPLES = """\
-examples, with what they take on two cores:
+examples, with rates on two cores:
   pto-jax fuzz                                           20 programs/s and more: this engine in lockstep
                                                          against the interpreter, under a minute
   pto-jax fuzz --count 5000 --store run.db               3 minutes; Ctrl-C at any time, then again with
@@ -36,14 +36,14 @@ examples, with what they take on two cores:
                                                          takes a minute, then hundreds of programs/s
   pto-jax fuzz --only tcvt tquant --dtype f16            these instructions, with an operand of this type
   pto-jax fuzz --exhaustive --only tcvt --dtype f16      all 65,536 inputs of every mode of these conversions
-  pto-jax fuzz --dut ./sim --goal goal.toml              towards bins of coverage, and which are not reached:
+  pto-jax fuzz --dut ./sim --goal goal.toml              aim at coverage targets and list those not reached:
                                                          [[bins]]
                                                          instruction = ["tcvt", "reduce_expand"]
                                                          type = "*"
                                                          region = ["odd", "empty"]
                                                          at_least = 3
-  pto-jax fuzz --dut ./sim --programs k.pto --mutate     own programs, changed a little and legal again
-  pto-jax fuzz --dut ./sim --weight matrix=0 --explain   what programs are made of, without executing one
+  pto-jax fuzz --dut ./sim --programs k.pto --mutate     legal mutations of your programs
+  pto-jax fuzz --dut ./sim --weight matrix=0 --explain   what the generator would make, without a run
   pto-jax fuzz --tested oracle                           the interpreter alone: rate, coverage, determinism
   pto-jax fuzz --tested jit --count 100                  every kind of program, each compiled for one
                                                          to five seconds, 3 minutes
@@ -53,7 +53,7 @@ examples, with what they take on two cores:
                                                          programs that read and write the same memory, on a
                                                          batch: XLA_FLAGS=--xla_backend_optimization_level=0
                                                          compiles them faster
-machines: oracle eager trace jit vmap fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
+executors: oracle eager trace jit vmap fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
   dut-server:COMMAND python:MODULE:NAME; oracle eager trace jit vmap fast sanitizer take a profile: oracle:a5
 """
 
@@ -71,7 +71,7 @@ _FOCUS = (
 
 def add(command: Adder) -> None:
     """Define the command."""
-    sub = command("fuzz", _fuzz, "Execute random programs on two machines and keep what differs.")
+    sub = command("fuzz", _fuzz, "Run random programs on two executors and store the cases that differ.")
     sub.set_defaults(parser=sub)
     sub.epilog, sub.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
     what = sub.add_argument_group("programs")
@@ -82,7 +82,7 @@ def add(command: Adder) -> None:
     what.add_argument("--start", type=int, default=0, metavar="N", help="index of the first (default: 0)")
     what.add_argument("--profile", action="append", choices=PROFILE_NAMES, help="repeatable; default: all")
     what.add_argument(
-        "--preset", action="append", metavar="NAME", help="options of the generator; repeatable: in turn"
+        "--preset", action="append", metavar="NAME", help="options of the generator; repeat it to alternate"
     )
     focus = sub.add_argument_group("what generated programs concentrate on (each option takes several names)")
     for option, dest, metavar, help_text in _FOCUS:
@@ -90,19 +90,19 @@ def add(command: Adder) -> None:
     focus.add_argument(
         "--goal",
         metavar="FILE.toml",
-        help="bins of coverage that programs are aimed at in turn; those that are not reached are listed",
+        help="coverage targets; the summary lists those not reached",
     )
     flag(focus, "--explain", "print what programs are made of, and stop")
     flag(focus, "--full", "with --explain: every value, also of long tables")
     flag(focus, "--json", "with --explain: as JSON, with counts; with --exhaustive: the results as JSON")
     flag(focus, "--list-presets", "print the names of the presets and what each is for, and stop")
     what.add_argument(
-        "--programs", nargs="+", metavar="PATH", help="own programs: files, and folders of .pto files"
+        "--programs", nargs="+", metavar="PATH", help="your programs: files, and folders of .pto files"
     )
     what.add_argument(
         "--form",
         choices=("any", "kernel"),
-        help="kernel: functions over pointers, also when made small (default for devices under test)",
+        help="kernel: functions over pointers, also while shrinking (default for devices under test)",
     )
     flag(
         what,
@@ -115,21 +115,21 @@ def add(command: Adder) -> None:
         "no random programs: every input of lane-wise instructions whose sources have 16 bits together, for "
         "every legal combination of types and attributes (--only, --dtype, --profile; tested: jit)",
     )
-    what.add_argument("--entry", metavar="F", help="function of own programs (default: every entry)")
+    what.add_argument("--entry", metavar="F", help="function of your programs (default: every entry)")
     what.add_argument("--grid", type=int, metavar="N", help="blocks of programs (default: generated)")
     machines = sub.add_argument_group("machines")
     machines.add_argument(
         "--tested",
-        metavar="MACHINE",
-        help="what is tested (default: lockstep; eager with --preset, --programs or --against)",
+        metavar="EXECUTOR",
+        help="executor under test (default: lockstep; eager with --preset, --programs or --against)",
     )
-    machines.add_argument("--against", metavar="MACHINE", help="what it is compared with (default: oracle)")
+    machines.add_argument("--against", metavar="EXECUTOR", help="reference (default: oracle)")
     machines.add_argument("--dut", metavar="CMD", help="test a command line: {program} {inputs} {outputs}")
     machines.add_argument("--dut-batch", metavar="CMD", help="test a command line on folders: {folder}")
     machines.add_argument(
         "--dut-server", metavar="CMD", help="test a command line that answers case after case"
     )
-    machines.add_argument("--help-dut", action=contract.Help, help="what a device under test has to do")
+    machines.add_argument("--help-dut", action=contract.Help, help="the contract of a device under test")
     machines.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
     machines.add_argument("--case-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
     flag(machines, "--lockstep", "many programs at once, made as arrays")
@@ -148,9 +148,9 @@ def add(command: Adder) -> None:
         help="a worker that holds more is replaced (default: 4096)",
     )
     where.add_argument("--batch", type=int, metavar="N", help="cases of a block")
-    where.add_argument("--processes", type=int, metavar="N", help="campaign processes on all machines")
-    where.add_argument("--process", type=int, metavar="I", help="number of this one, from 0")
-    where.add_argument("--coordinator", metavar="HOST:PORT", help="where the processes meet")
+    where.add_argument("--processes", type=int, metavar="N", help="campaign processes on all computers")
+    where.add_argument("--process", type=int, metavar="I", help="number of this process, from 0")
+    where.add_argument("--coordinator", metavar="HOST:PORT", help="address at which the processes synchronise")
     where.add_argument(
         "--scheduler",
         metavar="ADDRESS",
@@ -163,41 +163,41 @@ def add(command: Adder) -> None:
         "--resume",
         "continue the campaign of the store, which knows its options; a larger --count makes it longer",
     )
-    flag(where, "--trust", "also execute the device that only the resumed store names")
+    flag(where, "--trust", "allow running the device command that FILE names")
     where.add_argument("--failures", default="failures", metavar="DIR", help="default: failures")
     where.add_argument(
         "--shrink-calls",
         type=int,
         default=400,
         metavar="N",
-        help="cases that both machines execute to make a failure small; 0: none, its folder has it as it is "
+        help="cases that both executors may run to shrink a failure; 0: no shrinking "
         "(default: 400)",
     )
     where.add_argument(
         "--shrink-seconds",
         type=float,
         metavar="S",
-        help="per failure; 0: none (default: 20; with a device under test its calls alone count)",
+        help="seconds per failure; 0: no shrinking (default: 20; of a device under test, its calls alone count)",
     )
     where.add_argument(
-        "--max-failures", type=int, default=100, metavar="N", help="stop at so many; 0: never (default: 100)"
+        "--max-failures", type=int, default=100, metavar="N", help="stop after N failures; 0: never (default: 100)"
     )
-    where.add_argument("--minutes", type=float, metavar="M", help="stop after so many; --resume goes on")
+    where.add_argument("--minutes", type=float, metavar="M", help="stop after M minutes; --resume continues")
     checks = sub.add_argument_group("continuous integration")
     checks.add_argument(
         "--known",
         metavar="FILE",
-        help="causes that are known, a line each: their failures do not count (report --known writes it)",
+        help="baseline of failure groups, which do not count (report --known writes it)",
     )
     checks.add_argument(
         "--min-compared",
         type=int,
         default=1,
         metavar="N",
-        help="fewer cases that both machines execute are no success (default: 1)",
+        help="exit status 1 with fewer compared cases (default: 1)",
     )
     flag(checks, "--first-new", "stop at the first cause that is not known")
-    checks.add_argument("--junit", metavar="OUT.xml", help="write the causes as JUnit, known ones as skipped")
+    checks.add_argument("--junit", metavar="OUT.xml", help="write the failure groups as JUnit, those of --known as skipped")
     flag(where, "--quiet", "no progress on stderr")
 
 

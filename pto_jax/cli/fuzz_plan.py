@@ -82,7 +82,7 @@ def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
     named = [f"{kind}:{command}" for kind, command in devices.items() if command is not None]
     tested = [t for t in (args.tested, *named) if t]
     if len(tested) > 1:
-        raise ArgumentError(f"several machines to test: {'; '.join(tested)}; allowed: one")
+        raise ArgumentError(f"got several executors to test: {'; '.join(tested)}; allowed: one")
     if lockstep:
         tested = tested or ["lockstep"]
         if tested[0].partition(":")[0] != "lockstep" and not is_device(tested[0]):

@@ -14,10 +14,10 @@ _STATUS = {"reproduced": 1, "different": 1, "gone": 0, "refused": 2}
 
 def add(command: Adder) -> None:
     """Define the command."""
-    sub = command("replay", _replay, "Execute the failure in a folder again; exit status 1 while it shows.")
+    sub = command("replay", _replay, "Run the failure in a folder again; exit status 1 if it still occurs.")
     sub.add_argument("folder", metavar="DIR", help="a failure folder of fuzz, or a folder of some")
-    sub.add_argument("--against", metavar="MACHINE", help="another reference than the report's")
-    sub.add_argument("--tested", metavar="MACHINE", help="another tested machine than the report's")
+    sub.add_argument("--against", metavar="EXECUTOR", help="another reference than the report's")
+    sub.add_argument("--tested", metavar="EXECUTOR", help="another executor than the report's")
     flag(sub, "--original", "the program it was found with")
     flag(
         sub,
@@ -26,8 +26,8 @@ def add(command: Adder) -> None:
     )
     add_examples(
         sub,
-        ("replay failures/", "what folders recorded, nothing that they name is executed"),
-        ("replay failures/0001 --tested jit", "on a machine of your choice"),
+        ("replay failures/", "compare the recorded results; run nothing that the folders name"),
+        ("replay failures/0001 --tested jit", "on an executor of your choice"),
     )
     sub.add_argument("--dut-timeout", type=float, metavar="S", help="seconds (default: 60)")
 
@@ -80,7 +80,7 @@ def add_emit(command: Adder) -> None:
     )
     what.add_argument("--start", type=int, default=0, metavar="N", help="index of the first (default: 0)")
     what.add_argument(
-        "--preset", action="append", metavar="NAME", help="options of the generator; repeatable: in turn"
+        "--preset", action="append", metavar="NAME", help="options of the generator; repeat it to alternate"
     )
     what.add_argument(
         "--form",
@@ -125,17 +125,17 @@ def add_shrink(command: Adder) -> None:
     sub = command("shrink", _shrink, "Make the failures in folders smaller, and say what they depend on.")
     sub.add_argument("folder", metavar="DIR", help="a failure folder of fuzz, or a folder of some")
     sub.add_argument(
-        "--calls", type=int, default=1000, metavar="N", help="cases on both machines (default: 1000)"
+        "--calls", type=int, default=1000, metavar="N", help="cases on both executors (default: 1000)"
     )
     sub.add_argument("--seconds", type=float, metavar="S", help="per folder (default: no limit)")
-    sub.add_argument("--against", metavar="MACHINE", help="another reference than the report's")
-    sub.add_argument("--tested", metavar="MACHINE", help="another tested machine than the report's")
+    sub.add_argument("--against", metavar="EXECUTOR", help="another reference than the report's")
+    sub.add_argument("--tested", metavar="EXECUTOR", help="another executor than the report's")
     flag(
         sub,
         "--trust",
         "also execute command lines (dut: and alike) and modules (python:) that only DIR names",
     )
-    add_examples(sub, ("shrink failures/ --trust --calls 2000", "go on with all failures of a campaign"))
+    add_examples(sub, ("shrink failures/ --trust --calls 2000", "continue with all failures of a campaign"))
     sub.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="seconds (default: 60)")
 
 

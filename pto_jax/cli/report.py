@@ -22,7 +22,7 @@ def add(command: Adder) -> None:
     sub.add_argument(
         "--merge", metavar="OUT", help="first join stores of one campaign to a new one, which is reported"
     )
-    sub.add_argument("--known", metavar="OUT", help="write the causes as a baseline for fuzz --known")
+    sub.add_argument("--known", metavar="OUT", help="write the failure groups as a baseline for fuzz --known")
     add_examples(
         sub,
         ("report run.db --html run.html", "coverage, causes, ULPs"),

@@ -100,7 +100,7 @@ class Arrays:
         for name, value in made.items():
             if not getattr(value, "shape", ()):
                 raise ArgumentError(
-                    f"batch: {name!r} has no leading axis; usual fix: what all calls share is an entry of "
+                    f"batch: {name!r} has no leading axis; usual fix: pass an array that all calls share in "
                     "shared="
                 )
             extents[name] = int(value.shape[0])
@@ -111,7 +111,7 @@ class Arrays:
         if other is not None:
             raise ArgumentError(
                 f"batch: {first!r} has {extents[first]} entries, {other!r} {extents[other]}; allowed: "
-                "equally many; usual fix: what all calls share is an entry of shared="
+                "equally many; usual fix: pass an array that all calls share in shared="
             )
         return cls(made, extents[first])
 

@@ -126,7 +126,7 @@ def test_the_quick_samples_have_one_of_every_class() -> None:
 def test_the_page_lists_every_extra() -> None:
     root = Path(__file__).parents[2]
     extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    table = (root / "docs/how-to/check_an_installation.md").read_text().partition("| extra |")[2]
+    table = (root / "docs/tutorials/install.md").read_text().partition("| extra |")[2]
     rows = [line.split("|")[1] for line in table.partition("\n\n")[0].splitlines()[2:]]
     assert sorted(name for row in rows for name in re.findall(r"`([\w-]+)`", row)) == sorted(extras)
 

@@ -401,12 +401,12 @@ def agreed(coordinator: str, process: int | None, processes: int | None, plan: P
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=2 * MEETING)
     except subprocess.TimeoutExpired:
-        raise ArgumentError(f"the processes did not meet at {coordinator} within {2 * MEETING} s") from None
+        raise ArgumentError(f"the processes did not connect to {coordinator} within {2 * MEETING} s") from None
     # A process may end badly after it has answered, when another one has left before.
     answers = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not answers:
         reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        raise ArgumentError(f"the processes do not meet at {coordinator}: {reason}")
+        raise ArgumentError(f"the processes cannot connect to {coordinator}: {reason}")
     # What JAX's libraries print by themselves may follow on the line.
     answer, _ = json.JSONDecoder().raw_decode(answers[-1])
     if not answer["equal"]:

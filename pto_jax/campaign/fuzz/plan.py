@@ -116,7 +116,7 @@ class Plan:
             check = _CHECKS.get(name)
             if check is None or not check(value):
                 raise ArgumentError(
-                    f"what the store says of its campaign is no plan: {name} is {value!r:.60}"
+                    f"the store holds a damaged plan of its campaign: {name} is {value!r:.60}"
                 )
         focus = told.pop("focus", {})
         made: dict[str, Any] = {k: tuple(v) if isinstance(v, list | dict) else v for k, v in told.items()}
