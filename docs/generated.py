@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -118,16 +119,65 @@ def _types() -> str:
     return "\n".join([head, *_table(["instruction", *PROFILE_NAMES], rows), ""])
 
 
+#: The times over jnp that are wanted, by numerics.
+_TARGETS = {"fast": 1.5, "exact": 4.0}
+#: Tables below that of the kernels: their title, and the end or the beginning of their rows' names.
+_FURTHER = (
+    ("One instruction, exact over fast numerics", re.compile(r"exact / fast, (.*)")),
+    ("Share of the copy bandwidth, load to store", re.compile(r"(add_relu_convert (?:exact|fast))")),
+    ("Cost of a call over a call of a jitted jnp function", re.compile(r"(call of .*)")),
+    ("Cost of checked accesses over unchecked ones", re.compile(r"(.*), accesses checked")),
+    ("Growth: compile time, and cost per tile and per instruction", re.compile(r"(.*(?:first|cost|cold).*)")),
+)
+
+
 def performance() -> str:
     """The committed table of measured ratios, as far as there is one."""
     head = "# Performance\n\nRatios inside one run of `python -m benchmarks`, comparable between computers.\n"
     if not BENCH_TABLE.exists():
-        return f"{head}\nNo table is committed; `python -m benchmarks --json OUT` measures on your machine.\n"
-    found = json.loads(BENCH_TABLE.read_text(encoding="utf-8"))
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    measured = f"Measured on {found['date']}: {found['platform']}, {found['machine']}; {versions}.\n"
-    rows = [[name, f"{row['value']:.3g}", row["unit"], row["better"]] for name, row in found["rows"].items()]
-    return "\n".join([head, measured, *_table(["case", "value", "unit", "better"], rows), ""])
+        return (
+            f"{head}\nNo table is committed; `python -m benchmarks --json OUT` measures on your computer.\n"
+        )
+    table = json.loads(BENCH_TABLE.read_text(encoding="utf-8"))
+    versions = ", ".join(f"{name} {version}" for name, version in table["versions"].items())
+    measured = f"Measured on {table['date']}: {table['platform']}, {table['machine']}; {versions}.\n"
+    values = {name: row["value"] for name, row in table["rows"].items()}
+    parts = [head, measured, *_kernels(values)]
+    for title, named in _FURTHER:
+        rows = [[match[1], f"{v:.2f}"] for name, v in values.items() if (match := named.fullmatch(name))]
+        parts += [f"\n## {title}\n", *_table(["case", "ratio"], rows)] if rows else []
+    return "\n".join([*parts, ""])
+
+
+def _kernels(values: dict[str, float]) -> Iterator[str]:
+    """The shipped kernels beside hand-written jnp: ratio, target and a bar for each kind of numerics."""
+    rows, reached = [], 0
+    for name in dict.fromkeys(n.split()[0] for n in values if n.endswith(" over jnp")):
+        cells = [(values.get(f"{name} {numerics} over jnp"), t) for numerics, t in _TARGETS.items()]
+        reached += all(value is not None and value <= target for value, target in cells)
+        rows.append([f"`{name}`", *(part for value, target in cells for part in _judged(value, target))])
+    if not rows:
+        return
+    wanted = " and ".join(f"{target:g} in {numerics} numerics" for numerics, target in _TARGETS.items())
+    yield "## Kernels, time relative to hand-written jnp\n"
+    yield f"Lower is better; the targets are {wanted}. {reached} of {len(rows)} kernels reach both.\n"
+    header = ["kernel", *(part for numerics in _TARGETS for part in (numerics, "target", ""))]
+    yield from _table(header, rows)
+    yield "\n[Why kernels miss a target](../../how-to/speed.md#kernels-that-miss-their-target)."
+
+
+def _judged(value: float | None, target: float) -> tuple[str, str, str]:
+    """A ratio, whether it reaches its target, and a bar whose mark is the target."""
+    if value is None:
+        return "", "", ""
+    ok = value <= target
+    width, scale = min(value / target, 3), 24
+    bar = (
+        f'<svg width="{3 * scale}" height="12" role="img" aria-label="{value / target:.1f} of the target">'
+        f'<rect class="{"reached" if ok else "missed"}" width="{width * scale:.0f}" height="12"/>'
+        f'<path class="target" d="M{scale} 0v12"/></svg>'
+    )
+    return f"{value:.2f}", "ok" if ok else '<span class="missed">MISS</span>', bar
 
 
 def _link(i: isa.Instruction) -> str:

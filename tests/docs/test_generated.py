@@ -59,11 +59,22 @@ def test_performance_is_what_was_measured(
 ) -> None:
     monkeypatch.setattr(generated, "BENCH_TABLE", tmp_path / "table.json")
     assert "No table is committed" in generated.performance()
-    rows = {"softmax, exact": {"value": 3.14159, "unit": "x", "better": "lower"}}
+    ratios = {"softmax fast": 1.5, "softmax exact": 8.79, "topk fast": 1.2, "topk exact": 3.0}
+    rows = {f"{name} over jnp": {"value": v} for name, v in ratios.items()}
+    rows["call of a kernel"] = {"value": 1.9451}
     table = {"platform": "cpu", "machine": "two cores", "versions": {"jax": "0.10"}, "date": "2026-11-23"}
     (tmp_path / "table.json").write_text(json.dumps({**table, "rows": rows}))
     page = generated.performance()
-    assert "| softmax, exact | 3.14 | x | lower |" in page and "two cores; jax 0.10" in page
+    assert "two cores; jax 0.10" in page and "1 of 2 kernels reach both" in page
+    assert "| `softmax` | 1.50 | ok |" in page and '| 8.79 | <span class="missed">MISS</span> |' in page
+    assert "| call of a kernel | 1.95 |" in page
+
+
+def test_every_measured_ratio_stands_on_the_page(generated: ModuleType) -> None:
+    rows = json.loads(generated.BENCH_TABLE.read_text())["rows"]
+    assert rows and not [
+        n for n, row in rows.items() if f"| {row['value']:.2f} |" not in generated.performance()
+    ]
 
 
 def test_an_earlier_build_leaves_nothing(
