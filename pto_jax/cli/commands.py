@@ -175,7 +175,10 @@ def parser() -> argparse.ArgumentParser:
     profile(sub, default="cpu_sim")
     sub.add_argument("--json", metavar="OUT", help="write every result as JSON")
     sub.add_argument(
-        "--executor", choices=("engine", "oracle"), default="engine", help="executor under test (default: engine)"
+        "--executor",
+        choices=("engine", "oracle"),
+        default="engine",
+        help="executor under test (default: engine)",
     )
 
     options.add_examples(

@@ -17,7 +17,7 @@ from ..profiles import PROFILE_NAMES
 from .options import Adder, flag
 
 if TYPE_CHECKING:
-    from ..campaign.fuzz.plan import Plan
+    pass
 
 #: The interrupt key ended the command.
 _INTERRUPTED = 130
@@ -148,16 +148,13 @@ def add(command: Adder) -> None:
         help="a worker that holds more is replaced (default: 4096)",
     )
     where.add_argument("--batch", type=int, metavar="N", help="cases of a block")
-    where.add_argument("--processes", type=int, metavar="N", help="campaign processes on all computers")
-    where.add_argument("--process", type=int, metavar="I", help="number of this process, from 0")
-    where.add_argument("--coordinator", metavar="HOST:PORT", help="address at which the processes synchronise")
     where.add_argument(
         "--scheduler",
         metavar="ADDRESS",
         help="a Dask cluster executes the blocks: tcp://HOST:PORT, or the file of a scheduler; its workers "
         "share this folder, and may come and go (extra: distributed)",
     )
-    where.add_argument("--store", metavar="FILE", help="SQLite file for results; {process} is the number")
+    where.add_argument("--store", metavar="FILE", help="SQLite file for results")
     flag(
         where,
         "--resume",
@@ -170,17 +167,20 @@ def add(command: Adder) -> None:
         type=int,
         default=400,
         metavar="N",
-        help="cases that both executors may run to shrink a failure; 0: no shrinking "
-        "(default: 400)",
+        help="cases that both executors may run to shrink a failure; 0: no shrinking (default: 400)",
     )
     where.add_argument(
         "--shrink-seconds",
         type=float,
         metavar="S",
-        help="seconds per failure; 0: no shrinking (default: 20; of a device under test, its calls alone count)",
+        help="seconds per failure; 0: no shrinking (default: 20; of a device, its calls alone count)",
     )
     where.add_argument(
-        "--max-failures", type=int, default=100, metavar="N", help="stop after N failures; 0: never (default: 100)"
+        "--max-failures",
+        type=int,
+        default=100,
+        metavar="N",
+        help="stop after N failures; 0: never (default: 100)",
     )
     where.add_argument("--minutes", type=float, metavar="M", help="stop after M minutes; --resume continues")
     checks = sub.add_argument_group("continuous integration")
@@ -196,8 +196,10 @@ def add(command: Adder) -> None:
         metavar="N",
         help="exit status 1 with fewer compared cases (default: 1)",
     )
-    flag(checks, "--first-new", "stop at the first cause that is not known")
-    checks.add_argument("--junit", metavar="OUT.xml", help="write the failure groups as JUnit, those of --known as skipped")
+    flag(checks, "--first-new", "stop at the first failure group that --known does not list")
+    checks.add_argument(
+        "--junit", metavar="OUT.xml", help="write the failure groups as JUnit, those of --known as skipped"
+    )
     flag(where, "--quiet", "no progress on stderr")
 
 
@@ -236,8 +238,11 @@ def _fuzz(args: argparse.Namespace) -> int:
             else explanation.explain(plan, args.full)
         )
         return 0
-    process, processes = _processes(args, plan)
-    store = None if not args.store else args.store.replace("{process}", str(process))
+    if args.scheduler is not None and args.workers is not None:
+        raise ArgumentError(
+            "got --workers with --scheduler, whose cluster has the workers; allowed: one of them"
+        )
+    store = args.store or None
     if args.resume and store is None:
         raise ArgumentError("--resume needs --store FILE, the store of the campaign")
     known = read_known(args.known) if args.known else frozenset()
@@ -246,8 +251,6 @@ def _fuzz(args: argparse.Namespace) -> int:
         store,
         args.resume,
         args.workers or _workers(args.worker_memory),
-        process,
-        processes,
         args.max_failures,
         args.worker_memory * (1 << 20),
         known,
@@ -275,6 +278,15 @@ def _fuzz(args: argparse.Namespace) -> int:
     return int(result.failures > 0 or result.rejected or bool(few))
 
 
+def _store(args: argparse.Namespace) -> str | None:
+    """The file of the store; ArgumentError for options that exclude each other."""
+    if args.scheduler is not None and args.workers is not None:
+        raise ArgumentError("got --workers with --scheduler, whose cluster has workers; allowed: one of them")
+    if args.resume and not args.store:
+        raise ArgumentError("--resume needs --store FILE, the store of the campaign")
+    return args.store or None
+
+
 def _workers(memory: float) -> int:
     """Worker processes when nothing is said; an accelerator is for one process.
 
@@ -293,9 +305,9 @@ def _workers(memory: float) -> int:
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
-    least: dict[str, float] = {"seed": 0, "start": 0, "shrink_seconds": 0, "max_failures": 0, "process": 0}
+    least: dict[str, float] = {"seed": 0, "start": 0, "shrink_seconds": 0, "max_failures": 0}
     least["worker_memory"] = least["shrink_calls"] = least["min_compared"] = 0
-    for name in ("count", "workers", "batch", "grid", "processes"):
+    for name in ("count", "workers", "batch", "grid"):
         least[name] = 1
     for name, smallest in least.items():
         value = getattr(args, name)
@@ -311,22 +323,3 @@ def _check_numbers(args: argparse.Namespace) -> None:
     for name in ("seed", "start", "count"):
         if (getattr(args, name) or 0) >= 1 << 62:
             raise ArgumentError(f"--{name} is {getattr(args, name)}; allowed: less than 2**62")
-
-
-def _processes(args: argparse.Namespace, plan: Plan) -> tuple[int, int]:
-    """Number of this process, and how many there are."""
-    if args.scheduler is not None:
-        for option in ("workers", "processes", "coordinator"):
-            if getattr(args, option) is not None:
-                raise ArgumentError(f"--{option} with --scheduler, which says who executes; give one of them")
-    if args.coordinator is not None:
-        from ..campaign.fuzz.cluster import agreed
-
-        return agreed(args.coordinator, args.process, args.processes, plan)
-    if (args.process is None) != (args.processes is None):
-        raise ArgumentError("--process I and --processes N go together, or come from a --coordinator")
-    if args.process is None:
-        return 0, 1
-    if args.process >= args.processes:
-        raise ArgumentError(f"--process is {args.process}; allowed: 0 to {args.processes - 1}")
-    return args.process, args.processes

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Options that say how a campaign is executed and reported, and change no result.
 _INCIDENTAL = frozenset(
     "store resume trust workers worker_memory quiet max_failures minutes known first_new junit min_compared "
-    "scheduler processes process coordinator extension explain".split()
+    "scheduler extension explain".split()
 )
 #: Options that name machines: those of the store have to be the same.
 _MACHINES = {
@@ -39,7 +39,7 @@ def plan_of_store(args: argparse.Namespace) -> Plan | None:
     given = {action.dest for action, _ in given_options(args)} - _INCIDENTAL
     if not args.resume or not args.store or given - _MACHINES.keys() - {"count", "failures"}:
         return None
-    file = Path(args.store.replace("{process}", str(args.process or 0)))
+    file = Path(args.store)
     if not file.exists():
         return None
     from ..campaign.fuzz.plan import Plan

@@ -16,17 +16,13 @@ if TYPE_CHECKING:
 def add(command: Adder) -> None:
     """Define the command."""
     sub = command("report", _report, "What a campaign found, covered and how fast it was.")
-    sub.add_argument("stores", nargs="*", metavar="STORE", help="a file that pto-jax fuzz --store wrote")
+    sub.add_argument("store", nargs="?", metavar="STORE", help="a file that pto-jax fuzz --store wrote")
     sub.add_argument("--html", metavar="OUT.html", help="write one self-contained page")
     sub.add_argument("--json", metavar="OUT.json", help="write the same as JSON")
-    sub.add_argument(
-        "--merge", metavar="OUT", help="first join stores of one campaign to a new one, which is reported"
-    )
     sub.add_argument("--known", metavar="OUT", help="write the failure groups as a baseline for fuzz --known")
     add_examples(
         sub,
         ("report run.db --html run.html", "coverage, causes, ULPs"),
-        ("report --merge all.db one.db two.db", "stores of one campaign"),
     )
     flag(sub, "--ulp", "also measure this engine's accuracy; needs no store")
 
@@ -52,20 +48,11 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _store(args: argparse.Namespace) -> str | None:
-    """The store to report; merged from several where that was asked for."""
-    stores: list[str] = args.stores
-    if args.merge is not None:
-        from ..campaign.fuzz.cluster import merge
-
-        if not stores:
-            raise ArgumentError("--merge OUT needs stores to merge: --merge OUT STORE...")
-        merge(stores, args.merge)
-        return str(args.merge)
-    if len(stores) > 1:
-        raise ArgumentError(f"{len(stores)} stores; allowed: one, or --merge OUT STORE... to join them")
-    if not stores and not args.ulp:
+    """The store to report, None where only accuracy is measured."""
+    if args.store is None and not args.ulp:
         raise ArgumentError("no STORE; give a file that pto-jax fuzz --store wrote, or --ulp")
-    return stores[0] if stores else None
+    store: str | None = args.store
+    return store
 
 
 def _measured() -> dict[str, Histograms]:

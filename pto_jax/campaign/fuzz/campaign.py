@@ -96,19 +96,16 @@ OVER, NEW = "stopped after --minutes", "stopped at a new cause"
 
 @dataclass(frozen=True)
 class Setup:
-    """How a plan is executed on this machine: nothing here changes a result.
+    """How a plan is executed on this computer: nothing here changes a result.
 
-    This is one of ``processes`` processes, each with a store of its own. ``max_failures`` stops the
-    campaign (0: nothing does), and so does a new cause with ``first_new``; failures of ``known`` causes do
-    not count. Without ``store`` the results are kept in memory.
+    ``max_failures`` stops the campaign (0: nothing does), and so does a new cause with ``first_new``;
+    failures of ``known`` causes do not count. Without ``store`` the results are kept in memory.
     """
 
     plan: Plan
     store: str | None = None
     resume: bool = False
     workers: int = 1
-    process: int = 0
-    processes: int = 1
     max_failures: int = 0
     #: Bytes that a worker may hold between two blocks.
     memory: float = math.inf
@@ -144,17 +141,13 @@ def run(setup: Setup, stream: TextIO | None = None) -> Result:
     """
     store = _store(setup)
     done = store.done()
-    total = setup.plan.size(setup.process, setup.processes)
+    total = setup.plan.count
     cells = set(store.coverage())
     progress = Progress(
         total, stream, sum(done.values()), failures(store), cells=cells, seconds=setup.seconds
     )
     progress.say(announcement(setup.plan, setup.workers, total - progress.done))
-    todo = (
-        store.block(start, count)
-        for start, count in setup.plan.blocks(setup.process, setup.processes)
-        if done.get(start) != count
-    )
+    todo = (store.block(start, count) for start, count in setup.plan.blocks() if done.get(start) != count)
     ended = FINISHED
     try:
         ended = _executed(setup, store, progress, todo)
@@ -241,7 +234,7 @@ def failures(store: Store, known: frozenset[str] = frozenset()) -> int:
 
 def _store(setup: Setup) -> Store:
     """A new store, or the one to be continued."""
-    wanted = identity(setup.plan, setup.process, setup.processes)
+    wanted = identity(setup.plan)
     if not setup.resume or setup.store is None or not Path(setup.store).exists():
         bins = {} if setup.plan.goal is None else {"bins": _bins(setup.plan)}
         return Store.create(setup.store, {**wanted, **bins, "started": time.time()})
@@ -286,7 +279,7 @@ def _save(store: Store, setup: Setup, pool: Pool | Cluster, changed: dict[int, B
         store.set(device=pool.device)
     if pool.rejected and not store.value("rejected"):
         store.set(rejected=True)
-    store.update(changed.values(), setup.process)
+    store.update(changed.values())
     changed.clear()
 
 

@@ -1,18 +1,15 @@
-"""Campaigns on many computers: blocks on a Dask cluster, cooperating processes, and merged stores.
+"""Campaigns on many computers: blocks on a Dask cluster.
 
 The process of the campaign is the only one that writes its store. A block whose worker is lost is executed
 again by another worker, with the same rows. A worker of the cluster must survive its cases, and its processes
 may have no children, so it starts this module as a command with a pool of one process (:mod:`.pool`) that
-ends with the worker. Processes without a cluster find their number through ``jax.distributed``, in a process
-without accelerator (:mod:`.meeting`); then each executes its blocks alone.
+ends with the worker.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import heapq
-import json
 import logging
 import math
 import os
@@ -21,7 +18,6 @@ import subprocess
 import sys
 import threading
 import time
-import zlib
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,14 +28,12 @@ from pathlib import Path
 from typing import Any
 
 from ...cases.versions import versions
-from ...errors import ArgumentError, FileError, PtoError
+from ...errors import ArgumentError, PtoError
 from ...files import read_json
 from . import identity, pool
 from .batch import Batch, Block
-from .identity import INCIDENTAL, differences, identity as campaign_identity
 from .plan import Plan
 from .pool import Pool
-from .store import Store
 
 #: Seconds that a process has to end once nothing is left for it to do.
 _ENDING = 2.0
@@ -369,144 +363,6 @@ def _address(scheduler: str) -> str:
     if not isinstance(address, str):
         raise ArgumentError(f"--scheduler {scheduler}: no scheduler is reached: the file names no address")
     return address
-
-
-#: Seconds in which all processes must have begun.
-MEETING = 300
-
-
-def agreed(coordinator: str, process: int | None, processes: int | None, plan: Plan) -> tuple[int, int]:
-    """Number of this process and how many there are, once all of them are there with the same plan.
-
-    On a cluster that JAX knows, both numbers may be None. Raises ArgumentError when the plans of the
-    processes differ or do not meet.
-    """
-    host, _, port = coordinator.rpartition(":")
-    if not host or not port.isdecimal():
-        raise ArgumentError(f"--coordinator {coordinator}: allowed: HOST:PORT")
-    message = {
-        "coordinator": coordinator,
-        "process": process,
-        "processes": processes,
-        "plan": _mark(plan),
-        "seconds": MEETING,
-    }
-    command = [sys.executable, "-m", "pto_jax.campaign.fuzz.meeting", json.dumps(message)]
-    # What the processes compute comes from elsewhere; here they only count each other.
-    environment = {
-        **os.environ,
-        "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=2 * MEETING)
-    except subprocess.TimeoutExpired:
-        raise ArgumentError(f"the processes did not connect to {coordinator} within {2 * MEETING} s") from None
-    # A process may end badly after it has answered, when another one has left before.
-    answers = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    if not answers:
-        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        raise ArgumentError(f"the processes cannot connect to {coordinator}: {reason}")
-    # What JAX's libraries print by themselves may follow on the line.
-    answer, _ = json.JSONDecoder().raw_decode(answers[-1])
-    if not answer["equal"]:
-        raise ArgumentError("the processes have different options, programs or versions; allowed: the same")
-    return int(answer["process"]), int(answer["processes"])
-
-
-def _mark(plan: Plan) -> int:
-    """A number that differs for different campaigns."""
-    return zlib.crc32(json.dumps(campaign_identity(plan), sort_keys=True).encode())
-
-
-#: What parts of a campaign may have each for itself.
-OWN = INCIDENTAL | {"start", "count", "process", "processes", "failures"}
-
-
-def merge(stores: Sequence[str | Path], out: str | Path) -> int:
-    """Write a store with the blocks of some, and return how many cases it has.
-
-    Raises ArgumentError where the stores belong to different campaigns, or say different things of the
-    same cases; FileError for files that are no stores, and when ``out`` exists.
-    """
-    if not stores:
-        raise ArgumentError("no store to merge; give one or more")
-    target = Path(out)
-    if target.exists():
-        raise FileError(f"{out}: exists; give the name of a new file")
-    part = target.with_name(target.name + ".part")
-    part.unlink(missing_ok=True)
-    opened: list[Store] = []
-    try:
-        for path in stores:
-            opened.append(Store.open(path))
-        campaign = _campaign(opened)
-        with Store.create(part, campaign) as merged:
-            cases = merged.extend(_blocks(opened))
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-        for store in opened:
-            store.close()
-    return cases
-
-
-def _campaign(stores: Sequence[Store]) -> dict[str, Any]:
-    """What the merged store says about its campaign."""
-    campaigns = [s.campaign() for s in stores]
-    for store, other in zip(stores[1:], campaigns[1:], strict=True):
-        texts = differences(campaigns[0], other, OWN)
-        if texts:
-            raise ArgumentError(
-                f"{stores[0].name} and {store.name} are different campaigns: {'; '.join(texts)}"
-            )
-    start = min(k["start"] for k in campaigns)
-    devices = sorted({k["device"] for k in campaigns if k.get("device")})
-    return {
-        **campaigns[0],
-        "start": start,
-        "count": max(k["start"] + k["count"] for k in campaigns) - start,
-        "process": 0,
-        "processes": 1,
-        "device": ", ".join(devices),
-        "started": min(k.get("started", 0) for k in campaigns),
-        "rejected": any(k.get("rejected") for k in campaigns),
-    }
-
-
-#: A block with its worker, its times, and the store it is in.
-_Block = tuple[Batch, str, float, float, str]
-
-
-def _blocks(stores: Sequence[Store]) -> Iterator[tuple[Batch, str, float, float]]:
-    """The blocks of all stores in order, each once."""
-    last: _Block | None = None
-    for block in heapq.merge(*(_of(s) for s in stores), key=lambda b: b[0].start):
-        if last is not None and block[0].start < last[0].start + last[0].count:
-            if block[0] != last[0]:
-                raise ArgumentError(_conflict(last, block))
-            continue
-        last = block
-        yield block[:4]
-
-
-def _of(store: Store) -> Iterator[_Block]:
-    for batch, worker, seconds, finished in store.batches():
-        yield batch, worker, seconds, finished, store.name
-
-
-def _conflict(a: _Block, b: _Block) -> str:
-    first, second = a[0], b[0]
-    ends = [block.start + block.count - 1 for block in (first, second)]
-    cases = f"{a[4]} and {b[4]}: cases {first.start} to {ends[0]}"
-    if (first.start, ends[0]) != (second.start, ends[1]):
-        return f"{cases} and {second.start} to {ends[1]} overlap; allowed: the same blocks, or others"
-    parts = [
-        n
-        for n in ("kinds", "coverage", "ulp", "failures", "refusals")
-        if getattr(first, n) != getattr(second, n)
-    ]
-    return f"{cases} have different {' and '.join(parts)}"
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from .plan import Plan
 INCIDENTAL = frozenset({"device", "started", "rejected", "bins"})
 
 
-def identity(plan: Plan, process: int = 0, processes: int = 1) -> dict[str, Any]:
+def identity(plan: Plan) -> dict[str, Any]:
     """Everything that the rows of a store depend on, as JSON values."""
     files = {file: _digest(file) for file in plan.programs}
     plain = {**plan.to_json(), "programs": files}
@@ -24,8 +24,9 @@ def identity(plan: Plan, process: int = 0, processes: int = 1) -> dict[str, Any]
         plain["extensions"] = {file: _digest(file) for file in loaded()}
     return {
         **plain,
-        "process": process,
-        "processes": processes,
+        # A store holds all blocks; earlier versions wrote stores of one of several processes.
+        "process": 0,
+        "processes": 1,
         "generator": VERSION,
         "versions": versions(),
     }

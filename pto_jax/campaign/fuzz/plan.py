@@ -73,24 +73,14 @@ class Plan:
         """The index after the last case."""
         return self.start + self.count
 
-    def blocks(self, process: int = 0, processes: int = 1) -> Iterator[tuple[int, int]]:
-        """Start and count of the blocks of one process: those whose number it has modulo their number.
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """Start and count of the blocks.
 
-        >>> list(Plan(count=150, batch=64).blocks()), list(Plan(count=150, batch=64).blocks(1, 2))
-        ([(0, 64), (64, 64), (128, 22)], [(64, 64)])
+        >>> list(Plan(count=150, batch=64).blocks())
+        [(0, 64), (64, 64), (128, 22)]
         """
-        for start in range(self.start + process * self.batch, self.end, processes * self.batch):
+        for start in range(self.start, self.end, self.batch):
             yield start, min(self.batch, self.end - start)
-
-    def size(self, process: int = 0, processes: int = 1) -> int:
-        """The number of cases of one process.
-
-        >>> plan = Plan(count=150, batch=64)
-        >>> plan.size(), plan.size(0, 2), plan.size(1, 2)
-        (150, 86, 64)
-        """
-        whole, rest = divmod(self.count, processes * self.batch)
-        return whole * self.batch + min(self.batch, max(0, rest - process * self.batch))
 
     @property
     def tables(self) -> Tables:

@@ -107,23 +107,7 @@ class Store:
         """Cases that are done: starts and counts of the rows."""
         return dict(self.rows("SELECT start, count FROM batch ORDER BY start"))
 
-    def add(self, batch: Batch, worker: str, seconds: float) -> None:
-        """Keep a finished block."""
-        self.extend([(batch, worker, seconds, time.time())])
-
-    def extend(self, blocks: Iterable[tuple[Batch, str, float, float]]) -> int:
-        """Keep blocks, all or none of them; how many cases they have.
-
-        Each comes with its worker, the seconds it took and when it was finished.
-        """
-        cases = 0
-        with self._writing() as database:
-            for batch, worker, seconds, finished in blocks:
-                _add(database, batch, worker, seconds, finished)
-                cases += batch.count
-        return cases
-
-    def update(self, blocks: Iterable[Block], process: int) -> None:
+    def update(self, blocks: Iterable[Block]) -> None:
         """Replace what is kept of some blocks by what is known of them now, in one transaction.
 
         Raises FileError where the rows of a block are not those that it was read or updated with last.
@@ -139,7 +123,7 @@ class Store:
                 database.execute("DELETE FROM failure WHERE case_index >= ? AND case_index < ?", within)
                 # The time of a block is that of all its rows.
                 for n, batch in enumerate(batches):
-                    _add(database, batch, f"{process}.{block.worker}", 0.0 if n else block.seconds, now)
+                    _add(database, batch, str(block.worker), 0.0 if n else block.seconds, now)
         for block, batches in kept:
             block.stored = [(batch.start, batch.count) for batch in batches]
 

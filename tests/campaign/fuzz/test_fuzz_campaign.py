@@ -14,9 +14,6 @@ from typing import Any
 
 import pytest
 
-from pto_jax.campaign.fuzz.cluster import merge
-from tests.ports import free_address
-
 
 def machines(against: str, tested: str) -> list[str]:
     return [
@@ -96,24 +93,6 @@ def test_the_case_that_ends_or_hangs_its_worker_is_found(fuzz: Any) -> None:
         (1, 6, '{"crashed": 2, "equal": 4}'),
         (7, 3, '{"equal": 3}'),
     ]
-
-
-@pytest.mark.slow
-def test_processes_that_meet_share_a_campaign_and_their_stores_merge(fuzz: Any) -> None:
-    options = [*machines("right", "wrong"), "--count", 22, "--batch", 4]
-    meeting = ["--coordinator", free_address(), "--processes", 2, "--store", "part-{process}.sqlite"]
-    both = [fuzz.start(*options, *meeting, "--process", i) for i in (1, 0)]
-    ended = [(p.communicate(timeout=120), p.returncode) for p in both]
-    assert [status for _, status in ended] == [1, 1], ended
-    assert all("cases: " in out for (out, _), _ in ended), ended
-    parts = [{row[0] for row in fuzz.rows(f"part-{i}.sqlite")["batch"]} for i in (0, 1)]
-    assert parts == [{0, 8, 16}, {4, 12, 20}]
-    assert merge(["part-1.sqlite", "part-0.sqlite"], "all.sqlite") == 22
-    assert fuzz(*options, "--store", "one.sqlite") == 1
-    merged, one = fuzz.rows("all.sqlite"), fuzz.rows("one.sqlite")
-    assert merged["batch"] == one["batch"] and merged["failure"] == one["failure"]
-    # A merged store is a campaign like any other.
-    assert fuzz(*options, "--store", "all.sqlite", "--resume") == 1 and "rate" not in fuzz.out
 
 
 @pytest.mark.slow

@@ -112,13 +112,6 @@ def test_workers_follow_from_the_machine(
     assert commands_fuzz._workers(memory) == workers
 
 
-def test_a_store_is_named_after_its_process(setup_of: Any) -> None:
-    setup = setup_of("--processes", 3, "--process", 2, "--store", "a-{process}.sqlite")
-    assert (setup.store, setup.process, setup.processes) == ("a-2.sqlite", 2, 3)
-    blocks = [list(Plan(start=5, count=70, batch=8).blocks(i, 3)) for i in range(3)]
-    assert sorted(b for listed in blocks for b in listed) == list(Plan(start=5, count=70, batch=8).blocks())
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -136,7 +129,7 @@ def test_a_store_is_named_after_its_process(setup_of: Any) -> None:
         (["--preset", "none"], "no preset none; allowed: straight"),
         (["--profile", "a7"], "invalid choice: 'a7'"),
         (["--tested", "eager", "--against", "eager"], "eager is compared with itself"),
-        (["--tested", "jit", "--dut", "x"], "several machines to test: jit; dut:x; allowed: one"),
+        (["--tested", "jit", "--dut", "x"], "got several executors to test: jit; dut:x; allowed: one"),
         (["--lockstep", "--tested", "jit"], "--lockstep with jit to test; allowed: lockstep"),
         (["--programs", "nothing"], "nothing: no such file or folder"),
         (["--programs", "."], ".: no .pto file in this folder"),
@@ -147,9 +140,6 @@ def test_a_store_is_named_after_its_process(setup_of: Any) -> None:
             ["--grid", "2", "--lockstep"],
             "--grid: programs in lockstep run on one block; leave out --lockstep",
         ),
-        (["--process", "0"], "--process I and --processes N go together"),
-        (["--processes", "2", "--process", "2"], "--process is 2; allowed: 0 to 1"),
-        (["--coordinator", "here"], "--coordinator here: allowed: HOST:PORT"),
         (["--resume"], "--resume needs --store FILE"),
         (["--store", "no/such/folder.sqlite"], "no/such/folder.sqlite: cannot be opened as a store"),
         (["--store", "text.sqlite"], "text.sqlite: exists; --resume continues it"),

@@ -54,20 +54,20 @@ def test_an_unfinished_block_goes_on_where_the_store_ends(tmp_path: Path) -> Non
         assert block.todo == [(8, 6)]
         for index in (8, 9, 12):
             block.add(piece(index), 1.0)
-        store.update([block], 0)
+        store.update([block])
         assert store.done() == {8: 2, 12: 1} and store.kinds().total() == 3
     with Store.open(path) as store:
         again = store.block(8, 6)
         assert again.todo == [(10, 2), (13, 1)] and again.seconds == 3.0
         for index in (10, 11, 13):
             again.add(piece(index), 1.0)
-        store.update([again], 0)
+        store.update([again])
         ((batch, worker, seconds, _),) = store.batches()
         assert batch == joined(piece(i) for i in range(8, 14))
-        assert (worker, seconds) == ("0.0", 6.0)
+        assert (worker, seconds) == ("0", 6.0)
         # A second campaign on the same store would write over what the first one did.
         with pytest.raises(FileError, match="written by another campaign at the same time"):
-            store.update([block], 0)
+            store.update([block])
         assert store.done() == {8: 6}
 
 

@@ -101,9 +101,8 @@ def store(sound: bytes, tmp_path: Path) -> Path:
 
 def commands(name: str, store: Path) -> list[list[str]]:
     report = ["report", str(store)]
-    merge = ["report", "--merge", str(store.with_name("out")), str(store)]
     resume = ["fuzz", "--quiet", "--resume", "--store", str(store)]
-    return [report] if name in ONLY_REPORTED else [report, merge, resume]
+    return [report] if name in ONLY_REPORTED else [report, resume]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -142,10 +141,9 @@ def test_files_that_are_no_stores_are_one_line(
 ) -> None:
     path = tmp_path / "store.sqlite"
     make(path)
-    for command in (["report", str(path)], ["report", "--merge", str(tmp_path / "out"), str(path)]):
-        assert main(command) == 2
-        error = capsys.readouterr().err
-        assert error.count("\n") == 1 and message in error, error
+    assert main(["report", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error, error
 
 
 def test_escapes_in_a_store_are_escaped_in_the_report(

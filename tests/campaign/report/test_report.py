@@ -300,24 +300,7 @@ def test_the_command_writes_page_and_json(
     assert "cannot be written" in capsys.readouterr().err
 
 
-def test_stores_of_one_campaign_are_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parts = [tmp_path / "a.sqlite", tmp_path / "b.sqlite"]
-    for i, part in enumerate(parts):
-        database = written(part)
-        if i:
-            database.execute("UPDATE batch SET start = start + 128, kinds = '{\"equal\": 64}'")
-            database.execute("DELETE FROM failure")
-            database.commit()
-        database.close()
-    out = tmp_path / "all.sqlite"
-    assert main(["report", "--merge", str(out), *map(str, parts)]) == 0
-    assert "256 cases in 4 blocks" in capsys.readouterr().out
-    assert report(read(out)).failures == 2
-    assert main(["report", "--merge", str(out), *map(str, parts)]) == 2
-    assert main(["report", "--merge", str(tmp_path / "none.sqlite")]) == 2
-
-
 @pytest.mark.parametrize("arguments", [[], ["a.sqlite", "b.sqlite"]])
 def test_stores_are_needed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", *arguments]) == 2
-    assert "allowed: " in capsys.readouterr().err or not arguments
+    assert capsys.readouterr().err.count("error") == 1
