@@ -238,13 +238,7 @@ def _fuzz(args: argparse.Namespace) -> int:
             else explanation.explain(plan, args.full)
         )
         return 0
-    if args.scheduler is not None and args.workers is not None:
-        raise ArgumentError(
-            "got --workers with --scheduler, whose cluster has the workers; allowed: one of them"
-        )
-    store = args.store or None
-    if args.resume and store is None:
-        raise ArgumentError("--resume needs --store FILE, the store of the campaign")
+    store = _store(args)
     known = read_known(args.known) if args.known else frozenset()
     setup = campaign.Setup(
         plan,
