@@ -1,6 +1,6 @@
 """Names of machines that are command lines and modules: to name one is to ask for its execution."""
 
-DEVICES = ("dut", "dut-batch", "dut-server", "python")
+DEVICES = ("dut", "dut-server", "python")
 
 
 def is_device(text: str) -> bool:

@@ -53,7 +53,7 @@ examples, with rates on two cores:
                                                          programs that read and write the same memory, on a
                                                          batch: XLA_FLAGS=--xla_backend_optimization_level=0
                                                          compiles them faster
-executors: oracle eager trace jit vmap fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
+executors: oracle eager trace jit vmap fast profile:NAME lockstep sanitizer dut:COMMAND
   dut-server:COMMAND python:MODULE:NAME; oracle eager trace jit vmap fast sanitizer take a profile: oracle:a5
 """
 
@@ -125,7 +125,6 @@ def add(command: Adder) -> None:
     )
     machines.add_argument("--against", metavar="EXECUTOR", help="reference (default: oracle)")
     machines.add_argument("--dut", metavar="CMD", help="test a command line: {program} {inputs} {outputs}")
-    machines.add_argument("--dut-batch", metavar="CMD", help="test a command line on folders: {folder}")
     machines.add_argument(
         "--dut-server", metavar="CMD", help="test a command line that answers case after case"
     )

@@ -67,7 +67,7 @@ def _check_goal(args: argparse.Namespace, focus: Focus, programs: bool) -> None:
 
 def _is_plain(args: argparse.Namespace) -> bool:
     """Whether neither machines nor programs are given: then they are those that are fast."""
-    devices = (args.dut, args.dut_batch, args.dut_server)
+    devices = (args.dut, args.dut_server)
     options = (args.tested, args.against, *devices, args.preset, args.programs, args.goal, args.grid)
     return not any(options)
 
@@ -78,7 +78,7 @@ def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
     One of them given alone stands beside this engine: the oracle is always the reference, every other one
     is tested. The oracle against itself is executed again in another process.
     """
-    devices = {"dut": args.dut, "dut-batch": args.dut_batch, "dut-server": args.dut_server}
+    devices = {"dut": args.dut, "dut-server": args.dut_server}
     named = [f"{kind}:{command}" for kind, command in devices.items() if command is not None]
     tested = [t for t in (args.tested, *named) if t]
     if len(tested) > 1:
@@ -143,7 +143,7 @@ def _programs(args: argparse.Namespace) -> tuple[str, ...]:
     return tuple(files)
 
 
-_DEVICES = ("dut", "dut_batch", "dut_server")
+_DEVICES = ("dut", "dut_server")
 #: Options that say something here; what the others steer is not random here.
 _ALLOWED = (
     *("exhaustive", "only", "dtypes", "profile", "json", "tested", "against", "dut_timeout", "quiet"),
@@ -156,7 +156,7 @@ def fuzz_exhaustive(args: argparse.Namespace) -> int:
     for name, value in vars(args).items():
         is_option = any(action.dest == name for action in args.parser._actions)
         if is_option and name not in _ALLOWED and value != args.parser.get_default(name):
-            allowed = "--only --dtype --profile --json --tested --against --dut --dut-batch --dut-server"
+            allowed = "--only --dtype --profile --json --tested --against --dut --dut-server"
             option = name.replace("_", "-")
             raise ArgumentError(f"--{option} with --exhaustive, which draws nothing; allowed: {allowed}")
     if not any(getattr(args, name) for name in ("tested", *_DEVICES)):

@@ -25,7 +25,6 @@ _MACHINES = {
     "tested": "",
     "against": "",
     "dut": "dut:",
-    "dut_batch": "dut-batch:",
     "dut_server": "dut-server:",
 }
 

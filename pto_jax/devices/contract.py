@@ -14,7 +14,6 @@ PROGRAM, INPUTS, OUTPUTS, MANIFEST = "case.pto", "inputs.npz", "outputs.npz", "m
 
 
 #: A device's way to say, for one case of many, that it does not execute it.
-DECLINE_FILE = "declined.txt"
 
 
 #: The first word of a server's answers: the results follow; it does not execute the case; it failed.
@@ -152,12 +151,6 @@ in the working directory of pto-jax. What stands in braces is replaced:
 {{program}}, {{inputs}} and {{outputs}} are needed. Programs of several blocks are given only to commands that
 ask for {{grid}} or {{folder}}.
 
-COMMAND, ONCE PER BATCH:  --dut-batch 'CMD'  or  --tested 'dut-batch:CMD'
-{{folder}} is a folder of case folders 000000, 000001, ..., each with {program}, {inputs} and {manifest}. The
-command works through them in the order of their names and writes {outputs} into each, or
-{declined} with a reason. A process that ends early, or answers no case for the time-out, fails the first
-case without an answer and is started again for those after it.
-
 COMMAND, STARTED ONCE:  --dut-server 'CMD'  or  --tested 'dut-server:CMD'
 A case costs the device's own time. CMD has no placeholders; it is started once in each worker, reads cases
 from its standard input until that ends, and writes an answer to each to its standard output, in their order.
@@ -249,7 +242,6 @@ def text() -> str:
         inputs=INPUTS,
         outputs=OUTPUTS,
         manifest=MANIFEST,
-        declined=DECLINE_FILE,
         status=DECLINED,
         timeout=TIMEOUT,
         example=textwrap.indent(EXAMPLE, "    "),

@@ -1,8 +1,7 @@
 """Devices under test that are command lines: a program and inputs in files, results from files.
 
-A :class:`Command` is executed once per case; its placeholders stand for files in a folder of the case. A
-:class:`BatchCommand` is executed once for many cases. The contract of both is in :mod:`.exchange`. The child
-processes can neither hang nor outlive their caller.
+A :class:`Command` is executed once per case; its placeholders stand for files in a folder of the case. The
+contract is in :mod:`.exchange`. The child processes can neither hang nor outlive their caller.
 """
 
 from __future__ import annotations
@@ -16,23 +15,21 @@ import string
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from ..cases.targets import BatchTarget, Run
+from ..cases.targets import Run
 from ..errors import ArgumentError, DeviceError, Diagnostic, NotExecutableError
 from ..generate.programs import Case
-from .contract import DECLINE_FILE, DECLINED, INPUTS, NEEDED, OUTPUTS, PLACEHOLDERS, PROGRAM
+from .contract import DECLINED, INPUTS, NEEDED, OUTPUTS, PLACEHOLDERS, PROGRAM
 from .exchange import load_outputs, write_case
 
 #: How much of what a process wrote to its error stream is kept, from the end.
 _TAIL_LINES, _TAIL_BYTES = 5, 4096
 #: And of what goes to the folder of a failure.
 OUTPUT_BYTES = 1 << 16
-_POLL = 0.2
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,6 @@ def execute(
     words: Sequence[str],
     folder: Path,
     limit: float,
-    progress: Callable[[], object] | None = None,
     *,
     inside: bool = False,
     variables: Mapping[str, str] | None = None,
@@ -134,8 +130,7 @@ def execute(
     """Execute a command in the caller's working directory, with its error stream kept in a folder.
 
     ``inside``: in that folder, and with what it prints kept too. ``variables`` are added to the environment.
-    It hangs when it takes ``limit`` seconds, or where ``progress`` is given, when that value does not change
-    for as long. DeviceError where the command cannot be started.
+    It hangs when it takes ``limit`` seconds. DeviceError where the command cannot be started.
 
     The command is the head of a process group of its own, none of which is left when this returns.
     """
@@ -154,25 +149,14 @@ def execute(
         except OSError as error:
             raise DeviceError(f"{words[0]}: cannot be executed: {error.strerror or error}") from None
         with _group(process.pid):
-            hung = _hangs(process, limit, progress)
+            try:
+                process.wait(limit)
+                hung = False
+            except subprocess.TimeoutExpired:
+                hung = True
         status = process.wait()
     output = _end_of(error_file)
     return Ended(None if hung else status, last_lines(output[-_TAIL_BYTES:]), limit, plain(output))
-
-
-def _hangs(process: subprocess.Popen[bytes], limit: float, progress: Callable[[], object] | None) -> bool:
-    seen, since = progress() if progress else None, time.monotonic()
-    while True:
-        remaining = since + limit - time.monotonic()
-        try:
-            process.wait(max(0.0, min(remaining, _POLL) if progress else remaining))
-            return False
-        except subprocess.TimeoutExpired:
-            now = progress() if progress else None
-            if now != seen:
-                seen, since = now, time.monotonic()
-            elif time.monotonic() - since >= limit:
-                return True
 
 
 @contextlib.contextmanager
@@ -231,12 +215,6 @@ def ending(status: int) -> str:
     return f"ended by signal {-status} ({name})"
 
 
-#: Times in a row that a batch command may end without a single answer before the rest is given up.
-_ATTEMPTS = 3
-#: Bytes of a device's reason to decline that are read.
-_REASON = 500
-
-
 @dataclass(frozen=True)
 class Command:
     """A command line that executes one case; ``timeout`` is in seconds."""
@@ -276,77 +254,6 @@ class Command:
             if ended.status != 0:
                 raise _failure(ended)
             return replace(load_outputs(folder / OUTPUTS, case), log=ended.output)
-
-
-@dataclass(frozen=True)
-class BatchCommand(BatchTarget):
-    """A command line that executes many cases at once: ``{folder}`` holds one folder per case.
-
-    The folders are to be worked through in the order of their names; each has the files that a
-    :class:`Command` is given, and gets ``outputs.npz``, or ``declined.txt`` with the reason why the
-    device does not execute it. A process that ends, or gives no answer for ``timeout`` seconds, is
-    blamed on the first case without one, and started again for those after it.
-    """
-
-    command: str
-    timeout: float
-    _template: Template = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_template", Template.of(self.command, ("folder",)))
-
-    @property
-    def name(self) -> str:
-        """The machine as the command line of this package names it."""
-        return f"dut-batch:{self.command}"
-
-    def run_all(self, cases: Sequence[Case]) -> list[Run | Exception]:
-        """The outputs of each case, or the error that stands for it, in order."""
-        results: list[Run | Exception] = []
-        fruitless = 0
-        while len(results) < len(cases):
-            answers = self._round(cases[len(results) :])
-            fruitless = 0 if isinstance(answers[0], Run) else fruitless + 1
-            results += answers
-            if fruitless == _ATTEMPTS:
-                results += [answers[-1]] * (len(cases) - len(results))
-        return results
-
-    def _round(self, cases: Sequence[Case]) -> list[Run | Exception]:
-        """What one process gives: results up to the case that ended it."""
-        with tempfile.TemporaryDirectory(prefix="pto-jax-dut-") as made:
-            root = Path(made) / "cases"
-            folders = [root / f"{i:06d}" for i in range(len(cases))]
-            for folder, case in zip(folders, cases, strict=True):
-                folder.mkdir(parents=True)
-                write_case(folder, case)
-            ended = execute(
-                self._template.filled({"folder": str(root)}),
-                Path(made),
-                self.timeout,
-                lambda: sum(_answered(f) for f in folders),
-            )
-            results: list[Run | Exception] = []
-            for folder, case in zip(folders, cases, strict=True):
-                if not _answered(folder) and ended.status != 0:
-                    return [*results, _failure(ended)]
-                results.append(_answer(folder, case))
-            return results
-
-
-def _answered(folder: Path) -> bool:
-    return (folder / OUTPUTS).exists() or (folder / DECLINE_FILE).exists()
-
-
-def _answer(folder: Path, case: Case) -> Run | Exception:
-    if (folder / DECLINE_FILE).exists():
-        with (folder / DECLINE_FILE).open("rb") as file:
-            reason = file.read(_REASON).decode("utf-8", errors="replace").strip()
-        return declined(reason)
-    try:
-        return load_outputs(folder / OUTPUTS, case)
-    except DeviceError as error:
-        return error
 
 
 def _failure(ended: Ended) -> Exception:

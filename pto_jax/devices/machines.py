@@ -11,7 +11,6 @@
 ``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode
 ``sanitizer``            definedness per lane; ``sanitizer:strict`` reports every undefined read
 ``dut:COMMAND``          a command line, once per case: ``{program} {inputs} {outputs}``
-``dut-batch:COMMAND``    a command line, once per batch of case folders: ``{folder}``
 ``dut-server:COMMAND``   a command line that is started once and answers cases on its standard input
 ``python:MODULE:NAME``   a target that a module defines
 ======================== ==========================================================================
@@ -38,7 +37,7 @@ from . import contract
 
 NAMES = (
     "oracle[:again][:Q] eager[:Q] trace[:Q] jit[:Q] vmap[:Q] fast[:Q] profile:Q lockstep[:grouped] "
-    "sanitizer[:strict][:Q] dut:COMMAND dut-batch:COMMAND dut-server:COMMAND "
+    "sanitizer[:strict][:Q] dut:COMMAND dut-server:COMMAND "
     "python:MODULE:NAME"
 )
 DUT_TIMEOUT = contract.TIMEOUT
@@ -96,11 +95,10 @@ def _device(kind: str, rest: str, timeout: float) -> Target:
     if kind == "python":
         return _of_module(rest)
     from .conversation import Server
-    from .dut import BatchCommand, Command
+    from .dut import Command
 
     kinds: dict[str, Callable[[str, float], Target]] = {
         "dut": Command,
-        "dut-batch": BatchCommand,
         "dut-server": Server,
     }
     return kinds[kind](rest, timeout)

@@ -52,7 +52,7 @@ def test_the_command_prints_the_contract(capsys: pytest.CaptureFixture[str], hel
 
 def test_the_text_has_the_names_and_numbers_that_devices_meet(help_text: str) -> None:
     names = [f"{{{n}}}" for n in contract.PLACEHOLDERS]
-    names += [contract.PROGRAM, contract.INPUTS, contract.MANIFEST, contract.OUTPUTS, contract.DECLINE_FILE]
+    names += [contract.PROGRAM, contract.INPUTS, contract.MANIFEST, contract.OUTPUTS]
     assert [n for n in names if n not in help_text] == []
     assert f"\n0: the results are there. {contract.DECLINED}: declined" in help_text
     assert f"sys.exit({contract.DECLINED})" in contract.EXAMPLE

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from pto_jax.api import load
-from pto_jax.cases.comparison import compare_case, compare_cases
+from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.targets import Oracle, Run, mismatch
 from pto_jax.cli import main
 from pto_jax.devices.contract import DECLINED, PROGRAM
-from pto_jax.devices.dut import BatchCommand, Command
+from pto_jax.devices.dut import Command
 from pto_jax.devices.exchange import load_outputs, save_outputs, write_case
 from pto_jax.devices.machines import machine
 from pto_jax.errors import ArgumentError, DeviceError, NotExecutableError
@@ -223,55 +223,3 @@ def test_the_command_line_is_a_device(tmp_path: Path) -> None:
 def _is_dynamic_bf16(case: Case) -> bool:
     tiles = [i for i in case.inputs.values() if i.valid is not None and i.valid != i.words.shape]
     return bool(tiles) and any(i.type == ScalarType(BF16) for i in case.inputs.values())
-
-
-BATCH = """
-import os, shutil, sys
-folder, found = sys.argv[1], sys.argv[2]
-for name in sorted(os.listdir(folder)):
-    manifest = open(os.path.join(folder, name, 'manifest.json')).read()
-    index = manifest.partition('"index": ')[2].partition(',')[0]
-    what = open(os.path.join(found, index + '.do')).read()
-    if what == 'hang':
-        import time; time.sleep(60)
-    if what == 'crash':
-        os.abort()
-    if what == 'decline':
-        open(os.path.join(folder, name, 'declined.txt'), 'w').write('too hard')
-    if what == 'answer':
-        shutil.copy(os.path.join(found, index + '.npz'), os.path.join(folder, name, 'outputs.npz'))
-"""
-
-
-def batch(tmp_path: Path, plan: list[str]) -> tuple[list[Case], BatchCommand]:
-    options = replace(PRESETS["straight"], only=frozenset({"tadd"}), statements=1)
-    listed = list(cases(1, len(plan), options))
-    for case, what in zip(listed, plan, strict=True):
-        (tmp_path / f"{case.index}.do").write_text(what)
-        save_outputs(tmp_path / f"{case.index}.npz", case, ORACLE.run(case))
-    return listed, BatchCommand(python(BATCH, "{folder} " + shlex.quote(str(tmp_path))), 1.0)
-
-
-def test_one_process_takes_many_cases(tmp_path: Path) -> None:
-    listed, device = batch(tmp_path, ["answer", "decline", "answer", "silent"])
-    outcomes = list(compare_cases(listed, ORACLE, device))
-    assert [o.kind for o in outcomes] == ["equal", "refused", "equal", "crashed"]
-    assert "too hard" in outcomes[1].message
-    assert "no such file" in outcomes[3].message
-
-
-@pytest.mark.slow
-def test_a_batch_goes_on_after_a_crash_or_hang(tmp_path: Path) -> None:
-    listed, device = batch(tmp_path, ["answer", "crash", "answer", "hang", "answer"])
-    outcomes = list(compare_cases(listed, ORACLE, device))
-    assert [o.kind for o in outcomes] == ["equal", "crashed", "equal", "crashed", "equal"]
-    assert "SIGABRT" in outcomes[1].message
-    assert "no answer within 1 s" in outcomes[3].message
-
-
-def test_a_batch_that_never_answers_is_given_up(tmp_path: Path) -> None:
-    listed, device = batch(tmp_path, ["crash"] * 6)
-    results = device.run_all(listed)
-    assert len(results) == 6
-    assert all(isinstance(r, DeviceError) for r in results)
-    assert results[3] is results[2]

@@ -57,7 +57,6 @@ def setup_of(fuzz: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         (["--tested", "jit"], ("oracle", "jit")),
         (["--tested", "jit", "--against", "trace"], ("trace", "jit")),
         (["--dut", "sim {program}"], ("oracle", "dut:sim {program}")),
-        (["--dut-batch", "sim {folder}", "--against", "jit"], ("jit", "dut-batch:sim {folder}")),
         (["--lockstep"], ("oracle", "lockstep")),
         (["--lockstep", "--against", "lockstep:grouped"], ("lockstep:grouped", "lockstep")),
     ],

@@ -19,7 +19,6 @@ from pto_jax.errors import ArgumentError
 SAID: tuple[tuple[str, Any], ...] = (
     ("tested", "dut:touch executed {program} {inputs} {outputs}"),
     ("tested", "dut-server:touch executed"),
-    ("tested", "dut-batch:touch executed {folder}"),
     ("tested", "python:executing:machine"),
     ("reference", "python:executing:machine"),
     ("tested", "nothing"),

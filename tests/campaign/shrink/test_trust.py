@@ -35,7 +35,6 @@ def marking(tmp_path: Path) -> str:
 
 MACHINES: dict[str, Callable[[Path], str]] = {
     "command": lambda p: f"dut:{marking(p)} {{program}} {{inputs}} {{outputs}}",
-    "batch command": lambda p: f"dut-batch:{marking(p)} {{folder}}",
     "module": lambda p: "python:hostile:WRONG_ADDITION",
 }
 
