@@ -44,7 +44,7 @@ from ..lowering.bits import x64
 from ..lowering.numerics import Numerics
 from ..oracle.machine import ReferenceMachine
 from ..profiles import Profile, ProfileName, profile as find_profile
-from ..runtime import interpret_trace, kernel as engine, state, tiles
+from ..runtime import kernel as engine, state, tiles
 from ..sanitizer.sanitize import sanitize
 from ..vectors import compare, manifest
 
@@ -121,9 +121,8 @@ def mismatch(case: Case, name: str, found: Output | None, wanted: Output, by: st
     return Mismatch(name, f"{name}: {count}, first {at}: {actual}, {by}: {expected}", comparison)
 
 
-#: ``eager``: operation by operation; ``trace``: the program traced as a whole, executed without compiling
-#: it; ``jit``: compiled.
-Mode = Literal["eager", "trace", "jit"]
+#: ``eager``: operation by operation; ``jit``: compiled.
+Mode = Literal["eager", "jit"]
 #: Calls of a batch.
 LANES = 3
 
@@ -215,8 +214,6 @@ class Engine:
         arguments = {name: for_engine(i) for name, i in case.inputs.items()}
         if self.mode == "eager":
             outputs, report, _ = kernel._run((), arguments, jit=False)
-        elif self.mode == "trace":
-            outputs, report = interpret_trace.run_traced(kernel, arguments)
         else:
             outputs, report = kernel(**arguments)
         return of_engine(case, outputs, report)

@@ -53,8 +53,8 @@ examples, with rates on two cores:
                                                          programs that read and write the same memory, on a
                                                          batch: XLA_FLAGS=--xla_backend_optimization_level=0
                                                          compiles them faster
-executors: oracle eager trace jit vmap fast profile:NAME lockstep sanitizer dut:COMMAND
-  dut-server:COMMAND python:MODULE:NAME; oracle eager trace jit vmap fast sanitizer take a profile: oracle:a5
+executors: oracle eager jit vmap fast profile:NAME lockstep sanitizer dut:COMMAND
+  dut-server:COMMAND python:MODULE:NAME; oracle eager jit vmap fast sanitizer take a profile: oracle:a5
 """
 
 

@@ -3,7 +3,6 @@
 ======================== ==========================================================================
 ``oracle``               the reference interpreter (also ``interpreter``); ``oracle:again`` in another process
 ``eager``                this engine, operation by operation
-``trace``                this engine, traced as a whole and not compiled
 ``jit``                  this engine, compiled
 ``vmap``                 this engine, compiled for a batch of three calls, all compared
 ``fast``                 this engine, compiled with fast numerics
@@ -15,7 +14,7 @@
 ``python:MODULE:NAME``   a target that a module defines
 ======================== ==========================================================================
 
-``oracle eager trace jit vmap fast sanitizer`` take a profile after a colon instead of the case's own.
+``oracle eager jit vmap fast sanitizer`` take a profile after a colon instead of the case's own.
 
 >>> machine("jit:a5").name
 'engine:jit:a5'
@@ -36,7 +35,7 @@ from ..profiles import PROFILE_NAMES, ProfileName
 from . import contract
 
 NAMES = (
-    "oracle[:again][:Q] eager[:Q] trace[:Q] jit[:Q] vmap[:Q] fast[:Q] profile:Q lockstep[:grouped] "
+    "oracle[:again][:Q] eager[:Q] jit[:Q] vmap[:Q] fast[:Q] profile:Q lockstep[:grouped] "
     "sanitizer[:strict][:Q] dut:COMMAND dut-server:COMMAND "
     "python:MODULE:NAME"
 )
@@ -132,7 +131,6 @@ _WORDS = {
     "oracle": _Word(_oracle, ("again",)),
     "interpreter": _Word(_oracle, ("again",)),
     "eager": _Word(partial(_engine, "eager", "exact")),
-    "trace": _Word(partial(_engine, "trace", "exact")),
     "jit": _Word(partial(_engine, "jit", "exact")),
     "vmap": _Word(_batched),
     "fast": _Word(partial(_engine, "jit", "fast")),

@@ -48,7 +48,7 @@ def test_engine_and_interpreter_agree() -> None:
     for case in cases(1, 4, TINY):
         assert compare_case(case, Oracle(), Engine()).kind == "equal"
     for case in cases(1, 3, replace(TINY, control=0.5)):
-        outcome = compare_case(case, Oracle(), Engine("trace"))
+        outcome = compare_case(case, Oracle(), Engine("jit"))
         assert not outcome.is_failure, str(outcome)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 #: Programs per second of one process on one core, of machines that compile each program.
-_SLOW = {"eager": 0.4, "profile": 0.4, "trace": 0.3, "jit": 0.4, "fast": 1.0, "lockstep": 1.0}
+_SLOW = {"eager": 0.4, "profile": 0.4, "jit": 0.4, "fast": 1.0, "lockstep": 1.0}
 #: What lockstep programs are made of, and what they have not.
 _LOCKSTEP = "straight lines of 20 instructions on tiles"
 _RATE = "hundreds of programs/s once a minute of compiling is over"

@@ -59,7 +59,7 @@ BLOCKS = 4
 SHOWN = 3
 #: Machines of one arithmetic each: inexact instructions give the same bits on all of them.
 _ALIKE = (
-    frozenset({"eager", "trace", "jit", "profile", "lockstep"}),
+    frozenset({"eager", "jit", "profile", "lockstep"}),
     frozenset({"oracle", "interpreter", "sanitizer"}),
 )
 

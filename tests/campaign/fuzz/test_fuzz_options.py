@@ -55,7 +55,7 @@ def setup_of(fuzz: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         (["--against", "sanitizer"], ("eager", "sanitizer")),
         (["--against", "dut:sim {program}"], ("eager", "dut:sim {program}")),
         (["--tested", "jit"], ("oracle", "jit")),
-        (["--tested", "jit", "--against", "trace"], ("trace", "jit")),
+        (["--tested", "jit", "--against", "eager"], ("eager", "jit")),
         (["--dut", "sim {program}"], ("oracle", "dut:sim {program}")),
         (["--lockstep"], ("oracle", "lockstep")),
         (["--lockstep", "--against", "lockstep:grouped"], ("lockstep:grouped", "lockstep")),

@@ -115,7 +115,7 @@ def test_folders_of_a_cause_are_counted_over_the_whole_block(tmp_path: Path) -> 
             Plan(tested="eager"),
             ["generated programs (all presets)", "0.8 programs/s", "1000 programs in 20 min"],
         ),
-        (Plan(tested="trace", reference="jit"), ["0.6 programs/s", "without --tested"]),
+        (Plan(tested="eager", reference="jit"), ["0.8 programs/s", "without --tested"]),
         (Plan(tested="fast", programs=("a", "b")), ["2 files, all profiles", "2 programs/s"]),
         (Plan(tested="dut:sim", profiles=("a5",)), ["a5, 2 processes", "--workers 1: one after the other"]),
         (Plan(tested="oracle:again"), ["a baseline: each program twice"]),
@@ -125,5 +125,5 @@ def test_folders_of_a_cause_are_counted_over_the_whole_block(tmp_path: Path) -> 
 def test_a_campaign_is_announced_in_one_line(plan: Plan, parts: list[str]) -> None:
     line = announcement(plan, 2, plan.count)
     assert "\n" not in line and all(part in line for part in parts), line
-    slow = plan.tested in ("eager", "trace", "fast")
+    slow = plan.tested in ("eager", "fast")
     assert ("each program is compiled" in line) == slow

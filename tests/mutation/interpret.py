@@ -1,7 +1,6 @@
 """Executing a traced program step by step, so that a program runs as traced without being compiled.
 
-Compiling takes most of the time of a program that runs once. Here the inner functions of a trace, which
-programs share, are compiled once each; loops and branches around them are executed in Python.
+Compiling takes most of the time of a program that runs once. Here loops and branches are executed in Python.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,26 +10,16 @@ from typing import Any, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal
 
-from ..lowering.bits import x64
-from .arguments import prepare
-from .execution import Mode, execute
-from .kernel import Kernel
-from .trace_parts import by_jax
+from pto_jax.lowering.bits import x64
+from pto_jax.runtime.arguments import prepare
+from pto_jax.runtime.execution import Mode, execute
+from pto_jax.runtime.kernel import Kernel
+from pto_jax.runtime.trace_parts import by_jax
 
 #: Executes one equation on the values of its operands.
 Step: TypeAlias = Callable[[Any, list[Any]], list[Any]]
-
-_compiled: dict[int, tuple[ClosedJaxpr, Callable[..., Any]]] = {}
-
-
-def _call(eqn: Any, values: list[Any]) -> list[Any]:
-    inner = eqn.params["jaxpr"]
-    if id(inner.jaxpr) not in _compiled:
-        # The entry keeps the trace alive, so that nothing else gets its identity.
-        _compiled[id(inner.jaxpr)] = (inner, jax.jit(jaxpr_as_fun(inner)))
-    return list(_compiled[id(inner.jaxpr)][1](*values))
 
 
 @dataclass(frozen=True)
@@ -107,12 +96,3 @@ class Interpreter:
             for k, v in enumerate(eqn.outvars[m:])
         ]
         return [*carried, *stacked]
-
-
-#: Compiles the inner functions and keeps JAX arrays.
-COMPILED = Interpreter(jax.numpy.asarray, {"jit": _call, "pjit": _call})
-
-
-def run_traced(kernel: Kernel, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Outputs and report of a kernel whose inner functions are compiled, and nothing around them."""
-    return COMPILED.run(kernel, given)
