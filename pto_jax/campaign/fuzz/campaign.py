@@ -294,9 +294,11 @@ def summary(store: Store, known: frozenset[str] = frozenset()) -> str:
     """Counts per kind, failures by cause, with a mark at those that are known, coverage, the store.
 
     >>> from collections import Counter
-    >>> from .batch import Batch
+    >>> from .batch import Batch, Block
     >>> store = Store.create(None, {"seed": 1, "reference": "oracle", "tested": "jit"})
-    >>> store.add(Batch(0, 2, Counter(equal=2), Counter({"tadd|f32|-|full|row": 2})), "0", 0.1)
+    >>> block = Block(0, 2)
+    >>> block.add(Batch(0, 2, Counter(equal=2), Counter({"tadd|f32|-|full|row": 2})), 0.1)
+    >>> store.update([block])
     >>> print(summary(store))
     jit against oracle, seed 1
     2 cases: 2 equal
