@@ -81,36 +81,6 @@ def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
         raise ArgumentError(f"{name}: found {value!r}, allowed: {', '.join(allowed)}")
 
 
-class Portable:
-    """What is compiled ahead of time: a kernel as far as its arguments go."""
-
-    entry: str
-    arguments: Any
-
-    def lower(self, /, *shapes: Any, **named: Any) -> jax.stages.Lowered:
-        """The kernel lowered ahead of time for shapes of its arguments; ``.compile()`` makes it callable.
-
-        Shapes are as for :func:`jax.jit`: ``jax.ShapeDtypeStruct`` or arrays, by position or name; without
-        any, buffers have the elements that the program accesses at least.
-        """
-        args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
-        function: Any = self
-        return jax.jit(function).lower(*args, **kwargs)
-
-    def export(
-        self, /, *shapes: Any, platforms: Sequence[str] | None = None, **named: Any
-    ) -> jax.export.Exported:
-        """The kernel as a portable artefact (:mod:`jax.export`), for shapes as :meth:`lower` takes them.
-
-        ``exported.serialize()`` gives bytes that ``jax.export.deserialize(...).call`` executes, without this
-        package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
-        present one.
-        """
-        args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
-        function: Any = self
-        return jax.export.export(jax.jit(function), platforms=platforms)(*args, **kwargs)
-
-
 def _shapes(
     entry: str, arguments: Sequence[Argument], shapes: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -142,7 +112,7 @@ def _declared(entry: str, argument: Argument) -> Any:
 
 
 @dataclass(frozen=True)
-class Kernel(Portable):
+class Kernel:
     """A program as a pure function; made by :func:`compile`, memoised and hashable.
 
     Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
@@ -356,6 +326,27 @@ class Kernel(Portable):
         (1000, 1, 8)
         """
         return streaming.stream(self, batch, shared or {}, chunk, progress, out)  # pyright: ignore[reportArgumentType]
+
+    def lower(self, /, *shapes: Any, **named: Any) -> jax.stages.Lowered:
+        """The kernel lowered ahead of time for shapes of its arguments; ``.compile()`` makes it callable.
+
+        Shapes are as for :func:`jax.jit`: ``jax.ShapeDtypeStruct`` or arrays, by position or name; without
+        any, buffers have the elements that the program accesses at least.
+        """
+        args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
+        return jax.jit(self).lower(*args, **kwargs)
+
+    def export(
+        self, /, *shapes: Any, platforms: Sequence[str] | None = None, **named: Any
+    ) -> jax.export.Exported:
+        """The kernel as a portable artefact (:mod:`jax.export`), for shapes as :meth:`lower` takes them.
+
+        ``exported.serialize()`` gives bytes that ``jax.export.deserialize(...).call`` executes, without this
+        package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
+        present one.
+        """
+        args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
+        return jax.export.export(jax.jit(self), platforms=platforms)(*args, **kwargs)
 
     def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
         """The results of one call by argument names, and the run-time rules it broke of those it follows."""
