@@ -11,13 +11,12 @@ from typing import Any, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from ..lowering.bits import x64
+from ..lowering.primitives import ClosedJaxpr, Literal, by_jax, jaxpr_as_fun
 from .arguments import prepare
 from .execution import Mode, execute
 from .kernel import Kernel
-from .trace_parts import by_jax
 
 #: Executes one equation on the values of its operands.
 Step: TypeAlias = Callable[[Any, list[Any]], list[Any]]

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from pto_jax.cases.targets import Run, for_engine, of_engine
 from pto_jax.generate.programs import Case
+from pto_jax.lowering.primitives import by_jax
 from pto_jax.runtime import kernel as engine
 from pto_jax.runtime.interpret_trace import Interpreter, Step
-from pto_jax.runtime.trace_parts import by_jax
 
 Values: TypeAlias = "list[NDArray[Any]]"
 
