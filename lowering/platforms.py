@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jax
 import numpy as np
 from jax import Array, lax
-from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
 
+from . import primitives
 from .bits import x64
 
 if TYPE_CHECKING:
@@ -62,17 +61,10 @@ class _Choice:
         return _Choice(jax.vmap(self.primary, axes), others, self._before)
 
 
-_choose: Any = Primitive("pto_platform")
-_choose.multiple_results = True
-
-
 def _executed(*leaves: Shaped[Array, "..."], choice: _Choice) -> Sequence[Shaped[Array, "..."]]:
     # Without jit the choice would be executed by itself, for ever.
     with jax.disable_jit(False):
         return choice.executed(*leaves)
-
-
-_choose.def_impl(_executed)
 
 
 _expected: ContextVar[str | None] = ContextVar("expected", default=None)
@@ -168,7 +160,7 @@ def _lower(platform: str) -> Any:
         with x64():
             return choice.code(platform)(*leaves)
 
-    lowered = mlir.lower_fun(code, multiple_results=True)
+    lowered = primitives.lowered(code)
 
     def announced(context: Any, *leaves: Any, choice: _Choice) -> Any:
         choice.announce(context.module_context.platforms)
@@ -177,8 +169,11 @@ def _lower(platform: str) -> Any:
     return announced
 
 
-_choose.def_abstract_eval(_types)
-batching.primitive_batchers[_choose] = _batch
-mlir.register_lowering(_choose, _lower(""))
-for _platform in PLATFORMS:
-    mlir.register_lowering(_choose, _lower(_platform), platform=_platform)
+_choose: Any = primitives.primitive(
+    "pto_platform",
+    evaluate=_executed,
+    types=_types,
+    batch=_batch,
+    lower={platform: _lower(platform) for platform in (primitives.EVERY, *PLATFORMS)},
+    multiple_results=True,
+)

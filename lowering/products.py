@@ -227,7 +227,8 @@ def _portable(
         return _native(precision, *factors, prepare=prepare, exponents=exponents, start=start)
 
     small = max(m * steps, steps * n, m * n) <= CANARY_ELEMENTS
-    if batch * m * k * n < NATIVE_WORK or not small:
+    # The size of a batch may be a symbol of jax.export.
+    if (batch if isinstance(batch, int) else 1) * m * k * n < NATIVE_WORK or not small:
         return careful(factors, start)
     result: Array = lax.platform_dependent(factors, start, cpu=native, default=careful)
     return result
@@ -293,7 +294,7 @@ def _native(
     operands = tuple(o if i % 2 == 0 else jnp.pad(o, padding) for i, o in enumerate(operands))
     first = None if start is None else jnp.pad(start, padding)
     columns, steps = operands[1].shape[2], k if start is None else k + m
-    size = min(batch, max(1, STEP_WORK // (m * steps * columns)))
+    size = min(batch, max(1, STEP_WORK // (m * steps * columns))) if isinstance(batch, int) else 1
 
     def store(
         out: UInt32[Array, "batch M N"], at: Int[Array, ""], words: UInt32[Array, "part M _"]
@@ -301,7 +302,7 @@ def _native(
         return lax.dynamic_update_slice_in_dim(out, words[:, :, :n], at, 0)
 
     def step(i: Int[Array, ""], out: UInt32[Array, "batch M N"]) -> UInt32[Array, "batch M N"]:
-        at = jnp.minimum(i * np.int32(size), np.int32(batch - size))
+        at = jnp.minimum(i * np.int32(size), _int32(batch - size))
         part = partial(_part, operands, at, size)
         begin = None if first is None else _part((first,), at, size)[0]
         least = None if exponents is None else exponents(*part())
@@ -319,8 +320,13 @@ def _native(
 
     some = (lax.convert_element_type(o, U32) for o in (operands[0][:, :, :1], operands[1][:, :1, :1]))
     blank = jnp.zeros((batch, m, n), U32) | (next(some) & next(some) & U32(0))
-    done: Array = lax.fori_loop(np.int32(0), np.int32(-(-batch // size)), step, blank)
+    done: Array = lax.fori_loop(np.int32(0), _int32(-(-batch // size)), step, blank)
     return done
+
+
+def _int32(size: int) -> np.int32 | Array:
+    """A size as a number of the program, also where it is a symbol of ``jax.export``."""
+    return np.int32(size) if isinstance(size, int) else jnp.asarray(size, np.int32)
 
 
 def _part(

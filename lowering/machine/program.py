@@ -1,6 +1,6 @@
 """The JAX executor behind the interpreter: it traces a program into a pure function.
 
-:class:`InstructionMachine` executes one instruction: operands as arrays, rule, results.
+:class:`JaxMachine` executes one instruction after another: operands as arrays, rule, results.
 :class:`ObservedMachine` reports each step to an observer; it is for eager execution, where every value is
 concrete.
 """
@@ -52,13 +52,94 @@ if TYPE_CHECKING:
     from ..bits import Word
 
 
-@dataclass
-class InstructionMachine(tile_memory.TileMemory):
-    """Executes instructions on its memory.
+def _written(e: Execution, name: str) -> DType | None:
+    """The type that the text gives a scalar operand, None where it gives none."""
+    value = dict(zip(e.form, e.op.ins, strict=False)).get(name)
+    return value.type.dtype if value is not None and isinstance(value.type, ScalarType) else None
 
-    In a program traced as a whole the values of freshly written float32 tiles are kept besides their words,
-    as XLA drops whichever of the two nobody reads.
+
+def scalar_dtype(e: Execution, operand: DeclaredOperand) -> DType:
+    """Element type of a scalar operand: as the text gives it, for one that converts that of the tiles."""
+    written = _written(e, operand.name)
+    if written is not None and not operand.converts:
+        return written
+    reference = next(n for n in ("src", "src0", "base", "dst") if n in e.operands)
+    return e.tile(reference).type.dtype
+
+
+def region_rules(e: Execution, profile: ProfileName) -> list[tuple[Constraint, Bool[Array, ""] | bool]]:
+    """Run-time rules on valid regions, and whether they are broken."""
+    tiles = {n: ref for n, ref in e.operands.items() if isinstance(ref, TileRef)}
+    sizes = {n: (ref.v_row, ref.v_col) for n, ref in tiles.items()}
+    types = {n: ref.type for n, ref in tiles.items()}
+    return [
+        (c, c.region.broken(sizes, types))
+        for c in e.instruction.constraints
+        if c.severity == "error" and profile in c.profiles and c.region is not None
+        if c.region.applies(sizes)
+    ]
+
+
+def _static(size: Scalar) -> int | None:
+    return int(size) if isinstance(size, int | np.integer) else None
+
+
+def _contains(outer: Scalar, extent: int, inner: Scalar) -> bool:
+    if outer is inner:
+        return True
+    if not isinstance(outer, int):
+        return False
+    return outer >= extent or (isinstance(inner, int) and outer >= inner)
+
+
+def _covered(e: Execution) -> list[str]:
+    """Sources whose valid region is known to contain the one the instruction iterates over."""
+    domain = e.instruction.domain if e.instruction.domain in e.operands else "dst"
+    over = e.operands.get(domain)
+    if not isinstance(over, TileRef):
+        return []
+    names = []
+    for name, ref in e.operands.items():
+        if not isinstance(ref, TileRef):
+            continue
+        rows = _contains(ref.v_row, over.type.rows, over.v_row)
+        if rows and _contains(ref.v_col, over.type.cols, over.v_col):
+            names.append(name)
+    return names
+
+
+#: Operations up to which a loop of known length is written out in a traced program: every operation of a
+#: trip is a pass over memory (on GPUs a kernel launch), and what is written out can be one. Exact arithmetic
+#: outside GPUs takes longer so, for it keeps the decoded operands of all trips.
+MAX_UNROLLED, MAX_UNROLLED_DECODED = 64, 16
+#: Operations up to which loops are written out in one program: loops in each other multiply.
+MAX_WRITTEN_OUT = 1 << 12
+#: The operation that is executed before the first one.
+BEFORE = Op("")
+
+
+@dataclass
+class JaxMachine(tile_memory.TileMemory):
+    """Executes programs on arrays.
+
+    Where the program is traced as a whole, control flow that is not known becomes ``lax`` control flow, and
+    the values of freshly written float32 tiles are kept besides their words, as XLA drops whichever of the
+    two nobody reads.
+    ``disjoint`` tells which parts of the buffers blocks touch, where they do not meet; ``near`` are the
+    operations whose addresses need no care, ``inside`` those whose windows never leave what they are in.
     """
+
+    disjoint: Callable[[Mapping[str, int]], blocks.Disjoint | None] | None = None
+    depth: int = 0
+    abstract: bool = False
+    near: frozenset[Key] = frozenset()
+    inside: frozenset[Key] = frozenset()
+    _op: Op = BEFORE
+    _written_out: int = 0
+
+    def begin(self, op: Op, scope: Scope) -> None:
+        """Remember the operation whose addresses are computed next."""
+        self._op = op
 
     def execute(self, execution: Execution) -> dict[str, Shaped[Array, "..."]]:
         """Execute an instruction and write its destinations; returns vectors outside tile memory by name.
@@ -152,94 +233,6 @@ class InstructionMachine(tile_memory.TileMemory):
             frozenset(_covered(e)),
             self.whole,
         )
-
-
-def _written(e: Execution, name: str) -> DType | None:
-    """The type that the text gives a scalar operand, None where it gives none."""
-    value = dict(zip(e.form, e.op.ins, strict=False)).get(name)
-    return value.type.dtype if value is not None and isinstance(value.type, ScalarType) else None
-
-
-def scalar_dtype(e: Execution, operand: DeclaredOperand) -> DType:
-    """Element type of a scalar operand: as the text gives it, for one that converts that of the tiles."""
-    written = _written(e, operand.name)
-    if written is not None and not operand.converts:
-        return written
-    reference = next(n for n in ("src", "src0", "base", "dst") if n in e.operands)
-    return e.tile(reference).type.dtype
-
-
-def region_rules(e: Execution, profile: ProfileName) -> list[tuple[Constraint, Bool[Array, ""] | bool]]:
-    """Run-time rules on valid regions, and whether they are broken."""
-    tiles = {n: ref for n, ref in e.operands.items() if isinstance(ref, TileRef)}
-    sizes = {n: (ref.v_row, ref.v_col) for n, ref in tiles.items()}
-    types = {n: ref.type for n, ref in tiles.items()}
-    return [
-        (c, c.region.broken(sizes, types))
-        for c in e.instruction.constraints
-        if c.severity == "error" and profile in c.profiles and c.region is not None
-        if c.region.applies(sizes)
-    ]
-
-
-def _static(size: Scalar) -> int | None:
-    return int(size) if isinstance(size, int | np.integer) else None
-
-
-def _contains(outer: Scalar, extent: int, inner: Scalar) -> bool:
-    if outer is inner:
-        return True
-    if not isinstance(outer, int):
-        return False
-    return outer >= extent or (isinstance(inner, int) and outer >= inner)
-
-
-def _covered(e: Execution) -> list[str]:
-    """Sources whose valid region is known to contain the one the instruction iterates over."""
-    domain = e.instruction.domain if e.instruction.domain in e.operands else "dst"
-    over = e.operands.get(domain)
-    if not isinstance(over, TileRef):
-        return []
-    names = []
-    for name, ref in e.operands.items():
-        if not isinstance(ref, TileRef):
-            continue
-        rows = _contains(ref.v_row, over.type.rows, over.v_row)
-        if rows and _contains(ref.v_col, over.type.cols, over.v_col):
-            names.append(name)
-    return names
-
-
-#: Operations up to which a loop of known length is written out in a traced program: every operation of a
-#: trip is a pass over memory (on GPUs a kernel launch), and what is written out can be one. Exact arithmetic
-#: outside GPUs takes longer so, for it keeps the decoded operands of all trips.
-MAX_UNROLLED, MAX_UNROLLED_DECODED = 64, 16
-#: Operations up to which loops are written out in one program: loops in each other multiply.
-MAX_WRITTEN_OUT = 1 << 12
-#: The operation that is executed before the first one.
-BEFORE = Op("")
-
-
-@dataclass
-class JaxMachine(InstructionMachine):
-    """Executes programs on arrays.
-
-    Where the program is traced as a whole, control flow that is not known becomes ``lax`` control flow.
-    ``disjoint`` tells which parts of the buffers blocks touch, where they do not meet; ``near`` are the
-    operations whose addresses need no care, ``inside`` those whose windows never leave what they are in.
-    """
-
-    disjoint: Callable[[Mapping[str, int]], blocks.Disjoint | None] | None = None
-    depth: int = 0
-    abstract: bool = False
-    near: frozenset[Key] = frozenset()
-    inside: frozenset[Key] = frozenset()
-    _op: Op = BEFORE
-    _written_out: int = 0
-
-    def begin(self, op: Op, scope: Scope) -> None:
-        """Remember the operation whose addresses are computed next."""
-        self._op = op
 
     def require(
         self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()

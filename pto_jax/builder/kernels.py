@@ -202,6 +202,11 @@ class Kernel:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.compile(), name)
 
+    def __dir__(self) -> list[str]:
+        from ..runtime.kernel import Kernel as Compiled
+
+        return sorted({*super().__dir__(), *(n for n in dir(Compiled) if not n.startswith("_"))})
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Inside another kernel a call of this one, its results; elsewhere compile it and execute it.
 

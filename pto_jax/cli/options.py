@@ -13,7 +13,7 @@ from .. import errors, profiles
 from ..ir import LANGUAGES, PRESENT, Language
 
 if TYPE_CHECKING:
-    from ..debug.tracer import Detail
+    from ..runtime.debug.tracer import Detail
 
 T = TypeVar("T")
 #: ``uses``: where undefined data matters; ``strict``: every instruction that computes with it.

@@ -14,7 +14,6 @@ import numpy as np
 from .. import errors, examples
 from ..analysis.provenance import GlobalTypes
 from ..api import load, resolve_profile
-from ..debug.tracer import Breakpoint, Observers, Stopped, Tracer
 from ..errors import ArgumentError, UndefinedDataError
 from ..files import save_arrays
 from ..generate.inputs import shape_of
@@ -41,6 +40,7 @@ from ..runtime.array_files import (
     read_inputs,
     storable,
 )
+from ..runtime.debug.tracer import Breakpoint, Observers, Stopped, Tracer
 from .options import RunOptions, Watch
 
 if TYPE_CHECKING:
@@ -53,8 +53,10 @@ def watched(
     kernel: Kernel, values: Sequence[Any], watch: Watch, dump_state: str | None
 ) -> tuple[Mapping[str, Any], State] | None:
     """Execute a kernel under observation; None where a breakpoint ended it and saved what there was."""
-    stop = Breakpoint.at(kernel.program, watch.stop) if watch.stop is not None else None
-    tracer = Tracer(print, watch.trace, watch.limit, watch.lanes) if watch.trace is not None else None
+    stop = Breakpoint.named(kernel.program, watch.stop) if watch.stop is not None else None
+    tracer = None
+    if watch.trace is not None:
+        tracer = Tracer(print, watch.limit, detail=watch.trace, lanes=watch.lanes)
     observers = Observers(tuple(o for o in (stop, tracer) if o is not None))
     try:
         outputs, state = _observed(kernel, observers, values, tracer)

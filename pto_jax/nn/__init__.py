@@ -13,5 +13,15 @@ the derivative of a reference in JAX.
 
 from .layers import linear, straight_through
 from .quantisation import Quantised, calibrate, dequantise, quantise
+from .weights import load_weights, save_weights
 
-__all__ = ["Quantised", "calibrate", "dequantise", "linear", "quantise", "straight_through"]
+__all__ = [
+    "Quantised",
+    "calibrate",
+    "dequantise",
+    "linear",
+    "load_weights",
+    "quantise",
+    "save_weights",
+    "straight_through",
+]

@@ -5,8 +5,9 @@ and bias the sums of codes in float64 on CPUs, where float32 subnormals are lost
 operands exclude subnormals, float32 gives the same bits in a fraction of the time.
 """
 
+import operator
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
+from jax.custom_derivatives import SymbolicZero
 
 from .. import ops, profiles
 from ..errors import ArgumentError, DifferentiationError
@@ -42,6 +44,8 @@ from .tiling import cut, each, joined, names, of_sizes, on_each_part, partition,
 
 #: Exponent fields of the smallest sums that are not zero: of integers, and of products of e4m3 codes.
 _LEAST = {"int8": 127, "fp8": 127 - 18}
+#: Rows of a block where the number of rows is a symbol of ``jax.export``.
+SYMBOLIC_ROWS = 32
 
 
 def scaled(how: quantisation.Settings, total: Array, row: Array, column: Array, bias: Array | None) -> Array:
@@ -199,7 +203,7 @@ def linear(
     w: Any,
     bias: Any = None,
     *,
-    format: FormatName = "int8",
+    format: FormatName | None = None,
     profile: profiles.ProfileName | None = None,
     scale: Any = None,
     w_scale: Any = None,
@@ -208,15 +212,17 @@ def linear(
     """``x @ w + bias`` in a number format of the hardware, computed by PTO instructions.
 
     ``x`` [..., K] and ``w`` [K, N] are arrays of float32, float16 or bfloat16, ``bias`` [N]; the result is
-    [..., N] in the type of x. All sizes are allowed: matrices are padded with zeros and cut into tiles of at
-    most 128 rows, 256 bytes along K and 256 columns, which every profile's buffers hold.
+    [..., N] in the type of x. ``w`` may also be stored: the codes and scales of
+    ``quantise(w, axis=0, format=...)``, which give the bits that ``w`` itself gives. All sizes are allowed:
+    matrices are padded with zeros and cut into tiles of at most 128 rows, 256 bytes along K and 256 columns,
+    which every profile's buffers hold.
 
     ``format``
-        "int8": codes with a scale, int32 sums. "fp8": e4m3 codes with a scale, float32 sums. "mx": MXFP8,
-        e4m3 codes whose groups of 32 along K share a power of two, float32 sums. "f16", "bf16", "f32":
-        converted, float32 sums. Float sums of several tiles along K are added in float32, in order.
-        What is beyond the largest number of f16, bf16 or the codes, an infinity included, becomes that
-        number; under a given scale NaN is 0 in "int8".
+        By default "int8", or that of stored weights. "int8": codes with a scale, int32 sums. "fp8": e4m3
+        codes with a scale, float32 sums. "mx": MXFP8, e4m3 codes whose groups of 32 along K share a power
+        of two, float32 sums. "f16", "bf16", "f32": converted, float32 sums. Float sums of several
+        tiles along K are added in float32, in order. What is beyond the largest number of f16, bf16 or the
+        codes, an infinity included, becomes that number; under a given scale NaN is 0 in "int8".
     ``profile``
         The first of "a2a3", "a5", "cpu_sim" that has the format; "fp8" is one of a5.
     ``scale``, ``w_scale``
@@ -227,7 +233,9 @@ def linear(
     ``numerics``
         "exact" or "fast", as for :func:`pto_jax.compile`.
 
-    The gradient is that of ``x @ w + bias`` (:func:`pto_jax.straight_through`). Under vmap over x alone the
+    The gradient is that of ``x @ w + bias`` (:func:`pto_jax.straight_through`); of stored weights that with
+    respect to x, bias and float32 scales, and with respect to codes DifferentiationError. Leading sizes of x
+    may be symbols of ``jax.export``: the rows are then computed in blocks of 32. Under vmap over x alone the
     batch is more rows of one product. Over explicit mesh axes rows of x and columns of w may be sharded, and
     the result is as they are; K is whole. Raises ArgumentError for shapes and shardings that do not fit,
     formats that the profile does not have, and scales of formats without.
@@ -235,9 +243,17 @@ def linear(
     >>> x, w = jnp.ones((3, 5)), jnp.full((5, 2), 0.5)
     >>> linear(x, w, format="bf16").tolist()
     [[2.5, 2.5], [2.5, 2.5], [2.5, 2.5]]
+    >>> linear(x, quantise(w, axis=0)).shape
+    (3, 2)
     """
-    how = settings("linear", format, profile, numerics)
-    x, w = floats("linear: x", x), floats("linear: w", w)
+    is_stored, name = isinstance(w, Quantised), format or "int8"
+    if is_stored:
+        (w, w_scale), name = quantisation.weights_of(w, format, w_scale)
+    how = settings("linear", name, profile, numerics)
+    x = floats("linear: x", x, symbolic=True)
+    w = _constant(w) if is_stored else floats("linear: w", w)
+    if is_stored and how.format.name == "mx":
+        w_scale = _constant(w_scale)
     if x.ndim < 1 or w.ndim != 2 or x.shape[-1] != w.shape[0] or 0 in w.shape:
         raise ArgumentError(
             f"linear: found x {list(x.shape)} and w {list(w.shape)}; allowed: x [..., K] and w [K, N]"
@@ -247,11 +263,11 @@ def linear(
         bias = floats("linear: bias", bias)
         if bias.shape != w.shape[1:]:
             raise ArgumentError(f"linear: found bias {list(bias.shape)}, allowed: [N], here {[w.shape[1]]}")
-    if how.format.largest is None and (scale is not None or w_scale is not None):
+    if how.format.largest is None and (scale is not None or (w_scale is not None and not is_stored)):
         raise ArgumentError(f"linear: format {format!r} has no scales of its own; allowed: scale=None")
     scales = (
         None if scale is None else scale_of("linear: scale", scale, (*x.shape[:-1], 1)),
-        None if w_scale is None else scale_of("linear: w_scale", w_scale, (1, w.shape[1])),
+        w_scale if w_scale is None or is_stored else scale_of("linear: w_scale", w_scale, (1, w.shape[1])),
     )
     whole_along("linear: x", x, (-1,), "K")
     whole_along("linear: w", w, (0,), "K")
@@ -261,12 +277,54 @@ def linear(
             "allowed: rows of x and columns of w over different mesh axes; usual fix: "
             "jax.sharding.reshard(w, jax.P(None, None))"
         )
-    return _layer(how)(x, w, bias, *scales)
+    if all(isinstance(n, int) for n in x.shape):
+        return _layer(how, is_stored)(x, w, bias, *scales)
+    return _in_blocks(how, is_stored, x, w, bias, *scales)
+
+
+@jax.custom_jvp
+def _constant(codes: Array) -> Array:
+    """Codes, whose derivative is an error where it is asked for."""
+    return codes
+
+
+@partial(_constant.defjvp, symbolic_zeros=True)
+def _(codes: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    if not isinstance(tangents[0], SymbolicZero) and jnp.issubdtype(codes[0].dtype, np.inexact):
+        raise DifferentiationError(
+            "linear: w: codes have no derivative; allowed: derivatives with respect to x, bias and float32 "
+            "scales; try: jax.lax.stop_gradient(w), or float weights, which the layer quantises: linear(x, w)"
+        )
+    return codes[0], tangents[0]
+
+
+def _in_blocks(
+    how: Settings, is_stored: bool, x: Array, w: Array, bias: Any, scale: Any, w_scale: Any
+) -> Array:
+    """The layer of rows whose number is a symbol: blocks of a number of rows, the last one padded."""
+    count = reduce(operator.mul, x.shape[:-1])
+    blocks = (count + SYMBOLIC_ROWS - 1) // SYMBOLIC_ROWS
+
+    def divided(rows: Array, fill: float) -> Array:
+        padding = ((0, blocks * SYMBOLIC_ROWS - count), (0, 0))
+        padded = jnp.pad(rows.reshape(count, -1), padding, constant_values=fill)
+        return padded.reshape(blocks, SYMBOLIC_ROWS, rows.shape[-1])
+
+    parts = [divided(x, 0)]
+    if scale is not None:
+        parts.append(divided(jnp.broadcast_to(scale, (*x.shape[:-1], 1)), 1))
+    block = straight_through(partial(_forward, how, is_stored), partial(_reference, is_stored))
+
+    def one(x: Array, scale: Array | None = None) -> Any:
+        return block(x, w, bias, scale, w_scale)
+
+    result: Array = jax.vmap(one)(*parts)
+    return result.reshape(blocks * SYMBOLIC_ROWS, -1)[:count].reshape(*x.shape[:-1], w.shape[1])
 
 
 @lru_cache
-def _layer(how: Settings) -> Callable[..., Array]:
-    """The layer as a function of arrays."""
+def _layer(how: Settings, is_stored: bool) -> Callable[..., Array]:
+    """The layer as a function of arrays; stored weights are codes and their scales."""
 
     def whole(x: Array, w: Array, *others: Array | None) -> Any:
         *rows, _ = spec_of(x)
@@ -276,7 +334,9 @@ def _layer(how: Settings) -> Callable[..., Array]:
             partition(()) if a is None else of_sizes(s, a.shape) for a, s in zip(others, wide, strict=True)
         )
         inputs = (partition((*rows, None)), partition((None, columns)), *specs)
-        return on_each_part(partial(_forward, how), (x, w, *others), inputs, partition((*rows, columns)))
+        return on_each_part(
+            partial(_forward, how, is_stored), (x, w, *others), inputs, partition((*rows, columns))
+        )
 
     forward = custom_vmap(whole)
 
@@ -291,16 +351,29 @@ def _layer(how: Settings) -> Callable[..., Array]:
             scale = scale.reshape(axis_size, *(1,) * (x.ndim - scale.ndim), *scale.shape[1:])
         return forward(x, w, bias, scale, w_scale), True
 
-    return jax.jit(straight_through(forward, _reference))
+    return jax.jit(straight_through(forward, partial(_reference, is_stored)))
 
 
-def _reference(x: Array, w: Array, bias: Array | None, scale: Array | None, w_scale: Array | None) -> Array:
+def _reference(
+    is_stored: bool, x: Array, w: Array, bias: Array | None, scale: Array | None, w_scale: Array | None
+) -> Array:
+    if is_stored and w_scale is not None:
+        factor = w_scale.astype(np.float32)
+        if w_scale.dtype == jnp.float8_e8m0fnu:
+            factor = jnp.repeat(factor, GROUP, axis=0)[: w.shape[0]]
+        w = lax.stop_gradient(w.astype(np.float32)) * factor
     product = jnp.matmul(x, w.astype(x.dtype))
     return product if bias is None else product + bias.astype(x.dtype)
 
 
 def _forward(
-    how: Settings, x: Array, w: Array, bias: Array | None, scale: Array | None, w_scale: Array | None
+    how: Settings,
+    is_stored: bool,
+    x: Array,
+    w: Array,
+    bias: Array | None,
+    scale: Array | None,
+    w_scale: Array | None,
 ) -> Array:
     x = stored(x)
     rows = x.reshape(-1, x.shape[-1])
@@ -308,7 +381,8 @@ def _forward(
         return jnp.zeros((*x.shape[:-1], w.shape[1]), x.dtype)
     if scale is not None:
         scale = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
-    a, b = stored((_operand(how, rows, scale, 1), _operand(how, w, w_scale, 0)))
+    weights = Quantised(w, w_scale) if is_stored and w_scale is not None else _operand(how, w, w_scale, 0)
+    a, b = stored((_operand(how, rows, scale, 1), weights))
     block = block_of(how.format, rows.shape[0], rows.shape[1], w.shape[1])
     left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
     tiles = each(partial(_total, how, len(left)), *left, *right)

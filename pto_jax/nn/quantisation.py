@@ -247,21 +247,24 @@ def dequantise(
 # -- arguments -----------------------------------------------------------------------------------------
 
 
-def floats(what: str, x: Any) -> Any:
-    """An array of float elements whose shape is known; ArgumentError for others."""
+def floats(what: str, x: Any, *, symbolic: bool = False) -> Any:
+    """An array of float elements, with sizes that may be symbols of ``jax.export`` if ``symbolic``.
+
+    ArgumentError for others.
+    """
     if isinstance(x, Quantised):
         raise ArgumentError(
-            f"{what}: found a Quantised; allowed: the array itself, which the layer quantises; usual fix: "
-            "linear(x, w, format=..., w_scale=calibrate(w, axis=0)), or dequantise(...)"
+            f"{what}: got a Quantised; allowed: an array of floats; try: nn.dequantise(codes, scale), or "
+            "as the weights of a layer nn.linear(x, w)"
         )
     x = received(x, what)
     if not hasattr(x, "dtype"):
         x = np.asarray(x, np.float32)
-    if any(not isinstance(n, int) for n in x.shape):
+    if not symbolic and any(not isinstance(n, int) for n in x.shape):
         shape = ", ".join(map(str, x.shape))
         raise ArgumentError(
-            f"{what}: found the shape ({shape}); allowed: sizes that are numbers, as tiles follow from them; "
-            "usual fix: export once for every batch size, or a largest batch with a mask"
+            f"{what}: got the shape ({shape}); allowed: sizes that are numbers, as tiles follow from them, "
+            "except the batch of nn.linear; try: one export for every size"
         )
     if str(x.dtype) not in _FLOATS:
         raise ArgumentError(
@@ -273,16 +276,48 @@ def floats(what: str, x: Any) -> Any:
 
 def scale_of(what: str, scale: Any, shape: tuple[int, ...]) -> Any:
     """A float32 scale that broadcasts to a shape; ArgumentError for another."""
-    scale = floats(what, scale)
-    try:
-        fits = np.broadcast_shapes(np.shape(scale), shape) == tuple(shape)
-    except ValueError:
-        fits = False
+    scale = floats(what, scale, symbolic=True)
+    # Sizes may be symbols, which NumPy does not compare.
+    pairs = zip(reversed(np.shape(scale)), reversed(shape), strict=False)
+    fits = len(np.shape(scale)) <= len(shape) and all(n in (1, m) for n, m in pairs)
     if not fits:
         raise ArgumentError(
             f"{what}: found shape {tuple(np.shape(scale))}, allowed: one that broadcasts to {tuple(shape)}"
         )
     return scale
+
+
+def weights_of(w: Quantised, format: Name | None, w_scale: Any) -> tuple[Quantised, Name]:
+    """Codes [K, N] and their scales as a layer takes them, and their format; ArgumentError for others."""
+    codes, scale = (received(a, f"linear: w.{what}") for a, what in zip(w, ("codes", "scale"), strict=True))
+    element, exponents = str(getattr(codes, "dtype", None)), str(getattr(scale, "dtype", None))
+    names: dict[str, Name] = {"int8": "int8", "float8_e4m3fn": "fp8"}
+    stored = "mx" if exponents == "float8_e8m0fnu" else names.get(element)
+    if stored is None or (stored == "mx" and element != "float8_e4m3fn"):
+        raise ArgumentError(
+            f"linear: w: got codes of {element} with scales of {exponents}; allowed: int8 or float8_e4m3fn "
+            "with float32, float8_e4m3fn with float8_e8m0fnu; try: nn.quantise(w, axis=0)"
+        )
+    if format not in (None, stored):
+        raise ArgumentError(
+            f"linear: w: got codes of format {stored!r} for a layer of format {format!r}; "
+            f"try: format={stored!r}, or the float weights, which the layer quantises"
+        )
+    if w_scale is not None:
+        raise ArgumentError("linear: w_scale: got a scale for weights that have one; allowed: w_scale=None")
+    shape, sizes = np.shape(scale), np.shape(codes)
+    if len(sizes) != 2 or any(not isinstance(n, int) or n == 0 for n in sizes):
+        raise ArgumentError(
+            f"linear: w: got codes {list(sizes)}; allowed: [K, N] with sizes that are numbers"
+        )
+    allowed = [-(-sizes[0] // GROUP), sizes[1]] if stored == "mx" else [1, sizes[1]]
+    one = stored != "mx" and all(n == 1 for n in shape)
+    if list(shape) != allowed and not one:
+        raise ArgumentError(
+            f"linear: w: got scales {list(shape)} of codes {list(sizes)}, which do not belong to columns; "
+            f"allowed: {allowed}; try: nn.quantise(w, format={stored!r}, axis=0)"
+        )
+    return Quantised(codes, scale if stored == "mx" else scale_of("linear: w.scale", scale, sizes)), stored
 
 
 def _axes(axis: Axis, rank: int) -> tuple[int, ...]:

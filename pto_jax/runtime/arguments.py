@@ -79,6 +79,11 @@ def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> 
             f"{what}: found a Tile, the program declares {argument.type}; usual fix: its elements, t.array"
         )
     array = conversion.as_array(value, dtype, what)
+    if any(not isinstance(n, int) for n in array.shape):
+        raise ArgumentError(
+            f"{what}: got the shape ({', '.join(map(str, array.shape))}); allowed: sizes that are numbers; "
+            "try: jax.vmap(kernel), where the axis of the batch may be a symbol"
+        )
     size = elements(array, dtype)
     if size > MAX_BUFFER_ELEMENTS:
         raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")

@@ -13,20 +13,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.custom_derivatives import SymbolicZero
-from jax.extend.core import Primitive, unmapped_aval
-from jax.interpreters import ad, batching, mlir
 
 from ..errors import DifferentiationError
+from ..lowering import primitives
 
 _FIX = (
     "PTO instructions have no derivative; stop the gradient on the arguments, "
     "{0}(jax.lax.stop_gradient({1})); straight through: pto.straight_through({0}, reference), or "
     "{1} + jax.lax.stop_gradient({0}(jax.lax.stop_gradient({1})) - {1})"
 )
-
-#: Tangents of arguments -> the tangent of one result, which does not exist. Parameters: ``aval`` of the
-#: result, ``name`` of the program and of its differentiated ``arguments``.
-_undefined: Any = Primitive("pto_undefined_derivative")
 
 
 def refuse(name: str = "f", arguments: Sequence[str] = ()) -> NoReturn:
@@ -80,19 +75,23 @@ def _transposed(cotangent: Any, *tangents: Any, aval: Any, name: str, arguments:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
-    live = [t for t in tangents if not isinstance(t, ad.Zero)]
+    live = [t for t in tangents if not primitives.is_zero_tangent(t)]
     return _undefined.bind(*primals, **params), _undefined.bind(*live, **params)
 
 
 def _batched(tangents: Sequence[Any], axes: Sequence[int | None], **params: Any) -> tuple[Any, int]:
     size = next(t.shape[axis] for t, axis in zip(tangents, axes, strict=True) if axis is not None)
-    aval = unmapped_aval(size, 0, params["aval"])
+    aval = primitives.unmapped_aval(size, 0, params["aval"])
     return _undefined.bind(*tangents, **{**params, "aval": aval}), 0
 
 
-_undefined.def_impl(_used)
-_undefined.def_abstract_eval(lambda *tangents, aval, name, arguments: aval)
-mlir.register_lowering(_undefined, _lowered)
-ad.primitive_jvps[_undefined] = _jvp
-ad.primitive_transposes[_undefined] = _transposed
-batching.primitive_batchers[_undefined] = _batched
+#: Tangents of arguments -> the tangent of one result, which does not exist. Parameters: ``aval`` of the
+#: result, ``name`` of the program and of its differentiated ``arguments``.
+_undefined: Any = primitives.primitive(
+    "pto_undefined_derivative",
+    evaluate=_used,
+    types=lambda *tangents, aval, name, arguments: aval,
+    batch=_batched,
+    lower={primitives.EVERY: _lowered},
+)
+primitives.differentiate(_undefined, _jvp, _transposed)

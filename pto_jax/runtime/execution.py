@@ -147,9 +147,12 @@ def _axes(prepared: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _buffer(machine: JaxMachine, prepared: Mapping[str, Any], name: str) -> Array:
-    """A buffer's contents in the shape and type it came in."""
-    source, words = prepared[name], machine.buffers[name]
-    if machine.packed[name]:
+    return contents(machine.buffers[name], prepared[name], packed=machine.packed[name])
+
+
+def contents(words: Array, source: Any, *, packed: bool) -> Array:
+    """A buffer's raw words in the shape and type it came in."""
+    if packed:
         words = words[0::2] | (words[1::2] << np.uint8(4))
     return from_words(words, np.dtype(source.dtype)).reshape(source.shape)
 

@@ -8,6 +8,7 @@ import numpy as np
 from jax.core import Tracer
 
 from ..errors import ArgumentError
+from ..lowering.primitives import untraced
 
 #: What arguments may be, for messages.
 ALLOWED = (
@@ -30,14 +31,8 @@ def received(x: Any, what: str) -> Any:
 
 def before_narrowing(x: Any) -> np.ndarray[Any, Any] | np.generic | None:
     """The 64-bit NumPy array that vmap hands on as a traced 32-bit one, None where it does not."""
-    if not isinstance(x, Tracer):
-        return None
-    inner: Any = x
-    while isinstance(inner, Tracer):
-        inner = getattr(inner, "val", None)
-    if not isinstance(inner, np.ndarray | np.generic):
-        return None
-    return inner if inner.dtype.itemsize > np.dtype(x.dtype).itemsize else None
+    inner = untraced(x) if isinstance(x, Tracer) else None
+    return inner if inner is not None and inner.dtype.itemsize > np.dtype(x.dtype).itemsize else None
 
 
 def _foreign(x: Any, what: str) -> Any:

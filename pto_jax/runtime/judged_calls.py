@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr
 
+from ..lowering.primitives import ClosedJaxpr
 from . import trace_parts
 from .state import PackedReport
 

@@ -27,8 +27,11 @@ from ..lowering.bits import x64
 from ..lowering.canary import cached_code
 from ..lowering.machine.program import Observer
 from ..profiles import Profile, profile as find_profile
-from . import arguments, conversion, derivatives, execution, judged_calls, streaming
+from . import arguments, conversion, derivatives, execution, explain, judged_calls, streaming
 from .arguments import check_accesses, elements, prepare, type_of
+from .debug import inspection
+from .debug.inspection import StopAt, Trace
+from .explain import Explanation
 from .state import PackedReport, Report, State
 from .tiles import Tile
 
@@ -81,36 +84,6 @@ def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
         raise ArgumentError(f"{name}: found {value!r}, allowed: {', '.join(allowed)}")
 
 
-class Portable:
-    """What is compiled ahead of time: a kernel as far as its arguments go."""
-
-    entry: str
-    arguments: Any
-
-    def lower(self, /, *shapes: Any, **named: Any) -> jax.stages.Lowered:
-        """The kernel lowered ahead of time for shapes of its arguments; ``.compile()`` makes it callable.
-
-        Shapes are as for :func:`jax.jit`: ``jax.ShapeDtypeStruct`` or arrays, by position or name; without
-        any, buffers have the elements that the program accesses at least.
-        """
-        args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
-        function: Any = self
-        return jax.jit(function).lower(*args, **kwargs)
-
-    def export(
-        self, /, *shapes: Any, platforms: Sequence[str] | None = None, **named: Any
-    ) -> jax.export.Exported:
-        """The kernel as a portable artefact (:mod:`jax.export`), for shapes as :meth:`lower` takes them.
-
-        ``exported.serialize()`` gives bytes that ``jax.export.deserialize(...).call`` executes, without this
-        package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
-        present one.
-        """
-        args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
-        function: Any = self
-        return jax.export.export(jax.jit(function), platforms=platforms)(*args, **kwargs)
-
-
 def _shapes(
     entry: str, arguments: Sequence[Argument], shapes: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -142,7 +115,7 @@ def _declared(entry: str, argument: Argument) -> Any:
 
 
 @dataclass(frozen=True)
-class Kernel(Portable):
+class Kernel:
     """A program as a pure function; made by :func:`compile`, memoised and hashable.
 
     Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
@@ -317,10 +290,66 @@ class Kernel(Portable):
         return outputs, state
 
     def observed(self, observer: Observer, /, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
-        """Like :meth:`with_state`, eagerly, telling an observer (:mod:`pto_jax.debug.tracer`) every step."""
+        """Like :meth:`with_state`, eagerly; every step notifies an observer (``runtime/debug/tracer.py``)."""
         outputs, report, state = self._run(args, kwargs, jit=False, keep_state=True, observer=observer)
         report.raise_if_broken()
         return outputs, state
+
+    def trace(self, /, *args: Any, start: int = 1, limit: int = 1000, **kwargs: Any) -> Trace:
+        """Execute instruction by instruction; the steps, with tiles before and after each of them.
+
+        Arguments are those of a call; arguments named ``start`` or ``limit`` go by position. Of all steps
+        ``limit`` are kept, from number ``start`` on. ``print(trace)`` writes what ``pto-jax run --trace``
+        writes. A broken run-time rule is ``trace.error``. ArgumentError for arguments that do not fit, and
+        under jit, vmap and other transformations, where no values are there.
+
+        >>> import numpy as np
+        >>> import pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%c = tadd %a, %b : !pto.tile<1x8xf32>", file="add.pto"))
+        >>> step = kernel.trace(np.ones((1, 8), np.float32), np.ones((1, 8), np.float32))[0]
+        >>> step.line, step.instruction, list(step.operands), step.written["c"].array[0, 0].item()
+        (1, 'tadd', ['a', 'b'], 2.0)
+        """
+        return inspection.trace(self, args, kwargs, start, limit)  # pyright: ignore[reportArgumentType]
+
+    def stop_at(self, line: int | str, n: int = 1) -> StopAt:
+        r"""The execution that stops before a line, the ``n``-th time; call it with the kernel's arguments.
+
+        It gives a :class:`State`: tiles by name (of other functions and cores behind their names), scalars,
+        buffers in the shape they were passed in. Lines are those of the text, or of the Python file of a
+        kernel; ``"FILE:LINE"`` where a program comes from several files. Executions count over all blocks
+        and cores. ArgumentError where no operation begins on the line or it is executed fewer times.
+
+        >>> import numpy as np
+        >>> import pto_jax as pto
+        >>> text = "%b = tneg %a : !pto.tile<1x8xf32>\n%c = texp %b : !pto.tile<1x8xf32>"
+        >>> state = pto.compile(pto.parse(text)).stop_at(2)(np.ones((1, 8), np.float32))
+        >>> state
+        <State: 2 tiles, 0 scalars, 0 buffers>
+        >>> state.tiles["b"].array[0, 0].item()
+        -1.0
+        """
+        return inspection.StopAt(self, line, n)  # pyright: ignore[reportArgumentType]
+
+    def explain(self) -> Explanation:
+        """Arguments, tiles, memory, instructions, cost and warnings of the kernel on one page.
+
+        Nothing is executed. ``print`` writes the page, notebooks show it; its fields have the parts.
+
+        >>> import pto_jax as pto
+        >>> print(pto.compile(pto.parse("%d = tneg %a : !pto.tile<16x64xf32>")).explain())
+        kernel @fragment, profile a2a3 (Ascend A2/A3), 1 block
+        arguments:
+          a  vec 16x64xf32
+        results: d
+        instructions: tneg
+        tiles:
+          %d  vec 16x64xf32  4096 bytes  line 1
+        cost of one block in cycles (model doc_formula):
+          pipe V: 2448
+          busiest pipe: 2448, one after another: 2448
+        """
+        return explain.explain(self)  # pyright: ignore[reportArgumentType]
 
     def map(
         self,
@@ -357,6 +386,27 @@ class Kernel(Portable):
         """
         return streaming.stream(self, batch, shared or {}, chunk, progress, out)  # pyright: ignore[reportArgumentType]
 
+    def lower(self, /, *shapes: Any, **named: Any) -> jax.stages.Lowered:
+        """The kernel lowered ahead of time for shapes of its arguments; ``.compile()`` makes it callable.
+
+        Shapes are as for :func:`jax.jit`: ``jax.ShapeDtypeStruct`` or arrays, by position or name; without
+        any, buffers have the elements that the program accesses at least.
+        """
+        args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
+        return jax.jit(self).lower(*args, **kwargs)
+
+    def export(
+        self, /, *shapes: Any, platforms: Sequence[str] | None = None, **named: Any
+    ) -> jax.export.Exported:
+        """The kernel as a portable artefact (:mod:`jax.export`), for shapes as :meth:`lower` takes them.
+
+        ``exported.serialize()`` gives bytes that ``jax.export.deserialize(...).call`` executes, without this
+        package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
+        present one.
+        """
+        args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
+        return jax.export.export(jax.jit(self), platforms=platforms)(*args, **kwargs)
+
     def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
         """The results of one call by argument names, and the run-time rules it broke of those it follows."""
         outputs, report, _ = self._run((), values, jit=True, check=self._check)
@@ -372,11 +422,7 @@ class Kernel(Portable):
         observer: Observer | None = None,
         outermost: bool = False,
     ) -> tuple[dict[str, Any], Report, State]:
-        given = arguments.bound(self.entry, self._names, self._optional, args, kwargs)
-        kernel = self._typed(given)
-        prepared = {
-            a.name: prepare(kernel.entry, a, given[a.name]) for a in kernel.arguments if a.name in given
-        }
+        kernel, prepared = self._prepared(args, kwargs)
         if check != "nothing" or jit:
             kernel._check_accesses(prepared)
         traced = any(isinstance(x, Tracer) for x in jax.tree.leaves(prepared))
@@ -391,6 +437,17 @@ class Kernel(Portable):
         report = report.joined(rule)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
         return ordered, report, state
+
+    def _prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Kernel, dict[str, Any]]:
+        """The kernel with all types, and its arguments checked against them."""
+        given = arguments.bound(self.entry, self._names, self._optional, args, kwargs)
+        kernel = self._typed(given)
+        known = [a for a in kernel.arguments if a.name in given]
+        return kernel, {a.name: prepare(kernel.entry, a, given[a.name]) for a in known}
+
+    def prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name, checked; ArgumentError where one does not fit."""
+        return self._prepared(args, kwargs)[1]
 
     def check_accesses(self, values: Mapping[str, Any]) -> None:
         """Raise an error where an access that every execution makes is outside its buffer."""

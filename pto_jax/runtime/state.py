@@ -174,11 +174,12 @@ class PackedReport:
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class State:
     """Tiles by the name of their handle, and memory cells as raw words.
 
-    ``scalars`` and ``buffers`` (raw words, one element each) are those of an execution that was stopped.
+    ``scalars`` and ``buffers`` are those of an execution that was stopped: of :meth:`Kernel.stop_at` numbers,
+    and arrays as they were passed; of an observer raw words, one element each. ``str(state)`` lists all.
 
     >>> import pto_jax as pto
     >>> kernel = pto.compile(pto.parse("%d = tneg %a : !pto.tile<1x8xf32>"))
@@ -191,6 +192,15 @@ class State:
     cells: dict[str, Array]
     scalars: dict[str, Any] = field(default_factory=dict)
     buffers: dict[str, Array] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<State: {len(self.tiles)} tiles, {len(self.scalars)} scalars, {len(self.buffers)} buffers>"
+
+    def __str__(self) -> str:
+        tiles = [f"tile %{name}  {t!r}" for name, t in self.tiles.items()]
+        scalars = [f"scalar %{name} = {n}" for name, n in self.scalars.items()]
+        buffers = [f"buffer {name}  {b.dtype}{list(b.shape)}" for name, b in self.buffers.items()]
+        return "\n".join([*tiles, *scalars, *buffers]) or "no values"
 
     @staticmethod
     def of(machine: JaxMachine, scope: Scope) -> State:
@@ -222,13 +232,13 @@ class State:
 
 def _tiles(machine: JaxMachine, names: Mapping[str, Operand]) -> dict[str, Tile]:
     """The tiles among what names stand for."""
-    tiles = {}
-    for name, operand in names.items():
-        if isinstance(operand, TileRef):
-            rows, cols = (np.int32(n) if isinstance(n, int) else n for n in (operand.v_row, operand.v_col))
-            dynamic = operand.type.with_valid(None, None)
-            tiles[name] = Tile(machine.words(operand), _scalar(rows), _scalar(cols), dynamic)
-    return tiles
+    return {name: tile_of(machine, o) for name, o in names.items() if isinstance(o, TileRef)}
+
+
+def tile_of(machine: JaxMachine, ref: TileRef) -> Tile:
+    """A tile in the memory of an executor, with the valid region of the moment."""
+    rows, cols = (np.int32(n) if isinstance(n, int) else n for n in (ref.v_row, ref.v_col))
+    return Tile(machine.words(ref), _scalar(rows), _scalar(cols), ref.type.with_valid(None, None))
 
 
 def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -3,20 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import jax
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+from ..lowering.primitives import ClosedJaxpr, Jaxpr, Literal, by_jax
 
 #: Which of some values are needed.
 Needed: TypeAlias = "list[bool]"
-
-
-def by_jax(eqn: Any, values: Sequence[Any]) -> list[Any]:
-    """An equation executed by JAX, alone."""
-    params = eqn.primitive.get_bind_params(eqn.params)
-    with eqn.ctx.manager:
-        result = eqn.primitive.bind(*map(jax.numpy.asarray, values), **params)
-    return list(result) if eqn.primitive.multiple_results else [result]
 
 
 def inputs(jaxpr: Jaxpr, wanted: Sequence[bool]) -> Needed:

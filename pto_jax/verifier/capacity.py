@@ -62,6 +62,20 @@ def capacity_findings(resolved: ResolvedProgram, profile: Profile) -> list[Diagn
     ]
 
 
+def needed_bytes(resolved: ResolvedProgram, function: Function, profile: Profile) -> dict[Loc, int]:
+    """The bytes of each buffer that a function and those it calls need at least.
+
+    Tiles at addresses of the program need all bytes up to their end; others share memory by their lifetimes.
+    """
+    needed = {loc: peak.bytes for loc, peak in _Search(resolved, profile).peaks(function).items()}
+    for f in resolved.program.functions:
+        for tile in (tile for op in f.walk() for tile in made_tiles(op)):
+            address = resolved.facts(f).of(tile.op).number(tile.address)
+            if isinstance(address, int):
+                needed[tile.type.loc] = max(needed.get(tile.type.loc, 0), address + tile.bytes)
+    return {loc: size for loc, size in sorted(needed.items()) if size}
+
+
 def _all_fit(resolved: ResolvedProgram, profile: Profile) -> bool:
     """Whether the buffers have room for everything at once, as in nearly all programs."""
     total = dict.fromkeys(Loc, 0)

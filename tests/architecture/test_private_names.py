@@ -26,6 +26,13 @@ def test_no_private_name_of_jax_is_used() -> None:
     assert {str(f.relative_to(ROOT)): names for f in files if (names := private(f.read_text()))} == {}
 
 
+def test_one_module_uses_the_interface_for_extensions() -> None:
+    files = [*(ROOT / "pto_jax").rglob("*.py"), *(ROOT / "lowering").rglob("*.py")]
+    interface = ("from jax.extend", "import jax.extend", "from jax.interpreters", "import jax.interpreters")
+    users = [str(f.relative_to(ROOT)) for f in files if any(n in f.read_text() for n in interface)]
+    assert users == ["lowering/primitives.py"]
+
+
 def test_a_private_name_is_seen() -> None:
     assert private("from jax._src import core") == ["jax._src"]
     assert private("import jax\njax._src.config.x") == ["jax._src.config.x", "jax._src.config", "jax._src"]

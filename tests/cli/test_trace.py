@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.debug.tracer import Breakpoint, Stopped, Tracer
 from pto_jax.examples import EXAMPLES
+from pto_jax.runtime.debug.tracer import Breakpoint, Stopped, Tracer
 
 X = np.arange(256, dtype=np.float32)
 
@@ -40,6 +40,15 @@ def test_a_trace_says_what_every_instruction_read_and_wrote(
     assert "y: f32[256] = 0 2 4 6 8 10 ...  min 0 max 382  nan 0  changed 191 of 256" in lines
 
 
+def test_a_printed_trace_of_python_is_the_text_of_the_command(
+    commands: Any, kernel_file: tuple[Path, Path], doubled: str
+) -> None:
+    file, inputs = kernel_file
+    assert commands("run", file, "--inputs", inputs, "--trace") == 0, commands.err
+    trace = pto.compile(pto.parse(doubled, file="k.pto")).trace(X, 0 * X, 3)
+    assert commands.out.startswith(f"{trace}\nprogram:")
+
+
 def test_a_micro_trace_has_the_register_file_operations_of_each_lane(
     commands: Any, kernel_file: tuple[Path, Path]
 ) -> None:
@@ -66,7 +75,7 @@ def test_lanes_outside_a_source_read_as_the_profile_says(profile: str, read: str
     kernel = pto.compile(pto.parse("%c = tadd %a, %b : !pto.tile<...>", file="add.pto"), profile=profile)
     ones = np.ones((2, 8), np.float32)
     lines: list[str] = []
-    kernel.observed(Tracer(lines.append, "micro", lanes=16), ones, pto.tile(2 * ones, valid=(1, 3)))
+    kernel.observed(Tracer(lines.append, detail="micro", lanes=16), ones, pto.tile(2 * ones, valid=(1, 3)))
     assert "        TRF_READ(src1, 0, 2) -> B = 2" in lines
     assert any(f"TRF_READ(src1, 0, 3) -> B = {read}" in line for line in lines)
     assert lines.count("        A + B -> C") == 16
@@ -146,7 +155,7 @@ def test_breakpoints_and_tracers_are_a_library(doubled: str) -> None:
     program = pto.parse(doubled, file="k.pto")
     kernel = pto.compile(program)
     with pytest.raises(Stopped, match=r"stopped before k\.pto:23 call") as caught:
-        kernel.observed(Breakpoint.at(program, "23"), X, 0 * X, 4)
+        kernel.observed(Breakpoint.named(program, "23"), X, 0 * X, 4)
     assert sorted(caught.value.state.tiles) == ["t", "u"]
 
 

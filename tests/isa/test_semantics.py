@@ -374,7 +374,7 @@ def test_moved_elements_are_elements_of_the_sources(name: str) -> None:
         "pto_jax.campaign.report.coverage",
         "pto_jax.campaign.report.measure",
         "pto_jax.cases.ulp",
-        "pto_jax.debug.micro_operations",
+        "pto_jax.runtime.debug.micro_operations",
         "pto_jax.generate.operations",
         "pto_jax.generate.operations",
         "pto_jax.isa.check",

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from pto_jax.cases.targets import Run, for_engine, of_engine
 from pto_jax.generate.programs import Case
+from pto_jax.lowering.primitives import by_jax
 from pto_jax.runtime import kernel as engine
-from pto_jax.runtime.trace_parts import by_jax
 from tests.mutation.interpret import Interpreter, Step
 
 Values: TypeAlias = "list[NDArray[Any]]"

@@ -10,13 +10,12 @@ from typing import Any, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
 
 from pto_jax.lowering.bits import x64
+from pto_jax.lowering.primitives import ClosedJaxpr, Literal, by_jax
 from pto_jax.runtime.arguments import prepare
 from pto_jax.runtime.execution import Mode, execute
 from pto_jax.runtime.kernel import Kernel
-from pto_jax.runtime.trace_parts import by_jax
 
 #: Executes one equation on the values of its operands.
 Step: TypeAlias = Callable[[Any, list[Any]], list[Any]]

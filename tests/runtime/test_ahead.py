@@ -11,12 +11,18 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax.cli.run import generate_inputs
 from pto_jax.examples import EXAMPLES
 from pto_jax.runtime.tiles import _type_of_text, _type_text
 
 ADD = pto.compile(pto.load(EXAMPLES["vector_add"].path))
 TADD = pto.compile(pto.parse("%d = tadd %a, %b : !pto.tile<8x8xf32>"))
 X = np.arange(64, dtype=np.float32).reshape(8, 8)
+
+
+def symbolic(*shape: Any, dtype: Any = np.float32) -> Any:
+    """An array that has no values, for sizes that may be symbols."""
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
 
 
 def test_shapes_follow_from_the_program_or_are_given() -> None:
@@ -61,3 +67,33 @@ def test_shapes_that_the_program_leaves_open_are_asked_for() -> None:
         kernel.lower()
     shape: Any = jax.eval_shape(lambda: jnp.zeros((64, 64), jnp.float32))
     assert kernel.lower(shape, shape, 64, 64) is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["softmax", "mx_matmul", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pipe_linear", "topk"))],
+)
+def test_a_batch_of_kernels_is_exported_with_a_symbolic_axis(name: str) -> None:
+    example = EXAMPLES[name]
+    kernel = pto.compile(pto.load(example.path), grid=example.grid, warn=False)
+    values = list(generate_inputs(kernel, 0, example).values())  # pyright: ignore[reportArgumentType]
+    (batch,) = jax.export.symbolic_shape("batch")
+    axes = tuple(0 if np.ndim(v) else None for v in values)
+    shapes = [symbolic(batch, *v.shape, dtype=v.dtype) if np.ndim(v) else v for v in values]
+    exported = jax.export.export(jax.jit(jax.vmap(kernel, axes)))(*shapes)
+    artefact: Any = jax.export.deserialize(exported.serialize())
+    call = artefact.call
+    expected = kernel(*values)
+    for count in (1, 3):
+        found = call(*(np.stack([v] * count) if np.ndim(v) else v for v in values))
+        for n, one in expected.items():
+            np.testing.assert_array_equal(np.asarray(found[n]), np.stack([one] * count))
+
+
+def test_a_buffer_of_symbolic_size_is_one_clear_error() -> None:
+    kernel = pto.compile(pto.load(EXAMPLES["vector_add"].path))
+    shape = symbolic(*jax.export.symbolic_shape("b"))
+    with pytest.raises(
+        pto.ArgumentError, match=r"argument 'x': got the shape \(b\); allowed: sizes that are"
+    ):
+        kernel.export(shape, shape, shape)

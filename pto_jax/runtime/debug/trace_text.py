@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..interpreter import Operand, Pointer, TileRef, View
-from ..ir import AttrValue, DType, Op, Symbol, TileType
+from ...interpreter import Operand, Pointer, TileRef, View
+from ...ir import AttrValue, DType, Op, Symbol, TileType
 
 if TYPE_CHECKING:
-    from ..lowering import JaxMachine
+    from ...lowering import JaxMachine
 
 Words = NDArray[Any]
 

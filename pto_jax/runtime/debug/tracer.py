@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .. import isa
-from ..analysis.provenance import GlobalTypes
-from ..errors import ArgumentError
-from ..interpreter import Execution, Operand, Scope, TileRef, needs_rule
-from ..ir import DType, Op, Program, ScalarType
-from ..isa.effects import loc_of, traits_of
+from ... import isa
+from ...analysis.provenance import GlobalTypes
+from ...errors import ArgumentError
+from ...interpreter import Execution, Operand, Scope, TileRef, needs_rule
+from ...ir import DType, Op, Program, ScalarType
+from ...isa.effects import loc_of, traits_of
 from . import micro_operations
 from .trace_text import Words, operand_text, place, words_of, written_attributes
 
 if TYPE_CHECKING:
-    from ..lowering import JaxMachine
-    from ..lowering.machine.program import Observer
-    from ..runtime.state import State
+    from ...lowering import JaxMachine
+    from ...lowering.machine.program import Observer
+    from ..state import State
 
 Detail = Literal["instructions", "micro"]
 
@@ -48,24 +48,64 @@ def where(op: Op, block: int | None, core: str) -> str:
     return " ".join(parts)
 
 
-@dataclass
-class Tracer:
-    """Writes every executed instruction as lines of text, at most ``limit`` of them.
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One executed instruction, with its operands before it and what it wrote.
 
-    ``micro`` adds the micro-operations of the first ``lanes`` lanes.
+    ``operands`` and ``written`` go by the names of the program. Their values are Tiles with the valid region
+    of the moment, numbers, arrays (vectors), and for views and pointers the text that a trace shows.
+    ``buffers`` are the names of the arguments that it wrote. ``number`` counts from 1 over all blocks and
+    cores; ``block`` is None where there is one block only. ``str(step)`` is the text of ``run --trace``.
     """
 
-    write: Callable[[str], object]
+    number: int
+    instruction: str
+    line: int | None
+    location: str
+    function: str = ""
+    block: int | None = None
+    core: str = ""
+    operands: Mapping[str, Any] = field(default_factory=dict)
+    written: Mapping[str, Any] = field(default_factory=dict)
+    buffers: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def __repr__(self) -> str:
+        return f"<Step {self.number}: {self.location} {self.instruction}>"
+
+
+@dataclass(kw_only=True)
+class Recorder:
+    """An observer that makes a :class:`Step` of every instruction while :meth:`wants` says so.
+
+    ``detail="micro"`` adds the micro-operations of the first ``lanes`` lanes to the text. ``functions`` are
+    the names of the functions that operations stand in, by their place in the text.
+    """
+
     detail: Detail = "instructions"
-    limit: int = 1000
     lanes: int = 4
+    functions: Mapping[Any, str] = field(default_factory=dict)
     executed: int = 0
-    _lines: int = 0
-    _unseen: int = 0
-    _cut: bool = False
     _block: int | None = None
     _sources: list[str] = field(default_factory=list)
     _words: dict[str, Words] = field(default_factory=dict)
+    _operands: dict[str, Any] = field(default_factory=dict)
+    _buffers: dict[str, Any] = field(default_factory=dict)
+
+    def wants(self) -> bool:
+        """Whether the next instruction becomes a step."""
+        raise NotImplementedError
+
+    def take(self, step: Step) -> None:
+        """Use a step."""
+        raise NotImplementedError
+
+    def value(self, machine: JaxMachine, operand: Operand) -> Any:
+        """What a step keeps of an operand."""
+        return None
 
     def block(self, machine: JaxMachine) -> None:
         """Count the blocks of a grid, whose numbers stand in the lines."""
@@ -77,54 +117,75 @@ class Tracer:
         if op.regions or instruction is None or _is_quiet(op) or needs_rule(instruction):
             return
         self.executed += 1
-        if self._full():
-            self._unseen += 1
+        if not self.wants():
             return
         values = [v for v in (*op.ins, *op.outs) if v.name in _names(scope)]
         shown = [f"{v} {operand_text(scope[v])}" for v in values]
         made = [f"-> {v} {v.type}" for v in op.results]
         listed = "; ".join([*shown, *made])
-        self._write(f"{self._title(machine, op)}{'  ' if listed else ''}{listed}")
+        line = f"{self._title(machine, op)}{'  ' if listed else ''}{listed}"
+        operands = {v.name: self.value(machine, scope[v]) for v in values}
+        self.take(self._step(machine, op, operands, {}, (), [line]))
 
     def before(self, machine: JaxMachine, execution: Execution) -> None:
         """Count an instruction and keep its sources as they are before it writes."""
         self.executed += 1
         self._words = {}
-        if self._full():
+        if not self.wants():
             return
         for name in micro_operations.reads(execution):
             operand = execution.operands.get(name)
             if isinstance(operand, TileRef):
                 self._words[name] = words_of(machine, operand)
-        self._sources = [self._operand(execution, n, self._words.get(n)) for n in self._shown(execution)]
+        shown = self._shown(execution)
+        self._sources = [self._operand(execution, n, self._words.get(n)) for n in shown]
+        self._operands = {_name(execution, n): self.value(machine, execution.operands[n]) for n in shown}
+        self._buffers = dict(machine.buffers)
 
     def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
-        """Write the lines of an instruction: its place, its sources and what it wrote."""
-        if self._full():
-            self._unseen += 1
+        """Make the step of an instruction: its place, its sources and what it wrote."""
+        if not self.wants():
             return
-        self._write(self._title(machine, execution.op))
-        for line in self._sources:
-            self._write(f"      {line}")
+        lines = [self._title(machine, execution.op), *(f"      {line}" for line in self._sources)]
         results: dict[str, Words] = {}
+        written: dict[str, Any] = {}
         for declared in execution.instruction.destinations:
             operand = execution.operands.get(declared.name)
             if isinstance(operand, TileRef):
                 results[declared.name] = words_of(machine, operand)
             if operand is not None:
-                line = self._operand(execution, declared.name, results.get(declared.name))
-                self._write(f"      {line}")
+                written[_name(execution, declared.name)] = self.value(machine, operand)
+                lines.append(f"      {self._operand(execution, declared.name, results.get(declared.name))}")
         for name, vector in made.items():
-            self._write(f"      {name}  {np.asarray(vector).tolist()}")
+            written[_name(execution, name)] = np.asarray(vector)
+            lines.append(f"      {name}  {np.asarray(vector).tolist()}")
         if self.detail == "micro":
-            for line in self._micro(machine, execution, results):
-                self._write(f"        {line}")
+            lines += [f"        {line}" for line in self._micro(machine, execution, results)]
+        changed = tuple(n for n, words in machine.buffers.items() if words is not self._buffers.get(n))
+        self.take(self._step(machine, execution.op, self._operands, written, changed, lines))
 
-    def finish(self) -> None:
-        """Say what the limit left out."""
-        if self._unseen or self._cut:
-            more = f"{self._unseen} more instructions" if self._unseen else "the rest of the last instruction"
-            self.write(f"... {more}; only {self.limit} lines are shown")
+    def _step(
+        self,
+        machine: JaxMachine,
+        op: Op,
+        operands: Mapping[str, Any],
+        written: Mapping[str, Any],
+        buffers: tuple[str, ...],
+        lines: Sequence[str],
+    ) -> Step:
+        return Step(
+            self.executed,
+            op.name,
+            op.span.line if op.span is not None else None,
+            where(op, self._block, machine.core),
+            self.functions.get(op.span, ""),
+            self._block,
+            machine.core,
+            operands,
+            written,
+            buffers,
+            tuple(lines),
+        )
 
     def _micro(
         self, machine: JaxMachine, execution: Execution, results: Mapping[str, Words]
@@ -155,15 +216,36 @@ class Tracer:
     def _title(self, machine: JaxMachine, op: Op) -> str:
         return f"[{self.executed}] {where(op, self._block, machine.core)} {op.name}{written_attributes(op)}"
 
-    def _full(self) -> bool:
-        return self._lines >= self.limit
 
-    def _write(self, line: str) -> None:
-        if self._full():
-            self._cut = True
-            return
-        self._lines += 1
-        self.write(line)
+@dataclass
+class Tracer(Recorder):
+    """Writes every executed instruction as lines of text, at most ``limit`` of them."""
+
+    write: Callable[[str], object] = print
+    limit: int = 1000
+    _lines: int = 0
+    _cut: bool = False
+    _last: int = 0
+
+    def wants(self) -> bool:
+        """Whether a line is left."""
+        return self._lines < self.limit
+
+    def take(self, step: Step) -> None:
+        """Write the lines of a step as far as the limit goes."""
+        self._last = step.number
+        shown = step.lines[: self.limit - self._lines]
+        self._lines += len(shown)
+        self._cut = len(shown) < len(step.lines)
+        for line in shown:
+            self.write(line)
+
+    def finish(self) -> None:
+        """Write how many instructions the limit left out."""
+        unseen = self.executed - self._last
+        if self._cut or (unseen and not self.wants()):
+            more = f"{unseen} more instructions" if unseen else "the rest of the last instruction"
+            self.write(f"... {more}; only {self.limit} lines are shown")
 
 
 def _is_quiet(op: Op) -> bool:
@@ -172,6 +254,12 @@ def _is_quiet(op: Op) -> bool:
     if not traits.pure or traits.effects or not op.results:
         return False
     return all(isinstance(v.type, GlobalTypes | ScalarType) and loc_of(v.type) is None for v in op.results)
+
+
+def _name(execution: Execution, declared: str) -> str:
+    """The program's name of an operand, its declared name where it has none."""
+    value = execution.bound.values.get(declared)
+    return declared if value is None else value.name
 
 
 def _names_of(execution: Execution) -> list[str]:
@@ -213,30 +301,43 @@ class Breakpoint:
     _calls: dict[str, list[tuple[dict[str, Operand], Scope, str]]] = field(default_factory=dict)
 
     @classmethod
-    def at(cls, program: Program, text: str) -> Breakpoint:
-        """The breakpoint that ``[FILE:]LINE[:COUNT]`` names.
-
-        Raises ArgumentError, with the nearest lines that have one, when no operation begins there.
-        """
+    def named(cls, program: Program, text: str) -> Breakpoint:
+        """The breakpoint that ``--break [FILE:]LINE[:COUNT]`` names; ArgumentError as of :meth:`at`."""
         match = re.fullmatch(r"(?:(?P<file>.+):)?(?P<line>\d+)(?::(?P<count>\d+))?", text)
         if match and match["file"] and match["count"] is None and match["file"].isdigit():
             # Two numbers: a line and a count.
             match = re.fullmatch(r"(?P<file>)(?P<line>\d+):(?P<count>\d+)", text)
         if match is None or int(match["count"] or 1) < 1:
             raise ArgumentError(f"--break {text}: allowed: LINE, LINE:COUNT, FILE:LINE or FILE:LINE:COUNT")
-        line = int(match["line"])
-        ops = _by_line(program)
-        if match["file"] and Path(match["file"]).name != Path(program.source).name:
-            raise ArgumentError(f"--break {text}: the program is {program.source}")
-        if line not in ops:
-            near = sorted(sorted(ops, key=lambda n: (abs(n - line), n))[:5])
-            listed = ", ".join(f"{n} ({ops[n].name})" for n in near)
+        return cls.at(
+            program, int(match["line"]), int(match["count"] or 1), match["file"] or None, f"--break {text}"
+        )
+
+    @classmethod
+    def at(cls, program: Program, line: int, count: int, file: str | None, what: str) -> Breakpoint:
+        """The breakpoint before the ``count``-th execution of the first operation on a line.
+
+        Raises ArgumentError, with the nearest lines that have one, when no operation begins there; ``what``
+        is the subject of its message. A file is needed where a program comes from several.
+        """
+        ops = _by_place(program)
+        files = {f for f, _ in ops if file is None or Path(f).name == Path(file).name}
+        if not files:
+            sources = ", ".join(sorted({Path(f).name for f, _ in ops})) or program.source
+            raise ArgumentError(f"{what}: the program is {sources}")
+        places = sorted(f for f in files if (f, line) in ops)
+        if not places:
+            near = sorted(sorted((n, f) for f, n in ops if f in files), key=lambda at: abs(at[0] - line))[:5]
+            listed = ", ".join(f"{n} ({ops[f, n].name})" for n, f in sorted(near))
+            source = program.source if len(files) != 1 else next(iter(files))
             raise ArgumentError(
-                f"--break {text}: no operation begins on line {line} of {program.source}; "
+                f"{what}: no operation begins on line {line} of {source}; "
                 f"nearby lines with operations: {listed or 'none'}"
             )
-        functions = {op.span: f.name for f in program.functions for op in f.walk()}
-        return cls(ops[line], int(match["count"] or 1), functions)
+        if len(places) > 1:
+            names = " or ".join(f"{Path(f).name}:{line}" for f in places)
+            raise ArgumentError(f"{what}: several files have a line {line}; allowed: {names}")
+        return cls(ops[places[0], line], count, functions_of(program))
 
     def block(self, machine: JaxMachine) -> None:
         """Count the blocks of a grid, each with calls of its own."""
@@ -266,7 +367,7 @@ class Breakpoint:
 
     def _state(self, machine: JaxMachine) -> State:
         """Names of the function that is stopped as they are, others behind their core and function."""
-        from ..runtime.state import State
+        from ..state import State
 
         names: dict[str, Operand] = {}
         for core, calls in self._calls.items():
@@ -278,14 +379,20 @@ class Breakpoint:
         return State.at(machine, names)
 
 
-def _by_line(program: Program) -> dict[int, Op]:
-    """The first operation that begins on each line."""
-    operations: dict[int, Op] = {}
+def functions_of(program: Program) -> dict[Any, str]:
+    """The name of the function that each operation stands in, by its place in the text."""
+    return {op.span: f.name for f in program.functions for op in f.walk()}
+
+
+def _by_place(program: Program) -> dict[tuple[str, int], Op]:
+    """The first operation that begins on each line of each file."""
+    operations: dict[tuple[str, int], Op] = {}
     for op in program.walk():
         if op.span is not None and not traits_of(op).terminator:
-            first = operations.get(op.span.line)
+            place = op.span.file, op.span.line
+            first = operations.get(place)
             if first is None or first.span is None or op.span.col < first.span.col:
-                operations[op.span.line] = op
+                operations[place] = op
     return operations
 
 

@@ -7,10 +7,10 @@ The tile register file is read and written lane by lane: for a binary instructio
 from collections.abc import Iterator, Mapping
 from string import ascii_uppercase
 
-from ..interpreter import Execution, TileRef
-from ..ir import DType
-from ..isa.declare import Instruction
-from ..profiles import OutOfRegion
+from ...interpreter import Execution, TileRef
+from ...ir import DType
+from ...isa.declare import Instruction
+from ...profiles import OutOfRegion
 from .trace_text import Words, number, tile_type, valid_sizes, written_attributes
 
 

@@ -1,0 +1,86 @@
+"""JAX's interface for extensions; no other module names ``jax.extend`` or ``jax.interpreters``.
+
+JAX may change these names with any release. ``tests/lowering/test_primitives.py`` has a test of each.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+from jax.extend.core import (
+    ClosedJaxpr as ClosedJaxpr,
+    Jaxpr as Jaxpr,
+    Literal as Literal,
+    Primitive,
+    jaxpr_as_fun as jaxpr_as_fun,
+    unmapped_aval as unmapped_aval,
+)
+from jax.interpreters import ad, batching, mlir
+
+#: The platform name under which a lowering is for every platform without one of its own.
+EVERY = ""
+
+
+def primitive(
+    name: str,
+    *,
+    evaluate: Callable[..., Any],
+    types: Callable[..., Any],
+    batch: Callable[..., Any],
+    lower: Mapping[str, Callable[..., Any]],
+    multiple_results: bool = False,
+) -> Any:
+    """A primitive of JAX: executed by ``evaluate``, with ``types`` of its results, lowered per platform.
+
+    ``batch`` takes operands and the axis of each, None where it has none, and gives results and their axes.
+
+    >>> double = primitive(
+    ...     "double", evaluate=lambda x: 2 * x, types=lambda x: x, batch=lambda xs, axes: (xs[0], axes[0]),
+    ...     lower={EVERY: lowered(lambda x: [2 * x])},
+    ... )
+    >>> double.bind(np.float32(3)), jax.jit(double.bind)(np.float32(3)).item()
+    (np.float32(6.0), 6.0)
+    """
+    made: Any = Primitive(name)
+    made.multiple_results = multiple_results
+    made.def_impl(evaluate)
+    made.def_abstract_eval(types)
+    batching.primitive_batchers[made] = batch
+    for platform, rule in lower.items():
+        mlir.register_lowering(made, rule, platform=platform or None)
+    return made
+
+
+def lowered(code: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering rule of a function of arrays that gives a sequence of arrays."""
+    rule: Callable[..., Any] = mlir.lower_fun(code, multiple_results=True)
+    return rule
+
+
+def differentiate(of: Any, jvp: Callable[..., Any], transpose: Callable[..., Any]) -> None:
+    """Define the derivative of a primitive and its transposition."""
+    ad.primitive_jvps[of] = jvp
+    ad.primitive_transposes[of] = transpose
+
+
+def is_zero_tangent(x: Any) -> bool:
+    """Whether a tangent is JAX's symbolic zero."""
+    return isinstance(x, ad.Zero)
+
+
+def untraced(x: Any) -> np.ndarray[Any, Any] | np.generic | None:
+    """The NumPy array that vmap passes on as a traced one, None where there is none."""
+    inner: Any = x
+    while isinstance(inner, Tracer):
+        inner = getattr(inner, "val", None)
+    return inner if isinstance(inner, np.ndarray | np.generic) else None
+
+
+def by_jax(eqn: Any, values: Any) -> list[Any]:
+    """An equation of a trace executed by JAX, alone."""
+    params = eqn.primitive.get_bind_params(eqn.params)
+    with eqn.ctx.manager:
+        result = eqn.primitive.bind(*map(jax.numpy.asarray, values), **params)
+    return list(result) if eqn.primitive.multiple_results else [result]
