@@ -13,7 +13,7 @@ from tests.mutation.mutants import Mutant, TableError, applied, read_table, tabl
 #: Modules that compute nothing of their own, or that the campaign does not execute: another machine
 #: (``lockstep``), other numerics.
 _NOTHING_TO_CHANGE = set(
-    "canary lockstep platforms rules scalars machine.block_numbers machine.grid machine.planning "
+    "canary lockstep platforms primitives rules scalars machine.block_numbers machine.grid machine.planning "
     "machine.ranges".split()
 )
 
