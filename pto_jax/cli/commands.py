@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from .. import __version__
 from ..errors import ArgumentError
-from ..ir import LANGUAGES
+from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import completion, doctor, findings, fuzz, lsp, options, replay, report
 
@@ -113,7 +113,9 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--entry", metavar="FUNCTION", help="function to execute, of both programs")
     options.add_language(sub)
-    sub.add_argument("--language-after", choices=LANGUAGES, help="that of AFTER (default: as --language)")
+    sub.add_argument(
+        "--language-after", choices=TEXT_LANGUAGES, help="that of AFTER (default: as --language)"
+    )
     sub.add_argument("--failures", default=".", metavar="DIR", help="where failure folders go (default: .)")
 
     options.add_examples(

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from ..api import load
 from ..errors import ArgumentError, FileError, PtoError
 from ..failures import folders
-from ..ir import Language, Program
+from ..ir import Program, TextLanguage
 from ..profiles import ProfileName
 from ..runtime.array_files import read_inputs
 from . import changes, translation
@@ -41,8 +41,8 @@ class Comparing:
     profile: ProfileName | None = None
     grid: int = 1
     ulp: Mapping[str, int] = field(default_factory=dict)
-    language: Language | None = None
-    language_after: Language | None = None
+    language: TextLanguage | None = None
+    language_after: TextLanguage | None = None
 
 
 @dataclass(frozen=True)
