@@ -36,6 +36,8 @@ class _File:
         self._kernels: dict[str, int] = {}
         #: The kernel that the entry calls, and the names it gives to its arguments.
         self._called: tuple[str, tuple[str, ...]] | None = None
+        #: Inline functions, which kernels call.
+        self._called_ones: set[str] = set()
 
     def program(self) -> ir.Program:
         """The whole file."""
@@ -44,11 +46,16 @@ class _File:
             self._declaration()
         if not self._kernels:
             words.fail("found no kernel; allowed: functions 'static __aicore__ void NAME(...) { ... }'")
-        readers = [_Kernel(words, name, at, self._names(name)) for name, at in self._kernels.items()]
-        functions = tuple(reader.function() for reader in readers)
-        if self._called is not None and len(functions) > 1:
-            called = self._called[0]
-            functions = tuple(f if f.name == called else replace(f, private=True) for f in functions)
+        known: dict[str, ir.Function] = {}
+        readers = []
+        for name, at in self._kernels.items():
+            readers.append(_Kernel(words, name, at, self._names(name)))
+            readers[-1].functions = known
+            known[name] = readers[-1].function()
+        kernels = [name for name in known if name not in self._called_ones]
+        entry = self._called[0] if self._called is not None else kernels[0] if len(kernels) == 1 else None
+        hidden = self._called_ones if entry is None else set(known) - {entry}
+        functions = tuple(replace(f, private=True) if f.name in hidden else f for f in known.values())
         architecture = _architecture(words.file) or next((a for r in readers if (a := r.architecture)), None)
         attributes = (("pto.target_arch", architecture),) if architecture else ()
         return ir.Program(functions, attributes, source=words.file, language=ir.PRESENT, tiles="tile_buf")
@@ -117,19 +124,13 @@ class _File:
         if name == _ENTRY:
             self._entry(after, end)
         elif name not in _HELPERS:
-            if result != "void" or not self._is_kernel(start, at):
-                words.fail(
-                    f"found the function '{name}', which is no kernel that the assembler writes; allowed: "
-                    "kernels, its helpers, and kernel_entry",
-                    at,
-                )
+            head = set(words.texts[start:at])
+            if result != "void" or not head & {"__aicore__", "AICORE", "__global__"}:
+                self._other(start)
             self._kernels[name] = at
+            if "inline" in head:
+                self._called_ones.add(name)
         words.go(end + 1)
-
-    def _is_kernel(self, start: int, at: int) -> bool:
-        """Whether a function has the words of a kernel before its name: no inline function is one."""
-        head = self.words.texts[start:at]
-        return bool({"__aicore__", "AICORE", "__global__"} & set(head)) and "inline" not in head
 
     def _other(self, start: int) -> NoReturn:
         words = self.words

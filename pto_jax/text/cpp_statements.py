@@ -42,6 +42,8 @@ class Statements(Calls):
 
     def __init__(self, words: Words) -> None:
         super().__init__(words)
+        #: The functions that are read before this one.
+        self.functions: Mapping[str, ir.Function] = {}
         #: Tile types of the function, the types of its scalars that change, source names of its tiles.
         self.types: Types = {}
         self._declared: dict[str, CType] = {}
@@ -67,6 +69,8 @@ class Statements(Calls):
             read(self)
         elif text[:1] == "#":
             self.directive()
+        elif text in self.functions:
+            self._call()
         elif words.peek() == "(" or words.peek() == "<":
             self.call()
         elif text in self.known and words.peek() in ("=", "[", "."):
@@ -372,6 +376,27 @@ class Statements(Calls):
         if self.kind is None:
             self.words.fail("found a pipe outside a section; allowed: inside '#if defined(__DAV_CUBE__)'", at)
         return "aic" if self.kind is ir.KernelKind.CUBE else "aiv"
+
+    def _call(self) -> None:
+        """``name(v, p);``: a call of an inline function."""
+        words = self.words
+        at = words.index
+        name = words.take()
+        words.expect("(")
+        given = words.listed(self.expression, ")")
+        self._end()
+        parameters = self.functions[name].args
+        if len(given) != len(parameters):
+            words.fail(f"found {len(given)} arguments of '{name}'; allowed: {len(parameters)}", at)
+        ins = []
+        for thing, parameter in zip(given, parameters, strict=True):
+            t = parameter.type
+            is_pointer = isinstance(thing, Pointer)
+            value = thing.value if is_pointer else self._as_element(self.number(thing, at), t.dtype, at)
+            if value.type != t:
+                words.fail(f"found {value.type} for {parameter} of '{name}'; allowed: {t}", at)
+            ins.append(value)
+        self.emit("call", ins, at=at, attributes={"callee": ir.Symbol(name)})
 
     # -- pipes ---------------------------------------------------------------------------------------
 
