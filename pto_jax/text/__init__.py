@@ -8,7 +8,7 @@ from .generic_text import generic_lines
 from .printer import Printer, named_language
 from .programs import ProgramReader
 
-__all__ = ["parse", "print_program"]
+__all__ = ["SUFFIXES", "parse", "print_program"]
 
 
 def parse(text: str, file: str = "<text>", language: TextLanguage | None = None) -> Program:

@@ -59,10 +59,14 @@ class Body:
             if name not in self._taken:
                 self._taken.add(name)
                 return name
+        return self._numbered(names[-1])
+
+    def _numbered(self, stem: str) -> str:
         number = 0
-        while f"{names[-1]}_{number}" in self._taken:
+        while f"{stem}_{number}" in self._taken:
             number += 1
-        return self.fresh(f"{names[-1]}_{number}")
+        self._taken.add(f"{stem}_{number}")
+        return f"{stem}_{number}"
 
     def find(self, name: str, index: int) -> Thing:
         """What a C++ name stands for; ParseError where it stands for nothing."""
@@ -139,6 +143,9 @@ class Body:
 
     def constant(self, number: float, d: ir.DType, at: int | None = None) -> ir.Value:
         """A constant of an element type, one for all uses of it in the function."""
+        if isinstance(number, int) and d != ir.I1 and d.kind != "uint":
+            # Unsigned numbers of C++ are the same bits.
+            number = (number + (1 << d.bits - 1)) % (1 << d.bits) - (1 << d.bits - 1)
         key = (repr(number), d.name)
         value = self._constant.get(key)
         if value is None:
@@ -155,10 +162,14 @@ class Body:
 
     def value(self, number: Number, at: int) -> ir.Value:
         """The value that a scalar is."""
-        if number.value is not None:
-            return number.value
-        assert number.number is not None
-        return self.constant(number.number, number.type.dtype, at=at)
+        if number.value is None:
+            assert number.number is not None
+            return self.constant(number.number, number.type.dtype, at=at)
+        if number.value.type != ir.ScalarType(number.type.dtype):
+            self.words.fail(
+                f"found a {number.value.type} in an expression; no operation computes with it", at
+            )
+        return number.value
 
     def index(self, thing: Thing, at: int) -> ir.Value:
         """A scalar as a size, an offset or an index."""

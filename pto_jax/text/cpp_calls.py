@@ -95,12 +95,16 @@ class Calls(Expressions):
             at = words.index
             number = self._unary()
             return number if isinstance(number, Number) else words.fail("expected a number", at)
+        at = words.index
         name = words.name()
         if words.text == "<":
-            words.go(words.closing(words.index))
-            words.take()
+            words.go(words.closing(words.index) + 1)
             return None
-        return members().get(name.removeprefix("pto::").removeprefix("comm::"))
+        kind, _, member = name.removeprefix("pto::").removeprefix("comm::").rpartition("::")
+        found = members().get(f"{'Precision' if kind.endswith('Algorithm') else kind}::{member}")
+        if found is None and kind:
+            words.fail(f"found the unknown template argument '{name}'", at)
+        return found
 
     def _argument(self) -> Argument:
         words = self.words
@@ -133,8 +137,8 @@ class Calls(Expressions):
         if operand.kind == "index":
             return self.index(number, at)
         wanted = types.get(operand.dtype or "")
-        if wanted is None or number.type.dtype == wanted or operand.converts:
-            return self.value(number, at)
+        if wanted is None or operand.converts:
+            return number.value if number.value is not None else self.value(number, at)
         return self._as_element(number, wanted, at)
 
     def _as_element(self, number: Number, d: ir.DType, at: int) -> ir.Value:
@@ -142,6 +146,8 @@ class Calls(Expressions):
         if number.value is None:
             to = CType(d, unsigned=d.name.startswith("u"))
             return self.constant(self._folded(number, to, at), d, at=at)
+        if number.value.type == ir.ScalarType(d):
+            return number.value
         signed = ir.dtype(f"i{d.bits}") if d.name.startswith("u") else d
         if signed == d:
             return self.value(self.converted(number, CType(d), at), at)

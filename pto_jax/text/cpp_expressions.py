@@ -11,7 +11,6 @@ from .cpp_tokens import MAX_DEPTH
 from .cpp_values import (
     BOOL,
     INT,
-    INT64,
     SCALARS,
     Compared,
     CType,
@@ -207,7 +206,8 @@ class Expressions(Body):
                 words.fail(f"found {DATA} of something that is no view", at)
             return view.pointer
         words.expect(")")
-        return Number(INT64, self.result(_QUERIES[name], (), ir.ScalarType(ir.INDEX), at=at))
+        query = self.result(_QUERIES[name], (), ir.ScalarType(ir.I64), at=at)
+        return self._element_scalar(query, ir.I64, at)
 
     def _postfix(self, thing: Thing) -> Thing:
         """``p[i]``, ``a[i]``, ``t.GetValue(i)``."""

@@ -18,7 +18,7 @@ _SECTIONS = {"__DAV_CUBE__": ir.KernelKind.CUBE, "__DAV_VEC__": ir.KernelKind.VE
 _SECTION = re.compile(r"#\s*(?:if defined\s*\(?\s*|ifdef\s+)(__DAV_(?:CUBE|VEC)__)\s*\)?\Z")
 #: Functions that the assembler writes around kernels.
 _HELPERS = frozenset({"ptoas_auto_sync_tail", "PTOAS__DCCI_SINGLE_CACHE_LINE", "PTOAS__GLOBAL_TENSOR_DATA"})
-_ENTRY = "kernel_entry"
+_ENTRY, _SUBBLOCK = "kernel_entry", "__pypto_spmd_subblock_idx"
 _BEFORE = frozenset({"extern", "static", "inline", "__aicore__", "AICORE", "__global__", "[[block_local]]"})
 
 
@@ -34,10 +34,10 @@ class _File:
         self.words = Words(text, file)
         #: Kernels by name: the word of their name.
         self._kernels: dict[str, int] = {}
-        #: The kernel that the entry calls, and the names it gives to its arguments.
-        self._called: tuple[str, tuple[str, ...]] | None = None
+        #: The names that the entry gives to the arguments of the kernel that it calls.
+        self._given: tuple[str, ...] = ()
         #: Inline functions, which kernels call.
-        self._called_ones: set[str] = set()
+        self._inline: set[str] = set()
 
     def program(self) -> ir.Program:
         """The whole file."""
@@ -52,16 +52,18 @@ class _File:
             readers.append(_Kernel(words, name, at, self._names(name)))
             readers[-1].functions = known
             known[name] = readers[-1].function()
-        kernels = [name for name in known if name not in self._called_ones]
-        entry = self._called[0] if self._called is not None else kernels[0] if len(kernels) == 1 else None
-        hidden = self._called_ones if entry is None else set(known) - {entry}
-        functions = tuple(replace(f, private=True) if f.name in hidden else f for f in known.values())
+        functions = tuple(replace(f, private=f.name in self._inline) for f in known.values())
         architecture = _architecture(words.file) or next((a for r in readers if (a := r.architecture)), None)
         attributes = (("pto.target_arch", architecture),) if architecture else ()
         return ir.Program(functions, attributes, source=words.file, language=ir.PRESENT, tiles="tile_buf")
 
     def _names(self, kernel: str) -> tuple[str, ...]:
-        return self._called[1] if self._called is not None and self._called[0] == kernel else ()
+        """The names of a kernel's arguments.
+
+        Both kernels of a mixed program have the same arguments; that of the vector core has one more, which
+        says which core of the block it is.
+        """
+        return (*self._given, _SUBBLOCK) if kernel not in self._inline and self._given else ()
 
     # -- declarations --------------------------------------------------------------------------------
 
@@ -129,7 +131,7 @@ class _File:
                 self._other(start)
             self._kernels[name] = at
             if "inline" in head:
-                self._called_ones.add(name)
+                self._inline.add(name)
         words.go(end + 1)
 
     def _other(self, start: int) -> NoReturn:
@@ -149,9 +151,10 @@ class _File:
             name = words.texts[index]
             if name in self._kernels and words.texts[index + 1] == "(":
                 words.go(index + 2)
-                self._called = name, tuple(words.listed(self._given, ")"))
+                names = words.listed(self._argument, ")")
+                self._given = tuple(names[:-1] if names[-1:] == [_SUBBLOCK] else names)
 
-    def _given(self) -> str:
+    def _argument(self) -> str:
         """The name of an argument, "" where it is an expression."""
         words = self.words
         name = words.text if words.is_name() and words.peek() in (",", ")") else ""
