@@ -213,8 +213,8 @@ class Job:
 def pairs(before: Path, after: Path) -> tuple[list[Job], list[str]]:
     """The programs of a folder with those of the same path in another, and those that only the other has.
 
-    A path is the same whatever its suffix: that of PTO text or of C++. Where the other folder has no such path,
-    its only program of the same name counts, or the only one of that name with ``_aic`` behind it (a
+    A path is the same whatever its suffix: that of PTO text or of C++. Where the other folder has no such
+    path, its only program of the same name counts, or the only one of that name with ``_aic`` behind it (a
     mixed program). FileError where one is no folder, or the first has no program.
     """
     for folder in (before, after):

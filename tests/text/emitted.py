@@ -9,7 +9,8 @@ static __aicore__ inline auto PTOAS__GLOBAL_TENSOR_DATA(View &view) -> decltype(
     return view.data();
 }
 enum class PTOAutoSyncTailMode : int { kBarrierAll = 0, kSetWaitMte3ToSEvent0 = 1 };
-static __aicore__ inline void ptoas_auto_sync_tail(PTOAutoSyncTailMode mode = PTOAutoSyncTailMode::kBarrierAll) {
+static __aicore__ inline void
+ptoas_auto_sync_tail(PTOAutoSyncTailMode mode = PTOAutoSyncTailMode::kBarrierAll) {
     switch (mode) {
     case PTOAutoSyncTailMode::kSetWaitMte3ToSEvent0:
         set_flag(PIPE_MTE3, PIPE_S, EVENT_ID0);
@@ -51,7 +52,8 @@ def tile(
     where = "Vec" if place == "Column" else place
     t = f"Tile<TileType::{where}, {kind}, {layout}, PadValue::{more or 'Null'}, CompactMode::Null>"
     sizes = "(v90, v92)" if place == "Column" else "(v90, v91)"
-    return f"{t}\n        {name} = {t}{sizes};\n    uint64_t {name}a = (uint64_t){address};\n    TASSIGN({name}, {name}a);\n"
+    placed = f"uint64_t {name}a = (uint64_t){address};\n    TASSIGN({name}, {name}a);\n"
+    return f"{t}\n        {name} = {t}{sizes};\n    {placed}"
 
 
 def view(
@@ -60,7 +62,8 @@ def view(
     """A view of floats with static extents."""
     s, d = f"pto::Shape<{shape}>", f"pto::Stride<{stride}>"
     t = f"GlobalTensor<float, {s}, {d}, pto::Layout::ND>"
-    return f"{s} {name}s = {s}();\n    {d} {name}d = {d}();\n    {t}\n        {name} = {t}({pointer}, {name}s, {name}d);\n"
+    sizes = f"{s} {name}s = {s}();\n    {d} {name}d = {d}();\n"
+    return f"{sizes}    {t}\n        {name} = {t}({pointer}, {name}s, {name}d);\n"
 
 
 def kernel(
