@@ -6,13 +6,14 @@ from pathlib import Path
 
 from .errors import ArgumentError, Diagnostic, VerifyError
 from .files import read_text
-from .ir import LANGUAGES, Language, Program, language as _language
+from .ir import TEXT_LANGUAGES, Program, TextLanguage
 from .profiles import ARCHITECTURES, Profile, ProfileName, profile as _profile, profile_of_program
 
 
-def load(path: str | PathLike[str] | Traversable, *, language: Language | None = None) -> Program:
+def load(path: str | PathLike[str] | Traversable, *, language: TextLanguage | None = None) -> Program:
     """Read a program from a file of PTO text, in a version of the language as :func:`parse` does.
 
+    Files named ``.cpp``, ``.cc``, ``.cxx`` or ``.cce`` hold C++ that the assembler emitted.
     The file may be a member of an archive, as :mod:`importlib.resources` gives it.
     Raises FileError when the file cannot be read and ParseError when its text is no program.
 
@@ -24,20 +25,21 @@ def load(path: str | PathLike[str] | Traversable, *, language: Language | None =
     return parse(text, file=str(path), language=language)
 
 
-def parse(text: str, file: str = "<text>", *, language: Language | None = None) -> Program:
+def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = None) -> Program:
     """Read a program from text; ``file`` is the name error messages use. ParseError where it is no program.
 
     ``language`` is the version of the language: by default that of the module's attribute ``pto.language``,
     else the present one, ``2026-08``. Versions differ in what a text says that leaves something out
-    (``pto-jax isa --changes``). ArgumentError for an unknown one.
+    (``pto-jax isa --changes``). ``c++`` is a kernel that the assembler emitted, which becomes a program with
+    addresses, flags and barriers. ArgumentError for an unknown one.
 
     >>> [op.name for op in parse("tneg %dst, %src : !pto.tile<16x16xf32>").walk()]
     ['tneg']
     """
     from . import text as reader
 
-    if language is not None and _language(language) is None:
-        raise ArgumentError(f"language {language!r}; allowed: {', '.join(LANGUAGES)}")
+    if language is not None and language not in TEXT_LANGUAGES:
+        raise ArgumentError(f"language {language!r}; allowed: {', '.join(TEXT_LANGUAGES)}")
     return reader.parse(text, file=file, language=language)
 
 

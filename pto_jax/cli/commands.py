@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from .. import __version__
 from ..errors import ArgumentError
-from ..ir import LANGUAGES
+from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import completion, doctor, findings, fuzz, lsp, options, replay, report
 
@@ -109,17 +109,20 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--grid", type=int, default=1, metavar="N", help="blocks to execute (default: 1)")
     options.flag(sub, "--partial-launch", "execute another number of blocks than is needed")
     sub.add_argument(
-        "--arg", action="append", default=[], metavar="NAME=N", help="value of a scalar argument of BEFORE"
+        "--arg", action="append", default=[], metavar="NAME=N", help="value of a scalar argument"
     )
     sub.add_argument("--entry", metavar="FUNCTION", help="function to execute, of both programs")
     options.add_language(sub)
-    sub.add_argument("--language-after", choices=LANGUAGES, help="that of AFTER (default: as --language)")
+    sub.add_argument(
+        "--language-after", choices=TEXT_LANGUAGES, help="that of AFTER (default: as --language)"
+    )
     sub.add_argument("--failures", default=".", metavar="DIR", help="where failure folders go (default: .)")
 
     options.add_examples(
         sub,
         ("diff before.pto after.pto --count 100", "a compiler pass"),
         ("diff a.pto a.pto --language 2026-04 --language-after 2026-08", "one text under two versions"),
+        ("diff kernel.pto kernel.cpp", "a source and the C++ that an assembler emitted for it"),
         ("diff --corpus before/ after/ --junit verdicts.xml", "folders of programs of the same paths"),
         ("diff --series dumps/", "the first dump that is wrong"),
     )

@@ -143,6 +143,7 @@ def _two(options: DiffOptions, file: str) -> bool:
         options.grid,
         options.entry,
         partial_launch=options.partial_launch,
+        scalars=options.scalars,
     )
     both = replace(both, ulp=options.ulp)
     if options.inputs is not None:

@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from .. import errors, profiles
-from ..ir import LANGUAGES, PRESENT, Language
+from ..ir import PRESENT, TEXT_LANGUAGES, TextLanguage
 
 if TYPE_CHECKING:
     from ..runtime.debug.tracer import Detail
@@ -93,7 +93,7 @@ def ulp_bound(text: str) -> tuple[str, int]:
 def add_language(sub: argparse.ArgumentParser) -> None:
     """Define the option that says which version of the language the command's files are in."""
     default = f"default: the one that the program names, else {PRESENT}"
-    sub.add_argument("--language", choices=LANGUAGES, help=f"version of the text language; {default}")
+    sub.add_argument("--language", choices=TEXT_LANGUAGES, help=f"version of the text language; {default}")
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class RunOptions:
     max_steps: int | None = None
     watch: Watch | None = None
     sanitize: SanitizeMode | None = None
-    language: Language | None = None
+    language: TextLanguage | None = None
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ class DiffOptions:
     scalars: Mapping[str, int] | None = None
     failures: str = "."
     entry: str | None = None
-    language: Language | None = None
-    language_after: Language | None = None
+    language: TextLanguage | None = None
+    language_after: TextLanguage | None = None
 
 
 def of_command(cls: type[T], args: argparse.Namespace, **given: Any) -> T:

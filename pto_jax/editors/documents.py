@@ -16,7 +16,7 @@ from ..ir import Program, TileType, Type, Value, program
 from ..isa.rules.constraints import spelled
 from ..isa.traits import BRANCH, structural_traits
 from ..manual import example, manual, topics
-from ..text import attributes, type_text
+from ..text import SUFFIXES, attributes, type_text
 from ..text.lexer import Kind, read_token
 from ..verifier.functions import LEVELS
 from .highlighting import Category, category, constants, operations, pieces
@@ -199,7 +199,7 @@ class Settings:
     level: int | None = None
     portable: bool = False
     auto_sync: bool = False
-    language: program.Language | None = None
+    language: program.TextLanguage | None = None
 
     def changed(self, given: Mapping[str, object]) -> Settings:
         """The settings with those that an editor sends; ArgumentError for what is none.
@@ -223,7 +223,7 @@ _ALLOWED: Mapping[str, tuple[object, ...]] = {
     "level": (None, *LEVELS),
     "portable": (False, True),
     "auto_sync": (False, True),
-    "language": (None, *program.LANGUAGES),
+    "language": (None, *program.TEXT_LANGUAGES),
 }
 
 
@@ -312,6 +312,8 @@ class Document:
         An instruction's page, a value's type and definition, the members of an enumeration, or the page of
         what a type is.
         """
+        if self.name.endswith(SUFFIXES):
+            return self._emitted(position)
         found = self._piece(position)
         if found is None:
             return None
@@ -325,6 +327,19 @@ class Document:
                 return _enumeration(text)
             case Category.TYPE:
                 return _type_page(text)
+        return None
+
+    def _emitted(self, position: int) -> str | None:
+        """What a place in emitted C++ is in the program: a value and its type, the page of an operation."""
+        line = self.source.count("\n", 0, position) + 1
+        col = position - self.source.rfind("\n", 0, position)
+        for op in self._typed.walk() if self._typed is not None else ():
+            for value in (*op.ins, *op.outs, *op.results):
+                if _covers(value.span, line, col) and value.span != op.span:
+                    return f"`{value}: {_short(value.type)}`"
+            if _covers(op.span, line, col):
+                made = f"`{op.results[0]}: {_short(op.results[0].type)}`\n\n" if op.results else ""
+                return f"{made}{manual(op.name, 'markdown') if isa.find(op.name) else f'`{op.name}`'}"
         return None
 
     def _piece(self, position: int) -> tuple[str, Category] | None:
@@ -354,7 +369,9 @@ class Document:
     # -- completion ------------------------------------------------------------------------------------
 
     def completions(self, position: int) -> list[Completion]:
-        """What may stand at a position, of which a part may be written."""
+        """What may stand at a position, of which a part may be written; nothing in C++."""
+        if self.name.endswith(SUFFIXES):
+            return []
         start = self.source.rfind("\n", 0, position) + 1
         line = self.source[start:position]
         written = _WRITTEN.search(line)
@@ -367,6 +384,11 @@ class Document:
         if _STATEMENT.fullmatch(line[: written.start()]):
             return _operations("pto." if written[0].startswith("pto.") else "")
         return [*_attributes(line), *(Completion(c, "constant") for c in sorted(constants()))]
+
+
+def _covers(span: errors.Span | None, line: int, col: int) -> bool:
+    """Whether a place is inside a span."""
+    return span is not None and span.line == line and span.col <= col < span.col + span.length
 
 
 #: The beginning of a word in front of the cursor, and what stands before an operation.

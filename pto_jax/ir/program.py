@@ -35,8 +35,12 @@ def text_of(program: Any) -> str:
 
 
 Language: TypeAlias = Literal["2026-04", "2026-08"]
+#: What a text may be in: a version of the language, or C++ as the assembler emits it.
+TextLanguage: TypeAlias = Language | Literal["c++"]
 #: Every version, oldest first.
 LANGUAGES: tuple[Language, ...] = get_args(Language)
+#: Everything that a text may be in.
+TEXT_LANGUAGES: tuple[TextLanguage, ...] = (*LANGUAGES, "c++")
 #: The version of a text that does not say which it is in.
 PRESENT: Language = LANGUAGES[-1]
 #: The attribute of a module that says which version its text is in.

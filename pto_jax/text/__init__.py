@@ -1,26 +1,30 @@
-"""PTO text: reader and printer."""
+"""PTO text: reader and printer; reader of C++ that the assembler emits."""
 
 from typing import Literal
 
-from ..ir import Language, Program, program
+from ..ir import Program, TextLanguage, program
+from .cpp_program import SUFFIXES, read_cpp
 from .generic_text import generic_lines
 from .printer import Printer, named_language
 from .programs import ProgramReader
 
-__all__ = ["parse", "print_program"]
+__all__ = ["SUFFIXES", "parse", "print_program"]
 
 
-def parse(text: str, file: str = "<text>", language: Language | None = None) -> Program:
+def parse(text: str, file: str = "<text>", language: TextLanguage | None = None) -> Program:
     """Read a program, or a fragment of instructions.
 
     ``file`` names the source in messages, ``language`` is the version of the language that the text is in:
-    by default the one it names, else the present one. Raises ParseError with file, line, column and a caret
+    by default the one it names, else the present one; ``c++`` is what the assembler emits, the default for
+    files with a name of C++. Raises ParseError with file, line, column and a caret
     line.
 
     >>> p = parse("%d = tadd %a, %b : !pto.tile<f32, 16, 16>")
     >>> p.fragment, [str(v) for v in p.functions[0].args], p.fragment_results
     (True, ['%a', '%b'], ('d',))
     """
+    if language == "c++" or (language is None and file.endswith(SUFFIXES)):
+        return read_cpp(text, file)
     return ProgramReader(text, file, language).program()
 
 

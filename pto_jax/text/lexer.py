@@ -156,7 +156,52 @@ _NEW_LINE = re.compile("\n")
 _T = TypeVar("_T")
 
 
-class Cursor:
+class Source:
+    """A text and the places of its characters."""
+
+    __slots__ = ("_begin", "_line", "_lines", "_shown", "_starts", "_stop", "file", "source")
+
+    def __init__(self, source: str, file: str) -> None:
+        self.source = source
+        self.file = file
+        self._starts: list[int] = []
+        self._lines: dict[int, str] = {}
+        #: The line that the last span is of: its number, where it begins and ends, and its text.
+        self._line, self._begin, self._stop, self._shown = 0, 0, -1, ""
+        if len(source) > MAX_CHARACTERS:
+            self.fail_at(f"the text has {len(source)} characters; at most {MAX_CHARACTERS} are read", 0, 1)
+
+    def span(self, start: int, end: int) -> Span:
+        """The place of characters ``start`` to ``end`` (cut at the end of the first line)."""
+        if not self._begin <= start <= self._stop:
+            self._go_to_line(start)
+        length = (end if end < self._stop else self._stop) - start
+        return Span(self.file, self._line, start - self._begin + 1, length if length > 1 else 1, self._shown)
+
+    def _go_to_line(self, position: int) -> None:
+        """Keep what spans need of the line that has a character; the next one is mostly of the same line."""
+        if not self._starts:
+            self._starts = [0, *(found.end() for found in _NEW_LINE.finditer(self.source))]
+        line = self._line = bisect_right(self._starts, position)
+        self._begin = self._starts[line - 1]
+        self._stop = self._starts[line] - 1 if line < len(self._starts) else len(self.source)
+        text = self._lines.get(line)
+        if text is None:
+            is_short = self._stop - self._begin <= MAX_SHOWN_LINE
+            text = self.source[self._begin : self._stop].rstrip("\r") if is_short else ""
+            self._lines[line] = text
+        self._shown = text
+
+    def offset(self, span: Span) -> int:
+        """The character position of a span of this text."""
+        return self._starts[span.line - 1] + span.col - 1
+
+    def fail_at(self, message: str, start: int, end: int) -> NoReturn:
+        """Raise a ParseError at the given characters."""
+        raise ParseError(Diagnostic("error", message, self.span(start, end)))
+
+
+class Cursor(Source):
     """The current token of a text and the operations a recursive-descent reader needs.
 
     >>> c = Cursor("tadd %d", "<text>")
@@ -165,38 +210,21 @@ class Cursor:
     """
 
     __slots__ = (
-        "_begin",
-        "_line",
-        "_lines",
-        "_shown",
-        "_starts",
-        "_stop",
         "depth",
         "end",
-        "file",
         "kind",
         "last_end",
         "regions",
-        "source",
         "start",
         "text",
     )
 
     def __init__(self, source: str, file: str) -> None:
-        self.source = source
-        self.file = file
+        super().__init__(source, file)
         self.regions = self.depth = 0
-        self._starts: list[int] = []
-        self._lines: dict[int, str] = {}
-        #: The line that the last span is of: its number, where it begins and ends, and its text.
-        self._line, self._begin, self._stop, self._shown = 0, 0, -1, ""
         self.kind = Kind.EOF
         self.text = ""
         self.start = self.end = self.last_end = 0
-        if len(source) > MAX_CHARACTERS:
-            self.fail(
-                f"the text has {len(source)} characters; at most {MAX_CHARACTERS} are read", start=0, end=1
-            )
         self.end = 1 if source.startswith("\ufeff") else 0
         self.advance()
 
@@ -375,31 +403,6 @@ class Cursor:
 
     # -- places and errors ---------------------------------------------------------------------------
 
-    def span(self, start: int, end: int) -> Span:
-        """The place of characters ``start`` to ``end`` (cut at the end of the first line)."""
-        if not self._begin <= start <= self._stop:
-            self._go_to_line(start)
-        length = (end if end < self._stop else self._stop) - start
-        return Span(self.file, self._line, start - self._begin + 1, length if length > 1 else 1, self._shown)
-
-    def _go_to_line(self, position: int) -> None:
-        """Keep what spans need of the line that has a character; the next one is mostly of the same line."""
-        if not self._starts:
-            self._starts = [0, *(found.end() for found in _NEW_LINE.finditer(self.source))]
-        line = self._line = bisect_right(self._starts, position)
-        self._begin = self._starts[line - 1]
-        self._stop = self._starts[line] - 1 if line < len(self._starts) else len(self.source)
-        text = self._lines.get(line)
-        if text is None:
-            is_short = self._stop - self._begin <= MAX_SHOWN_LINE
-            text = self.source[self._begin : self._stop].rstrip("\r") if is_short else ""
-            self._lines[line] = text
-        self._shown = text
-
-    def offset(self, span: Span) -> int:
-        """The character position of a span of this text."""
-        return self._starts[span.line - 1] + span.col - 1
-
     def here(self) -> Span:
         """The place of the current token."""
         return self.span(self.start, self.end)
@@ -418,7 +421,7 @@ class Cursor:
         """Raise a ParseError at the current token, or at the given characters."""
         begin = self.start if start is None else start
         stop = self.end if end is None else end
-        raise ParseError(Diagnostic("error", message, self.span(begin, stop)))
+        self.fail_at(message, begin, stop)
 
     def fail_since(self, start: int, message: str) -> NoReturn:
         """Raise a ParseError at all that was read since a character."""

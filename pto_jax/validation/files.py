@@ -6,7 +6,7 @@ The result is equality, or the instruction where the two executions diverge.
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,9 +15,10 @@ from typing import Any, Literal
 from ..api import load
 from ..errors import ArgumentError, FileError, PtoError
 from ..failures import folders
-from ..ir import Language, Program
+from ..ir import Program, TextLanguage
 from ..profiles import ProfileName
 from ..runtime.array_files import read_inputs
+from ..text import SUFFIXES
 from . import changes, translation
 from .trace import Parting, Span, parting, place, run, trace
 from .translation import Failure, Pair, Result
@@ -41,8 +42,8 @@ class Comparing:
     profile: ProfileName | None = None
     grid: int = 1
     ulp: Mapping[str, int] = field(default_factory=dict)
-    language: Language | None = None
-    language_after: Language | None = None
+    language: TextLanguage | None = None
+    language_after: TextLanguage | None = None
 
 
 @dataclass(frozen=True)
@@ -212,16 +213,38 @@ class Job:
 def pairs(before: Path, after: Path) -> tuple[list[Job], list[str]]:
     """The programs of a folder with those of the same path in another, and those that only the other has.
 
-    FileError where one is no folder, or the first has no program.
+    A path is the same whatever its suffix: that of PTO text or of C++. Where the other folder has no such
+    path, its only program of the same name counts, or the only one of that name with ``_aic`` behind it (a
+    mixed program). FileError where one is no folder, or the first has no program.
     """
     for folder in (before, after):
         if not folder.is_dir():
             raise FileError(f"{folder}: {'no folder' if folder.exists() else 'no such folder'}")
-    first, second = ({p.relative_to(f) for p in f.rglob("*.pto") if p.is_file()} for f in (before, after))
+    first, second = _programs(before), _programs(after)
     if not first:
         raise FileError(f"{before}: no .pto file in this folder")
-    jobs = [Job(str(path), before / path, after / path) for path in sorted(first)]
-    return jobs, sorted(str(path) for path in second - first)
+    jobs, used = [], set()
+    for key in sorted(first):
+        other = key if key in second else _of_name(key, second)
+        used.add(other)
+        found = second.get(other, after / first[key].relative_to(before))
+        jobs.append(Job(str(first[key].relative_to(before)), first[key], found))
+    return jobs, sorted(str(p.relative_to(after)) for key, p in second.items() if key not in used)
+
+
+def _programs(folder: Path) -> dict[Path, Path]:
+    """The files with programs in a folder, by their paths in it without suffix."""
+    files = sorted(p for p in folder.rglob("*") if p.suffix in (".pto", *SUFFIXES) and p.is_file())
+    return {p.relative_to(folder).with_suffix(""): p for p in reversed(files)}
+
+
+def _of_name(key: Path, listed: Collection[Path]) -> Path:
+    """The only path with the name of another one, or with that of its cube kernel."""
+    for name in (key.name, f"{key.name}_aic"):
+        found = [k for k in listed if k.name == name]
+        if len(found) == 1:
+            return found[0]
+    return key
 
 
 def compare_all(jobs: Sequence[Job], how: Comparing, workers: int, told: Told) -> list[Verdict]:

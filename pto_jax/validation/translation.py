@@ -11,7 +11,7 @@ Memory that nothing has written reads as the profile says: programs that use it 
 True
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
@@ -23,10 +23,11 @@ from ..analysis import entries, provenance
 from ..errors import ArgumentError, Diagnostic, ExecutionError
 from ..generate.fitting import fit, integers, suits
 from ..generate.inputs import STYLES, Style, draw, draw_scalar, numbers, shape_of
-from ..ir import ArrayType, DType, Program, ScalarType, TileType, Type, VectorType, dtype
+from ..ir import I64, INDEX, ArrayType, DType, Program, ScalarType, TileType, Type, VectorType, dtype
 from ..profiles import Profile, profile as find_profile
 from ..runtime.kernel import Kernel, compile
 from ..runtime.tiles import Tile
+from ..text import SUFFIXES
 from ..vectors.compare import EXACT, Comparison, compare_words
 from ..vectors.manifest import Rule
 
@@ -63,12 +64,17 @@ def valid_part(words: Array, valid: tuple[int, int]) -> Array:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two kernels whose arguments match by position (by name for fragments)."""
+    """Two kernels whose arguments match by position.
+
+    Those of fragments match by name, and where one program is emitted C++, if all have the same names.
+    """
 
     before: Kernel
     after: Kernel
     #: Position of the after kernel's argument for each of the before kernel's.
     order: tuple[int, ...]
+    #: Scalars that only the after kernel has.
+    extra: Mapping[str, Array] = field(default_factory=dict)
     #: Units in the last place that results may be apart, by the names before; that of "" is for all others.
     #: Without any bits are compared, those of NaNs too.
     ulp: Mapping[str, int] = field(default_factory=dict)
@@ -85,9 +91,11 @@ class Pair:
         return Rule(self.ulp.get(name, self.ulp.get("", 0))) if self.ulp else EXACT
 
     def ordered(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Inputs by the names of the program after, in the order of the one before."""
+        """Inputs by the names of the program after, in the order of the one before, and its own scalars."""
         names = [a.name for a in self.before.arguments]
-        return {self.after.arguments[i].name: inputs[n] for n, i in zip(names, self.order, strict=True)}
+        return dict(self.extra) | {
+            self.after.arguments[i].name: inputs[n] for n, i in zip(names, self.order, strict=True)
+        }
 
     @property
     def results(self) -> dict[str, str]:
@@ -151,8 +159,11 @@ def pair(
     grid: int = 1,
     entry: str | None = None,
     partial_launch: bool = False,
+    scalars: Mapping[str, int] | None = None,
 ) -> Pair:
     """Compile two programs to be compared, both under one profile: the one given, else that of before.
+
+    ``scalars`` has values of arguments; those of names that only after has are no arguments to compare.
 
     Raises ArgumentError when their arguments do not match, VerifyError when one of them is illegal or,
     without ``partial_launch``, when the text of one shows that it needs another number of blocks.
@@ -165,22 +176,38 @@ def pair(
     first, second = (replace(k, partial_launch=True) for k in (first, second))
     if before.fragment != after.fragment:
         raise ArgumentError("one program is a function, the other a fragment; allowed: two of a kind")
-    both = Pair(first, second, _order(first, second))
+    extra = _extra(first, second, scalars or {})
+    both = Pair(first, second, _order(first, second, extra), extra)
     if not both.results:
         raise ArgumentError("neither program writes a buffer: there is nothing to compare")
     return both
 
 
-def _order(before: Kernel, after: Kernel) -> tuple[int, ...]:
+def _extra(before: Kernel, after: Kernel, scalars: Mapping[str, int]) -> dict[str, Array]:
+    """The scalars that have a value and that only the program after has."""
+    ours = {a.name for a in before.arguments}
+    return {
+        a.name: np.asarray(scalars[a.name]).astype(a.type.dtype.numpy)
+        for a in after.arguments
+        if a.name in scalars and a.name not in ours and isinstance(a.type, ScalarType)
+    }
+
+
+def _order(before: Kernel, after: Kernel, extra: Collection[str]) -> tuple[int, ...]:
     ours, theirs = before.arguments, after.arguments
-    order = tuple(range(len(ours)))
-    if before.program.fragment:
-        names = [a.name for a in theirs]
-        if sorted(a.name for a in ours) != sorted(names) or set(before.outputs) != set(after.outputs):
-            raise ArgumentError(f"fragments of other names: {_signature(before)} and {_signature(after)}")
+    places = [i for i, a in enumerate(theirs) if a.name not in extra]
+    order = tuple(places)
+    names = [a.name for a in theirs]
+    alike = sorted(a.name for a in ours) == sorted(names)
+    if before.program.fragment and (not alike or set(before.outputs) != set(after.outputs)):
+        raise ArgumentError(f"fragments of other names: {_signature(before)} and {_signature(after)}")
+    if before.program.fragment or (alike and (emitted(before) or emitted(after))):
         order = tuple(names.index(a.name) for a in ours)
-    if len(ours) != len(theirs):
-        raise ArgumentError(f"the arguments differ: {_signature(before)} and {_signature(after)}")
+    if len(ours) != len(places):
+        more = [a.name for a in theirs if isinstance(a.type, ScalarType) and a.name not in extra]
+        fix = f"; usual fix: --arg {more[0]}=N for a scalar that only after has" if more else ""
+        message = f"the arguments differ: {_signature(before)} and {_signature(after)}"
+        raise ArgumentError(message + (fix if len(places) > len(ours) else ""))
     for position, (a, i) in enumerate(zip(ours, order, strict=True)):
         b = theirs[i]
         if _interface(a.type) != _interface(b.type):
@@ -193,6 +220,11 @@ def _order(before: Kernel, after: Kernel) -> tuple[int, ...]:
     return order
 
 
+def emitted(kernel: Kernel) -> bool:
+    """Whether a program was read from C++: its arguments have the names that the entry gives them."""
+    return kernel.program.source.endswith(SUFFIXES)
+
+
 def _signature(kernel: Kernel) -> str:
     return f"{kernel.entry}({', '.join(f'{a.name}: {a.type}' for a in kernel.arguments)})"
 
@@ -201,7 +233,10 @@ def _interface(t: Type) -> tuple[object, ...]:
     """What of an argument's type a caller sees: buffers of one element type are alike."""
     if isinstance(t, provenance.GlobalTypes):
         return ("buffer", t.dtype)
-    return ("scalar", t.dtype) if isinstance(t, ScalarType) else (type(t).__name__, t)
+    if isinstance(t, ScalarType):
+        # Emitted C++ has one type for indices and 64-bit integers.
+        return ("scalar", I64 if t.dtype == INDEX else t.dtype)
+    return (type(t).__name__, t)
 
 
 def validate(
@@ -214,7 +249,7 @@ def validate(
 
     Raises ArgumentError when no generated input keeps to the run-time rules of the program before.
     """
-    numbers = dict(scalars or {})
+    numbers = {name: n for name, n in (scalars or {}).items() if name not in both.extra}
     names = [a.name for a in both.arguments if isinstance(a.type, ScalarType)]
     for name in numbers:
         if name not in names:

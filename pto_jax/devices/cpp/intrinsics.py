@@ -7,12 +7,12 @@ stands in the table below: enumerations among the arguments, template arguments,
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 
-from ... import isa
 from ...analysis.addresses import scalar_dtype
 from ...ir import AccPhase, Coalesce, Loc, Precision, ScatterAtomicOp, ScatterConflict, StPhase
 from ...isa.irregular_quant_mx import algorithm, along_rows
 from ...isa.rules.typesets import BYTE_FLOATS
-from .spelling import member, valid_sizes
+from ...text.cpp_names import intrinsic, member, ordered
+from .spelling import valid_sizes
 from .writer import Call
 
 Text = Callable[[Call], str]
@@ -27,8 +27,8 @@ def text(call: Call) -> str:
     special = _SPECIAL.get(name)
     if special is not None:
         return special(call)
-    every = [o.name for o in call.bound.instruction.operands]
-    return f"{_name(name)}{_precision(call)}({call.listed(*every)})"
+    instruction = call.bound.instruction
+    return f"{intrinsic(instruction)}{_precision(call)}({call.listed(*ordered(instruction))})"
 
 
 def _not_simulated(call: Call) -> str | None:
@@ -55,11 +55,6 @@ def needs_scratch(call: Call) -> bool:
     return call.bound.instruction.name in _SCRATCH and "tmp" not in call
 
 
-def _name(name: str) -> str:
-    own = isa.instructions()[name].intrinsic
-    return own or _NAMES.get(name) or name.upper().replace(".", "_")
-
-
 def _template(*arguments: str) -> str:
     return f"<{', '.join(arguments)}>" if arguments else ""
 
@@ -74,10 +69,6 @@ def _precision(call: Call) -> str:
     return f"<{kind}Algorithm::HIGH_PRECISION>"
 
 
-def _ordered(*operands: str) -> Text:
-    return lambda call: f"{_name(call.bound.instruction.name)}({call.listed(*operands)})"
-
-
 def _divided(call: Call) -> str:
     return f"TDIVS{_precision(call)}({call.listed('dst', *call.bound.form)})"
 
@@ -85,14 +76,14 @@ def _divided(call: Call) -> str:
 def _three_sources(call: Call) -> str:
     if "src2" not in call:
         raise call.refuse("has two sources; the intrinsic takes three")
-    return f"{_name(call.bound.instruction.name)}({call.listed('dst', 'src0', 'src1', 'src2')})"
+    return f"{intrinsic(call.bound.instruction)}({call.listed('dst', 'src0', 'src1', 'src2')})"
 
 
 def _with_mode(*operands: str) -> Text:
     def spelled(call: Call) -> str:
         mode = call.chosen("cmpMode")
         assert mode is not None
-        return f"{_name(call.bound.instruction.name)}({call.listed(*operands)}, {member(mode)})"
+        return f"{intrinsic(call.bound.instruction)}({call.listed(*operands)}, {member(mode)})"
 
     return spelled
 
@@ -182,7 +173,7 @@ def _product(call: Call) -> str:
     if phase and call.bound.instruction.name in _NO_PHASE:
         raise call.refuse("accPhase; the simulator has no such overload")
     every = [o.name for o in call.bound.instruction.operands]
-    return f"{_name(call.bound.instruction.name)}{_template(*phase)}({call.listed(*every)})"
+    return f"{intrinsic(call.bound.instruction)}{_template(*phase)}({call.listed(*every)})"
 
 
 def _sequence(call: Call) -> str:
@@ -269,7 +260,7 @@ def _quantise_blocks(call: Call) -> str:
 def _pad(call: Call) -> str:
     if call.attribute("padValue") is not None:
         raise call.refuse("padValue; in C++ the destination's type gives the pad value")
-    return f"{_name(call.bound.instruction.name)}({call.listed('dst', 'src')})"
+    return f"{intrinsic(call.bound.instruction)}({call.listed('dst', 'src')})"
 
 
 def _gather_memory(call: Call) -> str:
@@ -300,11 +291,9 @@ def _load(call: Call) -> str:
     used = [n for n in padding if call.attribute(n) is not None]
     if used:
         raise call.refuse(f"{used[0]}; the intrinsic has no such argument")
-    return f"{_name(call.bound.instruction.name)}({call.listed('dst', 'src')})"
+    return f"{intrinsic(call.bound.instruction)}({call.listed('dst', 'src')})"
 
 
-_PARTIAL = _ordered("dst", "src0", "src1", "dstIdx", "src0Idx", "src1Idx")
-_PAIRS = _ordered("dst1", "dst0", "src1", "src0")
 #: What the simulator's headers lack or restrict.
 _LACKED = frozenset({"taddrelu", "taddreluconv", "tsubreluconv", "hashfind"})
 _BINARY, _PAIR = ("dst", "src0", "src1"), (("dst0", "dst1"), ("src0", "src1"))
@@ -326,12 +315,6 @@ _SCRATCH = frozenset(
     """txor txors trem trems tprelu tpow tpows tsel tsels ttrans trowsum trowprod trowmax trowmin trowargmax
     trowargmin tcolargmax tcolargmin tadddeqrelu""".split()
 )
-_NAMES = {
-    **{f"{n}.mx{s}": f"{n.upper()}_MX" for n in ("tgemv", "tmatmul") for s in ("", ".acc", ".bias")},
-    "tconcatidx": "TCONCAT",
-    "tquant_dn": "TQUANT",
-    "tquant.mx": "TQUANT",
-}
 #: Algorithms that are not called as the function they compute.
 _ALGORITHMS = {"trems": "RemS", "tfmods": "FmodS"}
 _MODES = "sets a mode that the C++ interface has no intrinsic for"
@@ -344,8 +327,6 @@ _ABSENT = {
 _SPECIAL: Mapping[str, Text] = {
     **{n: _with_mode("dst", "src0", "src1") for n in ("tcmp", "tcmps")},
     **dict.fromkeys(("tfillpad", "tfillpad_inplace", "tfillpad_expand"), _pad),
-    **dict.fromkeys(("tpartargmax", "tpartargmin"), _PARTIAL),
-    **dict.fromkeys(("tinterleave", "tdeinterleave"), _PAIRS),
     **{f"{n}{s}": _product for n in ("tmatmul", "tgemv") for s in ("", ".acc", ".bias")},
     **{f"{n}.mx{s}": _product for n in ("tmatmul", "tgemv") for s in ("", ".acc", ".bias")},
     **{n: _fixpipe("TMOV", True) for n in ("tmov", "tmov.fp")},
@@ -371,5 +352,4 @@ _SPECIAL: Mapping[str, Text] = {
     "tquant_dn": _quantise_blocks,
     "mgather": _gather_memory,
     "mscatter": _scatter_memory,
-    "tconcat": _ordered("dst", "src0", "src1", "dstIdx", "src0Idx", "src1Idx"),
 }

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 from ... import ir, isa
 from ...analysis.addresses import scalar_dtype
 from ...isa.effects import pipe_of
+from ...text.cpp_names import member
 from .intrinsics import needs_scratch, text
-from .spelling import identifier, member, refuse, valid_sizes
+from .spelling import identifier, refuse, valid_sizes
 from .writer import CONTROL, Call, Writer, expression
 
 Handler = Callable[[Writer, ir.Op], None]

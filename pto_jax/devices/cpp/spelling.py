@@ -3,21 +3,10 @@
 import math
 import re
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from ... import errors, ir
+from ...text.cpp_names import camel, location
 
-_LOCS = {ir.Loc.SCALELEFT: "ScaleLeft", ir.Loc.SCALERIGHT: "ScaleRight"}
-#: C++ enumerations whose members are spelled as in program text.
-_AS_THEY_ARE = (
-    ir.CmpMode,
-    ir.GatherAxis,
-    ir.MaskPattern,
-    ir.Precision,
-    ir.SaturationMode,
-    ir.ScatterAxis,
-)
-_RENAMED = {"StPhase": "STPhase", "GatherOob": "GatherOOB", "ScatterOob": "ScatterOOB"}
 #: Names a program may use that mean something else in C++.
 _TAKEN = frozenset(
     """alignas and asm auto bool break case catch char class const continue default delete do double else enum
@@ -46,28 +35,6 @@ def identifier(name: str) -> str:
     elif plain != name or plain in _TAKEN or plain.isupper() or plain.endswith("_"):
         plain += "_"
     return plain
-
-
-def member(value: IntEnum) -> str:
-    """A member of an enumeration.
-
-    >>> member(ir.AtomicType.ATOMIC_ADD), member(ir.CmpMode.GE), member(ir.RoundMode.RINT)
-    ('AtomicType::AtomicAdd', 'CmpMode::GE', 'RoundMode::CAST_RINT')
-    """
-    kind = _RENAMED.get(type(value).__name__, type(value).__name__)
-    if isinstance(value, ir.RoundMode):
-        return f"{kind}::CAST_{value.name}"
-    if isinstance(value, ir.GlobalLayout):
-        return f"Layout::{value.name}"
-    if isinstance(value, ir.Pipe):
-        return f"PIPE_{value.name}"
-    if isinstance(value, _AS_THEY_ARE) or kind in ("HistByte", "QuantType"):
-        return f"{kind}::{value.name}"
-    return f"{kind}::{_camel(value.name)}"
-
-
-def _camel(name: str) -> str:
-    return name.title().replace("_", "")
 
 
 def literal(value: object, d: ir.DType) -> str:
@@ -113,17 +80,17 @@ def tile(t: ir.TileType, op: ir.Op | None = None) -> str:
         raise refuse(op, f"has a tile with padded rows ({t}), which is not written in C++")
     rows, cols = ("DYNAMIC" if n is None else str(n) for n in valid_sizes(t))
     listed = [
-        f"TileType::{_LOCS.get(t.loc, t.loc.name.capitalize())}",
+        f"TileType::{location(t.loc)}",
         t.dtype.cpp,
         str(t.rows),
         str(t.cols),
-        f"BLayout::{_camel(t.blayout.name)}",
+        f"BLayout::{camel(t.blayout.name)}",
         rows,
         cols,
-        f"SLayout::{_camel(t.slayout.name)}",
+        f"SLayout::{camel(t.slayout.name)}",
         str(t.fractal),
-        f"PadValue::{_camel(t.pad.name)}",
-        f"CompactMode::{_camel(t.compact.name)}",
+        f"PadValue::{camel(t.pad.name)}",
+        f"CompactMode::{camel(t.compact.name)}",
     ]
     plain = ir.TileType(t.dtype, t.rows, t.cols)
     defaults = [*listed[:4], "BLayout::RowMajor", str(plain.rows), str(plain.cols)]
@@ -143,7 +110,7 @@ class Aliases:
         """The short name of a tile type, made where it has none; errors name the place of ``op``."""
         spelled = tile(t, op)
         if spelled not in self.types:
-            stem = f"{_LOCS.get(t.loc, t.loc.name.capitalize())}{_camel(t.dtype.name)}_{t.rows}x{t.cols}"
+            stem = f"{location(t.loc)}{camel(t.dtype.name)}_{t.rows}x{t.cols}"
             taken = set(self.types.values())
             name, number = stem, 2
             while name in taken:

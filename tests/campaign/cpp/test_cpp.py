@@ -12,13 +12,14 @@ from pto_jax import ir
 from pto_jax.api import parse
 from pto_jax.cases.targets import Oracle
 from pto_jax.devices.cpp.host import source, translate
-from pto_jax.devices.cpp.spelling import identifier, literal, member, tile
+from pto_jax.devices.cpp.spelling import identifier, literal, tile
 from pto_jax.devices.cpp.support import prelude
 from pto_jax.errors import NotExecutableError
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
 from pto_jax.generate.state import Input
 from pto_jax.profiles import profile
+from pto_jax.text.cpp_names import member
 
 T = "!pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=16, v_row=16, v_col=16, blayout=row_major, slayout=none_box, fractal=512, pad=0>"  # noqa: E501
 BYTES = T.replace("f32", "i8").replace("cols=16", "cols=32").replace("v_col=16", "v_col=32")

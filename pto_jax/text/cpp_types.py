@@ -1,0 +1,137 @@
+"""Types of C++ kernels that are no scalars: tiles, extents, pipes."""
+
+from typing import Any, NamedTuple, TypeVar
+
+from .. import ir
+from .cpp_names import members
+from .cpp_tokens import Words
+from .cpp_values import ELEMENTS
+
+_T = TypeVar("_T")
+#: Tile types by the words between their angle brackets.
+Types = dict[tuple[str, ...], ir.TileType]
+_DIRECTIONS = {"DIR_C2V": 1, "DIR_V2C": 2, "DIR_BOTH": 3}
+
+
+class _Layout(NamedTuple):
+    """The template arguments of a tile behind its columns, with their defaults."""
+
+    outer: ir.BLayout = ir.BLayout.ROW_MAJOR
+    v_row: int | None = None
+    v_col: int | None = None
+    inner: ir.SLayout = ir.SLayout.NONE_BOX
+    fractal: int = 512
+    pad: ir.Pad = ir.Pad.NULL
+    compact: ir.Compact = ir.Compact.NULL
+
+
+def tile_type(words: Words, known: Types) -> ir.TileType:
+    """``Tile<TileType::Vec, float, 16, 64, ...>``, which is passed over."""
+    words.take()
+    if words.text != "<":
+        words.unexpected("'<' and the arguments of a tile type")
+    opened = words.index
+    close = words.closing(opened)
+    key = tuple(words.texts[opened + 1 : close])
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _tile(words, opened)
+    words.go(close + 1)
+    return found
+
+
+def _tile(words: Words, opened: int) -> ir.TileType:
+    words.go(opened + 1)
+    loc = _member(words, ir.Loc)
+    words.expect(",")
+    place = words.index
+    element = ELEMENTS.get(words.name())
+    if element is None:
+        words.fail(f"found the unknown element type '{words.texts[place]}'", place)
+    words.expect(",")
+    rows, cols = whole(words), 0
+    words.expect(",")
+    cols = whole(words)
+    if rows < 1 or cols < 1:
+        words.fail(f"found a tile of {rows} rows and {cols} columns; allowed: 1 or more of each", place)
+    more: dict[str, Any] = {}
+    for name in _Layout._fields:
+        if not words.accept(","):
+            break
+        kind = {"outer": ir.BLayout, "inner": ir.SLayout, "pad": ir.Pad, "compact": ir.Compact}.get(name)
+        more[name] = _member(words, kind) if kind is not None else whole(words)
+    words.expect(">")
+    layout = _Layout(**{"v_row": rows, "v_col": cols} | more)
+    v_row, v_col = (None if n == -1 else n for n in (layout.v_row, layout.v_col))
+    return ir.TileType(
+        element,
+        rows,
+        cols,
+        v_row,
+        v_col,
+        loc,
+        layout.outer,
+        layout.inner,
+        layout.fractal,
+        layout.pad,
+        layout.compact,
+    )
+
+
+def _member(words: Words, kind: type[_T]) -> _T:
+    found = members().get(words.text.removeprefix("pto::"))
+    if not isinstance(found, kind):
+        words.unexpected(f"a member of {kind.__name__}")
+    words.take()
+    return found
+
+
+def whole(words: Words) -> int:
+    """An integer in the text; ``DYNAMIC`` is -1."""
+    sign = -1 if words.accept("-") else 1
+    text = words.text
+    if text.rpartition("::")[2] == "DYNAMIC":
+        text = "-1"
+    elif not text.isdigit():
+        words.unexpected("an integer")
+    words.take()
+    return sign * int(text)
+
+
+def extents(words: Words) -> tuple[int, ...]:
+    """``pto::Shape<1, 1, 1, -1, 64>``: five numbers, -1 for those that execution gives."""
+    at = words.index
+    words.take()
+    if not words.accept("<"):
+        words.unexpected("'<'")
+    found = tuple(words.listed(lambda: whole(words), ">"))
+    if len(found) > 5:
+        words.fail(f"found {len(found)} extents; allowed: 5", at)
+    return found + (-1,) * (5 - len(found))
+
+
+def pipe_settings(words: Words) -> dict[str, ir.AttrValue]:
+    """``TPipe<0, Direction::DIR_C2V, 1024, 8, 8, true>``: attributes of the pipe."""
+    at = words.index
+    words.take()
+    words.expect("<")
+    number = whole(words)
+    words.expect(",")
+    direction = _DIRECTIONS.get(words.take().rpartition("::")[2])
+    rest = []
+    while words.accept(","):
+        rest.append(int(words.take() == "true") if words.text in ("true", "false") else whole(words))
+    words.expect(">")
+    if direction is None or not 2 <= len(rest) <= 4:
+        words.fail(
+            "found settings of a pipe; allowed: number, direction, slot size, slots, local, nosplit", at
+        )
+    names = ("slot_size", "slot_num", "local_slot_num", "nosplit")
+    found: dict[str, ir.AttrValue] = {
+        "id": number,
+        "dir_mask": direction,
+        **dict(zip(names, rest, strict=False)),
+    }
+    if "nosplit" in found:
+        found["nosplit"] = bool(found["nosplit"])
+    return found
