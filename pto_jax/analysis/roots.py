@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ..analysis import provenance
+from . import provenance
 from ..ir import Function, KernelKind, Op, Program, Region
 from ..isa import effects
 
