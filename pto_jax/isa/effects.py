@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from ..errors import VerifyError
-from ..ir import Loc, MemRefType, Op, Pipe, PipeEventType, Region, TileType, Type, Value
+from ..ir import AttrValue, Loc, MemRefType, Op, Pipe, PipeEventType, Region, TileType, Type, Value
 from ..profiles import ProfileName
 from . import find
 from .bind import bind
-from .declare import Instruction
+from .declare import Instruction, Phase
 from .rules.elements import element_type
 from .rules.tile_legality import tile_of_memref
 from .semantics import Apart
@@ -211,6 +211,33 @@ def pipe_of(op: Op) -> Pipe:
     target = next((loc for v in op.destinations if (loc := loc_of(v.type)) is not None), None)
     pipe = instruction.pipe_rule(source, target)
     return instruction.pipe if pipe is None else pipe
+
+
+def phases_of(
+    op: Op, values: Mapping[str, Value], attrs: Mapping[str, AttrValue], profile: ProfileName
+) -> tuple[Phase, ...]:
+    """The steps of an operation on its pipes, one after the other; ``values`` are its operands by name.
+
+    An operation without phases of its own is one step that has all of its effects.
+
+    >>> from pto_jax.ir import I32, ScalarType, TileType, Value
+    >>> dst, start = Value("d", TileType(I32, 1, 64)), Value("s", ScalarType(I32))
+    >>> [phase.pipe.name for phase in phases_of(Op("tci", (start,), (dst,)), {"dst": dst}, {}, "a5")]
+    ['S']
+    """
+    instruction = find(op.name)
+    if instruction is None:
+        return ()
+    if instruction.phases is not None:
+        steps = instruction.phases(profile, {name: value.type for name, value in values.items()}, attrs)
+        if steps:
+            return steps
+    kept = [e for e in instruction.traits.effects if e.operand is not None]
+    reads, writes = (
+        tuple(dict.fromkeys(e.operand for e in kept if (e.access == "read") == read and e.operand))
+        for read in (True, False)
+    )
+    return (Phase(pipe_of(op), reads, writes),)
 
 
 def pipe_named(kind: object) -> Pipe | None:

@@ -96,6 +96,10 @@ class Clocks:
         found[agent] = self._issued[agent]
         return found
 
+    def before(self, core: str, pipe: Pipe) -> Clock:
+        """What is complete when a pipe begins its next operation."""
+        return list(self._clocks[self.agent(core, pipe)])
+
     def wait(self, core: str, pipe: Pipe, clock: Clock) -> None:
         """Later operations of a pipe come after what is complete; all pipes where the scalar one waits."""
         agents = self._of_core(core) if pipe in (Pipe.S, Pipe.ALL) else (self.agent(core, pipe),)

@@ -51,6 +51,7 @@ class Finding:
     count: int
     diagnostic: Diagnostic
     ops: tuple[Op, ...] = ()
+    mode: str = ""
     witness: str = ""
 
     def as_json(self) -> dict[str, object]:
@@ -64,7 +65,8 @@ class Finding:
             "severity": self.diagnostic.severity,
             "message": self.diagnostic.message,
         }
-        return found | ({"witness": self.witness} if self.witness else {})
+        more = {"mode": self.mode, "witness": self.witness}
+        return found | {key: text for key, text in more.items() if text}
 
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from random import Random
+from typing import Any
 
 from ..analysis.resolve import ResolvedProgram
 from ..analysis.roots import cores_of, roots
@@ -19,14 +20,22 @@ from .walk import CourseRun, Judged
 _MIXED = 4
 
 
-def judge(resolved: ResolvedProgram, *, as_written: bool = True, vector: bool = False) -> list[Finding]:
+def judge(
+    resolved: ResolvedProgram,
+    *,
+    as_written: bool = True,
+    vector: bool = False,
+    inputs: Mapping[str, Any] | None = None,
+    grid: int = 1,
+) -> list[Finding]:
     """The findings about a program; of a fragment its surroundings may set or wait.
 
     ``as_written``: nothing is inserted, whatever functions hold; else nothing into those that hold a flag or
-    an event. ``vector``: dependent operations of the vector pipe need a barrier between them, too.
+    an event. ``vector``: dependent operations of the vector pipe need a barrier between them, too. ``inputs``
+    are arguments by name, as far as a caller has them; ``grid`` blocks share global memory.
     """
     program = resolved.program
-    judged = Judged(resolved, cores_of(program), _written(program, as_written), vector)
+    judged = judged_program(resolved, as_written=as_written, vector=vector, inputs=inputs, grid=grid)
     listed: list[Finding] = []
     for function in roots(program):
         if function.external:
@@ -36,6 +45,20 @@ def judge(resolved: ResolvedProgram, *, as_written: bool = True, vector: bool = 
         if not program.fragment and not function.private:
             listed += findings.tokens(judged, function, runs)
     return _once(listed)
+
+
+def judged_program(
+    resolved: ResolvedProgram,
+    *,
+    as_written: bool = True,
+    vector: bool = False,
+    inputs: Mapping[str, Any] | None = None,
+    grid: int = 1,
+) -> Judged:
+    """What the courses over a program share."""
+    program = resolved.program
+    written = _written(program, as_written)
+    return Judged(resolved, cores_of(program), written, vector, dict(inputs or {}), grid)
 
 
 def _once(listed: list[Finding]) -> list[Finding]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,12 @@ class OrderMachine(NoStorage):
 
     abstract: bool = False
 
-    def __init__(self, guesses: Guesses) -> None:
+    def __init__(self, guesses: Guesses, inputs: Mapping[str, Any] = MappingProxyType({})) -> None:
         self.guesses = guesses
+        self.inputs = inputs
         self.core = ""
         #: The operands of the instruction that was executed last, by declared name.
         self.executed: Execution | None = None
-        self._addresses: dict[object, Space] = {}
 
     # -- numbers -------------------------------------------------------------------------------------
 
@@ -60,7 +61,10 @@ class OrderMachine(NoStorage):
         return self.guesses.leaf(dtype, Doubt.UNSURE)
 
     def load(self, op: ir.Op, pointer: Pointer, dtype: ir.DType) -> Scalar:
-        """A number of global memory is assumed."""
+        """A number of global memory, which is assumed where nobody gives it."""
+        given = self.inputs.get(pointer.buffer) if not dtype.is_float else None
+        if given is not None and isinstance(pointer.offset, int) and 0 <= pointer.offset < np.size(given):
+            return int(np.ravel(given)[pointer.offset])
         return self.guesses.leaf(dtype, Doubt.UNSURE)
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
@@ -90,11 +94,15 @@ class OrderMachine(NoStorage):
         if isinstance(t, ir.MemRefType) and None not in t.dims:
             return memref_view(argument.name, t, ())
         if isinstance(t, ir.TensorViewType | ir.PartitionViewType | ir.MemRefType):
-            sizes = [self.guesses.leaf(ir.INDEX) if n is None else n for n in t.dims]
+            have = np.shape(self.inputs[argument.name]) if argument.name in self.inputs else t.dims
+            sizes = [self.guesses.leaf(ir.INDEX) if n is None else n for n in have]
             strides: list[Scalar] = [1]
             for size in reversed(sizes[1:]):
                 strides.insert(0, self.address(0, strides[0], size))
             return View(argument.name, t.dtype, 0, tuple(sizes), tuple(strides))
+        if isinstance(t, ir.ScalarType) and argument.name in self.inputs and not t.dtype.is_float:
+            value = int(np.asarray(self.inputs[argument.name]))
+            return bool(value) if t.dtype == ir.I1 else value
         return self.guesses.leaf(t.dtype if isinstance(t, ir.ScalarType) else None)
 
     def execute(self, execution: Execution) -> dict[str, None]:

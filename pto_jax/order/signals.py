@@ -15,6 +15,7 @@ from ..interpreter import Operand, Scope, TileRef
 from ..interpreter.fifo import receivers, ring, split_of
 from ..ir import Op, Pipe
 from ..isa import effects
+from ..isa.declare import Phase
 from .clocks import Clocks, Semaphores, Token
 from .numbers import Assumed, Doubt
 
@@ -71,7 +72,7 @@ class Signals:
 
     # -- operations ----------------------------------------------------------------------------------
 
-    def order(self, walk: Walk, op: Op, scope: Scope, core: str) -> None:
+    def order(self, walk: Walk | None, op: Op, scope: Scope, core: str) -> None:
         """What an operation does for the order of others."""
         order = effects.traits_of(op).order
         assert order is not None
@@ -121,10 +122,17 @@ class Signals:
         else:
             self.clocks.wait(core, pair.target, token.clock)
 
-    def _core(self, walk: Walk, op: Op, role: str, core: str, number: object) -> None:
+    def hand_over(self, op: Op, core: str, before: Pipe, phase: Phase) -> None:
+        """A step of an operation comes after the one before it, some by a flag that a program may use, too."""
+        self.clocks.wait(core, phase.pipe, self.clocks.complete(core, before))
+        pair = Pair(core, before, phase.pipe)
+        if phase.flag is not None and (pair, phase.flag) in self.present:
+            self.doubled.setdefault(id(op), (pair, op, self.present[pair, phase.flag].op))
+
+    def _core(self, walk: Walk | None, op: Op, role: str, core: str, number: object) -> None:
         """A flag between cores, which a core may give itself where there is no other one."""
         pipe = op.attrs.get("pipe")
-        if not isinstance(pipe, Pipe) or isinstance(number, Assumed):
+        if walk is None or not isinstance(pipe, Pipe) or isinstance(number, Assumed):
             return
         own, cores = walk.core, walk.shared.cores
         others = [c.name for c in cores if (c.kind == "cube") != (own.kind == "cube")] or [core]
@@ -154,7 +162,7 @@ class Signals:
             if other != pipe:
                 self.clocks.wait(core, pipe, token.clock)
 
-    def _drain(self, walk: Walk, op: Op, scope: Scope, core: str) -> None:
+    def _drain(self, walk: Walk | None, op: Op, scope: Scope, core: str) -> None:
         """Everything waits for the events of some operations; for all of them where none is named."""
         pipes: set[Pipe] = set()
         instruction = isa.find(str(op.attrs.get("op", "")))
@@ -164,7 +172,7 @@ class Signals:
             operand = scope.find(value)
             made = self.produced.get(value.name)
             pipes |= {made} if made is not None else set()
-            if isinstance(operand, TileRef):
+            if walk is not None and isinstance(operand, TileRef):
                 region = walk.course.region(operand)
                 pipes |= {u.pipe for u in self.clocks.last_uses(region.space)} if region is not None else set()
         if not op.ins and instruction is None:

@@ -6,12 +6,13 @@ number and tiles in turns go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from math import lcm
+from typing import Any
 
-from .. import isa
 from ..analysis.provenance import called
 from ..analysis.resolve import ResolvedProgram
 from ..errors import ExecutionError, PtoError
@@ -21,6 +22,7 @@ from ..interpreter.interpreter import complete
 from ..interpreter.together import side_by_side
 from ..ir import Function, KernelKind, Op, Pipe, Region as Body, TileType, Value
 from ..isa import effects
+from ..isa.declare import Phase
 from .clocks import Clocks, Use
 from .machine import OrderMachine
 from .numbers import Assumed, Course, Doubt, Guesses
@@ -40,13 +42,16 @@ class TooLongError(Exception):
 class Judged:
     """What the courses over a program share.
 
-    ``written``: identities of the operations between which nothing is inserted.
+    ``written``: identities of the operations between which nothing is inserted. ``inputs`` are the arguments
+    that are known; ``grid`` blocks share global memory.
     """
 
     resolved: ResolvedProgram
     cores: dict[int, KernelKind]
     written: frozenset[int]
     vector: bool = False
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    grid: int = 1
     #: The numbers of the operations in the order of the text.
     orders: dict[int, int] = field(default_factory=dict)
 
@@ -199,7 +204,7 @@ class CourseRun:
     def __init__(self, judged: Judged, course: Course) -> None:
         self.judged, self.course = judged, course
         self.guesses = Guesses(course)
-        self.machine = OrderMachine(self.guesses)
+        self.machine = OrderMachine(self.guesses, judged.inputs)
         self.clocks = Clocks(judged.vector)
         self.signals = Signals(self.clocks, judged)
         self.core = self.kind = ""
@@ -219,11 +224,12 @@ class CourseRun:
             if len(cores) == 1:
                 complete(Walk(self, cores[0], shared).function(function, operands, Scope()))
             else:
-                side_by_side(self.machine, shared, {
-                    core: Walk(self, core, shared).function(function, operands, Scope())
+                running = {
+                    core: Walk(self, core, shared).function(function, self.of_core(operands, core), Scope())
                     for core in cores
                     if kind is None or core.kind == kind
-                })
+                }
+                side_by_side(self.machine, shared, running)
             self.ended = True
         except TooLongError:
             return self
@@ -232,6 +238,14 @@ class CourseRun:
         except PtoError:
             return self
         return self
+
+    def of_core(self, operands: Sequence[Operand], core: Core) -> list[Operand]:
+        """The arguments of a core: numbers may tell the vector cores of a block apart."""
+        apart = core.subblock > 0
+        return [
+            self.guesses.leaf(None)._replace(value=o.value) if apart and isinstance(o, Assumed) else o
+            for o in operands
+        ]
 
     def count(self) -> None:
         """One operation more; TooLongError beyond the limit."""
@@ -247,33 +261,40 @@ class CourseRun:
         if traits.order is not None and traits.order.through not in ("signal", "transfer"):
             self.signals.order(walk, op, scope, self.core)
             return
-        uses = list(self.uses(walk, op, scope))
         if traits.fifo in ("push", "pop", "free", "allocate"):
             self.signals.fifo(walk, op, scope, self.core)
-        if uses:
-            self.clocks.execute(uses)
+        before: Pipe | None = None
+        for phase in self.phases(walk, op):
+            if before is not None:
+                self.signals.hand_over(op, self.core, before, phase)
+            before = phase.pipe
+            uses = list(self.uses(walk, op, scope, phase))
+            if uses:
+                self.clocks.execute(uses)
         for value in op.results:
             self.signals.produced[value.name] = effects.pipe_of(op)
 
-    def uses(self, walk: Walk, op: Op, scope: Scope) -> Iterator[Use]:
-        """The bytes that an operation reads and writes; scratch is written."""
+    def phases(self, walk: Walk, op: Op) -> tuple[Phase, ...]:
+        """The steps of an instruction on its pipes."""
+        resolved, profile = walk.reading.of(op), self.judged.resolved.profile
+        attrs = resolved.bound.attrs if resolved.bound is not None else op.attrs
+        return effects.phases_of(op, resolved.values, attrs, profile.name if profile is not None else "a2a3")
+
+    def uses(self, walk: Walk, op: Op, scope: Scope, phase: Phase) -> Iterator[Use]:
+        """The bytes that an operation reads and writes in a step; scratch is written."""
         resolved = walk.reading.of(op)
-        instruction = resolved.instruction
-        if instruction is None or (instruction.syntax == "custom" and not instruction.executable):
-            # Communication orders its own transfers.
-            return
         executed, written = self.machine.executed, id(op) in self.judged.written
         operands = executed.operands if executed is not None and executed.op is op else {}
-        names = {value.name: name for name, value in resolved.values.items()}
-        pipe = effects.pipe_of(op)
-        for effect, value in resolved.accesses():
-            tile = effects.loc_of(value.type) is not None
-            if not (effect.resource == "tile" if tile else effect.resource == "global" and not effect.indexed):
+        indexed = {e.operand for e in effects.traits_of(op).effects if e.indexed and e.resource == "global"}
+        named = ((False, name) for name in phase.reads), ((True, name) for name in phase.writes)
+        for write, name in chain(*named):
+            value = resolved.values.get(name)
+            if value is None or name in indexed:
                 continue
-            operand = operands.get(names.get(value.name, ""), scope.find(value))
+            operand = operands[name] if name in operands else scope.find(value)
             region = self.region(operand)
             if region is not None:
-                yield Use(op, self.core, pipe, str(value), effect.access != "read", region, written)
+                yield Use(op, self.core, phase.pipe, str(value), write, region, written)
 
     def region(self, operand: Operand) -> Region | None:
         """The bytes of a handle or view."""
