@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from ..ir import Op, Pipe
 from .regions import Region, Regions, Space
@@ -38,11 +38,16 @@ class Use(NamedTuple):
         return "writes" if self.write else "reads"
 
 
+#: Of a signal that announces a use: that is not complete, complete and not published, or in a cache only.
+Announced: TypeAlias = Literal["", "open", "drained", "cached"]
+
+
 class Race(NamedTuple):
     """Two uses of common bytes, at least one a write, that nothing orders."""
 
     first: Use
     second: Use
+    announced: Announced = ""
 
 
 class _Last(NamedTuple):
@@ -64,6 +69,8 @@ class Clocks:
     _bases: dict[str, int] = field(default_factory=dict)
     _issued: Clock = field(default_factory=list)
     _clocks: list[Clock] = field(default_factory=list)
+    _published: dict[str, Clock] = field(default_factory=dict)
+    _written_back: dict[str, int] = field(default_factory=dict)
     _last: dict[int, dict[tuple[int, bool], _Last]] = field(default_factory=dict)
 
     def agent(self, core: str, pipe: Pipe) -> int:
@@ -121,7 +128,7 @@ class Clocks:
                 self._meet(agent, last, use)
         for use in uses:
             # The scalar unit has read before it issues anything else.
-            if use.write or use.pipe != Pipe.S or use.region.space.loc is None:
+            if use.write or use.pipe != Pipe.S:
                 agent, number = self.agent(use.core, use.pipe), self.regions.of(use.region)
                 last = _Last(epochs[use.core, use.pipe], use)
                 self._last.setdefault(number, {})[agent, use.write] = last
@@ -153,6 +160,36 @@ class Clocks:
             key = (id(first.op), id(use.op), first.pipe, use.pipe)
             self.races.setdefault(key, Race(first, use))
             self.counts[key] = self.counts.get(key, 0) + 1
+
+    def publish(self, core: str) -> None:
+        """What a core has written so far is visible to other cores and processors."""
+        self._published[core] = self.complete(core, Pipe.ALL)
+
+    def write_back(self, core: str) -> None:
+        """What the scalar unit has stored so far is no longer in its cache only."""
+        self._written_back[core] = self._issued[self.agent(core, Pipe.S)]
+
+    def announce(self, use: Use) -> None:
+        """The scalar unit tells other processors that earlier uses of global memory are over.
+
+        What it announces has to be complete, and what is written visible.
+        """
+        clock, visible = self._clocks[self.agent(use.core, Pipe.S)], self._published.get(use.core, [])
+        for number, uses in self._last.items():
+            if self.regions.known[number].space.loc is not None:
+                continue
+            for (agent, write), last in uses.items():
+                if last.use.core != use.core or (last.use.pipe == Pipe.S and not write):
+                    continue
+                if last.use.pipe == Pipe.S and last.epoch <= self._written_back.get(use.core, 0):
+                    continue
+                seen = agent < len(visible) and visible[agent] >= last.epoch
+                cached, complete = last.use.pipe == Pipe.S, clock[agent] >= last.epoch
+                if cached or not complete or (write and not seen):
+                    key = (id(last.use.op), id(use.op), last.use.pipe, Pipe.S)
+                    state: Announced = "cached" if cached else "drained" if complete else "open"
+                    self.races.setdefault(key, Race(last.use, use, state))
+                    self.counts[key] = self.counts.get(key, 0) + 1
 
     def last_uses(self, space: Space) -> Iterator[Use]:
         """The last uses of the regions of a space."""

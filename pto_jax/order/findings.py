@@ -84,19 +84,21 @@ def _place(op: Op, pipe: Pipe | None, core: str = "", value: str = "", access: s
 
 def races(judged: Judged, runs: Sequence[CourseRun]) -> Iterator[Finding]:
     """One finding for every two operations, in the order of the second ones."""
-    listed: dict[tuple[int, int], tuple[Race, int]] = {}
+    listed: dict[tuple[int, int, Pipe, Pipe], tuple[Race, int]] = {}
     for run in runs:
         for key, race in run.clocks.races.items():
-            pair = judged.orders[key[0]], judged.orders[key[1]]
+            pair = judged.orders[key[0]], judged.orders[key[1]], key[2], key[3]
             first, count = listed.get(pair, (race, 0))
             listed[pair] = first, count + run.clocks.counts[key]
-    for (one, two), (race, count) in sorted(listed.items(), key=lambda item: (item[0][1], item[0][0])):
+    for (one, two, *_), (race, count) in sorted(listed.items(), key=lambda item: (item[0][1], item[0][0])):
         yield _race(race, count, one >= two)
 
 
 def _race(race: Race, count: int, carried: bool) -> Finding:
     first, use = race.first, race.second
     where = f" ({first.op.span})" if first.op.span else ""
+    if race.announced:
+        return _announced(race, count, where)
     earlier = " in an earlier pass of the loop" if carried else ""
     cores = (f" of core {first.core or 'main'}", f" of core {use.core or 'main'}")
     between = cores if first.core != use.core else ("", "")
@@ -117,6 +119,21 @@ def _race(race: Race, count: int, carried: bool) -> Finding:
         _place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use)
     )
     return Finding("race", *places, _edge(first, use, carried), count, diagnostic, (first.op, use.op))
+
+
+def _announced(race: Race, count: int, where: str) -> Finding:
+    """A signal to other processors before what it announces is over or visible."""
+    first, use = race.first, race.second
+    states = {"open": "may not be complete", "drained": "is not published", "cached": "is in the data cache only"}
+    allowed = "cmo.cacheinvalid and fence.barrier_all" if race.announced == "cached" else "fence.barrier_all"
+    message = (
+        f"announces {first.op.name}{where}, which {first.does} {first.value} on PIPE_{first.pipe.name} and "
+        f"{states[race.announced]}; allowed: {allowed} between them"
+    )
+    diagnostic = Diagnostic("warning", message, use.op.span, use.op.name, rule="hazard")
+    places = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
+    missing = f"PIPE_{first.pipe.name} -> PIPE_S; usual fix: {allowed} before {use.op.name}"
+    return Finding("race", *places, missing, count, diagnostic, (first.op, use.op))
 
 
 def _edge(first: Use, use: Use, carried: bool) -> str:
@@ -147,14 +164,17 @@ class _Verdict:
     def __init__(self, judged: Judged, function: Function, runs: Sequence[CourseRun]) -> None:
         self.judged, self.function = judged, function
         self.runs = [run for run in runs if run.ended]
+        self.both: dict[int, tuple[Pair, Op, Op]] = {}
 
     def findings(self) -> Iterator[Finding]:
         """One finding for each operation that hands a token in a wrong way in some course."""
         yield from self.starved()
         yield from self.doubled()
+        yield from self.shared()
         yield from self.leftover()
         yield from self.brackets()
         yield from self.stuck()
+        yield from self.kept()
 
     def starved(self) -> Iterator[Finding]:
         """Waits for tokens that are not there: errors where no course has them."""
@@ -198,6 +218,9 @@ class _Verdict:
         """Tokens that are set while they are there."""
         listed: dict[int, tuple[Pair, Op, Op, list[int]]] = {}
         for run in self.runs:
+            for pair, op, earlier in run.signals.shared.values():
+                if not run.signals.doubts(pair):
+                    self.both.setdefault(id(op), (pair, op, earlier))
             for key, (pair, op, earlier) in run.signals.doubled.items():
                 if not run.signals.doubts(pair):
                     listed.setdefault(key, (pair, op, earlier, []))[3].append(run.course.number)
@@ -212,6 +235,17 @@ class _Verdict:
             yield self.finding(
                 "unmatched", op, message, missing, len(assumptions), "warning", pair.source, earlier
             )
+
+    def shared(self) -> Iterator[Finding]:
+        """Numbers that one pipe has set for two others at once."""
+        for pair, op, earlier in self.both.values():
+            where = f" ({earlier.span})" if earlier.span else ""
+            message = (
+                f"sets a number of PIPE_{pair.source.name} that {earlier.name}{where} has set for another pipe and nothing "
+                "has waited for: a2a3 may keep one token for both; allowed: two numbers"
+            )
+            missing = f"{_arrow(pair)}; usual fix: another number for one of both flags"
+            yield self.finding("unmatched", op, message, missing, 1, "warning", pair.source, earlier)
 
     def leftover(self) -> Iterator[Finding]:
         """Tokens that are there where the function ends."""
@@ -256,6 +290,23 @@ class _Verdict:
             if op is not None:
                 missing = "usual fix: as many signals or pushes on the other core as this one waits for"
                 yield self.finding("deadlock", op, diagnostic.message, missing, 1, "error", effects.pipe_of(op))
+
+    def kept(self) -> Iterator[Finding]:
+        """Flags and slots for another core that it never takes; a pipe that is full stops its producer."""
+        listed: dict[int, tuple[str, int, Op, int]] = {}
+        for run in self.runs:
+            for what, count, op in run.signals.kept() if not run.signals.deadlock else ():
+                if what != "free":
+                    listed.setdefault(id(op), (what, count, op, run.signals.slots))
+        for what, count, op, slots in listed.values():
+            full = what == "slot" and count > slots
+            noun = "a slot that no core pops" if what == "slot" else "a flag that no core waits for"
+            message = f"gives {noun} up to the end of @{self.function.name}, {count} times"
+            message += f", into a pipe of {slots} slots, and waits for a free one for ever" if full else ""
+            message += "; allowed: as many on both cores"
+            missing = f"usual fix: {'a pop' if what == 'slot' else 'a wait'} on the other core for each"
+            kind: Kind = "deadlock" if full else "unmatched"
+            yield self.finding(kind, op, message, missing, count, "warning", effects.pipe_of(op))
 
     def finding(
         self,

@@ -44,7 +44,7 @@ def judge(
         listed += findings.races(judged, runs)
         if not program.fragment and not function.private:
             listed += findings.tokens(judged, function, runs)
-    return _once(listed)
+    return _once([*listed, *findings.numbers(judged)])
 
 
 def judged_program(

@@ -29,6 +29,8 @@ class OrderMachine(NoStorage):
         self.core = ""
         #: The operands of the instruction that was executed last, by declared name.
         self.executed: Execution | None = None
+        #: The elements of global memory that the scalar unit has read or written since then.
+        self.touched: list[tuple[bool, Pointer]] = []
 
     # -- numbers -------------------------------------------------------------------------------------
 
@@ -62,6 +64,7 @@ class OrderMachine(NoStorage):
 
     def load(self, op: ir.Op, pointer: Pointer, dtype: ir.DType) -> Scalar:
         """A number of global memory, which is assumed where nobody gives it."""
+        self.touched.append((False, pointer))
         given = self.inputs.get(pointer.buffer) if not dtype.is_float else None
         if given is not None and isinstance(pointer.offset, int) and 0 <= pointer.offset < np.size(given):
             return int(np.ravel(given)[pointer.offset])
@@ -196,6 +199,11 @@ class OrderMachine(NoStorage):
     def begin(self, op: ir.Op, scope: Scope) -> None:
         """Forget what was executed last."""
         self.executed = None
+        self.touched.clear()
+
+    def store(self, op: ir.Op, pointer: Pointer, value: Scalar) -> None:
+        """Note the place."""
+        self.touched.append((True, pointer))
 
     def unknown(self, value: ir.Value) -> Operand:
         """What a name stands for that an operation gives which nothing executes."""

@@ -6,7 +6,7 @@ setting one that is there already is not defined, and one that is left over is t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import isa
@@ -44,11 +44,15 @@ class Signals:
         self.waited: dict[int, tuple[Pair, Op]] = {}
         self.starved: dict[int, tuple[Pair, Hashable]] = {}
         self.doubled: dict[int, tuple[Pair, Op, Op]] = {}
+        #: Flags of one pipe and number that are set for two pipes at once: A2/A3 keeps one of them.
+        self.shared: dict[int, tuple[Pair, Op, Op]] = {}
         #: Waits that no core goes on from: the operations, and what they wait for.
         self.deadlock: tuple[Diagnostic, ...] = ()
         #: The pipe of the operation that made an event.
         self.produced: dict[str, Pipe] = {}
         self._between = Semaphores()
+        #: How many slots the pipe between the cores has that was used last.
+        self.slots = 0
         self._released: dict[tuple[str, object], list[tuple[Pipe, Token]]] = {}
         self.open: dict[tuple[str, object, Pipe], Op] = {}
         self.nested: dict[int, tuple[Op, Op | None]] = {}
@@ -83,8 +87,12 @@ class Signals:
                 pipe = effects.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type", Pipe.ALL)))
                 if pipe is not None:
                     self.clocks.barrier(core, pipe)
+                if order.publishes:
+                    self.clocks.publish(core)
             case role, "flag" | "event":
                 self._flag(op, role, core, number)
+            case "signal", "cores" if order.publishes:
+                self.clocks.write_back(core)
             case role, "core":
                 self._core(walk, op, role, core, number)
             case role, "token":
@@ -113,6 +121,9 @@ class Signals:
         if role == "signal":
             if key in self.present:
                 self.doubled.setdefault(id(op), (pair, op, self.present[key].op))
+            others = [k for k in self.present if k[0][:2] == pair[:2] and k[1] == number and k[0] != pair]
+            if others and self._is("a2a3"):
+                self.shared.setdefault(id(op), (pair, op, self.present[others[0]].op))
             self.present[key] = Token(self.clocks.complete(core, pair.source), op)
             return
         self.waited[id(op)] = pair, op
@@ -121,6 +132,10 @@ class Signals:
             self.starved[id(op)] = pair, number
         else:
             self.clocks.wait(core, pair.target, token.clock)
+
+    def _is(self, name: str) -> bool:
+        profile = self.judged.resolved.profile
+        return profile is not None and profile.name == name
 
     def hand_over(self, op: Op, core: str, before: Pipe, phase: Phase) -> None:
         """A step of an operation comes after the one before it, some by a flag that a program may use, too."""
@@ -140,9 +155,7 @@ class Signals:
             if role == "signal":
                 self._between.give((number, core, other), Token(self.clocks.complete(core, pipe), op))
             elif (token := self._between.take((number, other, core))) is not None:
-                profile = self.judged.resolved.profile
-                whole = profile is not None and profile.name == "a2a3"
-                self.clocks.wait(core, Pipe.ALL if whole else pipe, token.clock)
+                self.clocks.wait(core, Pipe.ALL if self._is("a2a3") else pipe, token.clock)
 
     def _buffer(self, op: Op, role: str, core: str) -> None:
         """A bracket around the uses of a buffer: it begins after those of other pipes that came before."""
@@ -180,15 +193,26 @@ class Signals:
         for pipe in pipes:
             self.clocks.wait(core, Pipe.ALL, self.clocks.complete(core, pipe))
 
+    def kept(self) -> Iterator[tuple[str, int, Op]]:
+        """Signals between cores that nothing has taken: what they are, how many, and the first operation."""
+        for key, tokens in self._between.tokens.items():
+            if tokens and isinstance(key, tuple):
+                yield ("slot" if key[0] == "slot" else "free" if key[0] == "free" else "flag"), len(tokens), tokens[0].op
+
     def fifo(self, walk: Walk, op: Op, scope: Scope, core: str) -> None:
         """A slot of a pipe between cores: what was complete before its push is so behind its pop."""
         kind, cube, shared = effects.traits_of(op).fifo, walk.core.kind == "cube", walk.shared
-        if walk.core.kind is None:
+        if not (shared.has("cube") and shared.has("vector")):
             return
         through, pipe = ring(op, scope), effects.pipe_of(op)
+        self.slots = through.slots
         sends = kind in ("push", "allocate")
         key = through.to_vector if cube == sends else through.to_cube
+        # What is whole goes between the cube core and the first vector core; the second one may take it, too.
+        alone = not split_of(op)
         others = [c.name for c in receivers(shared, split_of(op))] if cube else ["cube"]
+        if alone and walk.core.subblock:
+            return
         what = "slot" if kind in ("push", "pop") else "free"
         for other in others:
             if kind in ("push", "free"):

@@ -263,6 +263,9 @@ class CourseRun:
             return
         if traits.fifo in ("push", "pop", "free", "allocate"):
             self.signals.fifo(walk, op, scope, self.core)
+        if traits.order is not None and (traits.order.role, traits.order.through) == ("signal", "signal"):
+            self.announce(walk, op, scope)
+            return
         before: Pipe | None = None
         for phase in self.phases(walk, op):
             if before is not None:
@@ -271,8 +274,18 @@ class CourseRun:
             uses = list(self.uses(walk, op, scope, phase))
             if uses:
                 self.clocks.execute(uses)
+        if self.machine.touched:
+            self.clocks.execute(list(self.elements(op)))
         for value in op.results:
             self.signals.produced[value.name] = effects.pipe_of(op)
+
+    def announce(self, walk: Walk, op: Op, scope: Scope) -> None:
+        """A signal to other processors says that what came before it is over; later operations come after that."""
+        value = walk.reading.of(op).values.get("signal")
+        region = self.region(scope.find(value)) if value is not None else None
+        if region is not None:
+            self.clocks.announce(Use(op, self.core, Pipe.S, str(value), True, region))
+        self.clocks.barrier(self.core, Pipe.ALL)
 
     def phases(self, walk: Walk, op: Op) -> tuple[Phase, ...]:
         """The steps of an instruction on its pipes."""
@@ -295,6 +308,15 @@ class CourseRun:
             region = self.region(operand)
             if region is not None:
                 yield Use(op, self.core, phase.pipe, str(value), write, region, written)
+
+    def elements(self, op: Op) -> Iterator[Use]:
+        """The elements of global memory that the scalar unit has read or written."""
+        written = id(op) in self.judged.written
+        for write, pointer in self.machine.touched:
+            view = View(pointer.buffer, pointer.dtype, pointer.offset, (1,), (1,))
+            region = self.region(view)
+            if region is not None:
+                yield Use(op, self.core, Pipe.S, f"%{pointer.buffer}", write, region, written)
 
     def region(self, operand: Operand) -> Region | None:
         """The bytes of a handle or view."""
