@@ -211,17 +211,21 @@ class Token(NamedTuple):
     op: Op
 
 
+#: What tells signals between cores apart: their kind, their number or pipe, who gives and who takes them.
+Signal: TypeAlias = tuple[str, Hashable, str, str]
+
+
 @dataclass
 class Semaphores:
     """Counting signals between cores: tokens in their order, by what tells one signal from another."""
 
-    tokens: dict[Hashable, list[Token]] = field(default_factory=dict)
+    tokens: dict[Signal, list[Token]] = field(default_factory=dict)
 
-    def give(self, key: Hashable, token: Token) -> None:
+    def give(self, key: Signal, token: Token) -> None:
         """Add a token."""
         self.tokens.setdefault(key, []).append(token)
 
-    def take(self, key: Hashable) -> Token | None:
+    def take(self, key: Signal) -> Token | None:
         """The oldest token, None where there is none."""
         waiting = self.tokens.get(key)
         return waiting.pop(0) if waiting else None

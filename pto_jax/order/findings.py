@@ -164,13 +164,11 @@ class _Verdict:
     def __init__(self, judged: Judged, function: Function, runs: Sequence[CourseRun]) -> None:
         self.judged, self.function = judged, function
         self.runs = [run for run in runs if run.ended]
-        self.both: dict[int, tuple[Pair, Op, Op]] = {}
 
     def findings(self) -> Iterator[Finding]:
         """One finding for each operation that hands a token in a wrong way in some course."""
         yield from self.starved()
         yield from self.doubled()
-        yield from self.shared()
         yield from self.leftover()
         yield from self.brackets()
         yield from self.stuck()
@@ -218,9 +216,6 @@ class _Verdict:
         """Tokens that are set while they are there."""
         listed: dict[int, tuple[Pair, Op, Op, list[int]]] = {}
         for run in self.runs:
-            for pair, op, earlier in run.signals.shared.values():
-                if not run.signals.doubts(pair):
-                    self.both.setdefault(id(op), (pair, op, earlier))
             for key, (pair, op, earlier) in run.signals.doubled.items():
                 if not run.signals.doubts(pair):
                     listed.setdefault(key, (pair, op, earlier, []))[3].append(run.course.number)
@@ -235,17 +230,6 @@ class _Verdict:
             yield self.finding(
                 "unmatched", op, message, missing, len(assumptions), "warning", pair.source, earlier
             )
-
-    def shared(self) -> Iterator[Finding]:
-        """Numbers that one pipe has set for two others at once."""
-        for pair, op, earlier in self.both.values():
-            where = f" ({earlier.span})" if earlier.span else ""
-            message = (
-                f"sets a number of PIPE_{pair.source.name} that {earlier.name}{where} has set for another pipe and nothing "
-                "has waited for: a2a3 may keep one token for both; allowed: two numbers"
-            )
-            missing = f"{_arrow(pair)}; usual fix: another number for one of both flags"
-            yield self.finding("unmatched", op, message, missing, 1, "warning", pair.source, earlier)
 
     def leftover(self) -> Iterator[Finding]:
         """Tokens that are there where the function ends."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Numbers that flags between two pipes have.
 EVENTS = 8
+#: Numbers of flags between cores from here on are those of the second vector core.
+SECOND = 16
 
 
 class Pair(NamedTuple):
@@ -44,8 +46,6 @@ class Signals:
         self.waited: dict[int, tuple[Pair, Op]] = {}
         self.starved: dict[int, tuple[Pair, Hashable]] = {}
         self.doubled: dict[int, tuple[Pair, Op, Op]] = {}
-        #: Flags of one pipe and number that are set for two pipes at once: A2/A3 keeps one of them.
-        self.shared: dict[int, tuple[Pair, Op, Op]] = {}
         #: Waits that no core goes on from: the operations, and what they wait for.
         self.deadlock: tuple[Diagnostic, ...] = ()
         #: The pipe of the operation that made an event.
@@ -121,9 +121,6 @@ class Signals:
         if role == "signal":
             if key in self.present:
                 self.doubled.setdefault(id(op), (pair, op, self.present[key].op))
-            others = [k for k in self.present if k[0][:2] == pair[:2] and k[1] == number and k[0] != pair]
-            if others and self._is("a2a3"):
-                self.shared.setdefault(id(op), (pair, op, self.present[others[0]].op))
             self.present[key] = Token(self.clocks.complete(core, pair.source), op)
             return
         self.waited[id(op)] = pair, op
@@ -150,11 +147,14 @@ class Signals:
         if walk is None or not isinstance(pipe, Pipe) or isinstance(number, Assumed):
             return
         own, cores = walk.core, walk.shared.cores
-        others = [c.name for c in cores if (c.kind == "cube") != (own.kind == "cube")] or [core]
-        for other in others:
+        facing = [c for c in cores if (c.kind == "cube") != (own.kind == "cube")]
+        if own.kind == "cube" and self.judged.paired and isinstance(number, int):
+            facing = [c for c in facing if c.subblock == number // SECOND]
+        number = number % SECOND if isinstance(number, int) else number
+        for other in [c.name for c in facing] or [core]:
             if role == "signal":
-                self._between.give((number, core, other), Token(self.clocks.complete(core, pipe), op))
-            elif (token := self._between.take((number, other, core))) is not None:
+                self._between.give(("flag", number, core, other), Token(self.clocks.complete(core, pipe), op))
+            elif (token := self._between.take(("flag", number, other, core))) is not None:
                 self.clocks.wait(core, Pipe.ALL if self._is("a2a3") else pipe, token.clock)
 
     def _buffer(self, op: Op, role: str, core: str) -> None:
@@ -195,9 +195,9 @@ class Signals:
 
     def kept(self) -> Iterator[tuple[str, int, Op]]:
         """Signals between cores that nothing has taken: what they are, how many, and the first operation."""
-        for key, tokens in self._between.tokens.items():
-            if tokens and isinstance(key, tuple):
-                yield ("slot" if key[0] == "slot" else "free" if key[0] == "free" else "flag"), len(tokens), tokens[0].op
+        for (what, _, core, other), tokens in self._between.tokens.items():
+            if tokens and core != other:
+                yield what, len(tokens), tokens[0].op
 
     def fifo(self, walk: Walk, op: Op, scope: Scope, core: str) -> None:
         """A slot of a pipe between cores: what was complete before its push is so behind its pop."""

@@ -27,7 +27,7 @@ from .clocks import Clocks, Use
 from .machine import OrderMachine
 from .numbers import Assumed, Course, Doubt, Guesses
 from .regions import Region, tile_region, view_region
-from .signals import Signals
+from .signals import SECOND, Signals
 
 #: Operations after which a course is given up, trips of which all are followed where a body is short, and the
 #: longest period of trips that is looked for.
@@ -57,6 +57,13 @@ class Judged:
 
     def __post_init__(self) -> None:
         self.orders = {id(op): i for i, op in enumerate(self.resolved.program.walk())}
+
+    @cached_property
+    def paired(self) -> bool:
+        """Whether numbers of flags between cores tell the vector cores apart."""
+        core = (op for op in self.resolved.program.walk() if (o := effects.traits_of(op).order) and o.through == "core")
+        numbers = (op.attrs.get("event") for op in core)
+        return any(isinstance(n, int) and n >= SECOND for n in numbers)
 
     @cached_property
     def period(self) -> int:
