@@ -229,7 +229,16 @@ def parser() -> argparse.ArgumentParser:
         ("cost k.pto --arg rows=40", "with a value that loop bounds depend on"),
     )
 
-    for add in (fuzz.add, replay.add, replay.add_emit, report.add, replay.add_shrink, doctor.add, lsp.add, races.add):
+    for add in (
+        fuzz.add,
+        replay.add,
+        replay.add_emit,
+        report.add,
+        replay.add_shrink,
+        doctor.add,
+        lsp.add,
+        races.add,
+    ):
         add(command)
     completion.add(command, parser)
     return root

@@ -24,13 +24,17 @@ def add(command: Adder) -> None:
         "--sync",
         choices=("auto", "as-written", "inserted", "strict"),
         default="auto",
-        help="where the order comes from: the text (as-written), a tool for the pipes of each core (inserted), or "
+        help="where the order comes from: the text (as-written), a tool inside each core (inserted), or "
         "the text with barriers between dependent vector instructions (strict); default: as the text looks",
     )
-    sub.add_argument("--profile", choices=PROFILE_NAMES, help="default: the program's pto.target_arch, else a2a3")
+    sub.add_argument(
+        "--profile", choices=PROFILE_NAMES, help="default: the program's pto.target_arch, else a2a3"
+    )
     sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
     sub.add_argument("--inputs", metavar="IN.npz", help="arguments by name; what is missing is assumed")
-    sub.add_argument("--grid", type=int, default=1, metavar="N", help="blocks that share global memory (default: 1)")
+    sub.add_argument(
+        "--grid", type=int, default=1, metavar="N", help="blocks that share global memory (default: 1)"
+    )
     sub.add_argument(
         "--schedules",
         type=int,
@@ -38,7 +42,9 @@ def add(command: Adder) -> None:
         metavar="N",
         help="execute each race in N legal orders of the pipes and show the bits that differ (default: 0)",
     )
-    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of orders and generated input (default: 0)")
+    sub.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of orders and generated input (default: 0)"
+    )
     options.add_language(sub)
     options.add_examples(
         sub,
@@ -53,7 +59,10 @@ def run(args: argparse.Namespace) -> int:
     for name in ("grid", "schedules", "seed"):
         least = 1 if name == "grid" else 0
         if getattr(args, name) < least:
-            print(f"pto-jax races: error: --{name} is {getattr(args, name)}; allowed: {least} or more", file=sys.stderr)
+            print(
+                f"pto-jax races: error: --{name} is {getattr(args, name)}; allowed: {least} or more",
+                file=sys.stderr,
+            )
             return USAGE
     try:
         program = load(args.file, language=args.language)

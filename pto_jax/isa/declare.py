@@ -385,9 +385,11 @@ class Phase(NamedTuple):
     flag: int | None = None
 
 
-#: The steps of an operation that does not run on one pipe, or on another one than its places say, on a profile,
-#: by the types of its operands and its attributes; () where it is one step on its pipe.
-PhaseRule: TypeAlias = "Callable[[ProfileName, Mapping[str, Type], Mapping[str, AttrValue]], tuple[Phase, ...]]"
+#: The steps of an operation on a profile, by the types of its operands and its attributes; () where it is one
+#: step on its pipe.
+PhaseRule: TypeAlias = (
+    "Callable[[ProfileName, Mapping[str, Type], Mapping[str, AttrValue]], tuple[Phase, ...]]"
+)
 
 #: What an operand's role says an instruction does to its memory.
 _ACCESSES: Mapping[Role, tuple[Access, ...]] = {

@@ -147,8 +147,8 @@ _DECISIONS = (
 
 _PIPES = Decision(
     "Which pipes does it run on?",
-    "On a5 on V for tiles in vec. On a2a3 it stores on MTE3; it loads rows on S, which reads the indexes, and "
-    "then MTE2, and single elements on S.",
+    "On a5 on V for tiles in vec. On a2a3 it stores on MTE3; it loads rows on S, which reads the indexes, "
+    "and then MTE2, and single elements on S.",
     "PTOAS getPipe (event.hpp of pto-isa has V everywhere)",
 )
 

@@ -1,4 +1,4 @@
-"""Happens-before with vector clocks: one clock for every pipe of every core, and the last uses of every region.
+"""Happens-before with vector clocks: a clock for every pipe of every core, and the last uses of each region.
 
 Pipes run side by side; each executes its operations in program order. A flag, a barrier, a buffer token, a
 flag between cores or a slot of a pipe hands what one agent has waited for to another one. An entry of a clock

@@ -39,9 +39,9 @@ class Place(NamedTuple):
 class Finding:
     """Something wrong with the order of a program's operations.
 
-    ``first`` and ``second`` are its operations in the order in which they came; ``second`` is None where there
-    is only one. ``missing`` says what is missing and the usual way to add it. ``count`` is how often the courses
-    showed it.
+    ``first`` and ``second`` are its operations in the order in which they came; ``second`` is None where
+    there is only one. ``missing`` says what is missing and the usual way to add it. ``count`` is how often the
+    courses showed it.
     """
 
     kind: Kind
@@ -109,22 +109,24 @@ def _race(race: Race, count: int, carried: bool) -> Finding:
     else:
         allowed = "a flag, an event or a barrier"
     message = (
-        f"{use.does} {use.value} ({use.region}) on PIPE_{use.pipe.name}{between[1]} and nothing orders it after "
-        f"{first.op.name}{where}, which {first.does} {first.value} on PIPE_{first.pipe.name}{between[0]}{earlier}; "
-        f"allowed: {allowed} between them"
+        f"{use.does} {use.value} ({use.region}) on PIPE_{use.pipe.name}{between[1]} and nothing orders it "
+        f"after {first.op.name}{where}, which {first.does} {first.value} on PIPE_{first.pipe.name}{between[0]}"
+        f"{earlier}; allowed: {allowed} between them"
     )
     span = next((v.span for v in (*use.op.ins, *use.op.outs) if str(v) == use.value and v.span), use.op.span)
     diagnostic = Diagnostic("warning", message, span, use.op.name, rule="hazard")
-    places = (
-        _place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use)
-    )
+    places = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
     return Finding("race", *places, _edge(first, use, carried), count, diagnostic, (first.op, use.op))
 
 
 def _announced(race: Race, count: int, where: str) -> Finding:
     """A signal to other processors before what it announces is over or visible."""
     first, use = race.first, race.second
-    states = {"open": "may not be complete", "drained": "is not published", "cached": "is in the data cache only"}
+    states = {
+        "open": "may not be complete",
+        "drained": "is not published",
+        "cached": "is in the data cache only",
+    }
     allowed = "cmo.cacheinvalid and fence.barrier_all" if race.announced == "cached" else "fence.barrier_all"
     message = (
         f"announces {first.op.name}{where}, which {first.does} {first.value} on PIPE_{first.pipe.name} and "
@@ -149,8 +151,8 @@ def _edge(first: Use, use: Use, carried: bool) -> str:
     flag = f"flag[PIPE_{first.pipe.name}, PIPE_{use.pipe.name}, id]"
     if carried:
         return (
-            f"{edge} on the back edge of the loop; usual fix: set_{flag} behind {first.op.name} and before the "
-            f"loop, wait_{flag} before {use.op.name} and behind the loop"
+            f"{edge} on the back edge of the loop; usual fix: set_{flag} behind {first.op.name} and before "
+            f"the loop, wait_{flag} before {use.op.name} and behind the loop"
         )
     return f"{edge}; usual fix: set_{flag} behind {first.op.name}, wait_{flag} before {use.op.name}"
 
@@ -190,7 +192,9 @@ class _Verdict:
             pair, op = ops[key]
             always = len(assumptions) == waited[key]
             message = f"waits for a token that nothing sets before{'' if always else _where(assumptions)}"
-            message += f"{_waits(pair, op)}; allowed: a signal of the same pipes and number before every wait for it"
+            message += (
+                f"{_waits(pair, op)}; allowed: a signal of the same pipes and number before every wait for it"
+            )
             severity: Literal["error", "warning"] = "warning"
             if always and not self.may_be_set(pair, op):
                 severity = "error"
@@ -223,10 +227,12 @@ class _Verdict:
             where = f" ({earlier.span})" if earlier.span else ""
             some = _where(assumptions) if len(assumptions) < len(self.runs) else ""
             message = (
-                f"sets a token that {earlier.name}{where} has set and nothing has waited for{some}; allowed: a wait "
-                "between two signals of the same pipes and number"
+                f"sets a token that {earlier.name}{where} has set and nothing has waited for{some}; allowed: "
+                "a wait between two signals of the same pipes and number"
             )
-            missing = f"{_arrow(pair)}; usual fix: wait_{_flag(pair, op)} between both signals, or another number"
+            missing = (
+                f"{_arrow(pair)}; usual fix: wait_{_flag(pair, op)} between both signals, or another number"
+            )
             yield self.finding(
                 "unmatched", op, message, missing, len(assumptions), "warning", pair.source, earlier
             )
@@ -241,8 +247,8 @@ class _Verdict:
         for pair, op, assumptions in listed.values():
             some = _where(assumptions) if len(assumptions) < len(self.runs) else ""
             message = (
-                f"sets a token that nothing waits for up to the end of @{self.function.name}{some}; allowed: one "
-                "wait for every signal"
+                f"sets a token that nothing waits for up to the end of @{self.function.name}{some}; allowed: "
+                "one wait for every signal"
             )
             missing = f"{_arrow(pair)}; usual fix: wait_{_flag(pair, op)} behind the last use it guards"
             yield self.finding("unmatched", op, message, missing, len(assumptions), "warning", pair.source)
@@ -252,8 +258,10 @@ class _Verdict:
         found: dict[int, tuple[Op, str, Op | None]] = {}
         for run in self.runs:
             for key, (op, earlier) in run.signals.nested.items():
-                what = "takes a buffer token that its pipe holds" if earlier is not None else (
-                    "gives back a buffer token that its pipe does not hold"
+                what = (
+                    "takes a buffer token that its pipe holds"
+                    if earlier is not None
+                    else ("gives back a buffer token that its pipe does not hold")
                 )
                 found.setdefault(key, (op, what, earlier))
             for op in run.signals.open.values():
@@ -273,7 +281,9 @@ class _Verdict:
             op = by_place.get((diagnostic.span, diagnostic.instruction or ""))
             if op is not None:
                 missing = "usual fix: as many signals or pushes on the other core as this one waits for"
-                yield self.finding("deadlock", op, diagnostic.message, missing, 1, "error", effects.pipe_of(op))
+                yield self.finding(
+                    "deadlock", op, diagnostic.message, missing, 1, "error", effects.pipe_of(op)
+                )
 
     def kept(self) -> Iterator[Finding]:
         """Flags and slots for another core that it never takes; a pipe that is full stops its producer."""
@@ -326,7 +336,9 @@ def numbers(judged: Judged) -> Iterator[Finding]:
             message = f"number {event}; allowed: 0 to {EVENTS - 1}"
             diagnostic = Diagnostic("error", message, op.span, op.name, rule="token")
             missing = f"usual fix: a free number of 0 to {EVENTS - 1}"
-            yield Finding("unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,))
+            yield Finding(
+                "unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,)
+            )
 
 
 def _arrow(pair: Pair) -> str:

@@ -1,4 +1,4 @@
-"""The machine that follows one course of a program: numbers are assumed, handles are bytes, nothing is computed."""
+"""The machine that follows a course of a program: numbers are assumed, handles are bytes."""
 
 from __future__ import annotations
 

@@ -79,9 +79,7 @@ class Guesses:
         args = (base, index, stride)
         if not all(isinstance(a, int | Assumed) for a in args):
             return self.leaf(None)
-        values, generic = (
-            [a[at] if isinstance(a, Assumed) else a for a in args] for at in (0, 2)
-        )
+        values, generic = ([a[at] if isinstance(a, Assumed) else a for a in args] for at in (0, 2))
         doubt = max((a.doubt for a in args if isinstance(a, Assumed)), default=Doubt.ASSUMED)
         return Assumed(address(*values), doubt, address(*generic))  # type: ignore[arg-type]
 

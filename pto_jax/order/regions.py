@@ -52,7 +52,7 @@ class Region:
 
     @staticmethod
     def of(space: Space, start: int, width: int, dims: list[tuple[int, int]]) -> Region | None:
-        """The region in its one spelling; None for no bytes. Dims of one row, and rows that touch, are gone."""
+        """The region in its one spelling: rows that touch are one. None for no bytes."""
         if width <= 0 or any(count <= 0 for count, _ in dims):
             return None
         kept: list[tuple[int, int]] = []

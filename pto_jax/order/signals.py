@@ -135,7 +135,7 @@ class Signals:
         return profile is not None and profile.name == name
 
     def hand_over(self, op: Op, core: str, before: Pipe, phase: Phase) -> None:
-        """A step of an operation comes after the one before it, some by a flag that a program may use, too."""
+        """A step of an operation comes after the one before it, some by a flag that programs use, too."""
         self.clocks.wait(core, phase.pipe, self.clocks.complete(core, before))
         pair = Pair(core, before, phase.pipe)
         if phase.flag is not None and (pair, phase.flag) in self.present:
@@ -187,7 +187,9 @@ class Signals:
             pipes |= {made} if made is not None else set()
             if walk is not None and isinstance(operand, TileRef):
                 region = walk.course.region(operand)
-                pipes |= {u.pipe for u in self.clocks.last_uses(region.space)} if region is not None else set()
+                pipes |= (
+                    {u.pipe for u in self.clocks.last_uses(region.space)} if region is not None else set()
+                )
         if not op.ins and instruction is None:
             pipes = {Pipe.ALL}
         for pipe in pipes:

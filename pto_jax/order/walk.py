@@ -13,14 +13,13 @@ from itertools import chain
 from math import lcm
 from typing import Any
 
-from ..analysis.provenance import called
 from ..analysis.resolve import ResolvedProgram
 from ..errors import ExecutionError, PtoError
 from ..interpreter import Interpreter, Operand, Pointer, Scope, Steps, TileRef, View, chosen, with_storage
 from ..interpreter.cores import Block, Core, cores_of as cores_of_block, kind_of
 from ..interpreter.interpreter import complete
 from ..interpreter.together import side_by_side
-from ..ir import Function, KernelKind, Op, Pipe, Region as Body, TileType, Value
+from ..ir import Function, KernelKind, Op, Pipe, Region as Body
 from ..isa import effects
 from ..isa.declare import Phase
 from .clocks import Clocks, Use
@@ -61,13 +60,17 @@ class Judged:
     @cached_property
     def paired(self) -> bool:
         """Whether numbers of flags between cores tell the vector cores apart."""
-        core = (op for op in self.resolved.program.walk() if (o := effects.traits_of(op).order) and o.through == "core")
+        core = (
+            op
+            for op in self.resolved.program.walk()
+            if (o := effects.traits_of(op).order) and o.through == "core"
+        )
         numbers = (op.attrs.get("event") for op in core)
         return any(isinstance(n, int) and n >= SECOND for n in numbers)
 
     @cached_property
     def period(self) -> int:
-        """After how many trips flags and tiles by trip number repeat: a multiple of what numbers are divided by."""
+        """After how many trips flags and tiles by trip number repeat: what numbers are divided by."""
         divisors = {2}
         for function in self.resolved.program.functions:
             facts = self.resolved.facts(function)
@@ -287,7 +290,7 @@ class CourseRun:
             self.signals.produced[value.name] = effects.pipe_of(op)
 
     def announce(self, walk: Walk, op: Op, scope: Scope) -> None:
-        """A signal to other processors says that what came before it is over; later operations come after that."""
+        """A signal to other processors says that what came before is over; the rest comes after it."""
         value = walk.reading.of(op).values.get("signal")
         region = self.region(scope.find(value)) if value is not None else None
         if region is not None:

@@ -1,8 +1,8 @@
 """A machine that executes a program in another legal order of its pipes than that of its text.
 
-Instructions wait in one queue for each pipe of a core. They execute where something needs them: an operation
-that the text orders after them, the scalar unit, another core, or the end. Which pipe goes first where several
-may is the schedule.
+Instructions wait in one queue for each pipe of a core. They execute where something needs them: an
+operation that the text orders after them, the scalar unit, another core, or the end. Which pipe goes first
+where several may is the schedule.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def mode_of(program: ir.Program, profile: Profile) -> Mode:
     return "strict" if barriers and profile.name == "a2a3" else "as-written"
 
 
-def races(  # noqa: PLR0913 - keywords
+def races(
     program: ir.Program,
     profile: ProfileName | Profile | None = None,
     *,
@@ -56,11 +56,11 @@ def races(  # noqa: PLR0913 - keywords
 
     ``sync`` is ``"as-written"`` (all order is in the text), ``"inserted"`` (a tool orders the pipes of each
     core), ``"strict"`` (as written, and dependent vector instructions need a barrier) or ``"auto"``: what the
-    text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not given
-    is assumed, in several courses. ``grid`` blocks share global memory. With ``schedules``, each race is executed
-    in so many legal orders of the pipes on ``inputs``, and its ``witness`` shows the bits that differ; ``seed``
-    chooses the orders. ArgumentError for an unknown mode, profile or architecture, and for schedules without
-    inputs.
+    text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not
+    given is assumed, in several courses. ``grid`` blocks share global memory. With ``schedules``, each race is
+    executed in so many legal orders of the pipes on ``inputs``, and its ``witness`` shows the bits that differ;
+    ``seed`` chooses the orders. ArgumentError for an unknown mode, profile or architecture, and for schedules
+    without inputs.
 
     >>> import pto_jax as pto
     >>> races(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"))
@@ -94,7 +94,7 @@ def witnessed(
     schedules: int,
     seed: int,
 ) -> list[Finding]:
-    """The findings, each race with the bits that differ in some legal order, or with the word that none did."""
+    """The findings; a race has the bits that differ in some legal order, or the word that none do."""
     program = resolved.program
     judged = order.judged_program(resolved)
 
@@ -152,7 +152,7 @@ def _difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
             at = int(wrong[0])
             one, two = (bytes(w[at][::-1]).hex() for w in (words, found[name]))
             return (
-                f"{wrong.size} of {len(words)} elements of {name} differ, first element {at}: 0x{two} instead of "
-                f"0x{one} in the order of the text"
+                f"{wrong.size} of {len(words)} elements of {name} differ, first element {at}: 0x{two} instead "
+                f"of 0x{one} in the order of the text"
             )
     return ""

@@ -1,4 +1,4 @@
-"""Tiles that share bytes: with others that are read later, with other operands, with what operations overwrite."""
+"""Tiles that share bytes with others that are read later, with other operands, or with hidden scratch."""
 
 from __future__ import annotations
 

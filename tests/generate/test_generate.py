@@ -20,8 +20,8 @@ from pto_jax.generate.values import RECIPES, Recipe, words
 from pto_jax.ir import TILE_DTYPES, Pipe
 from pto_jax.isa.effects import EVENT_PIPES
 from pto_jax.isa.rules.constraints import element_type
-from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.order import judge
+from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.verifier.programs import verify_program
 
 ALL = {**PRESETS, "output": OUTPUT}

@@ -17,10 +17,10 @@ ACC = "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fract
 G = "!pto.partition_tensor_view<16x16xf16>"
 F = "!pto.partition_tensor_view<16x16xf32>"
 SIG = "!pto.partition_tensor_view<1xi32>"
-I = "!pto.tile_buf<vec, 1x64xi32>"
+IDX = "!pto.tile_buf<vec, 1x64xi32>"
 HEAD = f"""
-func.func @f(%p: !pto.ptr<f32>, %q: !pto.ptr<f32>, %g: {G}, %h: {F}, %sig: {SIG}, %n: index, %c: i1, %one: i32,
-             %words: !pto.ptr<i32>) {{
+func.func @f(%p: !pto.ptr<f32>, %q: !pto.ptr<f32>, %g: {G}, %h: {F}, %sig: {SIG}, %n: index, %c: i1,
+             %one: i32, %words: !pto.ptr<i32>) {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
@@ -42,7 +42,7 @@ func.func @f(%p: !pto.ptr<f32>, %q: !pto.ptr<f32>, %g: {G}, %h: {F}, %sig: {SIG}
   %m = pto.alloc_tile addr = %a0 : {MAT}
   %m2 = pto.alloc_tile addr = %a1 : {MAT}
   %acc = pto.alloc_tile addr = %a0 : {ACC}
-  %i = pto.alloc_tile addr = %a1 : {I}
+  %i = pto.alloc_tile addr = %a1 : {IDX}
 """
 BARRIER = "pto.barrier <PIPE_ALL>\n"
 FENCE = "pto.fence.barrier_all #pto.fence_scope<all>\n"
@@ -96,7 +96,9 @@ def section(kind: str, body: str) -> str:
 FLAG = sync("V", "M", 7)
 
 
-def judged(body: str, profile: str = "a2a3", *, as_written: bool = True, strict: bool = False) -> list[Finding]:
+def judged(
+    body: str, profile: str = "a2a3", *, as_written: bool = True, strict: bool = False
+) -> list[Finding]:
     """The findings about a body behind :data:`HEAD`."""
     text = body if "func.func" in body else HEAD + body + "return\n}"
     resolved = resolve(parse(text, "k.pto"), profile_of(profile))
@@ -106,6 +108,8 @@ def judged(body: str, profile: str = "a2a3", *, as_written: bool = True, strict:
 def told(found: list[Finding]) -> list[str]:
     """Kinds, with the pipes of races."""
     return [
-        f"race {f.first.pipe[5:]}->{f.second.pipe[5:]}" if f.kind == "race" and f.second is not None else f.kind
+        f"race {f.first.pipe[5:]}->{f.second.pipe[5:]}"
+        if f.kind == "race" and f.second is not None
+        else f.kind
         for f in found
     ]

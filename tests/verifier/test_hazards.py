@@ -124,7 +124,8 @@ ORDERED = {
     "outs(%r : !pto.tile_buf<vec, 16x16xf32>)\n".replace("16x64xf32>) ", "16x64xf32>) "),
     "indexed windows apart": of_parts("c0", "c16"),
     "another run-time address in every pass": loop(
-        "%j = arith.index_cast %i : index to i64\n%k = arith.muli %j, %a1 : i64\n%y = arith.addi %x, %k : i64\n"
+        "%j = arith.index_cast %i : index to i64\n%k = arith.muli %j, %a1 : i64\n"
+        "%y = arith.addi %x, %k : i64\n"
         f"%u = pto.tassign %a, %y : {T} -> {T}\n" + load("u") + TO_V + add("d", "u")
     ),
 }
