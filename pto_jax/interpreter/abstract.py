@@ -20,6 +20,7 @@ class NoStorage:
     max_steps: int = 0
     depth: int = 0
     checks: bool = False
+    in_order: bool = False
     halves_of_valid: bool = False
 
     def begin(self, op: ir.Op, scope: Scope) -> None:

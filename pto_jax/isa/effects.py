@@ -14,7 +14,7 @@ True
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from ..errors import VerifyError
+from ..errors import Diagnostic, VerifyError
 from ..ir import AttrValue, Loc, MemRefType, Op, Pipe, PipeEventType, Region, TileType, Type, Value
 from ..profiles import ProfileName
 from . import find
@@ -186,6 +186,23 @@ EVENT_PIPES: dict[PipeEventType, Pipe] = {
     PipeEventType.TVEC: Pipe.V,
     PipeEventType.TVECWAIT_EVENT: Pipe.V,
 }
+
+
+def starved(op: Op, core: str, number: object) -> Diagnostic:
+    """The error of a wait for a token that nothing has set: which pipe waits where, and for what.
+
+    >>> from pto_jax.ir import attrs
+    >>> starved(Op("wait_flag", attributes=attrs(src=Pipe.MTE2, dst=Pipe.V)), "", 3).message[:47]
+    'waits for a token that nothing sets before: PIP'
+    """
+    source, target = (pipe.name if pipe is not None else "?" for pipe in ends_of(op))
+    of = f" of core {core}" if core else ""
+    message = (
+        f"waits for a token that nothing sets before: PIPE_{target}{of} waits for flag[PIPE_{source}, "
+        f"PIPE_{target}, {number}] with 0 tokens, wants 1; allowed: a signal of the same pipes and number before "
+        "every wait for it"
+    )
+    return Diagnostic("error", message, op.span, op.name, rule="token")
 
 
 def loc_of(t: Type) -> Loc | None:

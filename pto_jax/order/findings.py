@@ -40,8 +40,8 @@ class Finding:
     """Something wrong with the order of a program's operations.
 
     ``first`` and ``second`` are its operations in the order in which they came; ``second`` is None where
-    there is only one. ``missing`` says what is missing and the usual way to add it. ``count`` is how often the
-    courses showed it.
+    there is only one. ``missing`` says what is missing and the usual way to add it. ``count`` is how often
+    the courses showed it.
     """
 
     kind: Kind
@@ -110,8 +110,8 @@ def _race(race: Race, count: int, carried: bool) -> Finding:
         allowed = "a flag, an event or a barrier"
     message = (
         f"{use.does} {use.value} ({use.region}) on PIPE_{use.pipe.name}{between[1]} and nothing orders it "
-        f"after {first.op.name}{where}, which {first.does} {first.value} on PIPE_{first.pipe.name}{between[0]}"
-        f"{earlier}; allowed: {allowed} between them"
+        f"after {first.op.name}{where}, which {first.does} {first.value} on "
+        f"PIPE_{first.pipe.name}{between[0]}{earlier}; allowed: {allowed} between them"
     )
     span = next((v.span for v in (*use.op.ins, *use.op.outs) if str(v) == use.value and v.span), use.op.span)
     diagnostic = Diagnostic("warning", message, span, use.op.name, rule="hazard")
@@ -191,10 +191,9 @@ class _Verdict:
         for key, assumptions in starved.items():
             pair, op = ops[key]
             always = len(assumptions) == waited[key]
-            message = f"waits for a token that nothing sets before{'' if always else _where(assumptions)}"
-            message += (
-                f"{_waits(pair, op)}; allowed: a signal of the same pipes and number before every wait for it"
-            )
+            shown = op.attrs.get("event", "id")
+            message = effects.starved(op, pair.core, shown).message
+            message = message if always else message.replace(" before:", f" before{_where(assumptions)}:", 1)
             severity: Literal["error", "warning"] = "warning"
             if always and not self.may_be_set(pair, op):
                 severity = "error"
@@ -349,12 +348,6 @@ def _flag(pair: Pair, op: Op) -> str:
     event = op.attrs.get("event")
     shown = event if isinstance(event, int) else "id"
     return f"flag[PIPE_{pair.source.name}, PIPE_{pair.target.name}, {shown}]"
-
-
-def _waits(pair: Pair, op: Op) -> str:
-    """Which agent waits for what: it has 0 tokens and wants 1."""
-    core = f" of core {pair.core}" if pair.core else ""
-    return f": PIPE_{pair.target.name}{core} waits for {_flag(pair, op)} with 0 tokens, wants 1"
 
 
 def _where(assumptions: list[int]) -> str:

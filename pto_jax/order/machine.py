@@ -14,7 +14,7 @@ from ..interpreter import Buffer, Execution, Operand, Pointer, Scalar, Scope, Ti
 from ..interpreter.abstract import NoStorage
 from ..interpreter.machine import After, Arm, Before, Body
 from ..interpreter.operands import Frame
-from .numbers import Assumed, Doubt, Guesses
+from .numbers import Assumed, Guesses
 from .regions import Space, Storage
 
 
@@ -60,7 +60,7 @@ class OrderMachine(NoStorage):
 
     def element(self, op: ir.Op, ref: TileRef, position: Scalar, dtype: ir.DType) -> Scalar:
         """A number of a tile is assumed."""
-        return self.guesses.leaf(dtype, Doubt.UNSURE)
+        return self.guesses.leaf(dtype)
 
     def load(self, op: ir.Op, pointer: Pointer, dtype: ir.DType) -> Scalar:
         """A number of global memory, which is assumed where nobody gives it."""
@@ -68,7 +68,7 @@ class OrderMachine(NoStorage):
         given = self.inputs.get(pointer.buffer) if not dtype.is_float else None
         if given is not None and isinstance(pointer.offset, int) and 0 <= pointer.offset < np.size(given):
             return int(np.ravel(given)[pointer.offset])
-        return self.guesses.leaf(dtype, Doubt.UNSURE)
+        return self.guesses.leaf(dtype)
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
         """The arm that the condition says."""

@@ -119,10 +119,14 @@ class ScheduledMachine(ReferenceMachine):
         if order is not None and order.through in ("pipe", "flag", "event", "token"):
             self.signals.order(None, op, scope, core)
             self.queues.settle(self.clocks.before(core, ir.Pipe.S))
-        elif order is not None or effects.traits_of(op).fifo is not None or op.name == "return":
+        elif order is not None or effects.traits_of(op).fifo is not None:
             self.queues.flush()
         elif not op.regions and effects.pipe_of(op) == ir.Pipe.S and effects.traits_of(op).effects:
             self.queues.settle(self.clocks.before(core, ir.Pipe.S))
+
+    def finish(self) -> None:
+        """Execute what is left."""
+        self.queues.flush()
 
     def execute(self, execution: interpreter.Execution) -> dict[str, Any]:
         """Queue an instruction; one that gives a vector executes at once."""

@@ -57,10 +57,10 @@ def races(
     ``sync`` is ``"as-written"`` (all order is in the text), ``"inserted"`` (a tool orders the pipes of each
     core), ``"strict"`` (as written, and dependent vector instructions need a barrier) or ``"auto"``: what the
     text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not
-    given is assumed, in several courses. ``grid`` blocks share global memory. With ``schedules``, each race is
-    executed in so many legal orders of the pipes on ``inputs``, and its ``witness`` shows the bits that differ;
-    ``seed`` chooses the orders. ArgumentError for an unknown mode, profile or architecture, and for schedules
-    without inputs.
+    given is assumed, in several courses. ``grid`` blocks share global memory. With ``schedules``, each race
+    is executed in so many legal orders of the pipes on ``inputs``, and its ``witness`` shows the bits that
+    differ; ``seed`` chooses the orders. ArgumentError for an unknown mode, profile or architecture, and for
+    schedules without inputs.
 
     >>> import pto_jax as pto
     >>> races(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"))
@@ -152,7 +152,7 @@ def _difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
             at = int(wrong[0])
             one, two = (bytes(w[at][::-1]).hex() for w in (words, found[name]))
             return (
-                f"{wrong.size} of {len(words)} elements of {name} differ, first element {at}: 0x{two} instead "
-                f"of 0x{one} in the order of the text"
+                f"{wrong.size} of {len(words)} elements of {name} differ, first element {at}: 0x{two} "
+                f"instead of 0x{one} in the order of the text"
             )
     return ""

@@ -1,7 +1,8 @@
 """The catalogue of synchronisation errors as small kernels with their verdicts, and correct ones beside them.
 
 The first 46 numbers are those of a catalogue of reports. Not here are those that need several processors: two
-writers of one line of a cache (38), asynchronous copies (39), cycles and counters between processors (40 to 44, 46).
+writers of one line of a cache (38), asynchronous copies (39), cycles and counters between processors
+(40 to 44, 46).
 """
 
 from __future__ import annotations
