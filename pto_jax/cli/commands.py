@@ -238,6 +238,7 @@ def parser() -> argparse.ArgumentParser:
         doctor.add,
         lsp.add,
         races.add,
+        races.add_memory,
     ):
         add(command)
     completion.add(command, parser)

@@ -1,4 +1,4 @@
-"""The command ``races``."""
+"""The commands ``races`` and ``memory``: the order of a program's operations, and its tiles over its lines."""
 
 from __future__ import annotations
 
@@ -52,6 +52,39 @@ def add(command: Adder) -> None:
         ("races k.pto --schedules 8", "with the bits that a race changes"),
         ("races k.pto --sync as-written --json out.json", "nothing is inserted; for tools"),
     )
+
+
+def add_memory(command: Adder) -> None:
+    """Define the command ``memory`` and its options."""
+    sub = command("memory", memory, "Show which tile has which bytes of on-chip memory from where to where.")
+    sub.add_argument("file", metavar="FILE")
+    sub.add_argument("--profile", choices=PROFILE_NAMES, help="default: as for races")
+    options.add_language(sub)
+    options.add_examples(sub, ("memory k.pto", "per buffer the peak, and a bar of lines for every tile"))
+
+
+def memory(args: argparse.Namespace) -> int:
+    """Print the memory of every function, and values that are overwritten too early; the exit status."""
+    try:
+        program = load(args.file, language=args.language)
+    except (FileError, ParseError) as error:
+        print(error if isinstance(error, ParseError) else f"pto-jax memory: error: {error}", file=sys.stderr)
+        return USAGE
+
+    from ..analysis.resolve import resolve
+    from ..order.memory import Memory
+    from ..verifier.overlaps import overwritten
+
+    profile = resolve_profile(program, args.profile)
+    resolved = resolve(program, profile)
+    overlaps = []
+    for function in resolved.program.functions:
+        for line in Memory.of(resolved, function).lines(dict(profile.capacity)):
+            print(line)
+        overlaps += overwritten(resolved, function)
+    for finding in overlaps:
+        print(finding.render())
+    return REJECTED if overlaps else ACCEPTED
 
 
 def run(args: argparse.Namespace) -> int:

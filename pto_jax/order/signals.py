@@ -120,8 +120,10 @@ class Signals:
         key = (pair, number)
         if role == "signal":
             if key in self.present:
+                # A flag holds one token: the wait for it may be over before the second signal.
                 self.doubled.setdefault(id(op), (pair, op, self.present[key].op))
-            self.present[key] = Token(self.clocks.complete(core, pair.source), op)
+            else:
+                self.present[key] = Token(self.clocks.complete(core, pair.source), op)
             return
         self.waited[id(op)] = pair, op
         token = self.present.pop(key, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -13,8 +13,9 @@ from ..analysis.resolve import ResolvedProgram, resolve
 from ..errors import ArgumentError, PtoError
 from ..isa import effects
 from ..oracle import run
-from ..order import Finding
+from ..order import Finding, Place
 from ..profiles import Profile, ProfileName
+from ..verifier.overlaps import overwrite_finding, overwrites
 from .machine import Schedule, ScheduledMachine, bits
 
 #: How a text is judged: all order has to be in it, a tool inserts what one core needs, or dependent vector
@@ -80,10 +81,24 @@ def races(
         inputs=inputs,
         grid=grid,
     )
-    found = [replace(finding, mode=mode) for finding in found]
+    found = [replace(finding, mode=mode) for finding in (*found, *overlaps(resolved))]
     if not schedules or inputs is None:
         return found
     return witnessed(resolved, found, inputs, grid, schedules, seed)
+
+
+def overlaps(resolved: ResolvedProgram) -> Iterator[Finding]:
+    """The values that are overwritten before their last read, because tiles share bytes."""
+    for function in resolved.program.functions:
+        for op, lost, written in overwrites(resolved, function):
+            finding = overwrite_finding(op, written, lost)
+            line = lost.span.line if lost.span is not None else 0
+            first = Place(line, lost.instruction, "", "", f"%{lost.name}", "", lost.span)
+            at = op.span.line if op.span is not None else 0
+            pipe = f"PIPE_{effects.pipe_of(op).name}"
+            second = Place(at, op.name, pipe, "", f"%{written.name}", "write", op.span)
+            missing = f"bytes of its own for %{written.name}; usual fix: another address"
+            yield Finding("overlap", first, second, missing, 1, finding, (op,))
 
 
 def witnessed(

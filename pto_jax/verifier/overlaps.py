@@ -34,7 +34,15 @@ class Place:
 
 
 def overwritten(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
-    """A warning for every tile that is written over another one, of a different range, that is read later.
+    """A warning for every tile that is written over another one, of a different range, that is read later."""
+    for op, lost, written in overwrites(resolved, function):
+        yield overwrite_finding(op, written, lost)
+
+
+def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[Op, Place, Place]]:
+    """The operations that write a tile over another one, of a different range, that is read later.
+
+    With each the place that is lost and the one that is written.
 
     Tiles that take turns in the same bytes are planned reuse, and the same range under several handles is the
     normal way to see a tile through another view.
@@ -59,7 +67,7 @@ def overwritten(resolved: ResolvedProgram, function: Function) -> Iterator[Diagn
     if near:
         lifetimes.visit(visit)
     for i, (op, j) in found.items():
-        yield _overwrites(op, places[i], places[j])
+        yield op, places[j], places[i]
 
 
 def _near(places: Mapping[int, Place]) -> dict[int, int]:
@@ -76,7 +84,8 @@ def _near(places: Mapping[int, Place]) -> dict[int, int]:
     return near
 
 
-def _overwrites(op: Op, written: Place, other: Place) -> Diagnostic:
+def overwrite_finding(op: Op, written: Place, other: Place) -> Diagnostic:
+    """The warning that an operation writes a tile over another one that is read later."""
     where = f" ({other.span})" if other.span else ""
     return Diagnostic(
         "warning",
