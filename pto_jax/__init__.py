@@ -78,12 +78,14 @@ if TYPE_CHECKING:
     from .runtime.kernel import Kernel as Kernel, compile as compile
     from .runtime.tiles import Tile as Tile, tile as tile
     from .sanitizer.sanitize import sanitize as sanitize
+    from .schedules.races import races as races
 
 #: Public name -> module that defines it; modules that are public themselves map to "".
 _PUBLIC: dict[str, str] = {
     "load": "api",
     "parse": "api",
     "verify": "api",
+    "races": "schedules.races",
     "compile": "runtime.kernel",
     "Kernel": "runtime.kernel",
     "Program": "ir.program",

@@ -132,6 +132,7 @@ class JaxMachine(tile_memory.TileMemory):
     disjoint: Callable[[Mapping[str, int]], blocks.Disjoint | None] | None = None
     depth: int = 0
     abstract: bool = False
+    in_order: bool = False
     near: frozenset[Key] = frozenset()
     inside: frozenset[Key] = frozenset()
     _op: Op = BEFORE

@@ -14,53 +14,14 @@ class Unknown:
     """A scalar whose value only execution knows."""
 
 
-class AbstractMachine:
-    """Takes every path once, with scalars that are numbers or unknown; tiles have no storage."""
+class NoStorage:
+    """What a machine does that computes no tile: nothing is stored, printed or checked."""
 
     max_steps: int = 0
     depth: int = 0
-    abstract: bool = True
     checks: bool = False
+    in_order: bool = False
     halves_of_valid: bool = False
-
-    def unknown(self, dtype: ir.DType | None = None) -> Scalar:
-        """A scalar, of some type where that is given, of which nothing more is known."""
-        return Unknown()
-
-    def one_of(self, count: int) -> Scalar:
-        """A number from 0 to ``count`` - 1, whichever it is."""
-        return self.unknown(ir.INDEX)
-
-    def trip(self, frame: Frame, trips: Scalar) -> Scalar:
-        """The number of a trip of a loop, whichever it is."""
-        return self.unknown()
-
-    def below(self, counter: Scalar, upper: Scalar) -> Scalar:
-        """The counter of a loop inside of it, which is below the upper bound."""
-        return counter
-
-    def opened(self, operand: Operand) -> Operand:
-        """What a loop carries: its scalars change from trip to trip."""
-        kept = operand is None or isinstance(operand, TileRef | View | Pointer | tuple)
-        return operand if kept else self.unknown()
-
-    def either(self, first: Operand, second: Operand) -> Operand:
-        """What one of two regions hands on."""
-        return first if first is second else self.opened(first)
-
-    def argument(self, argument: ir.Value) -> Operand:
-        """An argument of which nothing but its type is known."""
-        t = argument.type
-        if isinstance(t, ir.TileType):
-            return TileRef(t, None, self.unknown(), self.unknown())
-        if isinstance(t, ir.PtrType):
-            return Pointer(argument.name, t.dtype)
-        if isinstance(t, ir.MemRefType) and None not in t.dims:
-            return memref_view(argument.name, t, ())
-        if isinstance(t, ir.TensorViewType | ir.PartitionViewType | ir.MemRefType):
-            sizes = tuple(self.unknown() for _ in t.dims)
-            return View(argument.name, t.dtype, 0, sizes, sizes)
-        return self.unknown(t.dtype if isinstance(t, ir.ScalarType) else None)
 
     def begin(self, op: ir.Op, scope: Scope) -> None:
         """Nothing to prepare."""
@@ -125,6 +86,69 @@ class AbstractMachine:
     ) -> None:
         """Not checked."""
 
+    def set_element(self, op: ir.Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+        """Nothing is written."""
+
+    def store(self, op: ir.Op, pointer: Pointer, value: Scalar) -> None:
+        """Nothing is written."""
+
+    def allocate(self, op: ir.Op, type: ir.TileType, address: Scalar | None) -> Hashable:
+        """No storage: None."""
+        return None
+
+    def fresh(self, op: ir.Op, result: ir.Value, type: ir.TileType) -> Hashable:
+        """No storage: None."""
+        return None
+
+    def rebind(self, op: ir.Op, ref: TileRef, type: ir.TileType, address: Scalar) -> Hashable:
+        """What :meth:`allocate` gives at the address."""
+        return self.allocate(op, type, address)
+
+
+class AbstractMachine(NoStorage):
+    """Takes every path once, with scalars that are numbers or unknown; tiles have no storage."""
+
+    abstract: bool = True
+
+    def unknown(self, dtype: ir.DType | None = None) -> Scalar:
+        """A scalar, of some type where that is given, of which nothing more is known."""
+        return Unknown()
+
+    def one_of(self, count: int) -> Scalar:
+        """A number from 0 to ``count`` - 1, whichever it is."""
+        return self.unknown(ir.INDEX)
+
+    def trip(self, frame: Frame, trips: Scalar) -> Scalar:
+        """The number of a trip of a loop, whichever it is."""
+        return self.unknown()
+
+    def below(self, counter: Scalar, upper: Scalar) -> Scalar:
+        """The counter of a loop inside of it, which is below the upper bound."""
+        return counter
+
+    def opened(self, operand: Operand) -> Operand:
+        """What a loop carries: its scalars change from trip to trip."""
+        kept = operand is None or isinstance(operand, TileRef | View | Pointer | tuple)
+        return operand if kept else self.unknown()
+
+    def either(self, first: Operand, second: Operand) -> Operand:
+        """What one of two regions hands on."""
+        return first if first is second else self.opened(first)
+
+    def argument(self, argument: ir.Value) -> Operand:
+        """An argument of which nothing but its type is known."""
+        t = argument.type
+        if isinstance(t, ir.TileType):
+            return TileRef(t, None, self.unknown(), self.unknown())
+        if isinstance(t, ir.PtrType):
+            return Pointer(argument.name, t.dtype)
+        if isinstance(t, ir.MemRefType) and None not in t.dims:
+            return memref_view(argument.name, t, ())
+        if isinstance(t, ir.TensorViewType | ir.PartitionViewType | ir.MemRefType):
+            sizes = tuple(self.unknown() for _ in t.dims)
+            return View(argument.name, t.dtype, 0, sizes, sizes)
+        return self.unknown(t.dtype if isinstance(t, ir.ScalarType) else None)
+
     def known(self, value: Scalar) -> int | None:
         """The number of a Python integer, else None."""
         return int(value) if isinstance(value, int) else None
@@ -183,24 +207,6 @@ class AbstractMachine:
         """An unknown scalar."""
         return self.unknown()
 
-    def set_element(self, op: ir.Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
-        """Nothing is written."""
-
     def load(self, op: ir.Op, pointer: Pointer, dtype: ir.DType) -> Scalar:
         """An unknown scalar."""
         return self.unknown()
-
-    def store(self, op: ir.Op, pointer: Pointer, value: Scalar) -> None:
-        """Nothing is written."""
-
-    def allocate(self, op: ir.Op, type: ir.TileType, address: Scalar | None) -> Hashable:
-        """No storage: None."""
-        return None
-
-    def fresh(self, op: ir.Op, result: ir.Value, type: ir.TileType) -> Hashable:
-        """No storage: None."""
-        return None
-
-    def rebind(self, op: ir.Op, ref: TileRef, type: ir.TileType, address: Scalar) -> Hashable:
-        """What :meth:`allocate` gives at the address."""
-        return self.allocate(op, type, address)

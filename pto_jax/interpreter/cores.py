@@ -48,6 +48,7 @@ class Entry:
 class Block:
     """One block of a launch: its cores, and what they share besides global memory.
 
+    ``flags`` are set between cores, and ``tokens`` those of pairs of pipes that are there.
     ``memory`` names the buffers of global memory in the order of the arguments that point to them. ``turns``
     says, for each direction of a pipe with slots in global memory, how many slots have been used in regions
     whose course only execution knows, beside those that ``counts`` has.
@@ -60,6 +61,7 @@ class Block:
     memory: tuple[str, ...] = ()
     queues: dict[tuple[Any, ...], deque[Any]] = field(default_factory=dict)
     flags: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    tokens: set[tuple[Any, ...]] = field(default_factory=set)
     counts: dict[tuple[Any, ...], int] = field(default_factory=dict)
     turns: dict[tuple[Any, ...], Scalar] = field(default_factory=dict)
     changes: int = 0

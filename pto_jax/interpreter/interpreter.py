@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from .. import ir, isa
 from ..analysis.entries import fragment_outputs
 from ..analysis.resolve import resolve
+from ..analysis.roots import cores_of
 from ..errors import Diagnostic, NotExecutableError
 from ..isa import effects, matrix
 from ..isa.layout_img2col import IMG2COL_STATE
@@ -75,10 +76,18 @@ class Interpreter:
         self.machine = machine
         self.core = core
         self.shared = shared
+        self._kinds: Mapping[int, ir.KernelKind] | None = None
         #: What the blocks of a function that were executed last return.
         self.returned: tuple[Operand, ...] = ()
         #: What configuration instructions have set.
         self.modes: dict[str, Any] = {matrix.ROUNDING_STATE: None, IMG2COL_STATE: operands.ImageState()}
+
+    @property
+    def kinds(self) -> Mapping[int, ir.KernelKind]:
+        """The kind of core that executes an operation, by its identity, where the text says it."""
+        if self._kinds is None:
+            self._kinds = cores_of(self.program)
+        return self._kinds
 
     def run(
         self, function: ir.Function, arguments: Sequence[Operand], scope: Scope | None = None

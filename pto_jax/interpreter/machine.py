@@ -21,13 +21,15 @@ class Machine(Protocol):
 
     ``max_steps`` bounds the trips of a while loop; ``depth`` counts the regions around an operation whose
     course only execution knows. An ``abstract`` machine computes nothing, and waits for nothing; ``checks``
-    tells whether run-time rules are followed.
+    tells whether run-time rules are followed, and ``in_order`` whether every operation executes when its turn
+    comes, each trip of a loop for itself.
     """
 
     max_steps: int
     depth: int
     abstract: bool
     checks: bool
+    in_order: bool
 
     @property
     def halves_of_valid(self) -> bool:

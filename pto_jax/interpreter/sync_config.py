@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from ..errors import Diagnostic, NotExecutableError
+from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import I1, INDEX, FmatrixMode, Op, OpaqueType, Program, TileType
+from ..isa import effects
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
 from . import cores, reinterpret
@@ -54,8 +55,36 @@ def wait_for_flags(interpreter: Interpreter, op: Op, number: int, others: Sequen
         shared.flags[key] -= 1
 
 
-@executes("tsync", "record_event", "wait_event", "set_flag", "wait_flag", "set_flag_dyn", "wait_flag_dyn")
-@executes("barrier", "barrier_sync", "get_buf", "rls_buf")
+@executes("record_event", "wait_event", "set_flag", "wait_flag", "set_flag_dyn", "wait_flag_dyn")
+def _hand_token(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Set a token of two pipes, or take it; ExecutionError where it never comes."""
+    order, (source, target) = effects.traits_of(op).order, effects.ends_of(op)
+    if (
+        order is None
+        or not interpreter.machine.in_order
+        or source is None
+        or target is None
+        or source == target
+    ):
+        return
+    written, tokens = op.attrs.get("event"), interpreter.shared.tokens
+    number = written if isinstance(written, int) else interpreter.machine.known(scope[op.ins[0]])
+    key = (_core(interpreter, op), source, target, number)
+    if order.role == "signal":
+        tokens.add(key)
+    elif key in tokens:
+        tokens.remove(key)
+    else:
+        raise ExecutionError(effects.starved(op, key[0], number))
+
+
+def _core(interpreter: Interpreter, op: Op) -> str:
+    """The core that executes an operation; of a core that runs everything the part the text says."""
+    kind = interpreter.kinds.get(id(op))
+    return interpreter.core.name or (kind.name.lower() if kind is not None else "")
+
+
+@executes("tsync", "barrier", "barrier_sync", "get_buf", "rls_buf")
 def _order(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     """Instructions take effect in program order: there is nothing to wait for."""
 

@@ -6,7 +6,18 @@ from dataclasses import replace
 from .. import ir, profiles
 from . import changes, sync_config
 from .assembly import AS_DECLARED, Assembly
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .declare import (
+    Attribute,
+    AttrMap,
+    Constraint,
+    Decision,
+    Finding,
+    Instruction,
+    Operand,
+    Phase,
+    PhaseRule,
+    Site,
+)
 from .rules.communication import (
     DIALECT,
     MEMBERS,
@@ -48,6 +59,19 @@ _FORM = changes.form(
 )
 
 
+def _piecewise(load: str, store: str, *staging: str, fold: str = "") -> PhaseRule:
+    """Pieces are loaded and stored through staging tiles; the next load comes after the last store.
+
+    ``fold`` is the tile that the vector pipe adds them up in.
+    """
+    steps = [Phase(ir.Pipe.MTE2, (load, *staging), (*staging, *((fold,) if fold else ())))]
+    if fold:
+        steps.append(Phase(ir.Pipe.V, (*staging, fold), (fold,), 0))
+    steps.append(Phase(ir.Pipe.MTE3, (fold,) if fold else staging, (store,), 0))
+    steps.append(Phase(ir.Pipe.MTE2, flag=0))
+    return lambda profile, types, attrs: tuple(steps)
+
+
 def _integers(name: str) -> Constraint:
     return fixed_type(name, ("i32",), ("cpu_sim", "a2a3", "a5"), PAGE)
 
@@ -81,6 +105,7 @@ def _copy(name: str, summary: str, semantics: str, attributes: tuple[Attribute, 
             second_tile("staging"),
         ),
         forms=forms,
+        phases=_piecewise("src", "dst", "staging", "pong"),
         changes=(_FORM,),
     )
 
@@ -163,6 +188,13 @@ def _collective(
         decisions,
         forms=(*forms, listed),
         effects=(Effect("read" if view.role == "out" else "write", "remote"),),
+        phases=_piecewise(
+            "members" if view.role == "out" else view.name,
+            view.name if view.role == "out" else "members",
+            tiles[-1],
+            "pong",
+            fold="acc" if "acc" in tiles else "",
+        ),
         assembly=Assembly(trailing=1) if view.role == "out" else AS_DECLARED,
         changes=(_FORM,),
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..ir import (
     AttrValue,
@@ -372,6 +372,25 @@ Sampler: TypeAlias = "Callable[[Instruction, Profile], Iterator[Sample]]"
 #: no tile); None where the declared pipe holds.
 PipeRule: TypeAlias = "Callable[[Loc | None, Loc | None], Pipe | None]"
 
+
+class Phase(NamedTuple):
+    """A step of an instruction on one pipe, with the operands that it reads and writes.
+
+    A step begins after the one before it; ``flag`` is the number of the hidden flag that says so.
+    """
+
+    pipe: Pipe
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    flag: int | None = None
+
+
+#: The steps of an operation on a profile, by the types of its operands and its attributes; () where it is one
+#: step on its pipe.
+PhaseRule: TypeAlias = (
+    "Callable[[ProfileName, Mapping[str, Type], Mapping[str, AttrValue]], tuple[Phase, ...]]"
+)
+
 #: What an operand's role says an instruction does to its memory.
 _ACCESSES: Mapping[Role, tuple[Access, ...]] = {
     "in": ("read",),
@@ -430,7 +449,8 @@ class Instruction:
     operation whether it overwrites the profile's ``ub_scratch`` bytes. ``sampler`` makes legal sample
     operations where the generic ones do not fit. ``traits`` say what else the instruction does than compute
     values; effects of tile instructions follow from the roles of their operands, those with a syntax of their
-    own list them. ``pipe_rule`` says where places of operands decide on the pipe; ``assembly`` how operands
+    own list them. ``pipe_rule`` says where places of operands decide on the pipe, ``phases`` which pipes an
+    operation runs on one after the other; ``assembly`` how operands
     are spelled where their roles do not say it. The valid region of the first operand of ``sized_by`` that an
     operation has is the amount of work: by default that of the domain.
 
@@ -475,6 +495,7 @@ class Instruction:
     changes: tuple[Change, ...] = ()
     traits: Traits = PLAIN
     pipe_rule: PipeRule | None = None
+    phases: PhaseRule | None = None
     assembly: Assembly = AS_DECLARED
     sized_by: tuple[str, ...] = ()
 

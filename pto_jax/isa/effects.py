@@ -14,12 +14,12 @@ True
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from ..errors import VerifyError
-from ..ir import Loc, MemRefType, Op, Pipe, PipeEventType, Region, TileType, Type, Value
+from ..errors import Diagnostic, VerifyError
+from ..ir import AttrValue, Loc, MemRefType, Op, Pipe, PipeEventType, Region, TileType, Type, Value
 from ..profiles import ProfileName
 from . import find
 from .bind import bind
-from .declare import Instruction
+from .declare import Instruction, Phase
 from .rules.elements import element_type
 from .rules.tile_legality import tile_of_memref
 from .semantics import Apart
@@ -188,6 +188,23 @@ EVENT_PIPES: dict[PipeEventType, Pipe] = {
 }
 
 
+def starved(op: Op, core: str, number: object) -> Diagnostic:
+    """The error of a wait for a token that nothing has set: which pipe waits where, and for what.
+
+    >>> from pto_jax.ir import attrs
+    >>> starved(Op("wait_flag", attributes=attrs(src=Pipe.MTE2, dst=Pipe.V)), "", 3).message[:47]
+    'waits for a token that nothing sets before: PIP'
+    """
+    source, target = (pipe.name if pipe is not None else "?" for pipe in ends_of(op))
+    of = f" of core {core}" if core else ""
+    message = (
+        f"waits for a token that nothing sets before: PIPE_{target}{of} waits for flag[PIPE_{source}, "
+        f"PIPE_{target}, {number}] with 0 tokens, wants 1; allowed: a signal of the same pipes and number before "
+        "every wait for it"
+    )
+    return Diagnostic("error", message, op.span, op.name, rule="token")
+
+
 def loc_of(t: Type) -> Loc | None:
     """The on-chip buffer of a tile or local memref."""
     tile = tile_of_memref(t) if isinstance(t, MemRefType) else t
@@ -211,6 +228,33 @@ def pipe_of(op: Op) -> Pipe:
     target = next((loc for v in op.destinations if (loc := loc_of(v.type)) is not None), None)
     pipe = instruction.pipe_rule(source, target)
     return instruction.pipe if pipe is None else pipe
+
+
+def phases_of(
+    op: Op, values: Mapping[str, Value], attrs: Mapping[str, AttrValue], profile: ProfileName
+) -> tuple[Phase, ...]:
+    """The steps of an operation on its pipes, one after the other; ``values`` are its operands by name.
+
+    An operation without phases of its own is one step that has all of its effects.
+
+    >>> from pto_jax.ir import I32, ScalarType, TileType, Value
+    >>> dst, start = Value("d", TileType(I32, 1, 64)), Value("s", ScalarType(I32))
+    >>> [phase.pipe.name for phase in phases_of(Op("tci", (start,), (dst,)), {"dst": dst}, {}, "a5")]
+    ['S']
+    """
+    instruction = find(op.name)
+    if instruction is None:
+        return ()
+    if instruction.phases is not None:
+        steps = instruction.phases(profile, {name: value.type for name, value in values.items()}, attrs)
+        if steps:
+            return steps
+    kept = [e for e in instruction.traits.effects if e.operand is not None]
+    reads, writes = (
+        tuple(dict.fromkeys(e.operand for e in kept if (e.access == "read") == read and e.operand))
+        for read in (True, False)
+    )
+    return (Phase(pipe_of(op), reads, writes),)
 
 
 def pipe_named(kind: object) -> Pipe | None:

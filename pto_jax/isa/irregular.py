@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from .. import ir
-from ..profiles import Profile
+from ..profiles import Profile, ProfileName
 from . import assembly, changes, declare, traits
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, tile_instruction
-from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Phase, Site
 from .rules import elementwise, regions
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec, type_row
 from .rules.forbid import Types, assign, forbid
@@ -46,8 +46,15 @@ def _sequence_samples(instruction: Instruction, profile: Profile) -> Iterator[Sa
             yield sample(instruction, ("start", "tmp"), types)
 
 
+def _sequence_phases(
+    profile: ProfileName, types: Mapping[str, ir.Type], attrs: Mapping[str, ir.AttrValue]
+) -> tuple[Phase, ...]:
+    """The scalar unit writes the numbers, unless the vector unit has room for partial sequences."""
+    return (Phase(ir.Pipe.V if "tmp" in types else ir.Pipe.S, ("tmp",), ("dst", "tmp")),)
+
+
 _SEQUENCE_OPERANDS = (_OUT, Operand("start", "in", "scalar"), _TMP)
-TCI = tile_instruction(
+_TCI = tile_instruction(
     "tci",
     "A row of consecutive numbers.",
     "dst[0,j] = start + j (descending: start - j) for j below the valid columns of dst, in the element "
@@ -84,6 +91,18 @@ TCI = tile_instruction(
     ),
     sampler=_sequence_samples,
     assembly=assembly.Assembly(inline=True),
+)
+TCI = replace(
+    _TCI,
+    phases=_sequence_phases,
+    decisions=(
+        *_TCI.decisions,
+        Decision(
+            "Which pipe does it run on?",
+            "On S; with tmp on V.",
+            "pto-isa headers; PTOAS getPipe has S always (defects 1499, 1532)",
+        ),
+    ),
 )
 
 # -- ttri --------------------------------------------------------------------------------------------

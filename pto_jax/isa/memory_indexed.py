@@ -1,13 +1,13 @@
 """Indexed transfers: rows or elements of a table in global memory, at places that a tile gives."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from .. import ir, profiles
 from .assembly import Assembly
 from .changes import form
 from .common import SIMULATOR_VALUES, TYPES_BY_HEADER
-from .declare import Attribute, Constraint, Decision, Instruction, Operand
+from .declare import Attribute, Constraint, Decision, Instruction, Operand, Phase
 from .rules import memory_indexed
 from .rules.constraints import HARDWARE, HEADERS, fixed_type, place, type_row
 from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, INTS, SIMULATED, TypeTable, table
@@ -145,6 +145,14 @@ _DECISIONS = (
 )
 
 
+_PIPES = Decision(
+    "Which pipes does it run on?",
+    "On a5 on V for tiles in vec. On a2a3 it stores on MTE3; it loads rows on S, which reads the indexes, "
+    "and then MTE2, and single elements on S.",
+    "PTOAS getPipe (event.hpp of pto-isa has V everywhere)",
+)
+
+
 def _constraints(operands: tuple[Operand, ...], data: str, of: str) -> tuple[Constraint, ...]:
     return (
         memory_indexed.table_type(data, of),
@@ -161,6 +169,28 @@ def _constraints(operands: tuple[Operand, ...], data: str, of: str) -> tuple[Con
         memory_indexed.table_layout(data, of),
         memory_indexed.table_width(data, of),
     )
+
+
+def _gather_phases(
+    profile: profiles.ProfileName, types: Mapping[str, ir.Type], attrs: Mapping[str, ir.AttrValue]
+) -> tuple[Phase, ...]:
+    """A5 gathers on the vector pipe; A2/A3 reads indexes on the scalar one, which moves single elements."""
+    dst = types.get("dst")
+    vector = isinstance(dst, ir.TileType) and dst.loc == ir.Loc.VEC
+    if profile == "a5" and vector:
+        return (Phase(ir.Pipe.V, ("src", "indexes", VIEW), ("dst",)),)
+    if profile == "cpu_sim":
+        return ()
+    if vector and attrs.get("coalesce") == ir.Coalesce.ELEM:
+        return (Phase(ir.Pipe.S, ("src", "indexes", VIEW), ("dst",)),)
+    return Phase(ir.Pipe.S, ("indexes", VIEW)), Phase(ir.Pipe.MTE2, ("src",), ("dst", "workspace"))
+
+
+def _scatter_phases(
+    profile: profiles.ProfileName, types: Mapping[str, ir.Type], attrs: Mapping[str, ir.AttrValue]
+) -> tuple[Phase, ...]:
+    """A5 scatters on the vector pipe."""
+    return (Phase(ir.Pipe.V, ("src", "indexes"), ("dst",)),) if profile == "a5" else ()
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -182,7 +212,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (("src", "indexes"), ("src", VIEW), ("src", VIEW, "workspace")),
         "dst",
         ir.Pipe.MTE2,
-        decisions=_DECISIONS,
+        decisions=(*_DECISIONS, _PIPES),
+        phases=_gather_phases,
         sources=("page MGATHER", HEADERS, SIMULATOR_VALUES),
         sampler=_samples,
         traits=Traits(
@@ -237,7 +268,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "with the addressed element.",
                 f"{SIMULATOR_VALUES}; {HEADERS}",
             ),
+            _PIPES,
         ),
+        phases=_scatter_phases,
         sources=("page MSCATTER", HEADERS, SIMULATOR_VALUES),
         sampler=_samples,
         traits=Traits(

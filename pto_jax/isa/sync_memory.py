@@ -126,7 +126,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Attribute("space", ir.AddressSpace, None, "memory whose lines are meant"),),
         (_global_only,),
         decisions=(_COHERENT,),
-        traits=Traits(order=Order("signal", "cores")),
+        traits=Traits(order=Order("signal", "cores", publishes=True)),
         changes=(new(),),
     ),
     sync_handles.config(
@@ -138,7 +138,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Attribute("scope", ir.FenceScope, None, "memory whose writes are completed"),),
         (required("scope"),),
         decisions=(_COHERENT,),
-        traits=Traits(order=Order("barrier", "pipe")),
+        traits=Traits(order=Order("barrier", "pipe", publishes=True)),
         changes=(new(),),
     ),
     _flag("set_intra_block", "Signal the cores of the block.", Order("signal", "core"), 31, _PAIRS),

@@ -71,11 +71,13 @@ class Order:
     ``through`` says by which means: flags of pipes (``flag``), events of operation classes (``event``),
     tokens of buffers (``token``), whole pipes (``pipe``) and single operations (``operation``) order the
     pipes of one core; flags between cores (``core``), all cores (``cores``), flags of processors
-    (``signal``) and asynchronous copies (``transfer``) order cores.
+    (``signal``) and asynchronous copies (``transfer``) order cores. What ``publishes`` makes earlier writes
+    of global memory visible to other cores and processors.
     """
 
     role: Literal["signal", "wait", "barrier"]
     through: Through
+    publishes: bool = False
 
     @property
     def orders_pipes(self) -> bool:

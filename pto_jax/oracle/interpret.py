@@ -85,6 +85,7 @@ def run(  # noqa: PLR0913 - keywords
     made = machine(Policy(selected, region, subnormals == "flush"), memory, max_steps)
     operands = [_operand(v, given[v.name], made) for v in function.args]
     returned = launch(program, made, function, operands, grid=grid)
+    made.finish()
     written = written_buffers(program, function)
     outputs: dict[str, Any] = {
         v.name: _like(memory[v.name], np.asarray(given[v.name]), _element(v))

@@ -52,6 +52,7 @@ class ReferenceMachine:
         self.depth = 0
         self.abstract = False
         self.checks = True
+        self.in_order = True
         self._core = ""
         self._fill = 0 if policy.profile.fresh_tile == "zero" else 0xFF
         self._spaces: dict[tuple[str, Loc], Buffer] = {}
@@ -64,6 +65,9 @@ class ReferenceMachine:
 
     def begin(self, op: Op, scope: Scope) -> None:
         """Nothing to prepare: instructions leave no state outside memory."""
+
+    def finish(self) -> None:
+        """Nothing is left to do at the end of an execution."""
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         """Bytes of its own for a tile, the same at every execution of the operation, or those at its address.

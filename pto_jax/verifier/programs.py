@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from .. import isa
+from .. import isa, order
 from ..analysis import facts, resolve as resolution
 from ..analysis.calls import too_many_calls, too_many_trips
 from ..analysis.facts import OperandFacts
@@ -23,10 +23,10 @@ from ..isa.queries import INTTOPTR
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.traits import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
-from . import control_flow, functions, pipes, scalars, targets, tokens, unwritten
+from . import control_flow, functions, pipes, scalars, targets, unwritten
 from .capacity import capacity_findings
 from .errors import error_of
-from .hazards import Place, Reserved, hazards, in_reserved, overwritten, shared_bytes
+from .overlaps import Place, Reserved, in_reserved, overwritten, shared_bytes
 
 __all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
 
@@ -249,15 +249,25 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         if build.level != EXPLICIT:
             sink.extend(capacity_findings(resolved, profile))
         sink.extend(targets.target_findings(program, profile))
-        sink.extend(tokens.token_findings(resolved))
         sink.extend(unwritten.unwritten_findings(resolved))
-        sink.extend(hazards(resolved, as_written=build.as_written, vector=_orders_vectors(profile, build)))
+        sink.extend(order_findings(resolved, build, sink))
     return _in_source_order(list(sink.found))
 
 
-def _orders_vectors(profile: Profile, build: Build) -> bool:
-    """Whether dependent vector instructions need a barrier between them: on A2/A3, not on A5."""
-    return build.strict and profile.name == "a2a3"
+def order_findings(resolved: ResolvedProgram, build: Build, sink: _Sink) -> list[Diagnostic]:
+    """Operations that nothing orders, and tokens that stall or leak, in programs that order their pipes."""
+    written = build.as_written or any(map(order.is_as_written, resolved.program.functions))
+    if not written:
+        return []
+    # Dependent vector instructions need a barrier between them on A2/A3, not on A5.
+    vector = build.strict and resolved.profile is not None and resolved.profile.name == "a2a3"
+    try:
+        return [f.diagnostic for f in order.judge(resolved, as_written=build.as_written, vector=vector)]
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+        # A program that is wrong in other ways may have no execution that could be followed.
+        if any(d.severity == "error" for d in sink.found):
+            return []
+        raise
 
 
 class _Sink:

@@ -9,11 +9,10 @@ from ..analysis import addresses, dataflow, provenance
 from ..analysis.facts import FunctionFacts, executes
 from ..analysis.provenance import AliasClasses
 from ..analysis.resolve import ResolvedProgram
+from ..analysis.roots import cores_of, roots
 from ..errors import Diagnostic
 from ..ir import Function, Loc, Op, TileType, Value
 from ..isa import effects
-from .hazards import Numbers
-from .roots import cores_of, roots
 
 #: What writes that nobody outside a kernel sees are of.
 _INSIDE = ("tile", "vector", "mode", "events")
@@ -78,6 +77,51 @@ def _executed(resolved: ResolvedProgram, function: Function) -> list[Function]:
 
 
 # -- tiles that are read and were not written ------------------------------------------------------------
+
+
+#: Addresses are looked up in so many blocks of so many bytes; all beyond are one block more.
+_BLOCK, _BLOCKS = 4096, 256
+
+
+class Numbers:
+    """Numbers of the memory a program uses, and which of them have bytes in common."""
+
+    def __init__(self) -> None:
+        self.known: list[addresses.Bytes] = []
+        self._numbers: dict[addresses.Bytes, int] = {}
+        self._near: list[list[int]] = []
+        #: The numbers in every allocation and every block of addresses, so that only those are compared.
+        self._at: dict[tuple[object, ...], list[int]] = {}
+
+    def of(self, found: addresses.Bytes) -> int:
+        """The number of some memory, a new one where it has none yet."""
+        number = self._numbers.setdefault(found, len(self.known))
+        if number == len(self.known):
+            places = [self._at.setdefault(place, []) for place in _places(found)]
+            around = sorted({i for place in places for i in place})
+            near = [i for i in around if self.known[i].overlaps(found)]
+            self.known.append(found)
+            for place in places:
+                place.append(number)
+            self._near.append([*near, number])
+            for i in near:
+                self._near[i].append(number)
+        return number
+
+    def near(self, number: int) -> list[int]:
+        """The numbers of all bytes that overlap those of a number, itself included."""
+        return self._near[number]
+
+
+def _places(found: addresses.Bytes) -> Iterator[tuple[object, ...]]:
+    """Where other memory is looked up that may meet this one: allocations, blocks of addresses."""
+    if found.either:
+        yield from dict.fromkeys(place for one in found.either for place in _places(one))
+        return
+    yield (found.root,)
+    if found.range is not None:
+        first, last = (min(max(n // _BLOCK, 0), _BLOCKS) for n in (found.range[0], found.range[1] - 1))
+        yield from ((found.loc, block) for block in range(first, last + 1))
 
 
 @dataclass

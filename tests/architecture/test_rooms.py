@@ -12,8 +12,8 @@ from tools import architecture
 #: Every room above those that it may use. ``pto_jax`` are the public names themselves, which the rooms
 #: below need not know.
 ROOMS = (
-    "errors", "files", "ir", "profiles", "isa", "text", "analysis", "verifier", "api",
-    "cost", "interpreter", "launches", "lowering", "oracle", "sanitizer", "extension",
+    "errors", "files", "ir", "profiles", "isa", "text", "analysis",
+    "interpreter", "order", "verifier", "api", "cost", "launches", "lowering", "oracle", "sanitizer", "schedules",
     "extension", "runtime", "builder", "ops", "nn",
     "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing",
     "pto_jax", "cases", "devices", "failures", "validation", "system_tests", "campaign", "cli", "__main__",

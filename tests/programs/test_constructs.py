@@ -16,8 +16,8 @@ from pto_jax.analysis.resolve import resolve
 from pto_jax.interpreter import Scope
 from pto_jax.ir import Function, Op, Program
 from pto_jax.oracle.machine import ReferenceMachine
+from pto_jax.order import is_as_written, judge
 from pto_jax.text import print_program
-from pto_jax.verifier.hazards import hazards, is_as_written
 from tests.programs.cases import FOLDER, load
 from tests.programs.constructs import constructs, recorded, rejections
 from tests.programs.test_programs import CASES
@@ -81,7 +81,7 @@ def test_another_spelling_is_the_same_program() -> None:
 
 def test_a_program_that_orders_its_pipes_has_no_hazards() -> None:
     program = load("synchronised")
-    assert any(map(is_as_written, program.functions)) and hazards(resolve(program)) == []
+    assert any(map(is_as_written, program.functions)) and judge(resolve(program), as_written=False) == []
 
 
 def verification(text: str) -> tuple[set[str], list[pto.Diagnostic]]:

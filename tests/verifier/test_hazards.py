@@ -10,7 +10,7 @@ from pto_jax.analysis.addresses import Bytes
 from pto_jax.api import parse, verify
 from pto_jax.errors import Diagnostic
 from pto_jax.ir import Loc
-from pto_jax.verifier.hazards import Numbers
+from pto_jax.verifier.unwritten import Numbers
 
 T = "!pto.tile_buf<vec, 16x64xf32>"
 W = "!pto.partition_tensor_view<16x64xf32>"
@@ -123,9 +123,17 @@ ORDERED = {
     + "pto.tload ins(%w : !pto.partition_tensor_view<16x64xf32>) "
     "outs(%r : !pto.tile_buf<vec, 16x16xf32>)\n".replace("16x64xf32>) ", "16x64xf32>) "),
     "indexed windows apart": of_parts("c0", "c16"),
-    "rebound at run time": loop(f"%u = pto.tassign %a, %x : {T} -> {T}\n" + load("u") + TO_V + add("d", "u")),
+    "another run-time address in every pass": loop(
+        "%j = arith.index_cast %i : index to i64\n%k = arith.muli %j, %a1 : i64\n"
+        "%y = arith.addi %x, %k : i64\n"
+        f"%u = pto.tassign %a, %y : {T} -> {T}\n" + load("u") + TO_V + add("d", "u")
+    ),
 }
 UNORDERED = {
+    "one run-time address in every pass": (
+        loop(f"%u = pto.tassign %a, %x : {T} -> {T}\n" + load("u") + TO_V + add("d", "u")),
+        ("tload", "writes %u", "V"),
+    ),
     "read after write": (load("a") + add("d", "a"), ("tadd", "reads %a", "MTE2")),
     "write after read": (add("d", "a") + load("a"), ("tload", "writes %a", "V")),
     "write after write": (add("a", "d") + load("a"), ("tload", "writes %a", "V")),
@@ -289,12 +297,12 @@ def test_a_load_of_what_a_store_wrote_needs_an_order(name: str) -> None:
 
 
 def test_windows_of_a_loop_are_others_in_every_trip() -> None:
-    row = "%p1 = " + VIEW.format("%i", "%c16") + "\n"
+    row = "%r = arith.muli %i, %c16 : index\n%p1 = " + VIEW.format("%r", "%c16") + "\n"
     moves = load("a").replace("%w", "%p1") + sync("MTE2", "MTE3") + store("a").replace("%w", "%p1")
     flags = flag("set", "MTE3", "MTE2", 2) + flag("wait", "MTE3", "MTE2", 2)
-    same = row.replace("%i", "%c0")
+    same, meets = row.replace("%i", "%c0"), row.replace("%i, %c16", "%i, %c2")
     tiles = sync("V", "MTE2", 5)
-    for body, at_least in ((row, 0), (same, 1)):
+    for body, at_least in ((row, 0), (same, 1), (meets, 1)):
         listed = hazards(loop(body + moves + tiles).replace("%a :", "%a :"), level=None)
         listed = [d for d in listed if "global" in d.message]
         assert len(listed) >= at_least and (at_least or not listed)

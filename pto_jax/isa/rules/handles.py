@@ -124,6 +124,7 @@ class CustomParts(TypedDict, total=False):
 
     forms: tuple[tuple[str, ...], ...]
     pipe_rule: declare.PipeRule | None
+    phases: declare.PhaseRule | None
     assembly: Assembly
     changes: tuple[Change, ...]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from ..analysis import provenance
 from ..ir import Function, KernelKind, Op, Program, Region
 from ..isa import effects
+from . import provenance
 
 
 def roots(program: Program) -> list[Function]:

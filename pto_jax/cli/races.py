@@ -1,0 +1,154 @@
+"""The commands ``races`` and ``memory``: the order of a program's operations, and its tiles over its lines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from ..api import load, resolve_profile
+from ..errors import FileError, ParseError, PtoError
+from ..ir import Program
+from ..profiles import ARCHITECTURES, PROFILE_NAMES
+from . import options
+from .options import ACCEPTED, REJECTED, USAGE, Adder
+
+
+def add(command: Adder) -> None:
+    """Define the command and its options."""
+    sub = command("races", run, "Find operations that nothing orders, waits without end, and lost tokens.")
+    sub.add_argument("file", metavar="FILE")
+    sub.add_argument("--json", metavar="OUT", help="write the findings as a JSON list")
+    sub.add_argument(
+        "--sync",
+        choices=("auto", "as-written", "inserted", "strict"),
+        default="auto",
+        help="where the order comes from: the text (as-written), a tool inside each core (inserted), or "
+        "the text with barriers between dependent vector instructions (strict); default: as the text looks",
+    )
+    sub.add_argument(
+        "--profile", choices=PROFILE_NAMES, help="default: the program's pto.target_arch, else a2a3"
+    )
+    sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
+    sub.add_argument("--inputs", metavar="IN.npz", help="arguments by name; what is missing is assumed")
+    sub.add_argument(
+        "--grid", type=int, default=1, metavar="N", help="blocks that share global memory (default: 1)"
+    )
+    sub.add_argument(
+        "--schedules",
+        type=int,
+        default=0,
+        metavar="N",
+        help="execute each race in N legal orders of the pipes and show the bits that differ (default: 0)",
+    )
+    sub.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of orders and generated input (default: 0)"
+    )
+    options.add_language(sub)
+    options.add_examples(
+        sub,
+        ("races k.pto", "exit status 0: nothing, 1: findings, 2: unreadable"),
+        ("races k.pto --schedules 8", "with the bits that a race changes"),
+        ("races k.pto --sync as-written --json out.json", "nothing is inserted; for tools"),
+    )
+
+
+def add_memory(command: Adder) -> None:
+    """Define the command ``memory`` and its options."""
+    sub = command("memory", memory, "Show which tile has which bytes of on-chip memory from where to where.")
+    sub.add_argument("file", metavar="FILE")
+    sub.add_argument("--profile", choices=PROFILE_NAMES, help="default: as for races")
+    options.add_language(sub)
+    options.add_examples(sub, ("memory k.pto", "per buffer the peak, and a bar of lines for every tile"))
+
+
+def memory(args: argparse.Namespace) -> int:
+    """Print the memory of every function, and values that are overwritten too early; the exit status."""
+    try:
+        program = load(args.file, language=args.language)
+    except (FileError, ParseError) as error:
+        print(error if isinstance(error, ParseError) else f"pto-jax memory: error: {error}", file=sys.stderr)
+        return USAGE
+
+    from ..analysis.resolve import resolve
+    from ..order.memory import Memory
+    from ..verifier.overlaps import overwritten
+
+    profile = resolve_profile(program, args.profile)
+    resolved = resolve(program, profile)
+    overlaps = []
+    for function in resolved.program.functions:
+        for line in Memory.of(resolved, function).lines(dict(profile.capacity)):
+            print(line)
+        overlaps += overwritten(resolved, function)
+    for finding in overlaps:
+        print(finding.render())
+    return REJECTED if overlaps else ACCEPTED
+
+
+def run(args: argparse.Namespace) -> int:
+    """Judge a file and print what is found; the exit status."""
+    for name in ("grid", "schedules", "seed"):
+        least = 1 if name == "grid" else 0
+        if getattr(args, name) < least:
+            print(
+                f"pto-jax races: error: --{name} is {getattr(args, name)}; allowed: {least} or more",
+                file=sys.stderr,
+            )
+            return USAGE
+    try:
+        program = load(args.file, language=args.language)
+        profile = resolve_profile(program, args.profile, arch=args.arch)
+        inputs = _inputs(args, program, profile.name)
+    except (FileError, ParseError) as error:
+        for line in str(error).splitlines():
+            print(line if isinstance(error, ParseError) else f"pto-jax races: error: {line}", file=sys.stderr)
+        return USAGE
+
+    from ..schedules.races import mode_of, races
+
+    try:
+        found = races(
+            program,
+            profile,
+            sync=args.sync,
+            inputs=inputs,
+            grid=args.grid,
+            schedules=args.schedules,
+            seed=args.seed,
+        )
+    except PtoError as error:
+        print(f"pto-jax races: error: {error}", file=sys.stderr)
+        return USAGE
+    for finding in found:
+        print(finding)
+    mode = mode_of(program, profile) if args.sync == "auto" else args.sync
+    verdict = f"{len(found)} finding{'' if len(found) == 1 else 's'}" if found else "nothing found"
+    print(f"{args.file}: {verdict} ({mode}, {profile.name})")
+    if args.json is not None:
+        from ..files import write_text
+
+        write_text(args.json, json.dumps([f.as_json() for f in found], indent=2) + "\n")
+    return REJECTED if found else ACCEPTED
+
+
+def _inputs(args: argparse.Namespace, program: Program, profile: str) -> dict[str, Any] | None:
+    """Arguments from a file, or generated ones for an execution."""
+    if args.inputs is None and not args.schedules:
+        return None
+    if not args.schedules:
+        from ..files.arrays import load_arrays
+
+        return load_arrays(args.inputs)
+
+    from ..runtime.array_files import read_inputs
+    from ..runtime.kernel import compile as compile_program
+    from .run import generate_inputs
+
+    kernel: Any = compile_program(
+        program, profile=profile, checks=True, grid=args.grid, warn=False, partial_launch=True
+    )
+    if args.inputs is not None:
+        return read_inputs(kernel, args.inputs)[0]
+    return dict(generate_inputs(kernel, args.seed, None))

@@ -1,0 +1,358 @@
+"""What the courses over a program say together: races, waits that stall, and tokens that leak."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from ..errors import Diagnostic, Span
+from ..ir import Function, Op, Pipe
+from ..isa import effects
+from .clocks import Race, Use
+from .signals import EVENTS, Pair
+from .walk import CourseRun, Judged
+
+Kind = Literal["race", "deadlock", "unmatched", "overlap"]
+
+
+class Place(NamedTuple):
+    """An operation of a finding: where it stands, and what executes it."""
+
+    line: int
+    operation: str
+    pipe: str
+    core: str
+    value: str
+    access: str
+    span: Span | None
+
+    def as_json(self) -> dict[str, object]:
+        """The fields for JSON; without those that say nothing."""
+        fields = {"line": self.line, "operation": self.operation, "pipe": self.pipe}
+        more = {"core": self.core, "value": self.value, "access": self.access}
+        return fields | {key: text for key, text in more.items() if text}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong with the order of a program's operations.
+
+    ``first`` and ``second`` are its operations in the order in which they came; ``second`` is None where
+    there is only one. ``missing`` says what is missing and the usual way to add it. ``count`` is how often
+    the courses showed it.
+    """
+
+    kind: Kind
+    first: Place
+    second: Place | None
+    missing: str
+    count: int
+    diagnostic: Diagnostic
+    ops: tuple[Op, ...] = ()
+    mode: str = ""
+    witness: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        """The finding for JSON."""
+        found: dict[str, object] = {
+            "kind": self.kind,
+            "first": self.first.as_json(),
+            "second": self.second.as_json() if self.second is not None else None,
+            "missing": self.missing,
+            "count": self.count,
+            "severity": self.diagnostic.severity,
+            "message": self.diagnostic.message,
+        }
+        more = {"mode": self.mode, "witness": self.witness}
+        return found | {key: text for key, text in more.items() if text}
+
+    def __str__(self) -> str:
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        witness = f"\n  witness: {self.witness}" if self.witness else ""
+        return f"{self.diagnostic.render()}\n  {self.kind}{times}; missing: {self.missing}{witness}"
+
+
+def _place(op: Op, pipe: Pipe | None, core: str = "", value: str = "", access: str = "") -> Place:
+    line = op.span.line if op.span is not None else 0
+    return Place(line, op.name, f"PIPE_{pipe.name}" if pipe is not None else "", core, value, access, op.span)
+
+
+# -- races -----------------------------------------------------------------------------------------------
+
+
+def races(judged: Judged, runs: Sequence[CourseRun]) -> Iterator[Finding]:
+    """One finding for every two operations, in the order of the second ones."""
+    listed: dict[tuple[int, int, Pipe, Pipe], tuple[Race, int]] = {}
+    for run in runs:
+        for key, race in run.clocks.races.items():
+            pair = judged.orders[key[0]], judged.orders[key[1]], key[2], key[3]
+            first, count = listed.get(pair, (race, 0))
+            listed[pair] = first, count + run.clocks.counts[key]
+    for (one, two, *_), (race, count) in sorted(listed.items(), key=lambda item: (item[0][1], item[0][0])):
+        yield _race(race, count, one >= two)
+
+
+def _race(race: Race, count: int, carried: bool) -> Finding:
+    first, use = race.first, race.second
+    where = f" ({first.op.span})" if first.op.span else ""
+    if race.announced:
+        return _announced(race, count, where)
+    earlier = " in an earlier pass of the loop" if carried else ""
+    cores = (f" of core {first.core or 'main'}", f" of core {use.core or 'main'}")
+    between = cores if first.core != use.core else ("", "")
+    if first.core != use.core:
+        allowed = "a flag between the cores, or a slot of a pipe"
+    elif first.pipe == use.pipe:
+        allowed = f"a barrier of PIPE_{use.pipe.name}"
+    else:
+        allowed = "a flag, an event or a barrier"
+    message = (
+        f"{use.does} {use.value} ({use.region}) on PIPE_{use.pipe.name}{between[1]} and nothing orders it "
+        f"after {first.op.name}{where}, which {first.does} {first.value} on "
+        f"PIPE_{first.pipe.name}{between[0]}{earlier}; allowed: {allowed} between them"
+    )
+    span = next((v.span for v in (*use.op.ins, *use.op.outs) if str(v) == use.value and v.span), use.op.span)
+    diagnostic = Diagnostic("warning", message, span, use.op.name, rule="hazard")
+    places = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
+    return Finding("race", *places, _edge(first, use, carried), count, diagnostic, (first.op, use.op))
+
+
+def _announced(race: Race, count: int, where: str) -> Finding:
+    """A signal to other processors before what it announces is over or visible."""
+    first, use = race.first, race.second
+    states = {
+        "open": "may not be complete",
+        "drained": "is not published",
+        "cached": "is in the data cache only",
+    }
+    allowed = "cmo.cacheinvalid and fence.barrier_all" if race.announced == "cached" else "fence.barrier_all"
+    message = (
+        f"announces {first.op.name}{where}, which {first.does} {first.value} on PIPE_{first.pipe.name} and "
+        f"{states[race.announced]}; allowed: {allowed} between them"
+    )
+    diagnostic = Diagnostic("warning", message, use.op.span, use.op.name, rule="hazard")
+    places = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
+    missing = f"PIPE_{first.pipe.name} -> PIPE_S; usual fix: {allowed} before {use.op.name}"
+    return Finding("race", *places, missing, count, diagnostic, (first.op, use.op))
+
+
+def _edge(first: Use, use: Use, carried: bool) -> str:
+    """The edge that is missing, and the usual way to add it."""
+    edge = f"PIPE_{first.pipe.name} -> PIPE_{use.pipe.name}"
+    if first.core != use.core:
+        return (
+            f"{edge} from core {first.core or 'main'} to core {use.core or 'main'}; usual fix: sync.set on "
+            f"PIPE_{first.pipe.name} behind {first.op.name}, sync.wait before {use.op.name}"
+        )
+    if first.pipe == use.pipe:
+        return f"{edge}; usual fix: barrier PIPE_{use.pipe.name} between {first.op.name} and {use.op.name}"
+    flag = f"flag[PIPE_{first.pipe.name}, PIPE_{use.pipe.name}, id]"
+    if carried:
+        return (
+            f"{edge} on the back edge of the loop; usual fix: set_{flag} behind {first.op.name} and before "
+            f"the loop, wait_{flag} before {use.op.name} and behind the loop"
+        )
+    return f"{edge}; usual fix: set_{flag} behind {first.op.name}, wait_{flag} before {use.op.name}"
+
+
+# -- tokens ----------------------------------------------------------------------------------------------
+
+
+class _Verdict:
+    """What the courses of one function say about its flags, events and buffer tokens."""
+
+    def __init__(self, judged: Judged, function: Function, runs: Sequence[CourseRun]) -> None:
+        self.judged, self.function = judged, function
+        self.runs = [run for run in runs if run.ended]
+
+    def findings(self) -> Iterator[Finding]:
+        """One finding for each operation that hands a token in a wrong way in some course."""
+        yield from self.starved()
+        yield from self.doubled()
+        yield from self.leftover()
+        yield from self.brackets()
+        yield from self.stuck()
+        yield from self.kept()
+
+    def starved(self) -> Iterator[Finding]:
+        """Waits for tokens that are not there: errors where no course has them."""
+        waited: Counter[int] = Counter()
+        starved: dict[int, list[int]] = {}
+        ops: dict[int, tuple[Pair, Op]] = {}
+        for run in self.runs:
+            for key, (pair, op) in run.signals.waited.items():
+                if not run.signals.doubts(pair):
+                    waited[key] += 1
+                    ops[key] = pair, op
+                    if key in run.signals.starved:
+                        starved.setdefault(key, []).append(run.course.number)
+        for key, assumptions in starved.items():
+            pair, op = ops[key]
+            always = len(assumptions) == waited[key]
+            shown = op.attrs.get("event", "id")
+            message = effects.starved(op, pair.core, shown).message
+            message = message if always else message.replace(" before:", f" before{_where(assumptions)}:", 1)
+            severity: Literal["error", "warning"] = "warning"
+            if always and not self.may_be_set(pair, op):
+                severity = "error"
+            flag = _flag(pair, op)
+            missing = f"{_arrow(pair)}; usual fix: set_{flag} on every path to the wait"
+            yield self.finding("deadlock", op, message, missing, len(assumptions), severity, pair.target)
+
+    def may_be_set(self, pair: Pair, op: Op) -> bool:
+        """Whether a signal that no course brings here might be meant: by a run-time number, or elsewhere."""
+        event = op.attrs.get("event")
+        for other in self.judged.resolved.program.walk():
+            order = effects.traits_of(other).order
+            if order is None or order.role != "signal" or order.through not in ("flag", "event"):
+                continue
+            kind = self.judged.cores.get(id(other))
+            fits = event is None or other.attrs.get("event", event) == event
+            apart = (kind.name.lower() if kind is not None else "") != pair.core
+            if effects.ends_of(other) == pair[1:] and fits and (event is None or apart):
+                return True
+        return False
+
+    def doubled(self) -> Iterator[Finding]:
+        """Tokens that are set while they are there."""
+        listed: dict[int, tuple[Pair, Op, Op, list[int]]] = {}
+        for run in self.runs:
+            for key, (pair, op, earlier) in run.signals.doubled.items():
+                if not run.signals.doubts(pair):
+                    listed.setdefault(key, (pair, op, earlier, []))[3].append(run.course.number)
+        for pair, op, earlier, assumptions in listed.values():
+            where = f" ({earlier.span})" if earlier.span else ""
+            some = _where(assumptions) if len(assumptions) < len(self.runs) else ""
+            message = (
+                f"sets a token that {earlier.name}{where} has set and nothing has waited for{some}; allowed: "
+                "a wait between two signals of the same pipes and number"
+            )
+            missing = (
+                f"{_arrow(pair)}; usual fix: wait_{_flag(pair, op)} between both signals, or another number"
+            )
+            yield self.finding(
+                "unmatched", op, message, missing, len(assumptions), "warning", pair.source, earlier
+            )
+
+    def leftover(self) -> Iterator[Finding]:
+        """Tokens that are there where the function ends."""
+        listed: dict[int, tuple[Pair, Op, list[int]]] = {}
+        for run in self.runs:
+            for (pair, _), token in run.signals.present.items():
+                if not run.signals.doubts(pair):
+                    listed.setdefault(id(token.op), (pair, token.op, []))[2].append(run.course.number)
+        for pair, op, assumptions in listed.values():
+            some = _where(assumptions) if len(assumptions) < len(self.runs) else ""
+            message = (
+                f"sets a token that nothing waits for up to the end of @{self.function.name}{some}; allowed: "
+                "one wait for every signal"
+            )
+            missing = f"{_arrow(pair)}; usual fix: wait_{_flag(pair, op)} behind the last use it guards"
+            yield self.finding("unmatched", op, message, missing, len(assumptions), "warning", pair.source)
+
+    def brackets(self) -> Iterator[Finding]:
+        """Buffer tokens that are taken twice, given back without being taken, or kept."""
+        found: dict[int, tuple[Op, str, Op | None]] = {}
+        for run in self.runs:
+            for key, (op, earlier) in run.signals.nested.items():
+                what = (
+                    "takes a buffer token that its pipe holds"
+                    if earlier is not None
+                    else ("gives back a buffer token that its pipe does not hold")
+                )
+                found.setdefault(key, (op, what, earlier))
+            for op in run.signals.open.values():
+                what = f"takes a buffer token that is held up to the end of @{self.function.name}"
+                found.setdefault(id(op), (op, what, None))
+        for op, what, earlier in found.values():
+            message = f"{what}; allowed: get_buf and rls_buf in turns for every pipe and buffer"
+            missing = "usual fix: one rls_buf behind every get_buf of the same class and buffer"
+            pipe = effects.pipe_named(op.attrs.get("op_type"))
+            yield self.finding("unmatched", op, message, missing, 1, "warning", pipe, earlier)
+
+    def stuck(self) -> Iterator[Finding]:
+        """Cores that wait for each other for ever."""
+        found = {d: None for run in self.runs for d in run.signals.deadlock}
+        by_place = {(op.span, op.name): op for op in self.judged.resolved.program.walk()}
+        for diagnostic in found:
+            op = by_place.get((diagnostic.span, diagnostic.instruction or ""))
+            if op is not None:
+                missing = "usual fix: as many signals or pushes on the other core as this one waits for"
+                yield self.finding(
+                    "deadlock", op, diagnostic.message, missing, 1, "error", effects.pipe_of(op)
+                )
+
+    def kept(self) -> Iterator[Finding]:
+        """Flags and slots for another core that it never takes; a pipe that is full stops its producer."""
+        listed: dict[int, tuple[str, int, Op, int]] = {}
+        for run in self.runs:
+            for what, count, op in run.signals.kept() if not run.signals.deadlock else ():
+                if what != "free":
+                    listed.setdefault(id(op), (what, count, op, run.signals.slots))
+        for what, count, op, slots in listed.values():
+            full = what == "slot" and count > slots
+            noun = "a slot that no core pops" if what == "slot" else "a flag that no core waits for"
+            message = f"gives {noun} up to the end of @{self.function.name}, {count} times"
+            message += f", into a pipe of {slots} slots, and waits for a free one for ever" if full else ""
+            message += "; allowed: as many on both cores"
+            missing = f"usual fix: {'a pop' if what == 'slot' else 'a wait'} on the other core for each"
+            kind: Kind = "deadlock" if full else "unmatched"
+            yield self.finding(kind, op, message, missing, count, "warning", effects.pipe_of(op))
+
+    def finding(
+        self,
+        kind: Kind,
+        op: Op,
+        message: str,
+        missing: str,
+        count: int,
+        severity: Literal["error", "warning"],
+        pipe: Pipe | None,
+        earlier: Op | None = None,
+    ) -> Finding:
+        """A finding about an operation, and the earlier one that it goes wrong with."""
+        diagnostic = Diagnostic(severity, message, op.span, op.name, rule="token")
+        place = _place(op, pipe)
+        if earlier is None:
+            return Finding(kind, place, None, missing, count, diagnostic, (op,))
+        return Finding(kind, _place(earlier, pipe), place, missing, count, diagnostic, (earlier, op))
+
+
+def tokens(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> Iterator[Finding]:
+    """What is wrong with the flags, events and buffer tokens of a function."""
+    return _Verdict(judged, function, runs).findings()
+
+
+def numbers(judged: Judged) -> Iterator[Finding]:
+    """Event numbers that no pipe has, and more pairs of pipes than share one number."""
+    for op in judged.resolved.program.walk():
+        order, event = effects.traits_of(op).order, op.attrs.get("event")
+        if order is None or order.through not in ("flag", "event") or not isinstance(event, int):
+            continue
+        if not 0 <= event < EVENTS:
+            message = f"number {event}; allowed: 0 to {EVENTS - 1}"
+            diagnostic = Diagnostic("error", message, op.span, op.name, rule="token")
+            missing = f"usual fix: a free number of 0 to {EVENTS - 1}"
+            yield Finding(
+                "unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,)
+            )
+
+
+def _arrow(pair: Pair) -> str:
+    return f"PIPE_{pair.source.name} -> PIPE_{pair.target.name}"
+
+
+def _flag(pair: Pair, op: Op) -> str:
+    event = op.attrs.get("event")
+    shown = event if isinstance(event, int) else "id"
+    return f"flag[PIPE_{pair.source.name}, PIPE_{pair.target.name}, {shown}]"
+
+
+def _where(assumptions: list[int]) -> str:
+    """For which unknown numbers something happens."""
+    numbers = list(dict.fromkeys(assumptions))
+    shown = ", ".join(str(n) for n in numbers[:-1])
+    listed = f"{shown} or {numbers[-1]}" if shown else str(numbers[-1])
+    return f" where numbers that only execution knows are {listed}"

@@ -1,0 +1,126 @@
+"""The judgement of a program: its functions, the courses over each of them, and the findings of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any
+
+from ..analysis.resolve import ResolvedProgram
+from ..analysis.roots import cores_of, roots
+from ..ir import I1, Function, Program, ScalarType
+from ..isa import effects
+from . import findings
+from .findings import Finding
+from .numbers import ASSUMED, Course
+from .walk import CourseRun, Judged
+
+#: Courses beyond those with all conditions alike, for programs whose conditions have nothing to do with each
+#: other.
+_MIXED = 4
+
+
+def judge(
+    resolved: ResolvedProgram,
+    *,
+    as_written: bool = True,
+    vector: bool = False,
+    inputs: Mapping[str, Any] | None = None,
+    grid: int = 1,
+) -> list[Finding]:
+    """The findings about a program; of a fragment its surroundings may set or wait.
+
+    ``as_written``: nothing is inserted, whatever functions hold; else nothing into those that hold a flag or
+    an event. ``vector``: dependent operations of the vector pipe need a barrier between them, too. ``inputs``
+    are arguments by name, as far as a caller has them; ``grid`` blocks share global memory.
+    """
+    program = resolved.program
+    judged = judged_program(resolved, as_written=as_written, vector=vector, inputs=inputs, grid=grid)
+    listed: list[Finding] = []
+    for function in roots(program):
+        if function.external:
+            continue
+        runs = courses(judged, function)
+        listed += findings.races(judged, runs)
+        if not program.fragment and not function.private:
+            listed += findings.tokens(judged, function, runs)
+    return _once([*listed, *findings.numbers(judged)])
+
+
+def judged_program(
+    resolved: ResolvedProgram,
+    *,
+    as_written: bool = True,
+    vector: bool = False,
+    inputs: Mapping[str, Any] | None = None,
+    grid: int = 1,
+) -> Judged:
+    """What the courses over a program share."""
+    program = resolved.program
+    written = _written(program, as_written)
+    return Judged(resolved, cores_of(program), written, vector, dict(inputs or {}), grid)
+
+
+def _once(listed: list[Finding]) -> list[Finding]:
+    """Findings of functions that share helpers, once each."""
+    found: dict[tuple[object, ...], Finding] = {}
+    for finding in listed:
+        found.setdefault((finding.kind, finding.diagnostic), finding)
+    return list(found.values())
+
+
+def courses(judged: Judged, function: Function) -> list[CourseRun]:
+    """The courses over a function: one where the text decides, else several with assumed numbers."""
+    runs: list[CourseRun] = []
+    for course in _assumptions(judged.resolved.program, function):
+        run = CourseRun(judged, course).run(function)
+        runs.append(run)
+        if not run.guesses.used:
+            break
+        if course.number and not run.ended and not run.signals.waited and len(runs) > len(ASSUMED):
+            break
+    return runs
+
+
+def _assumptions(program: Program, function: Function) -> Iterator[Course]:
+    for i, number in enumerate(ASSUMED):
+        yield Course(number, (i % 2 == 1,), i)
+    if _has_conditions(program):
+        for i, number in enumerate(ASSUMED[:4]):
+            yield Course(number, (i % 2 == 0,), i)
+        random = Random(0)
+        for i in range(_MIXED):
+            holds = tuple(random.random() < 0.5 for _ in range(16))
+            yield Course(ASSUMED[1 + i % 3], holds, len(ASSUMED) + i)
+
+
+def _has_conditions(program: Program) -> bool:
+    """Whether conditions come from elsewhere than from numbers."""
+    given = any(_is_condition(a) for f in program.functions for a in f.args)
+    return given or any(
+        _is_condition(v) for op in program.walk() if not op.name.startswith("arith.cmpi") for v in op.results
+    )
+
+
+def _is_condition(value: object) -> bool:
+    t = getattr(value, "type", None)
+    return isinstance(t, ScalarType) and t.dtype == I1
+
+
+# -- what is judged --------------------------------------------------------------------------------------
+
+
+def is_as_written(function: Function) -> bool:
+    """Whether a function orders its pipes by flags or events, so that nothing is inserted into it."""
+    orders = (effects.traits_of(op).order for op in function.walk())
+    return any(order is not None and order.through in ("flag", "event") for order in orders)
+
+
+def _written(program: Program, as_written: bool) -> frozenset[int]:
+    """The operations between which nothing is inserted."""
+    return frozenset(
+        id(op)
+        for function in program.functions
+        if as_written or is_as_written(function)
+        for op in function.walk()
+    )

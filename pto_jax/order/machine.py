@@ -1,0 +1,212 @@
+"""The machine that follows a course of a program: numbers are assumed, handles are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from .. import ir
+from ..interpreter import Buffer, Execution, Operand, Pointer, Scalar, Scope, TileRef, View, memref_view
+from ..interpreter.abstract import NoStorage
+from ..interpreter.machine import After, Arm, Before, Body
+from ..interpreter.operands import Frame
+from .numbers import Assumed, Guesses
+from .regions import Space, Storage
+
+
+class OrderMachine(NoStorage):
+    """Every scalar is an integer of the text or an assumed number; a storage says which bytes a tile is."""
+
+    abstract: bool = False
+
+    def __init__(self, guesses: Guesses, inputs: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self.guesses = guesses
+        self.inputs = inputs
+        self.core = ""
+        #: The operands of the instruction that was executed last, by declared name.
+        self.executed: Execution | None = None
+        #: The elements of global memory that the scalar unit has read or written since then.
+        self.touched: list[tuple[bool, Pointer]] = []
+
+    # -- numbers -------------------------------------------------------------------------------------
+
+    def known(self, value: Scalar) -> int | None:
+        """What a number is in this course."""
+        return self.guesses.value(value)
+
+    def scalar(self, name: str, args: Sequence[Scalar], source: ir.DType, result: ir.DType) -> Scalar:
+        """A scalar operation of which an operand is assumed."""
+        return self.guesses.computed(name, args, source, result)
+
+    def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        """``base + index * stride``."""
+        return self.guesses.address(base, index, stride)
+
+    def counter(self, value: int) -> Scalar:
+        """The number itself."""
+        return value
+
+    def unrolls(self, op: ir.Op, trips: int) -> bool:
+        """Always: the loops of programs are followed by the interpreter of this package."""
+        return True
+
+    def elements(self, buffer: Buffer, dtype: ir.DType) -> int | None:
+        """Not known: None."""
+        return None
+
+    def element(self, op: ir.Op, ref: TileRef, position: Scalar, dtype: ir.DType) -> Scalar:
+        """A number of a tile is assumed."""
+        return self.guesses.leaf(dtype)
+
+    def load(self, op: ir.Op, pointer: Pointer, dtype: ir.DType) -> Scalar:
+        """A number of global memory, which is assumed where nobody gives it."""
+        self.touched.append((False, pointer))
+        given = self.inputs.get(pointer.buffer) if not dtype.is_float else None
+        if given is not None and isinstance(pointer.offset, int) and 0 <= pointer.offset < np.size(given):
+            return int(np.ravel(given)[pointer.offset])
+        return self.guesses.leaf(dtype)
+
+    def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
+        """The arm that the condition says."""
+        return arms[0 if self.known(condition) else 1]()
+
+    def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
+        """A loop inside an instruction: its first trip."""
+        return body(0, tuple(inits)) if self.known(trips) else tuple(inits)
+
+    def repeat(
+        self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
+    ) -> tuple[Operand, ...]:
+        """A while loop inside an instruction: its first trip."""
+        return before(tuple(inits))[1]
+
+    # -- operands ------------------------------------------------------------------------------------
+
+    def argument(self, argument: ir.Value) -> Operand:
+        """An argument of which nothing but its type is known."""
+        t = argument.type
+        if isinstance(t, ir.TileType):
+            sizes = [self.guesses.leaf(ir.INDEX) if n is None else n for n in t.valid]
+            return TileRef(t, self._own(t, ("argument", argument.name)), *sizes)
+        if isinstance(t, ir.PtrType):
+            return Pointer(argument.name, t.dtype)
+        if isinstance(t, ir.MemRefType) and None not in t.dims:
+            return memref_view(argument.name, t, ())
+        if isinstance(t, ir.TensorViewType | ir.PartitionViewType | ir.MemRefType):
+            have = np.shape(self.inputs[argument.name]) if argument.name in self.inputs else t.dims
+            sizes = [self.guesses.leaf(ir.INDEX) if n is None else n for n in have]
+            strides: list[Scalar] = [1]
+            for size in reversed(sizes[1:]):
+                strides.insert(0, self.address(0, strides[0], size))
+            return View(argument.name, t.dtype, 0, tuple(sizes), tuple(strides))
+        if isinstance(t, ir.ScalarType) and argument.name in self.inputs and not t.dtype.is_float:
+            value = int(np.asarray(self.inputs[argument.name]))
+            return bool(value) if t.dtype == ir.I1 else value
+        return self.guesses.leaf(t.dtype if isinstance(t, ir.ScalarType) else None)
+
+    def execute(self, execution: Execution) -> dict[str, None]:
+        """Note the operands."""
+        self.executed = execution
+        return dict.fromkeys(execution.vectors)
+
+    def enter(self, core: str) -> None:
+        """Turn to the memory of a core."""
+        self.core = core
+
+    def require(
+        self,
+        op: ir.Op,
+        rule: str,
+        allowed: str,
+        broken: Scalar,
+        found: str = "",
+        values: Sequence[Scalar] = (),
+    ) -> None:
+        """Not checked: the rules of execution are others."""
+
+    # -- storage -------------------------------------------------------------------------------------
+
+    def _own(self, t: ir.TileType, root: Hashable) -> Storage:
+        return Storage(Space(t.loc, self.core, root), 0, None)
+
+    def allocate(self, op: ir.Op, type: ir.TileType, address: Scalar | None) -> Hashable:
+        """The bytes at an address, or own ones."""
+        if address is None:
+            return self._own(type, ("tile", op.results[0].name if op.results else "", id(op)))
+        if isinstance(address, Assumed):
+            return Storage(Space(type.loc, self.core), address.generic)
+        known = self.known(address)
+        return Storage(Space(type.loc, self.core), known) if known is not None else None
+
+    def rebind(self, op: ir.Op, ref: TileRef, type: ir.TileType, address: Scalar) -> Hashable:
+        """The bytes at an address."""
+        return self.allocate(op, replace(type, loc=ref.type.loc), address)
+
+    def fresh(self, op: ir.Op, result: ir.Value, type: ir.TileType) -> Hashable:
+        """The bytes of a result that no allocation names, the same ones at every execution."""
+        return self._own(type, ("tile", result.name, id(op)))
+
+    def receive(self, op: ir.Op, name: str, type: ir.TileType, contents: Any) -> Hashable:
+        """The bytes of what comes out of a pipe."""
+        return self._own(type, ("slot", name, id(op)))
+
+    def alias(self, op: ir.Op, ref: TileRef, type: ir.TileType) -> Hashable:
+        """The same bytes."""
+        return ref.storage
+
+    def offset(self, op: ir.Op, ref: TileRef, type: ir.TileType, elements: Scalar) -> Hashable:
+        """The bytes some elements further on."""
+        storage, further = ref.storage, self._generic(elements)
+        if not isinstance(storage, Storage) or further is None:
+            return storage
+        # A window of a tile keeps the rows of it.
+        return replace(storage, start=storage.start + further * ref.type.dtype.bits // 8)
+
+    def window(self, op: ir.Op, ref: TileRef, type: ir.TileType, row: Scalar, col: Scalar) -> Hashable:
+        """The bytes of a part of a tile, in the order of the whole."""
+        storage, at = ref.storage, (self._generic(row), self._generic(col))
+        if not isinstance(storage, Storage) or at[0] is None or at[1] is None:
+            return storage
+        whole = storage.whole or ref.type
+        return replace(storage, whole=whole, row=storage.row + at[0], col=storage.col + at[1])
+
+    def contents(self, ref: TileRef) -> Any:
+        """An array of the right shape."""
+        return np.broadcast_to(np.zeros((), ref.type.dtype.word), ref.type.shape)
+
+    def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
+        """Such arrays side by side."""
+        return np.concatenate(parts, axis)
+
+    def _generic(self, number: Scalar) -> int | None:
+        return number.generic if isinstance(number, Assumed) else self.known(number)
+
+    def view_numbers(self, view: View) -> list[int] | None:
+        """The offset of a window in generic numbers, its extents and its strides; None where one is open."""
+        extents = [self.known(n) for n in view.shape]
+        numbers = [self._generic(view.offset), *extents, *map(self._generic, view.strides)]
+        return None if None in numbers else [n for n in numbers if n is not None]
+
+    def sizes(self, ref: TileRef) -> tuple[int | None, int | None]:
+        """The valid sizes of a handle that the text says; None where they are assumed."""
+        rows, cols = (n if isinstance(n, int) else None for n in (ref.v_row, ref.v_col))
+        return rows, cols
+
+    def begin(self, op: ir.Op, scope: Scope) -> None:
+        """Forget what was executed last."""
+        self.executed = None
+        self.touched.clear()
+
+    def store(self, op: ir.Op, pointer: Pointer, value: Scalar) -> None:
+        """Note the place."""
+        self.touched.append((True, pointer))
+
+    def unknown(self, value: ir.Value) -> Operand:
+        """What a name stands for that an operation gives which nothing executes."""
+        if isinstance(value.type, ir.TileType | ir.ScalarType | ir.PartitionViewType | ir.TensorViewType):
+            return self.argument(value)
+        return None

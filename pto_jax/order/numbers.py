@@ -1,0 +1,91 @@
+"""Numbers of a course: those that follow from the text are integers, others are assumed.
+
+A condition, a trip count or an event number that only execution has is assumed to be some number, one for
+each course. Two windows of global memory may meet for that number by chance, so that every assumed number has
+a second value, ``generic``, drawn at random: windows meet where they do for generic numbers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from ..analysis.addresses import fold
+from ..interpreter import address
+from ..ir import I1, DType
+from .regions import GENERIC
+
+#: Numbers that are assumed, one for each course: no trip, a few, and some that tile sizes divide.
+ASSUMED = (0, 1, 2, 3, 64, 192)
+_MOST, _STEP = 1 << 26, 64
+
+
+class Doubt(IntEnum):
+    """How sure a number is: it is assumed, or may contradict other assumptions."""
+
+    ASSUMED, UNSURE = range(1, 3)
+
+
+class Assumed(NamedTuple):
+    """A number that only execution knows."""
+
+    value: int
+    doubt: Doubt
+    generic: int
+
+
+class Course(NamedTuple):
+    """What is assumed in one execution: numbers, and conditions by their order, again and again."""
+
+    number: int
+    holds: tuple[bool, ...]
+    seed: int = 0
+
+
+class Guesses:
+    """The numbers that are assumed in a course."""
+
+    def __init__(self, course: Course) -> None:
+        self.course = course
+        self.random = random.Random(course.seed)
+        self.conditions = 0
+        #: Whether anything was decided by a number that the text does not say.
+        self.used = False
+
+    def leaf(self, dtype: DType | None, doubt: Doubt = Doubt.ASSUMED) -> Assumed:
+        """A number of a type of which nothing is known."""
+        if dtype == I1:
+            holds = self.course.holds[self.conditions % len(self.course.holds)]
+            self.conditions += 1
+            return Assumed(holds, doubt, holds)
+        return Assumed(self.course.number, doubt, self.random.randrange(GENERIC, _MOST, _STEP))
+
+    def computed(self, name: str, args: Sequence[object], source: DType, result: DType) -> object:
+        """A scalar operation; a new guess where it is not one of integers."""
+        values = [a.value if isinstance(a, Assumed) else a for a in args]
+        generic = [a.generic if isinstance(a, Assumed) else a for a in args]
+        if name == "arith.select" and not all(isinstance(v, int) for v in values[1:]):
+            return args[1] if values[0] else args[2]
+        found, other = fold(name, values, source, result), fold(name, generic, source, result)
+        doubts = [a.doubt for a in args if isinstance(a, Assumed)]
+        if found is None or other is None:
+            return self.leaf(result, Doubt.UNSURE)
+        return Assumed(bool(found) if result == I1 else found, max(doubts), other) if doubts else found
+
+    def address(self, base: object, index: object, stride: object) -> object:
+        """``base + index * stride`` where not all are integers."""
+        args = (base, index, stride)
+        if not all(isinstance(a, int | Assumed) for a in args):
+            return self.leaf(None)
+        values, generic = ([a[at] if isinstance(a, Assumed) else a for a in args] for at in (0, 2))
+        doubt = max((a.doubt for a in args if isinstance(a, Assumed)), default=Doubt.ASSUMED)
+        return Assumed(address(*values), doubt, address(*generic))  # type: ignore[arg-type]
+
+    def value(self, number: object) -> int | None:
+        """What a number is in this course, None for one that is no integer."""
+        if isinstance(number, Assumed):
+            self.used = True
+            return number.value
+        return int(number) if isinstance(number, int) else None

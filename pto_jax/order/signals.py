@@ -1,0 +1,234 @@
+"""What orders operations: flags, events, barriers, buffer tokens, flags between cores, and slots of pipes.
+
+A flag between two pipes holds one token of each number. Waiting for a token that never comes stops the core,
+setting one that is there already is not defined, and one that is left over is there for the next kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from .. import isa
+from ..errors import Diagnostic
+from ..interpreter import Operand, Scope, TileRef
+from ..interpreter.fifo import receivers, ring, split_of
+from ..ir import Op, Pipe
+from ..isa import effects
+from ..isa.declare import Phase
+from .clocks import Clocks, Semaphores, Token
+from .numbers import Assumed, Doubt
+
+if TYPE_CHECKING:
+    from .walk import Judged, Walk
+
+#: Numbers that flags between two pipes have.
+EVENTS = 8
+#: Numbers of flags between cores from here on are those of the second vector core.
+SECOND = 16
+
+
+class Pair(NamedTuple):
+    """The flags from one pipe to another one, on one core."""
+
+    core: str
+    source: Pipe
+    target: Pipe
+
+
+class Signals:
+    """The signals of one execution, and what is wrong with them by the identities of operations."""
+
+    def __init__(self, clocks: Clocks, judged: Judged) -> None:
+        self.clocks, self.judged = clocks, judged
+        self.present: dict[tuple[Pair, Hashable], Token] = {}
+        self.doubted: set[Pair] = set()
+        self.waited: dict[int, tuple[Pair, Op]] = {}
+        self.starved: dict[int, tuple[Pair, Hashable]] = {}
+        self.doubled: dict[int, tuple[Pair, Op, Op]] = {}
+        #: Waits that no core goes on from: the operations, and what they wait for.
+        self.deadlock: tuple[Diagnostic, ...] = ()
+        #: The pipe of the operation that made an event.
+        self.produced: dict[str, Pipe] = {}
+        self._between = Semaphores()
+        #: How many slots the pipe between the cores has that was used last.
+        self.slots = 0
+        self._released: dict[tuple[str, object], list[tuple[Pipe, Token]]] = {}
+        self.open: dict[tuple[str, object, Pipe], Op] = {}
+        self.nested: dict[int, tuple[Op, Op | None]] = {}
+
+    def doubt(self, op: Op, steers: Sequence[Operand]) -> None:
+        """Nobody knows how often the regions of an operation execute where a number is not sure."""
+        if any(isinstance(n, Assumed) and n.doubt == Doubt.UNSURE for n in steers):
+            for inner in op.walk():
+                pair = _pair(inner, "")
+                if pair is not None:
+                    self.doubted.add(pair)
+
+    def doubts(self, pair: Pair) -> bool:
+        """Whether the tokens of two pipes depend on numbers that may contradict each other."""
+        return pair in self.doubted or pair._replace(core="") in self.doubted
+
+    def stuck(self, found: Iterable[Diagnostic]) -> bool:
+        """Note that all cores wait for ever; whether that is what an execution ended with."""
+        self.deadlock = tuple(d for d in found if d.rule == "deadlock")
+        return bool(self.deadlock)
+
+    # -- operations ----------------------------------------------------------------------------------
+
+    def order(self, walk: Walk | None, op: Op, scope: Scope, core: str) -> None:
+        """What an operation does for the order of others."""
+        order = effects.traits_of(op).order
+        assert order is not None
+        number = self._number(op, scope)
+        match order.role, order.through:
+            case "barrier", "pipe":
+                # A fence names no pipe and drains all.
+                pipe = effects.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type", Pipe.ALL)))
+                if pipe is not None:
+                    self.clocks.barrier(core, pipe)
+                if order.publishes:
+                    self.clocks.publish(core)
+            case role, "flag" | "event":
+                self._flag(op, role, core, number)
+            case "signal", "cores" if order.publishes:
+                self.clocks.write_back(core)
+            case role, "core":
+                self._core(walk, op, role, core, number)
+            case role, "token":
+                self._buffer(op, role, core)
+            case "wait", "operation":
+                self._drain(walk, op, scope, core)
+            case _:
+                pass
+
+    def _number(self, op: Op, scope: Scope) -> object:
+        """The number of an event: an integer, or one that is assumed."""
+        written = op.attrs.get("event")
+        if isinstance(written, int) or not op.ins:
+            return written
+        return scope.find(op.ins[0])
+
+    def _flag(self, op: Op, role: str, core: str, number: object) -> None:
+        """A flag from one pipe to another; operations of one pipe need none."""
+        pair = _pair(op, core)
+        if pair is None:
+            return
+        if isinstance(number, Assumed):
+            self.doubted.add(pair)
+            number = number.generic
+        key = (pair, number)
+        if role == "signal":
+            if key in self.present:
+                # A flag holds one token: the wait for it may be over before the second signal.
+                self.doubled.setdefault(id(op), (pair, op, self.present[key].op))
+            else:
+                self.present[key] = Token(self.clocks.complete(core, pair.source), op)
+            return
+        self.waited[id(op)] = pair, op
+        token = self.present.pop(key, None)
+        if token is None:
+            self.starved[id(op)] = pair, number
+        else:
+            self.clocks.wait(core, pair.target, token.clock)
+
+    def _is(self, name: str) -> bool:
+        profile = self.judged.resolved.profile
+        return profile is not None and profile.name == name
+
+    def hand_over(self, op: Op, core: str, before: Pipe, phase: Phase) -> None:
+        """A step of an operation comes after the one before it, some by a flag that programs use, too."""
+        self.clocks.wait(core, phase.pipe, self.clocks.complete(core, before))
+        pair = Pair(core, before, phase.pipe)
+        if phase.flag is not None and (pair, phase.flag) in self.present:
+            self.doubled.setdefault(id(op), (pair, op, self.present[pair, phase.flag].op))
+
+    def _core(self, walk: Walk | None, op: Op, role: str, core: str, number: object) -> None:
+        """A flag between cores, which a core may give itself where there is no other one."""
+        pipe = op.attrs.get("pipe")
+        if walk is None or not isinstance(pipe, Pipe) or isinstance(number, Assumed):
+            return
+        own, cores = walk.core, walk.shared.cores
+        facing = [c for c in cores if (c.kind == "cube") != (own.kind == "cube")]
+        if own.kind == "cube" and self.judged.paired and isinstance(number, int):
+            facing = [c for c in facing if c.subblock == number // SECOND]
+        number = number % SECOND if isinstance(number, int) else number
+        for other in [c.name for c in facing] or [core]:
+            if role == "signal":
+                self._between.give(("flag", number, core, other), Token(self.clocks.complete(core, pipe), op))
+            elif (token := self._between.take(("flag", number, other, core))) is not None:
+                self.clocks.wait(core, Pipe.ALL if self._is("a2a3") else pipe, token.clock)
+
+    def _buffer(self, op: Op, role: str, core: str) -> None:
+        """A bracket around the uses of a buffer: it begins after those of other pipes that came before."""
+        pipe, number = effects.pipe_named(op.attrs.get("op_type")), op.attrs.get("buf")
+        if pipe is None:
+            return
+        released, place = self._released.setdefault((core, number), []), (core, number, pipe)
+        if role == "signal":
+            if self.open.pop(place, None) is None:
+                self.nested.setdefault(id(op), (op, None))
+            released.append((pipe, Token(self.clocks.complete(core, pipe), op)))
+            return
+        if place in self.open:
+            self.nested.setdefault(id(op), (op, self.open[place]))
+        self.open[place] = op
+        for other, token in released:
+            if other != pipe:
+                self.clocks.wait(core, pipe, token.clock)
+
+    def _drain(self, walk: Walk | None, op: Op, scope: Scope, core: str) -> None:
+        """Everything waits for the events of some operations; for all of them where none is named."""
+        pipes: set[Pipe] = set()
+        instruction = isa.find(str(op.attrs.get("op", "")))
+        if instruction is not None:
+            pipes.add(instruction.pipe)
+        for value in op.ins:
+            operand = scope.find(value)
+            made = self.produced.get(value.name)
+            pipes |= {made} if made is not None else set()
+            if walk is not None and isinstance(operand, TileRef):
+                region = walk.course.region(operand)
+                pipes |= (
+                    {u.pipe for u in self.clocks.last_uses(region.space)} if region is not None else set()
+                )
+        if not op.ins and instruction is None:
+            pipes = {Pipe.ALL}
+        for pipe in pipes:
+            self.clocks.wait(core, Pipe.ALL, self.clocks.complete(core, pipe))
+
+    def kept(self) -> Iterator[tuple[str, int, Op]]:
+        """Signals between cores that nothing has taken: what they are, how many, and the first operation."""
+        for (what, _, core, other), tokens in self._between.tokens.items():
+            if tokens and core != other:
+                yield what, len(tokens), tokens[0].op
+
+    def fifo(self, walk: Walk, op: Op, scope: Scope, core: str) -> None:
+        """A slot of a pipe between cores: what was complete before its push is so behind its pop."""
+        kind, cube, shared = effects.traits_of(op).fifo, walk.core.kind == "cube", walk.shared
+        if not (shared.has("cube") and shared.has("vector")):
+            return
+        through, pipe = ring(op, scope), effects.pipe_of(op)
+        self.slots = through.slots
+        sends = kind in ("push", "allocate")
+        key = through.to_vector if cube == sends else through.to_cube
+        # What is whole goes between the cube core and the first vector core; the second one may take it, too.
+        alone = not split_of(op)
+        others = [c.name for c in receivers(shared, split_of(op))] if cube else ["cube"]
+        if alone and walk.core.subblock:
+            return
+        what = "slot" if kind in ("push", "pop") else "free"
+        for other in others:
+            if kind in ("push", "free"):
+                self._between.give((what, key, core, other), Token(self.clocks.complete(core, pipe), op))
+            elif (token := self._between.take((what, key, other, core))) is not None:
+                self.clocks.wait(core, Pipe.ALL if pipe == Pipe.S else pipe, token.clock)
+
+
+def _pair(op: Op, core: str) -> Pair | None:
+    """The pipes that an operation hands a token between; operations of one pipe need none."""
+    order = effects.traits_of(op).order
+    if order is None or order.through not in ("flag", "event"):
+        return None
+    source, target = effects.ends_of(op)
+    return None if source is None or target is None or source == target else Pair(core, source, target)

@@ -1,0 +1,161 @@
+"""A machine that executes a program in another legal order of its pipes than that of its text.
+
+Instructions wait in one queue for each pipe of a core. They execute where something needs them: an
+operation that the text orders after them, the scalar unit, another core, or the end. Which pipe goes first
+where several may is the schedule.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import interpreter, ir
+from ..isa import effects
+from ..oracle.machine import ReferenceMachine
+from ..oracle.step import Policy
+from ..order.clocks import PIPES, Clock, Clocks
+from ..order.signals import Signals
+from ..order.walk import Judged
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """An order of the pipes of every core: those of ``late`` go last, the others by chance."""
+
+    late: tuple[ir.Pipe, ...] = ()
+    seed: int = 0
+
+    def __str__(self) -> str:
+        names = ", ".join(f"PIPE_{pipe.name}" for pipe in self.late)
+        return f"{names} as late as legal" if names else f"pipes in an order by chance, seed {self.seed}"
+
+    def ranks(self) -> dict[ir.Pipe, int]:
+        """The rank of every pipe: the lowest one goes first."""
+        order = [pipe for pipe in PIPES if pipe not in self.late]
+        Random(self.seed).shuffle(order)
+        return {pipe: i for i, pipe in enumerate((*order, *self.late))}
+
+
+class _Waiting(NamedTuple):
+    clock: Clock
+    epoch: int
+    run: Callable[[], object]
+
+
+@dataclass(eq=False)
+class Queues:
+    """What the pipes of all cores still have to execute, and how far each of them has come."""
+
+    clocks: Clocks
+    ranks: Mapping[ir.Pipe, int]
+    waiting: dict[int, deque[_Waiting]] = field(default_factory=dict)
+    done: dict[int, int] = field(default_factory=dict)
+    _rank: dict[int, int] = field(default_factory=dict)
+
+    def put(self, core: str, pipe: ir.Pipe, run: Callable[[], object]) -> None:
+        """An instruction that executes once all is complete that the text orders before it."""
+        agent = self.clocks.agent(core, pipe)
+        self._rank[agent] = self.ranks[pipe]
+        epoch, clock = self.clocks.issue(core, pipe), self.clocks.before(core, pipe)
+        self.waiting.setdefault(agent, deque()).append(_Waiting(clock, epoch, run))
+
+    def settle(self, clock: Clock) -> None:
+        """Execute what is complete by a clock."""
+        while True:
+            late = [a for a, n in enumerate(clock) if self.waiting.get(a) and self.done.get(a, 0) < n]
+            if not late:
+                return
+            self._execute(late[0])
+
+    def flush(self) -> None:
+        """Execute everything, each time the first instruction of the pipe that goes first."""
+        while True:
+            ready = [a for a, queue in self.waiting.items() if queue and self._is_ready(queue[0])]
+            if not ready:
+                return
+            self._execute(min(ready, key=lambda a: self._rank[a]))
+
+    def _is_ready(self, head: _Waiting) -> bool:
+        return all(self.done.get(a, 0) >= n or not self.waiting.get(a) for a, n in enumerate(head.clock))
+
+    def _execute(self, agent: int) -> None:
+        """Execute the first instruction of a pipe, and before it what the text orders before it."""
+        head = self.waiting[agent].popleft()
+        own = list(head.clock)
+        if agent < len(own):
+            own[agent] = 0
+        self.settle(own)
+        head.run()
+        self.done[agent] = head.epoch
+
+
+class ScheduledMachine(ReferenceMachine):
+    """Executes instructions in the order of a schedule."""
+
+    def __init__(
+        self, judged: Judged, schedule: Schedule, policy: Policy, buffers: Mapping[str, Any], max_steps: int
+    ) -> None:
+        super().__init__(policy, buffers, max_steps)
+        self.clocks = Clocks()
+        self.judged = judged
+        self.signals = Signals(self.clocks, judged)
+        self.queues = Queues(self.clocks, schedule.ranks())
+        self._executes = False
+
+    def core_of(self, op: ir.Op) -> str:
+        """The core that executes an operation."""
+        kind = self.judged.cores.get(id(op))
+        return self._core or (kind.name.lower() if kind is not None else "")
+
+    def begin(self, op: ir.Op, scope: interpreter.Scope) -> None:
+        """Follow what orders pipes; where cores meet everything executes."""
+        order, core = effects.traits_of(op).order, self.core_of(op)
+        if order is not None and order.through in ("pipe", "flag", "event", "token"):
+            self.signals.order(None, op, scope, core)
+            self.queues.settle(self.clocks.before(core, ir.Pipe.S))
+        elif order is not None or effects.traits_of(op).fifo is not None:
+            self.queues.flush()
+        elif not op.regions and effects.pipe_of(op) == ir.Pipe.S and effects.traits_of(op).effects:
+            self.queues.settle(self.clocks.before(core, ir.Pipe.S))
+
+    def finish(self) -> None:
+        """Execute what is left."""
+        self.queues.flush()
+
+    def execute(self, execution: interpreter.Execution) -> dict[str, Any]:
+        """Queue an instruction; one that gives a vector executes at once."""
+        if self._executes:
+            return super().execute(execution)
+        core, pipe = self.core_of(execution.op), effects.pipe_of(execution.op)
+        if execution.vectors or pipe == ir.Pipe.S:
+            return self._run(execution)
+        self.queues.put(core, pipe, lambda: self._run(execution))
+        return {}
+
+    def _run(self, execution: interpreter.Execution) -> dict[str, Any]:
+        before, self._executes = self._executes, True
+        try:
+            return super().execute(execution)
+        finally:
+            self._executes = before
+
+    def contents(self, ref: interpreter.TileRef) -> Any:
+        """The contents of a tile for another core."""
+        if not self._executes:
+            self.queues.flush()
+        return super().contents(ref)
+
+
+def bits(outputs: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs as raw bytes of every element."""
+    return {
+        name: np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(np.size(array), -1)
+        for name, array in outputs.items()
+        if isinstance(array, np.ndarray)
+    }

@@ -1,0 +1,173 @@
+"""The public check of a program's order: races, deadlocks, tokens, and witnesses of the races."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from .. import api, ir, order
+from ..analysis.resolve import ResolvedProgram, resolve
+from ..errors import ArgumentError, PtoError
+from ..isa import effects
+from ..oracle import run
+from ..order import Finding, Place
+from ..profiles import Profile, ProfileName
+from ..verifier.overlaps import overwrite_finding, overwrites
+from .machine import Schedule, ScheduledMachine, bits
+
+#: How a text is judged: all order has to be in it, a tool inserts what one core needs, or dependent vector
+#: instructions need barriers, too.
+Mode = Literal["as-written", "inserted", "strict"]
+SYNC = ("auto", "as-written", "inserted", "strict")
+
+
+def mode_of(program: ir.Program, profile: Profile) -> Mode:
+    """The mode that a text asks for: by its flags and events, and on A2/A3 by its barriers of PIPE_V.
+
+    >>> import pto_jax as pto
+    >>> mode_of(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"), pto.profile("a2a3"))
+    'inserted'
+    """
+    if not any(map(order.is_as_written, program.functions)):
+        return "inserted"
+    barriers = any(
+        (found := effects.traits_of(op).order) is not None
+        and found.role == "barrier"
+        and op.attrs.get("pipe") == ir.Pipe.V
+        for op in program.walk()
+    )
+    return "strict" if barriers and profile.name == "a2a3" else "as-written"
+
+
+def races(
+    program: ir.Program,
+    profile: ProfileName | Profile | None = None,
+    *,
+    arch: str | None = None,
+    sync: str = "auto",
+    inputs: Mapping[str, Any] | None = None,
+    grid: int = 1,
+    schedules: int = 0,
+    seed: int = 0,
+) -> list[Finding]:
+    """What goes wrong because nothing orders two operations of a program, or because a wait has no end.
+
+    ``sync`` is ``"as-written"`` (all order is in the text), ``"inserted"`` (a tool orders the pipes of each
+    core), ``"strict"`` (as written, and dependent vector instructions need a barrier) or ``"auto"``: what the
+    text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not
+    given is assumed, in several courses. ``grid`` blocks share global memory. With ``schedules``, each race
+    is executed in so many legal orders of the pipes on ``inputs``, and its ``witness`` shows the bits that
+    differ; ``seed`` chooses the orders. ArgumentError for an unknown mode, profile or architecture, and for
+    schedules without inputs.
+
+    >>> import pto_jax as pto
+    >>> races(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"))
+    []
+    """
+    if sync not in SYNC:
+        raise ArgumentError(f"sync {sync!r}; allowed: {', '.join(SYNC)}")
+    if schedules and inputs is None:
+        raise ArgumentError("schedules without inputs; allowed: inputs for every argument")
+    selected = api.resolve_profile(program, profile, arch=arch)
+    resolved = resolve(program, selected)
+    mode = mode_of(resolved.program, selected) if sync == "auto" else sync
+    found = order.judge(
+        resolved,
+        as_written=sync in ("as-written", "strict"),
+        vector=mode == "strict" and selected.name == "a2a3",
+        inputs=inputs,
+        grid=grid,
+    )
+    found = [replace(finding, mode=mode) for finding in (*found, *overlaps(resolved))]
+    if not schedules or inputs is None:
+        return found
+    return witnessed(resolved, found, inputs, grid, schedules, seed)
+
+
+def overlaps(resolved: ResolvedProgram) -> Iterator[Finding]:
+    """The values that are overwritten before their last read, because tiles share bytes."""
+    for function in resolved.program.functions:
+        for op, lost, written in overwrites(resolved, function):
+            finding = overwrite_finding(op, written, lost)
+            line = lost.span.line if lost.span is not None else 0
+            first = Place(line, lost.instruction, "", "", f"%{lost.name}", "", lost.span)
+            at = op.span.line if op.span is not None else 0
+            pipe = f"PIPE_{effects.pipe_of(op).name}"
+            second = Place(at, op.name, pipe, "", f"%{written.name}", "write", op.span)
+            missing = f"bytes of its own for %{written.name}; usual fix: another address"
+            yield Finding("overlap", first, second, missing, 1, finding, (op,))
+
+
+def witnessed(
+    resolved: ResolvedProgram,
+    found: Sequence[Finding],
+    inputs: Mapping[str, Any],
+    grid: int,
+    schedules: int,
+    seed: int,
+) -> list[Finding]:
+    """The findings; a race has the bits that differ in some legal order, or the word that none do."""
+    program = resolved.program
+    judged = order.judged_program(resolved)
+
+    def outputs(schedule: Schedule | None) -> Any:
+        if schedule is None:
+            return bits(run(program, inputs, profile=resolved.profile, grid=grid, partial_launch=True))
+        return bits(
+            run(
+                program,
+                inputs,
+                profile=resolved.profile,
+                grid=grid,
+                partial_launch=True,
+                machine=lambda policy, buffers, steps: ScheduledMachine(
+                    judged, schedule, policy, buffers, steps
+                ),
+            )
+        )
+
+    try:
+        expected = outputs(None)
+    except PtoError as error:
+        text = f"not executed: {str(error).splitlines()[0]}"
+        return [replace(f, witness=text) if f.kind == "race" else f for f in found]
+    results: dict[Schedule, str] = {}
+    listed = []
+    for finding in found:
+        if finding.kind == "race":
+            finding = replace(finding, witness=_witness(finding, expected, outputs, results, schedules, seed))
+        listed.append(finding)
+    return listed
+
+
+def _witness(
+    finding: Finding, expected: Any, outputs: Any, results: dict[Schedule, str], schedules: int, seed: int
+) -> str:
+    """What the first schedule shows in which other bits come out."""
+    first = ir.Pipe[finding.first.pipe.removeprefix("PIPE_")]
+    tried = [Schedule((first,), seed), *(Schedule((), seed + i) for i in range(1, schedules))]
+    for schedule in tried:
+        if schedule not in results:
+            try:
+                results[schedule] = _difference(expected, outputs(schedule))
+            except PtoError as error:
+                results[schedule] = f"an error, {str(error).splitlines()[0]}"
+        if results[schedule]:
+            return f"with {schedule}: {results[schedule]}"
+    return f"none of {len(tried)} legal orders shows other bits on these inputs"
+
+
+def _difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    for name, words in expected.items():
+        wrong = np.flatnonzero((words != found[name]).any(-1))
+        if wrong.size:
+            at = int(wrong[0])
+            one, two = (bytes(w[at][::-1]).hex() for w in (words, found[name]))
+            return (
+                f"{wrong.size} of {len(words)} elements of {name} differ, first element {at}: 0x{two} "
+                f"instead of 0x{one} in the order of the text"
+            )
+    return ""

@@ -1,0 +1,153 @@
+"""Tiles that share bytes with others that are read later, with other operands, or with hidden scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ..analysis.facts import FunctionFacts
+from ..analysis.lifetimes import Access, Lifetimes, bits
+from ..analysis.resolve import ResolvedProgram
+from ..errors import Diagnostic, Span
+from ..ir import Function, Loc, Op, TileType, Value
+from ..isa import Bound
+from ..isa.effects import kept_apart
+from ..profiles import Profile
+from .errors import error_of
+
+
+@dataclass(frozen=True)
+class Place:
+    """The bytes [start, end) of one on-chip buffer that a handle denotes."""
+
+    loc: Loc
+    start: int
+    end: int
+    name: str
+    span: Span | None
+    instruction: str
+
+    @property
+    def bytes(self) -> tuple[Loc, int, int]:
+        """The buffer, the first byte, and the byte after the last."""
+        return (self.loc, self.start, self.end)
+
+
+def overwritten(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
+    """A warning for every tile that is written over another one, of a different range, that is read later."""
+    for op, lost, written in overwrites(resolved, function):
+        yield overwrite_finding(op, written, lost)
+
+
+def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[Op, Place, Place]]:
+    """The operations that write a tile over another one, of a different range, that is read later.
+
+    With each the place that is lost and the one that is written.
+
+    Tiles that take turns in the same bytes are planned reuse, and the same range under several handles is the
+    normal way to see a tile through another view.
+    """
+    lifetimes = Lifetimes(resolved, function)
+    facts = resolved.facts(lifetimes.function)
+    places: dict[int, Place] = {}
+    for i, tile in enumerate(lifetimes.tiles):
+        start = facts.of(tile.op).number(tile.address)
+        if start is not None:
+            end = start + tile.bytes
+            places[i] = Place(tile.type.loc, start, end, tile.name, tile.op.span, tile.op.name)
+    near = _near(places)
+    found: dict[int, tuple[Op, int]] = {}
+
+    def visit(op: Op, access: Access, before: int, behind: int) -> None:
+        for i in bits(access.writes | access.scratch):
+            lost = near.get(i, 0) & before & behind & ~access.writes
+            if lost and i not in found:
+                found[i] = op, next(bits(lost))
+
+    if near:
+        lifetimes.visit(visit)
+    for i, (op, j) in found.items():
+        yield op, places[j], places[i]
+
+
+def _near(places: Mapping[int, Place]) -> dict[int, int]:
+    """For tiles, the others that have some bytes in common and not all."""
+    near: dict[int, int] = {}
+    active: list[int] = []
+    for i in sorted(places, key=lambda i: places[i].bytes):
+        place = places[i]
+        active = [j for j in active if places[j].loc == place.loc and places[j].end > place.start]
+        for j in (j for j in active if places[j].bytes != place.bytes):
+            near[i] = near.get(i, 0) | 1 << j
+            near[j] = near.get(j, 0) | 1 << i
+        active.append(i)
+    return near
+
+
+def overwrite_finding(op: Op, written: Place, other: Place) -> Diagnostic:
+    """The warning that an operation writes a tile over another one that is read later."""
+    where = f" ({other.span})" if other.span else ""
+    return Diagnostic(
+        "warning",
+        f"writes %{written.name} at bytes [{written.start}, {written.end}) of the "
+        f"{written.loc.name.lower()} buffer, which shares bytes with %{other.name} at "
+        f"[{other.start}, {other.end}){where}, and %{other.name} is read later; allowed: bytes whose last "
+        "read is over",
+        op.span,
+        op.name,
+        rule="overlap",
+    )
+
+
+def shared_bytes(op: Op, bound: Bound, facts: FunctionFacts, profile: Profile) -> Iterator[Diagnostic]:
+    """An error for every two operands that share bytes and must not, by their handles or addresses."""
+    types = {name: value.type for name, value in bound.values.items()}
+    for name, other, apart in kept_apart(bound.instruction, bound.form, types, profile.name):
+        pair = bound.values[name], bound.values[other]
+        one, two = (facts.bytes_of(op, value) for value in pair)
+        if one is None or two is None or not one.overlaps(two) or any(map(_is_empty, pair)):
+            continue
+        certain = one.certainly_overlaps(two)
+        found = f"{name} ({pair[0]}) and {other} ({pair[1]}) {'share' if certain else 'may share'} bytes"
+        allowed = f"allowed on {profile.name}: {name} apart from {other}, {apart.source}"
+        error = error_of(op, "overlap", f"{found}; {allowed}; usual fix: another tile as {name}", pair[0])
+        yield error if certain else replace(error, severity="warning")
+
+
+def _is_empty(value: Value) -> bool:
+    return isinstance(value.type, TileType) and 0 in value.type.valid
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """Bytes [start, end) of the unified buffer that an operation overwrites without naming them."""
+
+    start: int
+    end: int
+    instruction: str
+    span: Span | None
+
+
+def in_reserved(places: list[Place], sizes: list[Place], reserved: list[Reserved]) -> Iterator[Diagnostic]:
+    """An error for every tile in bytes that some operation of the same kernel overwrites.
+
+    ``sizes`` are tiles without an address, as if placed at 0: automatic allocation ends below the range.
+    """
+    for place in dict.fromkeys((*places, *sizes)):
+        user = next((r for r in reserved if r.start < place.end and place.start < r.end), None)
+        if place.loc != Loc.VEC or user is None:
+            continue
+        where = f" ({user.span})" if user.span else ""
+        what = (
+            f"takes bytes [{place.start}, {place.end}) of the vec buffer"
+            if place in places
+            else f"has {place.end} bytes and no address"
+        )
+        yield Diagnostic(
+            "error",
+            f"%{place.name} {what}, and {user.instruction}{where} without tmp overwrites "
+            f"[{user.start}, {user.end}); allowed: tiles that end at {user.start} or below, or a tmp operand",
+            place.span,
+            place.instruction,
+            rule="hidden-scratch",
+        )
