@@ -2,24 +2,30 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 
 from ..analysis.entries import Argument, GlobalTypes
+from ..analysis.provenance import called
 from ..analysis.resolve import resolve
 from ..errors import ArgumentError, Diagnostic, ExecutionError
 from ..ir import (
     FRAGMENT,
     DType,
     Function,
+    Op,
     PartitionViewType,
     Program,
     ScalarType,
     TensorViewType,
     TileType,
     Type,
+    Value,
     VectorType,
+    attrs,
     from_numpy,
 )
 from ..isa.effects import traits_of
@@ -65,6 +71,53 @@ def prepare(kernel: str, argument: Argument, value: Any) -> Any:
             raise _misshapen(what, vector, t, t.dims)
         return vector
     raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
+
+
+def with_scalars(program: Program, function: Function, values: Mapping[str, Any]) -> Program:
+    """The program with constants in the place of some scalar arguments of its entry function.
+
+    ArgumentError for names that are no scalar arguments, values that their types do not hold, and a function
+    that is called, too, whose arguments cannot change.
+    """
+    scalars = {a.name: a for a in function.args if isinstance(a.type, ScalarType)}
+    kernel = "the program" if program.fragment else function.name
+    constants = []
+    for name, value in values.items():
+        if name not in scalars:
+            allowed = ", ".join(scalars) or "nothing, for it has no scalar arguments"
+            raise ArgumentError(f"scalars: got {name!r}; allowed: {allowed} ({kernel})")
+        constants.append(_constant(kernel, scalars[name], value))
+    callers = [f.name for f in program.functions for op in f.walk() if called(program, op) is function]
+    if constants and callers:
+        raise ArgumentError(f"scalars: {function.name} is called by {callers[0]}; allowed: an entry alone")
+    kept = tuple(a for a in function.args if a.name not in values)
+    body = replace(function.body, ops=(*constants, *function.body.ops))
+    fixed = replace(function, args=kept, body=body)
+    return replace(program, functions=tuple(fixed if f is function else f for f in program.functions))
+
+
+def _constant(kernel: str, argument: Value, value: Any) -> Op:
+    """The constant that has an argument's name, type and value."""
+    assert isinstance(argument.type, ScalarType)
+    d = argument.type.dtype
+    number = conversion.as_scalar(value, d, f"{kernel}: scalar {argument.name!r}")
+    if isinstance(number, jax.core.Tracer):
+        raise ArgumentError(
+            f"{kernel}: scalar {argument.name!r}: got a traced value; allowed: a number that is known when "
+            "the kernel is compiled; try: pass it as an argument"
+        )
+    word = np.asarray(number)
+    if not d.is_float:
+        constant: int | float = word.item()
+    elif np.isnan(constant := float(word.astype(np.float64))):
+        # As the reader and the builder have it, so that programs compare equal.
+        constant = math.nan
+        if word.tobytes() != np.asarray(np.nan, word.dtype).tobytes():
+            raise ArgumentError(
+                f"{kernel}: scalar {argument.name!r}: got a NaN of other bits than the canonical one; allowed: "
+                "numbers, infinities, np.nan; try: pass it as an argument"
+            )
+    return Op("arith.constant", results=(argument,), attributes=attrs(value=constant), span=argument.span)
 
 
 def _misshapen(what: str, array: Any, t: Type, declared: tuple[int, ...]) -> ArgumentError:

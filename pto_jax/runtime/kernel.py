@@ -28,7 +28,7 @@ from ..lowering.canary import cached_code
 from ..lowering.machine.program import Observer
 from ..profiles import Profile, profile as find_profile
 from . import arguments, conversion, derivatives, execution, explain, judged_calls, streaming
-from .arguments import check_accesses, elements, prepare, type_of
+from .arguments import check_accesses, elements, prepare, type_of, with_scalars
 from .debug import inspection
 from .debug.inspection import StopAt, Trace
 from .explain import Explanation
@@ -386,6 +386,35 @@ class Kernel:
         """
         return streaming.stream(self, batch, shared or {}, chunk, progress, out)  # pyright: ignore[reportArgumentType]
 
+    def specialise(self, /, **scalars: Any) -> Kernel:
+        """The kernel for fixed values of scalar arguments, which calls no longer take.
+
+        Windows, valid regions, strides and iterations that depend on them become constants, so that the
+        compiled code needs no masks for them. ArgumentError for names that are no scalar arguments and
+        values that their types do not hold.
+
+        >>> import numpy as np
+        >>> import pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%d = pto.tadds %a, %s : (!pto.tile<1x8xf32>, f32) -> !pto.tile<1x8xf32>"))
+        >>> kernel.specialise(s=2.0)(np.ones((1, 8), np.float32))["d"].array[0, 0].item()
+        3.0
+        """
+        s = self.semantics
+        return compile(
+            self.program,
+            s.profile,
+            self.entry,
+            numerics=s.numerics,
+            out_of_region=s.out_of_region,
+            subnormals=s.subnormals,
+            checks=self.checks,
+            max_steps=self.max_steps,
+            grid=self.grid,
+            partial_launch=self.partial_launch,
+            warn=self.warn,
+            scalars=scalars,
+        )
+
     def lower(self, /, *shapes: Any, **named: Any) -> jax.stages.Lowered:
         """The kernel lowered ahead of time for shapes of its arguments; ``.compile()`` makes it callable.
 
@@ -533,6 +562,7 @@ def compile(  # noqa: PLR0913 - keywords
     grid: int = 1,
     partial_launch: bool = False,
     warn: bool = True,
+    scalars: Mapping[str, Any] | None = None,
 ) -> Kernel:
     """A program as a pure function of arrays.
 
@@ -545,6 +575,9 @@ def compile(  # noqa: PLR0913 - keywords
     ``(outputs, report)`` with all run-time rules that were broken, under transformations too. A while loop
     is stopped after ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another;
     with ``partial_launch`` nobody asks whether these are the blocks that the program is written for.
+
+    ``scalars`` fixes scalar arguments by name, as ``{"rows": 200}``; calls then take the others. Sizes,
+    strides and iterations that depend on them are constants of the compiled code.
 
     What :func:`pto_jax.verify` warns of is shown once per program and profile as
     :class:`pto_jax.PtoWarning`, except with ``warn=False``; ``Kernel.warnings`` has it in any case.
@@ -562,6 +595,9 @@ def compile(  # noqa: PLR0913 - keywords
     resolved = resolve(with_entry(program))
     program = resolved.program
     function = entries.select_entry(program, entry)
+    if scalars:
+        resolved = resolve(with_scalars(program, function, scalars))
+        program = resolved.program
     if not resolved.is_open:
         findings = _verified(program, semantics.profile, program.places)
         if warn:
