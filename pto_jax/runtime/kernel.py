@@ -395,7 +395,8 @@ class Kernel:
 
         >>> import numpy as np
         >>> import pto_jax as pto
-        >>> kernel = pto.compile(pto.parse("%d = pto.tadds %a, %s : (!pto.tile<1x8xf32>, f32) -> !pto.tile<1x8xf32>"))
+        >>> text = "%d = pto.tadds %a, %s : (!pto.tile<1x8xf32>, f32) -> !pto.tile<1x8xf32>"
+        >>> kernel = pto.compile(pto.parse(text))
         >>> kernel.specialise(s=2.0)(np.ones((1, 8), np.float32))["d"].array[0, 0].item()
         3.0
         """
