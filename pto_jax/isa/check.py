@@ -236,10 +236,12 @@ def _findings(constraint: Constraint, site: Site, language: ir.Language) -> Iter
     if earlier and constraint.severity == "warning":
         return
     severity = "warning" if earlier else constraint.severity
-    for operand, found in constraint.check(site):
+    on = "" if constraint.profiles == profiles.PROFILE_NAMES else f" on {site.profile.name}"
+    for operand, got, *allowed in constraint.check(site):
         value = site.values.get(operand) if operand else None
-        told = "allowed" in found or not constraint.allowed
-        message = found if told else f"{found}; allowed: {constraint.allowed}"
+        if not allowed and "allowed" not in got and constraint.allowed:
+            allowed = [constraint.allowed]
+        message = f"{got}; allowed{on}: {allowed[0]}" if allowed else got
         fix = constraint.fix(site, operand) if constraint.fix is not None and operand else None
         yield Diagnostic(
             severity,

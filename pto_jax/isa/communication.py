@@ -24,6 +24,7 @@ from .rules.communication import (
 from .rules.constraints import HARDWARE, fixed_type, place, size
 from .rules.forbid import Types, every_tile, forbid, give
 from .rules.handles import Shown, handle, handle_operand, number_in
+from .rules.require import require
 from .traits import Effect, Order
 
 GROUP = ir.OpaqueType("group")
@@ -273,16 +274,12 @@ def _equal_shapes(site: Site) -> Iterator[Finding]:
         yield "src", f"src has shape {src}, dst has {dst}; allowed: equal shapes"
 
 
-@forbid(
+_scratch_bytes = require(
     "scratch-size",
-    "scratch has at least 8 bytes",
+    "scratch.bytes >= 8",
     source=DIALECT,
     invalid_if=give("scratch", ir.MemRefType((4,), ir.I8, ir.AddressSpace.VEC)),
 )
-def _scratch_bytes(site: Site) -> Iterator[Finding]:
-    t = site.tile("scratch")
-    if t is not None and t.bytes < 8:
-        yield "scratch", f"scratch has {t.bytes} bytes; allowed: at least 8"
 
 
 def _async_copy(name: str, summary: str) -> Instruction:

@@ -281,8 +281,9 @@ class Site:
                 yield operand.name, t
 
 
-#: What a check yields: the operand concerned (or None) and what was found.
-Finding = tuple[str | None, str]
+#: What a check yields: the operand concerned (or None), what it has, and what is allowed instead. With two
+#: parts, the statement of the rule is allowed, or the second part says what is.
+Finding = tuple[str | None, str] | tuple[str | None, str, str]
 Check = Callable[[Site], Iterator[Finding]]
 #: The usual fix of an operand that breaks a rule, None where there is no simple one.
 Fix = Callable[[Site, str], str | None]

@@ -14,6 +14,7 @@ from .rules import elementwise, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
 from .rules.forbid import Types, absent, edit, forbid, one_block, shrunk
 from .rules.irregular import Want, plain, room, sample, single_row
+from .rules.require import require
 from .samples.operations import Sample
 from .semantics import Apart
 
@@ -250,11 +251,7 @@ def _single_source(site: declare.Site) -> Want:
     return 1, None if _several(site) else site.region("dst")[1]
 
 
-@forbid("block-length", "blockLen is a positive multiple of 64", HARDWARE)
-def _block_length(site: declare.Site) -> Iterator[declare.Finding]:
-    length = site.constant("blockLen")
-    if length is not None and (length < 1 or length % 64):
-        yield "blockLen", f"blockLen is {length}; allowed: a positive multiple of 64"
+_block_length = require("block-length", "blockLen.value >= 1 and blockLen.value % 64 == 0", HARDWARE)
 
 
 def _merge_scratch(site: declare.Site) -> int | None:

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir import BLayout, MxGroupAxis, SLayout, TileType, Type, dtype
+from ..ir import MxGroupAxis, SLayout, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from . import assembly, changes, common, declare
 from .rules import constraints, elementwise, irregular, regions, typesets
 from .rules.forbid import assign, edit, forbid, one_block, retile
+from .rules.require import require
 from .samples.operations import Sample
 from .semantics import Apart
 
@@ -43,17 +44,7 @@ def _stored(site: declare.Site) -> int | None:
     return (padded(rows) if across(site) else rows) * cols
 
 
-@forbid(
-    "layout-zz",
-    "dst is row_major with boxes in row_major order",
-    _A5,
-    invalid_if=retile("dst", slayout=SLayout.NONE_BOX),
-)
-def _dst_layout(site: declare.Site) -> Iterator[declare.Finding]:
-    t = site.tile("dst")
-    if t is not None and (t.blayout, t.slayout) != (BLayout.ROW_MAJOR, SLayout.ROW_MAJOR):
-        found = f"dst is {t.blayout.name.lower()} with {t.slayout.name.lower()}"
-        yield "dst", f"{found}; allowed: row_major with row_major (ZZ)"
+_dst_layout = require("layout-zz", "dst.layout == ZZ", _A5)
 
 
 @forbid(
@@ -126,19 +117,16 @@ def _dense(site: declare.Site) -> Iterator[declare.Finding]:
 
 
 def _room(name: str) -> declare.Constraint:
-    @forbid(
+    return require(
         f"{name}-room",
-        f"{name} has room for whole boxes (axis1: rows rounded up to 16)",
+        f"{name}.bytes >= stored",
         _A5,
+        let={"stored": _stored},
+        why="the rows in whole boxes",
+        statement=f"{name} has room for whole boxes (axis1: rows rounded up to 16)",
         source=f"{constraints.HEADERS}; {changes.DIALECT}",
         invalid_if=edit(name, lambda t: replace(t, rows=t.v_row) if t.v_row else None),
     )
-    def rule(site: declare.Site) -> Iterator[declare.Finding]:
-        t, need = site.tile(name), _stored(site)
-        if t is not None and need is not None and t.bytes < need:
-            yield name, f"{name} takes {t.bytes} bytes; allowed: at least {need}, the rows in whole boxes"
-
-    return rule
 
 
 def _scratch(site: declare.Site) -> int | None:

@@ -9,10 +9,11 @@ from . import changes, declare, layout_img2col, memory_convolution
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
 from .declare import AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
-from .rules.forbid import Types, forbid, retile, retype
+from .rules.forbid import Types, forbid, retype
 from .rules.irregular import row_cols, sample
 from .rules.layout_moves import columns_fit, columns_sum, equal_rows, even_columns, halves, mirrored
 from .rules.regions import JOINED, TRANSPOSED, UNWOVEN, like
+from .rules.require import require
 from .rules.typesets import FLOATS, INT32, Rows, pairs, table
 from .samples.operations import Sample
 from .semantics import Apart
@@ -91,12 +92,12 @@ _CONCAT = (
 )
 
 
-@forbid("rows", "every tile has the valid rows of dst", invalid_if=retile("src1", rows=1, v_row=None))
-def _rows(site: Site) -> Iterator[Finding]:
-    rows = site.region("dst")[0]
-    for name, t in site.tiles():
-        if name != "dst" and rows is not None and t.rows < rows:
-            yield name, f"{name} has {t.rows} rows; allowed: at least the {rows} valid rows of dst"
+_rows = require(
+    "rows",
+    "it.rows >= dst.valid_rows",
+    it=("src0", "src1", "src0Idx", "src1Idx", "dstIdx", "src2", "src3", "tmp"),
+    statement="every tile has the valid rows of dst",
+)
 
 
 @forbid("counts-type", "one integer type for all counts", invalid_if=retype("src1Idx", "f32"))

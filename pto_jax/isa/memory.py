@@ -12,6 +12,7 @@ from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruct
 from .rules import block_scales, fixpipe, handles, typesets, windows
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row
 from .rules.forbid import Types, edit, forbid, retype
+from .rules.require import require
 from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, table
 from .rules.windows import same_size
 from .samples import operations
@@ -204,18 +205,15 @@ def _nested(t: TileType) -> TileType | None:
     return boxed if whole else None
 
 
-@forbid(
+_plain_vec = require(
     "tile-layout",
-    "vec tiles in ND, DN or NZ order",
+    "dst.layout in (ND, DN, NZ)",
     ("a5",),
+    when="dst.loc == vec and not dst.convolution",
     source=changes.DIALECT,
     invalid_if=edit("dst", _nested),
     since="2026-08",
 )
-def _plain_vec(site: Site) -> Iterator[Finding]:
-    t = site.tile("dst")
-    if t is not None and t.loc == Loc.VEC and t.conv is None and t.layout not in ("ND", "DN", "NZ"):
-        yield "dst", f"dst is a vec tile in {t.layout} order; allowed on a5: ND, DN, NZ"
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (

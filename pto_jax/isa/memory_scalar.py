@@ -9,6 +9,7 @@ from .declare import Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, place, same_element
 from .rules.forbid import forbid, give, retile, retype, together
 from .rules.handles import Shown, custom
+from .rules.require import require
 from .traits import Effect, Traits
 
 _DIALECT = "PTOAS dialect definition and verifier"
@@ -51,18 +52,12 @@ def _one_element(memory: str, value: str) -> Constraint:
 
 
 def _whole_words(memory: str, value: str) -> Constraint:
-    @forbid(
+    return require(
         "element-size",
-        "elements of 8 bits and more",
+        f"{memory}.bits >= 8",
         source="a scalar of the text has a type of 8 bits and more",
         invalid_if=together(retype(memory, "i4"), retype(value, "i4")),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        d = element_type(site.types.get(memory))
-        if d is not None and d.bits < 8:
-            yield memory, f"{memory} has element type {d}; allowed: types of 8 bits and more"
-
-    return rule
 
 
 @forbid("offset-type", "an index", source=_DIALECT, invalid_if=retype("offset", "f32"))
@@ -73,16 +68,13 @@ def _offset_type(site: Site) -> Iterator[Finding]:
 
 
 def _in_tile(tile: str) -> Constraint:
-    one_row = retile(tile, rows=1, v_row=1)
-
-    @forbid("offset-range", "an element of the tile", source=_SOURCES[0], invalid_if=one_row)
-    def rule(site: Site) -> Iterator[Finding]:
-        t, offset = site.tile(tile), site.constant("offset")
-        if t is not None and offset is not None and not 0 <= offset < t.elements:
-            found = f"offset {offset} in a tile of {t.elements} elements"
-            yield "offset", f"{found}; allowed: 0 to {t.elements - 1}"
-
-    return rule
+    return require(
+        "offset-range",
+        f"0 <= offset.value <= {tile}.elements - 1",
+        statement="an element of the tile",
+        source=_SOURCES[0],
+        invalid_if=retile(tile, rows=1, v_row=1),
+    )
 
 
 _access = partial(custom, sources=_SOURCES)

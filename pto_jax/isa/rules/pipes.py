@@ -14,6 +14,7 @@ from ..traits import PLAIN, Traits
 from .constraints import HARDWARE, place
 from .forbid import Types, assign, edit, forbid, present, where
 from .handles import NOT_EXECUTED, CustomParts, Shown, custom, number_in
+from .require import require
 from .typesets import TypeTable
 
 SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
@@ -30,6 +31,7 @@ _OF_STORES = "(st_?phase|atomic_?type|sub_?block_?id|clip_?relu_?mode|(is_?)?cha
 
 
 _forbid = partial(forbid, source=DIALECT)
+_require = partial(require, source=DIALECT)
 
 
 @_forbid(
@@ -96,12 +98,7 @@ def peer_address(site: Site) -> Iterator[Finding]:
         yield "peer_local_addr", "peer_local_addr is given; allowed: only with dir_mask = 3"
 
 
-@_forbid("local-slots", "local_slot_num between 1 and slot_num", invalid_if=assign(local_slot_num=9))
-def local_slots(site: Site) -> Iterator[Finding]:
-    """The attribute local_slot_num is between 1 and slot_num."""
-    local, slots = site.attrs.get("local_slot_num"), site.attrs.get("slot_num")
-    if isinstance(local, int) and isinstance(slots, int) and not 0 < local <= slots:
-        yield None, f"local_slot_num = {local}; allowed: 1 to slot_num ({slots})"
+local_slots = _require("local-slots", "1 <= local_slot_num <= slot_num")
 
 
 @_forbid("buffer-location", "location is vec or mat", invalid_if=assign(location=AddressSpace.ACC))
@@ -376,11 +373,6 @@ def payload(site: Site) -> Iterator[Finding]:
 _RESULTS = ("i8", "u8", "i16", "f16", "bf16")
 
 
-@forbid(
-    "out-type", f"out_type is one of {', '.join(_RESULTS)}", source=_PAGE, invalid_if=assign(out_type="f32")
+out_type = require(
+    "out-type", f"out_type in ({', '.join(_RESULTS)})", source=_PAGE, invalid_if=assign(out_type="f32")
 )
-def out_type(site: Site) -> Iterator[Finding]:
-    """The attribute out_type names an element type of results."""
-    found = site.attrs.get("out_type")
-    if found is not None and found not in _RESULTS:
-        yield None, f"out_type is {found}; allowed: {', '.join(_RESULTS)}"

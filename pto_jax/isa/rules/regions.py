@@ -15,6 +15,7 @@ from ...profiles import ProfileName
 from ..declare import Breaker, Constraint, Extent as DeclaredExtent, Finding, Site, Size, Sources
 from .constraints import HARDWARE, OVERVIEW, SIMULATOR, size
 from .forbid import edit, forbid, retile
+from .require import require
 
 Extent = tuple[int | None, int | None]
 #: What a lane outside a source's valid region reads as, per profile option.
@@ -189,18 +190,12 @@ def mask_receives(
     """A packed mask that is written has a row for every valid row compared, and room for its bits."""
     page = "instruction page (mask encoding)"
 
-    @forbid(
+    rows = require(
         "mask-rows",
-        f"{mask} has a row for every valid row of {source_name}",
+        f"{mask}.rows >= {source_name}.valid_rows",
         profiles,
         source=page,
-        invalid_if=_halve((mask,)),
     )
-    def rows(site: Site) -> Iterator[Finding]:
-        m, (want, _) = site.tile(mask), site.region(source_name)
-        if m is not None and _beyond(m.rows, want):
-            allowed = f"at least the {size(want)} valid rows of {source_name}"
-            yield mask, f"{mask} has {m.rows} rows; allowed: {allowed}"
 
     @forbid(
         "mask-room",

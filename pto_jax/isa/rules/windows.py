@@ -11,6 +11,7 @@ from ..declare import AttrMap, Breaker, Constraint, Finding, Site
 from ..memory_convolution import CONV_LOADED, CONV_STORED, Dims, conv_fits, expected_window, five, times
 from .constraints import HEADERS, element_type, size
 from .forbid import Types, assign, edit, forbid, retype
+from .require import require
 
 _G = ir.GlobalLayout
 MX_A = (_G.MX_A_ZZ, _G.MX_A_ND, _G.MX_A_DN)
@@ -207,35 +208,24 @@ def _wide_in_boxes(t: ir.TileType) -> ir.TileType | None:
 
 def wide_integers(tile: str) -> Constraint:
     """64-bit integers keep their layout on A2/A3."""
-
-    @forbid("wide-layout", "64-bit tiles are not boxed", ("a2a3",), invalid_if=edit(tile, _wide_in_boxes))
-    def rule(site: Site) -> Iterator[Finding]:
-        t = site.tile(tile)
-        if t is not None and t.dtype.bits == 64 and t.boxed:
-            yield tile, f"{tile} has {t.dtype} in layout {t.layout}; allowed on a2a3: none_box"
-
-    return rule
+    return require(
+        "wide-layout",
+        f"{tile}.slayout == none_box",
+        ("a2a3",),
+        when=f"{tile}.bits == 64",
+        invalid_if=edit(tile, _wide_in_boxes),
+    )
 
 
 def wide_pads(tile: str) -> Constraint:
     """64-bit integers have no pad value but zero on A5; A2/A3 takes any for zero."""
-
-    def breaks(t: ir.TileType) -> ir.TileType | None:
-        return replace(t, pad=ir.Pad.MAX) if t.dtype.bits == 64 else None
-
-    @forbid(
+    return require(
         "wide-pad",
-        "64-bit tiles have the pad null or zero",
+        f"{tile}.pad in (null, zero)",
         ("a5",),
+        when=f"{tile}.bits == 64",
         source=f"page tload; {HEADERS}",
-        invalid_if=edit(tile, breaks),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        t = site.tile(tile)
-        if t is not None and t.dtype.bits == 64 and t.pad not in (ir.Pad.NULL, ir.Pad.ZERO):
-            yield tile, f"{tile} has {t.dtype} and pad {t.pad.name.lower()}; allowed on a5: null, zero"
-
-    return rule
 
 
 def _shortened(types: Types, view: str, v: ir.PartitionViewType) -> bool:
