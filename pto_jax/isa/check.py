@@ -312,17 +312,9 @@ def _attributes(instruction: Instruction, op: ir.Op) -> Iterator[Diagnostic]:
             known = ", ".join(a.name for a in instruction.attributes) or "none"
             message = f"unknown attribute {key}, which has no effect; known: {known}"
             yield Diagnostic("warning", message, op.span, instruction.name, None, "attribute-known")
-        elif not _fits(attribute, value):
+        elif not attribute.takes(value):
             message = f"{key} = {value}; allowed: {_values(attribute)}"
             yield Diagnostic("error", message, op.span, instruction.name, None, "attribute-value")
-
-
-def _fits(attribute: Attribute, value: ir.AttrValue) -> bool:
-    if value is None:
-        return attribute.default is None
-    if attribute.type is int:
-        return isinstance(value, int) and not isinstance(value, bool | IntEnum)
-    return isinstance(value, attribute.type)
 
 
 def _values(attribute: Attribute) -> str:

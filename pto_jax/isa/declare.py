@@ -217,6 +217,14 @@ class Attribute:
         """The keys it is written under in programs, the printed one first."""
         return self.spellings or (self.name,)
 
+    def takes(self, value: AttrValue) -> bool:
+        """Whether a value is one of the attribute's type; None where it is left out by default."""
+        if value is None:
+            return self.default is None
+        if self.type is int:
+            return isinstance(value, int) and not isinstance(value, bool | IntEnum)
+        return isinstance(value, self.type)
+
     @property
     def choices(self) -> tuple[IntEnum | bool, ...]:
         """The values of an attribute that is a choice, none for others."""

@@ -9,8 +9,8 @@ from .. import ir
 from ..profiles import Profile, ProfileName
 from . import assembly, changes, common, declare, elementwise_select
 from .rules import elementwise, irregular, regions, typesets
-from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_as, same_element
-from .rules.forbid import Types, assign, edit, forbid, give, one_block, present, retype
+from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_as
+from .rules.forbid import Types, assign, edit, forbid, one_block, present, retype
 from .rules.irregular import MASK_PATTERN, period, picked, with_or_without_pattern
 from .rules.require import require
 from .samples.operations import Sample
@@ -180,16 +180,7 @@ def _compare_mode(site: declare.Site) -> Iterator[declare.Finding]:
         yield "src", f"{src} compared with GT; allowed on a2a3: EQ"
 
 
-@forbid(
-    "scalar-type",
-    "the threshold has the element type of src",
-    HARDWARE,
-    invalid_if=give("kValue", ir.ScalarType(ir.BF16)),
-)
-def _threshold(site: declare.Site) -> Iterator[declare.Finding]:
-    k, src = element_type(site.types.get("kValue")), element_type(site.types.get("src"))
-    if k is not None and src is not None and not same_element(k, src):
-        yield "kValue", f"kValue has type {k}, src has element type {src}; allowed: a scalar of type {src}"
+_threshold = require("scalar-type", "kValue.element == src.element", HARDWARE)
 
 
 def _with_tmp(change: declare.Breaker) -> declare.Breaker:
@@ -271,10 +262,16 @@ def _by_index(site: declare.Site) -> bool:
     return gather_form(site) == "index"
 
 
-@forbid("tmp-given", "tmp beside indices", ("a2a3",), source=changes.DIALECT, since="2026-08", on_lanes=False)
-def _indices_with_tmp(site: declare.Site) -> Iterator[declare.Finding]:
-    if _by_index(site) and "tmp" not in site.values:
-        yield "indices", "indices without tmp; allowed on a2a3: both, tmp as large as the indices"
+_indices_with_tmp = require(
+    "tmp-given",
+    "tmp.given",
+    ("a2a3",),
+    when=_by_index,
+    why="as large as the indices",
+    source=changes.DIALECT,
+    since="2026-08",
+    on_lanes=False,
+)
 
 
 def _gather_scratch(site: declare.Site) -> int | None:

@@ -95,7 +95,7 @@ _CONCAT = (
 _rows = require(
     "rows",
     "it.rows >= dst.valid_rows",
-    it=("src0", "src1", "src0Idx", "src1Idx", "dstIdx", "src2", "src3", "tmp"),
+    it=("src0", "src1", "src0Idx", "src1Idx", "dstIdx"),
     statement="every tile has the valid rows of dst",
 )
 
@@ -115,10 +115,9 @@ def _breaks_counts_given(types: Types, attrs: AttrMap, profile: Profile) -> bool
     return "src0Idx" not in types
 
 
-@forbid("counts-given", "dstIdx with counts only", invalid_if=_breaks_counts_given)
-def _counts_given(site: Site) -> Iterator[Finding]:
-    if "dstIdx" in site.types and "src0Idx" not in site.types:
-        yield "dstIdx", "dstIdx without counts of the sources; allowed: with src0Idx and src1Idx only"
+_counts_given = require(
+    "counts-given", "not dstIdx.given", when="not src0Idx.given", invalid_if=_breaks_counts_given
+)
 
 
 def _concatenated(instruction: Instruction, profile: Profile) -> Iterator[Sample]:

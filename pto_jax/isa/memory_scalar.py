@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from functools import partial
 
-from ..ir import F16, F32, INDEX, U8, Loc, PtrType, ScalarType, TileType, Type, dtype
+from ..ir import F32, INDEX, U8, Loc, PtrType, ScalarType, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES
 from .declare import Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import element_type, place, same_element
-from .rules.forbid import forbid, give, retile, retype, together
+from .rules.constraints import element_type, one_element, place
+from .rules.forbid import forbid, retile, retype, together
 from .rules.handles import Shown, custom
 from .rules.require import require
 from .traits import Effect, Traits
@@ -33,22 +33,6 @@ _OUTSIDE = Decision(
 )
 #: A name that those who build operations use.
 TSETVAL = "tsetval"
-
-
-def _one_element(memory: str, value: str) -> Constraint:
-    @forbid(
-        "types-equal",
-        f"{value} has the element type of {memory}",
-        source=_DIALECT,
-        invalid_if=give(value, ScalarType(F16)),
-    )
-    def rule(site: Site) -> Iterator[Finding]:
-        s, t = element_type(site.types.get(memory)), element_type(site.types.get(value))
-        if s is not None and t is not None and not same_element(s, t):
-            found = f"{value} has type {t}, {memory} has element type {s}"
-            yield value, f"{found}; allowed: {s} (no implicit conversion)"
-
-    return rule
 
 
 def _whole_words(memory: str, value: str) -> Constraint:
@@ -103,7 +87,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         tuple(_shown_tile("src", "result", ("src", "offset"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("src", "in"),), (Loc.VEC,), PROFILE_NAMES),
-            _one_element("src", "result"),
+            one_element("src", "result", _DIALECT),
             _whole_words("src", "result"),
             _offset_type,
             _in_tile("src"),
@@ -119,7 +103,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         tuple(_shown_tile("dst", "val", ("offset", "val"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("dst", "inout"),), (Loc.VEC,), PROFILE_NAMES),
-            _one_element("dst", "val"),
+            one_element("dst", "val", _DIALECT),
             _whole_words("dst", "val"),
             _offset_type,
             _in_tile("dst"),
@@ -136,7 +120,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = ptr[offset], as a bit copy; offset counts elements.",
         (_PTR, _OFFSET, Operand("result", "out", "scalar")),
         tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
-        constraints=(_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type),
+        constraints=(one_element("ptr", "result", _DIALECT), _whole_words("ptr", "result"), _offset_type),
         decisions=(_OUTSIDE,),
         traits=Traits((Effect("read", "global", "ptr", indexed=True),)),
     ),
@@ -146,7 +130,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "ptr[offset] = value, as a bit copy; offset counts elements.",
         (Operand("value", "in", "scalar"), _PTR, _OFFSET),
         tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
-        constraints=(_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type),
+        constraints=(one_element("ptr", "value", _DIALECT), _whole_words("ptr", "value"), _offset_type),
         decisions=(_OUTSIDE,),
         traits=Traits((Effect("write", "global", "ptr", indexed=True),)),
     ),

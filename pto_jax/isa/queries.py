@@ -24,7 +24,7 @@ GET_BLOCK_IDX = "get_block_idx"
 GET_BLOCK_NUM = "get_block_num"
 
 
-_number = require("result-type", "result.type in (i64, index)", source=_PAGE)
+_number = require("result-type", "result.dtype in (i64, index)", source=_PAGE)
 
 
 def _query(name: str, summary: str, semantics: str, number: traits.LaunchNumber) -> declare.Instruction:
@@ -85,7 +85,7 @@ INTTOPTR = "inttoptr"
 def _sizes(*results: str) -> Constraint:
     return require(
         "result-type",
-        "it.type == index",
+        "it.dtype == index",
         it=results,
         source=_DIALECT,
     )

@@ -145,20 +145,22 @@ def _other_core(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return True
 
 
-@forbid(
+def _cores_of_mode(site: Site) -> tuple[str, ...] | None:
+    mode = site.attrs.get("mode")
+    return tuple(c.name for c in _CORES[mode]) if isinstance(mode, ir.SyncMode) else None
+
+
+_barrier_cores = require(
     "barrier-cores",
-    "hard: AIV_ONLY, AIC_ONLY; soft: AIV_ONLY, MIX",
+    "core in cores",
     ("a5",),
+    let={"cores": _cores_of_mode},
+    statement="hard: AIV_ONLY, AIC_ONLY; soft: AIV_ONLY, MIX",
     severity="warning",
     source=f"{_HEADERS}; the assembler takes every combination",
     invalid_if=_other_core,
     on_lanes=False,
 )
-def _barrier_cores(site: Site) -> Iterator[Finding]:
-    mode, core = site.attrs.get("mode"), site.attrs.get("core")
-    if isinstance(mode, ir.SyncMode) and isinstance(core, ir.CoreType) and core not in _CORES[mode]:
-        names = ", ".join(c.name for c in _CORES[mode])
-        yield None, f"core is {core.name} in mode {mode.name}; allowed on a5: {names}"
 
 
 _SCALE_LOCATIONS = (

@@ -380,16 +380,9 @@ def same_as(
     )
 
 
-def one_element(a: str, b: str, source: str, invalid_if: Breaker | None = None) -> Constraint:
+def one_element(a: str, b: str, source: str) -> Constraint:
     """Two operands of any kind have one element type."""
-
-    @forbid("types-equal", f"{a} and {b} have one element type", source=source, invalid_if=invalid_if)
-    def rule(site: Site) -> Iterator[Finding]:
-        s, t = element_type(site.types.get(a)), element_type(site.types.get(b))
-        if s is not None and t is not None and not same_element(s, t):
-            yield b, f"{b} has element type {t}, {a} has {s}; allowed: one element type for both"
-
-    return rule
+    return require("types-equal", f"{b}.element == {a}.element", source=source)
 
 
 def _tiles(operands: tuple[Operand, ...]) -> tuple[str, ...]:

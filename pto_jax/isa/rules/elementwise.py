@@ -119,21 +119,16 @@ def same_region(other: str, profiles: tuple[ProfileName, ...], needed: Callable[
 
 def none_for_integers(operand: str) -> Constraint:
     """Integers are computed without scratch, and the assembler takes none for them."""
-
-    @forbid(
+    return require(
         "tmp-integers",
-        "no tmp where the element type is an integer",
+        "not tmp.given",
         HARDWARE,
+        when=f"{operand}.integer",
+        why="tmp is for floats",
         source=DIALECT,
         on_lanes=False,
         since="2026-08",
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        d = element_type(site.types.get(operand))
-        if d is not None and d.is_integer and "tmp" in site.values:
-            yield "tmp", f"tmp with elements of type {d}; allowed: tmp with floats, integers without"
-
-    return rule
 
 
 def _high(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -141,19 +136,17 @@ def _high(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return "tmp" not in types
 
 
-@forbid(
+precise_with_tmp = require(
     "tmp-precision",
-    "tmp with HIGH_PRECISION",
+    "tmp.given",
     HARDWARE,
+    when="precision == HIGH_PRECISION",
+    why="scratch of the precise form",
     source=DIALECT,
     invalid_if=_high,
     on_lanes=False,
     since="2026-08",
 )
-def precise_with_tmp(site: Site) -> Iterator[Finding]:
-    """The precise form has tmp."""
-    if site.attrs.get("precision") == Precision.HIGH_PRECISION and "tmp" not in site.values:
-        yield None, "precision HIGH_PRECISION without tmp; allowed: with tmp"
 
 
 TMP = Operand(

@@ -43,7 +43,7 @@ WORD = Operand(
 )
 
 
-word_type = require("word-type", "preQuantScalar.type in (i64, u64)", why="a 64-bit word")
+word_type = require("word-type", "preQuantScalar.dtype in (i64, u64)", why="a 64-bit word")
 
 
 _fp_place = require("fp-place", "fp.loc == scaling", HARDWARE, source=f"{HEADERS}; {VERIFIER}")

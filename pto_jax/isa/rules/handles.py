@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypedDict, Unpack
@@ -28,7 +28,7 @@ from ..changes import Change
 from ..declare import AttrMap, Constraint, Finding, Site
 from ..samples.operations import Sample
 from ..traits import PLAIN, Traits
-from .forbid import Types, assign, forbid, give, retype
+from .forbid import Types, forbid, give, retype
 from .require import require
 from .typesets import TypeTable
 
@@ -38,21 +38,6 @@ NOT_EXECUTED = declare.Decision(
     "No: it is read, printed and verified; a program that reaches it ends with an error that says so.",
     "scope of this engine: one processor",
 )
-
-
-def number_in(
-    name: str, allowed: Callable[[int], bool], words: str, wrong: int, source: str, rule: str = ""
-) -> declare.Constraint:
-    """An integer attribute has one of some values; ``wrong`` is one it must not have."""
-    invalid = assign(**{name: wrong})
-
-    @forbid(rule or name.replace("_", "-"), f"{name}: {words}", source=source, invalid_if=invalid)
-    def number(site: declare.Site) -> Iterator[declare.Finding]:
-        value = site.attrs.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and not allowed(value):
-            yield None, f"{name} = {value}; allowed: {words}"
-
-    return number
 
 
 def handle(name: str, opaque: str, source: str) -> declare.Constraint:

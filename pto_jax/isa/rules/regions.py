@@ -50,23 +50,14 @@ def _halve(names: tuple[str, ...]) -> Breaker:
 
 
 def _physical(sources: tuple[str, ...], domain: str) -> Constraint:
-    @forbid(
+    return require(
         "no-broadcast",
-        f"{', '.join(sources)}: physically at least the valid region of {domain} (no implicit broadcasting)",
+        f"it.rows >= {domain}.valid_rows and it.cols >= {domain}.valid_cols",
+        it=sources,
+        why="no implicit broadcasting: trowexpand and tcolexpand expand",
         source=f"{OVERVIEW} (shared constraints)",
         invalid_if=_halve(sources),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        for name, t in site.named(*sources):
-            if _lacks_lanes(site, name, domain):
-                yield (
-                    name,
-                    f"{name} is {t.rows}x{t.cols} and has no lane for every element of the valid region "
-                    f"{_text(site.region(domain))} of {domain}; allowed: a tile at least that large "
-                    "(no implicit broadcasting: expand it with trowexpand or tcolexpand first)",
-                )
-
-    return rule
 
 
 def _reads_outside(sources: tuple[str, ...], domain: str) -> Constraint:

@@ -23,10 +23,10 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from ...ir import AttrValue, BLayout, Language, Loc, Pad, Pipe, SLayout, TileType, Type, dtype
+from ...ir import AddressSpace, AttrValue, BLayout, Language, Loc, Pad, Pipe, SLayout, TileType, Type, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, Fix, RegionRule, Site
-from .elements import element_type, with_dtype
+from .elements import element_type, same_element, with_dtype
 from .forbid import HEADERS, Types, as_columns, forbid
 
 #: Parameters of tile types by the name of a layout.
@@ -86,10 +86,12 @@ class Facts:
         """The value of an attribute, the name of a member of an enumeration."""
         value = self.attrs[name]
         declared = self.site.instruction.attribute(name) if self.site is not None else None
-        if value is None or (declared is not None and not isinstance(value, declared.type)):
+        if value is None or (declared is not None and not declared.takes(value)):
             raise _Unknown
         if isinstance(value, Pipe):
             return f"PIPE_{value.name}"
+        if isinstance(value, AddressSpace):
+            return value.name.lower()
         return value if isinstance(value, bool) else getattr(value, "name", value)
 
     def given(self, name: str) -> bool:
@@ -107,7 +109,7 @@ class Quantity:
 
     def of(self, name: str, value: Any) -> str:
         """The clause that a message begins with."""
-        report = self.report.replace(" a {value}", " an {value}") if value == "acc" else self.report
+        report = self.report.replace(" a {value}", " an {value}") if str(value) == "acc" else self.report
         noun = self.noun[:-1] if value == 1 else self.noun
         return report.format(name=name, value=value, noun=noun)
 
@@ -120,8 +122,22 @@ def _word(noun: str, read: Callable[[Facts, str], Any]) -> Quantity:
     return Quantity(noun, read, "{name} has {noun} {value}")
 
 
+def _of_elements(read: Callable[[Facts, str], Any]) -> Quantity:
+    return Quantity("bits", read, "{name} has elements of {value} {noun}")
+
+
 def _by(size: tuple[Any, Any]) -> str:
     return f"{size[0]}x{size[1]}"
+
+
+class _Signless(str):
+    """The name of an element type that a signless integer of the text, as in ``i32``, may stand for."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and same_element(dtype(str(self)), dtype(str(other)))
 
 
 QUANTITIES: Mapping[str, Quantity] = {
@@ -133,17 +149,22 @@ QUANTITIES: Mapping[str, Quantity] = {
     "elements": _count("elements", lambda f, n: f.tile(n).elements),
     "shape": Quantity("size", lambda f, n: _by(f.tile(n).shape), "{name} is {value}"),
     "region": _word("valid region", lambda f, n: _by((f.size(n, 0), f.size(n, 1)))),
-    "type": _word("type", lambda f, n: f.element(n)),
+    "element": _word("element type", lambda f, n: _Signless(f.element(n))),
+    "width": _of_elements(lambda f, n: dtype(f.element(n)).storage_bits),
+    "valid_elements": _count("valid elements", lambda f, n: f.size(n, 0) * f.size(n, 1)),
     "dtype": _word("element type", lambda f, n: f.element(n)),
-    "bits": Quantity("bits", lambda f, n: dtype(f.element(n)).bits, "{name} has elements of {value} {noun}"),
+    "bits": _of_elements(lambda f, n: dtype(f.element(n)).bits),
+    "integer": Quantity(" has an integer type", lambda f, n: dtype(f.element(n)).is_integer, "{name}{noun}"),
     "loc": Quantity("memory", lambda f, n: f.tile(n).loc.name.lower(), "{name} is a {value} tile"),
     "layout": _word("layout", lambda f, n: f.tile(n).layout),
     "blayout": _word("blayout", lambda f, n: f.tile(n).blayout.name.lower()),
     "slayout": _word("slayout", lambda f, n: f.tile(n).slayout.name.lower()),
     "pad": _word("pad", lambda f, n: f.tile(n).pad.name.lower()),
     "fractal": _word("fractal", lambda f, n: f.tile(n).fractal),
-    "convolution": Quantity("geometry", lambda f, n: f.tile(n).conv is not None, "{name} has a {noun}"),
-    "value": Quantity("value", lambda f, n: f.constant(n), "{name} is {value}"),
+    "convolution": Quantity(
+        " is a convolution tile", lambda f, n: f.tile(n).conv is not None, "{name}{noun}"
+    ),
+    "value": Quantity("", lambda f, n: f.constant(n), "{name} is {value}"),
     "given": Quantity("presence", lambda f, n: f.given(n), "{name} is given"),
 }
 
@@ -216,7 +237,7 @@ class Expression:
         return eval(self._code, {"__builtins__": {}}, _Names(facts, self.operands, it, let))
 
 
-_IS = {ast.Eq: "is", ast.NotEq: "is not", ast.In: "is one of", ast.NotIn: "is none of"}
+_IS = {ast.Eq: "", ast.NotEq: "not ", ast.In: "one of ", ast.NotIn: "none of "}
 _LIMITS = {ast.LtE: "at most ", ast.GtE: "at least ", ast.Lt: "less than ", ast.Gt: "more than "}
 
 
@@ -226,14 +247,19 @@ def _words(tree: ast.expr, it: str) -> str:
         case ast.Attribute(ast.Name(name), "given"):
             return f"{it if name == 'it' else name} is given"
         case ast.UnaryOp(ast.Not(), ast.Attribute(ast.Name(name), "given")):
-            return f"{it if name == 'it' else name} is left out"
+            return f"{it if name == 'it' else name} is missing"
+        case ast.Attribute(ast.Name(name), "value" | "integer" | "convolution" as quantity):
+            return (it if name == "it" else name) + QUANTITIES[quantity].noun
         case ast.Attribute(ast.Name(name), quantity):
             return f"the {QUANTITIES[quantity].noun} of {it if name == 'it' else name}"
+        case ast.UnaryOp(ast.Not(), operand):
+            return f"not ({_words(operand, it)})"
         case ast.BoolOp(op, values):
             return (" and " if isinstance(op, ast.And) else " or ").join(_words(v, it) for v in values)
         case ast.Compare(left, [op], [right]):
-            word = _IS.get(type(op)) or f"is {_LIMITS[type(op)].strip()}"
-            return f"{_words(left, it)} {word} {_words(right, it)}"
+            several = isinstance(left, ast.Attribute) and QUANTITIES[left.attr].noun.endswith("s")
+            word = {**_IS, **_LIMITS}[type(op)]
+            return f"{_words(left, it)} {'are' if several else 'is'} {word}{_words(right, it)}"
         case ast.Tuple(elements):
             return ", ".join(_words(e, it) for e in elements)
         case ast.BinOp(left, ast.Add(), right):
@@ -252,13 +278,19 @@ def _allowed(
         words = _words(tree, it)
         if value is not None and isinstance(tree, ast.Name) and tree.id in let:
             v = value(tree)
-            return str(v) if isinstance(v, int | str) else ", ".join(map(str, v))
+            return str(v) if isinstance(v, int | str) else ", ".join(map(str, v)) or "nothing"
         return words if value is None or not any(_measured(tree)) else f"{value(tree)}, {words}"
 
     match test:
-        case ast.BoolOp(op, values):
+        case ast.BoolOp(op, [first, *others]):
             joint = ", or " if isinstance(op, ast.Or) else " and "
-            return joint.join(dict.fromkeys(_allowed(v, it, value, let) for v in values))
+            subject = ast.dump(_subject(first))
+            parts = [_allowed(first, it, value, let)]
+            for other in others:
+                same = ast.dump(_subject(other)) == subject or isinstance(other, ast.Attribute)
+                about = "" if same else f" for {_words(_subject(other), it)}"
+                parts.append(_allowed(other, it, value, let) + about)
+            return joint.join(parts)
         case ast.Compare(ast.BinOp(_, ast.Mod(), unit), [ast.Eq()], [ast.Constant(0)]):
             return f"a multiple of {shown(unit)}"
         case ast.Compare(low, [ast.LtE(), ast.LtE()], [_, high]):
@@ -268,6 +300,10 @@ def _allowed(
                 right
             )
     return _words(test, it)
+
+
+def _given(tree: ast.expr) -> bool:
+    return isinstance(tree, ast.Attribute) and tree.attr == "given"
 
 
 def _subject(test: ast.expr) -> ast.expr:
@@ -294,6 +330,12 @@ class Rule:
     why: str = ""
     let: Let = field(default_factory=dict)
 
+    def __call__(self, site: Site) -> Iterator[Finding]:
+        """The findings about an operation."""
+        facts = Facts(site.types, site.attrs, site.valid, site.profile.name, site)
+        for operand, test in self.broken(facts):
+            yield self.finding(facts, operand, test)
+
     @cached_property
     def condition(self) -> Expression:
         """The expression that holds for legal operations."""
@@ -312,10 +354,14 @@ class Rule:
     @property
     def statement(self) -> str:
         """The rule in words."""
-        names, test = ", ".join(self.it), self.condition.tree
-        subject = _words(_subject(test), names).removeprefix("the ")
-        statement = f"{subject}: {_allowed(test, names)}" if subject != _allowed(test, names) else subject
-        where = f", where {_words(self.guard.tree, 'it')}" if self.guard is not None else ""
+        names = ", ".join(self.it)
+        parts = dict[str, list[str]]()
+        for test in self.tests:
+            subject = _subject(test.tree)
+            about = "" if _given(subject) else f"{_words(subject, names).removeprefix('the ')}: "
+            parts.setdefault(about, []).append(_allowed(test.tree, names))
+        statement = "; ".join(about + " and ".join(allowed) for about, allowed in parts.items())
+        where = f", where {_words(self.guard.tree, 'the operand')}" if self.guard is not None else ""
         return statement + (f" ({self.why})" if self.why else "") + where
 
     @cached_property
@@ -341,6 +387,12 @@ class Rule:
         except _Unknown:
             return False
 
+    @cached_property
+    def measured(self) -> list[tuple[str, str]]:
+        """The operands of the condition, each with a quantity that it has of it."""
+        pairs = list(_measured(self.condition.tree))
+        return [(n, q) for name, q in pairs for n in (self.it if name == "it" else (name,))]
+
     @property
     def operand(self) -> str | None:
         """The operand that messages are about."""
@@ -356,7 +408,7 @@ class Rule:
         subject, name = _subject(test), operand or ""
         match subject:
             case ast.Attribute(ast.Name(given), "given"):
-                got = f"{given} is {'given' if isinstance(test, ast.UnaryOp) else 'left out'}"
+                got = f"{given} is {'given' if isinstance(test, ast.UnaryOp) else 'missing'}"
             case ast.Attribute(_, quantity):
                 got = QUANTITIES[quantity].of(name, value(subject))
             case _:
@@ -364,7 +416,7 @@ class Rule:
         # All that is asked of the subject, not the broken part alone.
         same = [t.tree for t in self.tests if ast.dump(_subject(t.tree)) == ast.dump(subject)]
         allowed = " and ".join(_allowed(tree, name, value, self.let) for tree in same)
-        return operand, got, allowed + (f", {self.why}" if self.why else "")
+        return operand, got, allowed + (f" ({self.why})" if self.why else "")
 
     def sizes_test(self, sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) -> Any:
         """Whether sizes of an execution break a comparison; one truth value of the kind the sizes are."""
@@ -411,11 +463,6 @@ def require(
     """
     meant = Rule(condition, when, it, why, let)
 
-    def check(site: Site) -> Iterator[Finding]:
-        facts = Facts(site.types, site.attrs, site.valid, site.profile.name, site)
-        for operand, test in meant.broken(facts):
-            yield meant.finding(facts, operand, test)
-
     if run_time and region is None:
         region = RegionRule("custom", tuple(sorted(meant.condition.operands)), meant.sizes_test)
     return forbid(
@@ -431,19 +478,16 @@ def require(
         on_lanes=on_lanes,
         since=since,
         until=until,
-    )(check)
+    )(meant)
 
 
 def _breaker(rule: Rule) -> Breaker | None:
     """The first edit of an operand or attribute of the condition that makes a legal sample break the rule."""
-    measured = [
-        (n, q) for name, q in _measured(rule.condition.tree) for n in ((name,) if name != "it" else rule.it)
-    ]
-    if measured and all(quantity in ("value", "given") for _, quantity in measured):
+    if rule.measured and all(quantity in ("value", "given") for _, quantity in rule.measured):
         return None
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        for changed_types, changed_attrs in _changes(rule, measured, types, attrs):
+        for changed_types, changed_attrs in _changes(rule, types, attrs):
             regions = {n: t.valid for n, t in changed_types.items() if isinstance(t, TileType)}
             if any(rule.broken(Facts(changed_types, changed_attrs, regions, profile.name))):
                 types.update(changed_types)
@@ -454,33 +498,31 @@ def _breaker(rule: Rule) -> Breaker | None:
     return breaks
 
 
-def _changes(
-    rule: Rule, measured: list[tuple[str, str]], types: Types, attrs: AttrMap
-) -> Iterator[tuple[Types, AttrMap]]:
+def _changes(rule: Rule, types: Types, attrs: AttrMap) -> Iterator[tuple[Types, AttrMap]]:
     """Samples that differ from a legal one in one operand, or in one attribute."""
-    for name, quantity in measured:
+    for name, quantity in rule.measured:
         for t in _others(types[name], quantity) if name in types else ():
             if t != types[name]:
                 yield {**types, name: t}, attrs
-    names = [node.id for node in ast.walk(rule.condition.tree) if isinstance(node, ast.Name)]
-    numbers = [node.value for node in ast.walk(rule.condition.tree) if isinstance(node, ast.Constant)]
+    nodes = list(ast.walk(rule.condition.tree))
     subject = _subject(rule.condition.tree)
-    for key in [n for n in names if n in attrs or (isinstance(subject, ast.Name) and n == subject.id)]:
-        value = attrs.get(key)
-        others = (
-            list(type(value))
-            if isinstance(value, IntEnum)
-            else [not value]
-            if isinstance(value, bool)
-            else []
-        )
-        for other in others or [n + step for n in numbers for step in (1, -1)]:
-            yield types, {**attrs, key: other}
+    numbers = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, int)]
+    for node in nodes:
+        if isinstance(node, ast.Name) and (node.id in attrs or node is subject):
+            for other in _other_values(attrs.get(node.id), numbers):
+                yield types, {**attrs, node.id: other}
+
+
+def _other_values(value: AttrValue, numbers: list[int]) -> list[AttrValue]:
+    """Values of an attribute: the members of its enumeration, or what is next to the numbers of a rule."""
+    if isinstance(value, IntEnum):
+        return list(type(value))
+    return [not value] if isinstance(value, bool) else [n + step for n in numbers for step in (1, -1)]
 
 
 def _others(t: Type, quantity: str) -> Iterator[Type]:
     """Types that differ in a quantity from another one, the usual ones first."""
-    if quantity in ("dtype", "type", "bits"):
+    if quantity in ("dtype", "element", "bits", "width"):
         yield from (with_dtype(t, dtype(name)) for name in ("f16", "f32", "i32", "u8", "i8", "u64"))
     elif isinstance(t, TileType):
         for change in _CHANGES[quantity]:
@@ -533,6 +575,7 @@ _CHANGES: Mapping[str, tuple[_Change, ...]] = {
     "cols": _COLUMNS,
     "bytes": _ROWS + _COLUMNS,
     "elements": _ROWS + _COLUMNS,
+    "valid_elements": _VALID_COLUMNS,
     "shape": _ROWS + _COLUMNS,
     "valid_rows": _VALID_ROWS,
     "valid_cols": _VALID_COLUMNS,
