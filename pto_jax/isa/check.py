@@ -243,14 +243,8 @@ def _findings(constraint: Constraint, site: Site, language: ir.Language) -> Iter
             allowed = [constraint.allowed]
         message = f"{got}; allowed{on}: {allowed[0]}" if allowed else got
         fix = constraint.fix(site, operand) if constraint.fix is not None and operand else None
-        yield Diagnostic(
-            severity,
-            f"{message}; usual fix: {fix}" if fix else message,
-            _place(value, site.op),
-            site.instruction.name,
-            operand,
-            constraint.rule,
-        )
+        place, name = _place(value, site.op), site.instruction.name
+        yield Diagnostic(severity, message, place, name, operand, constraint.rule, fix=fix or "")
 
 
 def _place(value: ir.Value | None, op: ir.Op) -> Span | None:
@@ -310,7 +304,7 @@ def _attributes(instruction: Instruction, op: ir.Op) -> Iterator[Diagnostic]:
         attribute = instruction.attribute(key)
         if attribute is None:
             known = ", ".join(a.name for a in instruction.attributes) or "none"
-            message = f"unknown attribute {key}, which has no effect; known: {known}"
+            message = f"unknown attribute {key}, which has no effect; allowed: {known}"
             yield Diagnostic("warning", message, op.span, instruction.name, None, "attribute-known")
         elif not attribute.takes(value):
             message = f"{key} = {value}; allowed: {_values(attribute)}"

@@ -86,7 +86,7 @@ def _quant_type(site: Site) -> Iterator[Finding]:
     if asymmetric != ("offset" in site.values):
         allowed = "one, with INT8_ASYM" if asymmetric else "none, with INT8_SYM"
         found = "an" if "offset" in site.values else "no"
-        yield "offset" if not asymmetric else None, f"found {found} offset; allowed: {allowed}"
+        yield "offset" if not asymmetric else None, f"got {found} offset; allowed: {allowed}"
 
 
 def _int8_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:

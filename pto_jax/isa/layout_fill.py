@@ -115,7 +115,7 @@ def _fills(site: declare.Site) -> Iterator[declare.Finding]:
     yield (
         "dst",
         f"dst is src and valid in all {cols} columns: nothing is filled on {site.profile.name}; allowed: "
-        f"more valid rows; usual fix: another handle at the same address with v_row={dst.rows} as dst",
+        f"more valid rows; try: another handle at the same address with v_row={dst.rows} as dst",
     )
 
 

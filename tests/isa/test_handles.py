@@ -304,7 +304,7 @@ def refused_by_every_way_to_run(
 def test_a_program_with_a_slot_in_global_memory_is_verified_and_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    message = "5:3: error: talloc: found a pipe without a cube core"
+    message = "5:3: error: talloc: got a pipe without a cube core"
     refused_by_every_way_to_run(tmp_path / "pipe.pto", ALLOCATED, message, capsys)
 
 
@@ -332,7 +332,7 @@ func.func @main(%n: i32, %out: !pto.ptr<f32>) attributes {{pto.kernel_kind = #pt
 }}
 """
     other = "vector" if kind == "cube" else "cube"
-    message = f"6:3: error: {name}: found a pipe without a {other} core"
+    message = f"6:3: error: {name}: got a pipe without a {other} core"
     refused_by_every_way_to_run(tmp_path / "half.pto", text, message, capsys)
 
 

@@ -33,7 +33,7 @@ X, W = np.ones((4, 8), np.float32), np.ones((8, 4), np.float32)
     ],
 )
 def test_an_operator_on_a_tile_is_an_error_that_says_what_computes(use: Callable[[], Any]) -> None:
-    with pytest.raises(pto.PtoError, match=r"found .*vec 8x8xf32.*pto\.ops\.names.*t\.array"):
+    with pytest.raises(pto.PtoError, match=r"got .*vec 8x8xf32.*pto\.ops\.names.*t\.array"):
         use()
 
 
@@ -64,11 +64,11 @@ def test_functions_on_arrays_inside_a_kernel_name_the_instruction_of_kernels() -
 
 def test_layers_say_which_arrays_they_take() -> None:
     for x, w in ((X, nn.quantise(W)), (nn.quantise(X), W)):
-        with pytest.raises(pto.ArgumentError, match="found a Quantised; allowed: the array itself"):
+        with pytest.raises(pto.ArgumentError, match="got a Quantised; allowed: the array itself"):
             nn.linear(x, w)
     (rows,) = jax.export.symbolic_shape("b")
     shape: Any = jax.ShapeDtypeStruct((rows, 8), jnp.float32)  # type: ignore[no-untyped-call]
-    with pytest.raises(pto.ArgumentError, match=r"found the shape \(b, 8\); allowed: sizes that are numbers"):
+    with pytest.raises(pto.ArgumentError, match=r"got the shape \(b, 8\); allowed: sizes that are numbers"):
         jax.export.export(jax.jit(lambda x: nn.linear(x, W)))(shape)
 
 
@@ -104,9 +104,9 @@ def test_left_tiles_have_the_order_of_the_target() -> None:
     [
         (
             "%a = pto.alloc_tile : !pto.tile_buf<left, 17x16xf16, slayout=row_major>",
-            "usual fix: rows=32 with v_row=17",
+            "try: rows=32 with v_row=17",
         ),
-        ("%a = pto.alloc_tile : !pto.tile_buf<vec, 16x32xf8e4m3>", 'usual fix: profile="a5"'),
+        ("%a = pto.alloc_tile : !pto.tile_buf<vec, 16x32xf8e4m3>", 'try: profile="a5"'),
         (
             "%c = arith.constant 1.0 : f16\npto.tadds ins(%a, %c : !pto.tile_buf<vec, 8x8xf32>, f16) "
             "outs(%a : !pto.tile_buf<vec, 8x8xf32>)",
@@ -122,7 +122,7 @@ def test_messages_of_the_verifier_give_the_fix(text: str, message: str) -> None:
 def test_a_rule_on_valid_regions_says_which_were_found() -> None:
     src = pto.tile(np.ones((8, 16), np.float32), valid=(3, 8))
     dst = pto.tile(np.ones((8, 16), np.float16), valid=(2, 8))
-    with pytest.raises(pto.ExecutionError, match="found valid regions src 3x8, dst 2x8"):
+    with pytest.raises(pto.ExecutionError, match="got valid regions src 3x8, dst 2x8"):
         pto.ops.tcvt(src, dst=dst)
 
 

@@ -184,7 +184,7 @@ def test_types_have_to_be_given(check: Check) -> None:
 def test_unknown_attributes_name_the_known_ones(check: Check) -> None:
     (found,) = check(dps("tcvt", [F32], F16, " {speed = 3 : i32}"))
     assert (found.rule, found.severity) == ("attribute-known", "warning")
-    assert "no effect; known: rmode, sat_mode" in found.message
+    assert "no effect; allowed: rmode, sat_mode" in found.message
     (value,) = check(dps("tcvt", [F32], F16, " {rmode = true}"))
     assert value.rule == "attribute-value" and "RINT" in value.message
 

@@ -62,7 +62,7 @@ def algorithm(attrs: Mapping[str, AttrValue]) -> MxQuantAlg:
 
 
 #: What is said of an operation with such a destination.
-REORDERED = "is not executed: its store mode has no defined result; usual fix: tmov of exp with scratch"
+REORDERED = "is not executed: its store mode has no defined result; try: tmov of exp with scratch"
 
 
 def along_rows(attrs: Mapping[str, AttrValue]) -> bool:

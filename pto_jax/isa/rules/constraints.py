@@ -21,7 +21,7 @@ from .typesets import Rows, TypeTable
 
 _BLOCK_BITS = 256
 #: What stands in messages between what is allowed and the fix.
-USUAL = "; usual fix: "
+USUAL = "; try: "
 
 
 def spelled(t: TileType) -> str:

@@ -248,7 +248,7 @@ def _slot_memory(site: Site) -> Iterator[Finding]:
         return
     missing = [name for name in wanted if name not in given]
     if missing:
-        fix = "; usual fix: the address of a reserved buffer, or gm_slot_tensor for slots as views"
+        fix = "; try: the address of a reserved buffer, or gm_slot_tensor for slots as views"
         yield None, f"dir_mask is {mask} and {', '.join(missing)} is missing; allowed: both given{fix}"
 
 

@@ -247,7 +247,7 @@ def _words(tree: ast.expr, it: str) -> str:
         case ast.Attribute(ast.Name(name), "given"):
             return f"{it if name == 'it' else name} is given"
         case ast.UnaryOp(ast.Not(), ast.Attribute(ast.Name(name), "given")):
-            return f"{it if name == 'it' else name} is missing"
+            return f"no {it if name == 'it' else name}"
         case ast.Attribute(ast.Name(name), "value" | "integer" | "convolution" as quantity):
             return (it if name == "it" else name) + QUANTITIES[quantity].noun
         case ast.Attribute(ast.Name(name), quantity):
