@@ -260,7 +260,7 @@ def cached_code() -> Iterator[None]:
             raise
         raise FileError(
             f"{folder}: an entry of JAX's compilation cache is not the code of its program ({error}); "
-            "allowed: entries as JAX has written them; usual fix: empty this folder"
+            "allowed: entries as JAX has written them; try: empty this folder"
         ) from None
 
 
@@ -285,6 +285,4 @@ def require(platform: str) -> None:
     lost = failures(platform)
     if lost:
         listed = ", ".join(lost)
-        raise ExactnessError(
-            f'numerics="exact" cannot keep its bits on {platform}: {listed}; usual fix: {FIX}'
-        )
+        raise ExactnessError(f'numerics="exact" cannot keep its bits on {platform}: {listed}; try: {FIX}')

@@ -28,6 +28,24 @@ def bounded(text: str, most: int = MOST_CHARACTERS) -> str:
     return f"{text[:head]} ... {len(text) - most} characters ... {text[-tail:]}"
 
 
+def objection(got: str, allowed: str = "", fix: str = "") -> str:
+    """The one form of messages: what something is or has, what is allowed instead, and a fix to paste.
+
+    Parts that the text has already are not added again.
+
+    >>> objection("tadds: got a scalar of type f16", "f32", "pto.tadds(t, t, 1.0)")
+    'tadds: got a scalar of type f16; allowed: f32; try: pto.tadds(t, t, 1.0)'
+    """
+    if allowed and allowed not in got:
+        got = f"{got}; allowed: {allowed}"
+    return f"{got}; try: {fix}" if fix and f"try: {fix}" not in got else got
+
+
+def fix_of(message: str) -> str:
+    """The fix that a message ends with, "" where it has none."""
+    return message.rpartition("; try: ")[2] if "; try: " in message else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A place in program text: 1-based line and column, and the source line itself.
@@ -61,8 +79,14 @@ class Span:
 class Diagnostic:
     """One finding about a program.
 
-    ``message`` says what was found and what is allowed; ``rule`` is the identifier of the
-    constraint in the instruction's declaration (``pto-jax isa NAME`` prints it).
+    ``message`` says what the operand or operation has and what is allowed, both from the constructor's
+    ``message`` and ``allowed``; ``fix`` is a change that can be pasted, in Python for programs built there,
+    else in PTO text. ``rule`` is the identifier of the constraint in the instruction's declaration
+    (``pto-jax isa NAME`` prints it).
+
+    >>> found = Diagnostic("error", "got 1 row", instruction="tneg", allowed="8", fix="rows=8")
+    >>> print(found)
+    error: tneg: got 1 row; allowed: 8; try: rows=8
     """
 
     severity: Severity
@@ -71,9 +95,13 @@ class Diagnostic:
     instruction: str | None = None
     operand: str | None = None
     rule: str | None = None
+    allowed: str = ""
+    fix: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "message", bounded(self.message))
+        message = objection(self.message, self.allowed, self.fix)
+        object.__setattr__(self, "fix", self.fix or fix_of(message))
+        object.__setattr__(self, "message", bounded(message))
         if self.instruction is not None:
             object.__setattr__(self, "instruction", bounded(self.instruction, MOST_SHOWN))
 
@@ -90,10 +118,19 @@ class Diagnostic:
 
 
 class PtoError(Exception):
-    """Base of all errors of the package; ``diagnostics`` holds every finding."""
+    """Base of all errors of the package; ``diagnostics`` holds every finding.
 
-    def __init__(self, message: str, diagnostics: Iterable[Diagnostic] = ()) -> None:
+    ``allowed`` and ``fix`` complete the message of an error that is no finding about a program.
+
+    >>> print(PtoError("grid: got 0", allowed="a positive number", fix="grid=1"))
+    grid: got 0; allowed: a positive number; try: grid=1
+    """
+
+    def __init__(
+        self, message: str, diagnostics: Iterable[Diagnostic] = (), *, allowed: str = "", fix: str = ""
+    ) -> None:
         listed = tuple(diagnostics)
+        message = objection(message, allowed, fix)
         # Several findings stand on lines of their own.
         super().__init__(bounded(message, 2 * MOST_CHARACTERS if not listed else 10 * MOST_CHARACTERS))
         self.diagnostics: tuple[Diagnostic, ...] = listed

@@ -118,7 +118,7 @@ def profile(name: str | Profile) -> Profile:
         return name
     found = PROFILES.get(name) if isinstance(name, str) else None
     if found is None:
-        raise ArgumentError(f"unknown profile {name!r}; known: {', '.join(PROFILES)}")
+        raise ArgumentError(f"unknown profile {name!r}; allowed: {', '.join(PROFILES)}")
     return found
 
 

@@ -411,7 +411,7 @@ class JaxMachine(tile_memory.TileMemory):
 
 def _whole(op: Op, ref: TileRef) -> None:
     if isinstance(ref.storage, storage.Window):
-        message = "found an element of a window; allowed: of a whole tile"
+        message = "got an element of a window; allowed: of a whole tile"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
 
 

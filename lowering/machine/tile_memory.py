@@ -386,12 +386,12 @@ class Snapshot:
 
 
 def _broken(op: Op, rule: str, allowed: str, found: str) -> ExecutionError:
-    message = f"found {found}; allowed: {allowed}"
+    message = f"got {found}; allowed: {allowed}"
     return ExecutionError(Diagnostic("error", message, op.span, op.name, rule=rule))
 
 
 def _pitched(op: Op) -> NotExecutableError:
-    message = "found an alias of a window with its own pitch; allowed: of a whole tile"
+    message = "got an alias of a window with its own pitch; allowed: of a whole tile"
     return NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
 
 

@@ -153,11 +153,11 @@ class _Call:
         if close is not None:
             operand, value = close
             kind = self.instruction.operand(operand).kind
-            self.fail(f"found {described(value)}; allowed: {KINDS.get(kind, kind)}", operand)
+            self.fail(f"got {described(value)}; allowed: {KINDS.get(kind, kind)}", operand)
         arguments = [*map(described, args), *(f"{k}={described(v)}" for k, v in self.operands.items())]
         wanted = dict.fromkeys(self.listed(*s) for s in signatures(self.instruction))
         allowed = " or ".join(f"{python_name(self.name)}({', '.join(w)})" for w in wanted)
-        self.fail(f"found ({', '.join(arguments)}); allowed: {allowed}")
+        self.fail(f"got ({', '.join(arguments)}); allowed: {allowed}")
 
     def fail(self, message: str, operand: str | None = None) -> NoReturn:
         fail(message, self.place.span, instruction=self.name, operand=operand)
@@ -218,7 +218,7 @@ class _Call:
         beside = self.instruction.assembly.indexed
         if form != beside:
             allowed = ", ".join(beside)
-            fail(f"found indices beside {', '.join(form)}; allowed: beside {allowed}", instruction=self.name)
+            fail(f"got indices beside {', '.join(form)}; allowed: beside {allowed}", instruction=self.name)
         return (*((n, 1) for n in form), ("offsets", len(self.offsets)))
 
     def result_types(self, destinations: tuple[str, ...]) -> tuple[Type, ...]:
@@ -285,13 +285,13 @@ def attributes_of(instruction: isa.Instruction, given: Mapping[str, Any]) -> dic
             operands = ", ".join(o.name for o in instruction.operands)
             names = ", ".join(a.name for a in instruction.attributes) or "none"
             fail(
-                f"found the keyword {key!r}; allowed: operands {operands or 'none'}, attributes {names}, and "
+                f"got the keyword {key!r}; allowed: operands {operands or 'none'}, attributes {names}, and "
                 "wait, type, named",
                 instruction=instruction.name,
             )
         if attribute.name in values:
             fail(
-                f"found the attribute {attribute.name} twice; allowed: one of {', '.join(attribute.keys)}",
+                f"got the attribute {attribute.name} twice; allowed: one of {', '.join(attribute.keys)}",
                 instruction=instruction.name,
             )
         if value is not None:
@@ -312,7 +312,7 @@ def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValu
     if wanted is int and isinstance(given, str) and given.upper().startswith("EVENT_ID"):
         given = int(given[8:]) if given[8:].isdecimal() else given
     if isinstance(given, bool) != (wanted is bool) or not isinstance(given, wanted):
-        fail(f"{what}: found {given!r}; allowed: {wanted.__name__}", instruction=name)
+        fail(f"{what}: got {given!r}; allowed: {wanted.__name__}", instruction=name)
     value: AttrValue = given
     return value
 
@@ -323,5 +323,5 @@ def symbol(given: Any, what: str) -> Symbol:
         return given
     name = given if isinstance(given, str) else getattr(given, "symbol", None)
     if not isinstance(name, str):
-        fail(f"{what}: found {given!r}; allowed: a function, by name or as a kernel")
+        fail(f"{what}: got {given!r}; allowed: a function, by name or as a kernel")
     return Symbol(name.removeprefix("@"))

@@ -29,7 +29,7 @@ class Loop(Structure):
         self._counter = ScalarType(d)
         for handle, what in zip(self.node.ins, ("lower bound", "upper bound", "step"), strict=False):
             if handle.type != self._counter:
-                fail(f"{what}: found {handle}, which is {handle.type}; allowed: {d}, as the other bounds")
+                fail(f"{what}: got {handle}, which is {handle.type}; allowed: {d}, as the other bounds")
 
     def __iter__(self) -> Iterator[Any]:
         if self.node.regions:
@@ -80,7 +80,7 @@ class Branch(Structure):
     def __init__(self, condition: Any) -> None:
         chosen = as_scalar(condition, I1, "if_")
         if dtype_of(chosen) != I1:
-            fail(f"if_: found {chosen}, which is {chosen.type}; allowed: i1, as comparisons give")
+            fail(f"if_: got {chosen}, which is {chosen.type}; allowed: i1, as comparisons give")
         super().__init__([chosen])
         self._then = OpenRegion(self, "the branch", last=False)
 
@@ -219,7 +219,7 @@ class Switch(Structure):
     def case(self, number: int) -> OpenRegion:
         """What is executed for a number."""
         if number in self._cases:
-            fail(f"found a second case {number}; allowed: one of each number")
+            fail(f"got a second case {number}; allowed: one of each number")
         self._cases.append(number)
         self.node.attributes = {"cases": tuple(self._cases)}
         return OpenRegion(self, f"case {number}", last=False)

@@ -106,7 +106,7 @@ class Call:
         arguments = {aliases.get(k, k): v for k, v in self.kwargs.items()}
         free = [n for n in self.slots if n not in arguments]
         if len(args) > len(free):
-            self.wrong(f"found {len(args)} arguments by position")
+            self.wrong(f"got {len(args)} arguments by position")
         arguments.update(self.placed(free, args))
         numbered = self.numbered(aliases)
         operands: dict[str, Any] = {}
@@ -115,7 +115,7 @@ class Call:
             value = arguments.pop(name, None)
             if value is None:
                 if not optional:
-                    self.wrong(f"found no {name}")
+                    self.wrong(f"got no {name}")
             elif isinstance(item, OperandItem) or (
                 item.operand and (isinstance(value, Handle) or name in numbered)
             ):
@@ -133,7 +133,7 @@ class Call:
         for value in args:
             at = next((i for i, n in enumerate(free) if self.takes(n, value)), None)
             if at is None:
-                self.wrong(f"found {described(value)} by position")
+                self.wrong(f"got {described(value)} by position")
             named[free[at]] = value
             free = free[at + 1 :]
         return named
@@ -170,7 +170,7 @@ class Call:
         if self.instruction is not None:
             unknown = next((k for k in given if self.instruction.attribute(k) is None), None)
             if unknown is not None:
-                self.wrong(f"found the keyword {unknown!r}")
+                self.wrong(f"got the keyword {unknown!r}")
             return attributes_of(self.instruction, given)
         return {k: v for k, v in given.items() if v is not None}
 
@@ -200,7 +200,7 @@ class Call:
             case "word":
                 allowed = PREDICATES[self.name]
                 if value not in allowed:
-                    places.fail(f"{what}: found {value!r}; allowed: {', '.join(allowed)}", self.place.span)
+                    places.fail(f"{what}: got {value!r}; allowed: {', '.join(allowed)}", self.place.span)
                 return str(value)
         declared = self.instruction.attribute(item.name) if self.instruction is not None else None
         if declared is not None and self.instruction is not None:
@@ -234,7 +234,7 @@ class Call:
     def refuse(self, name: str, given: object, kind: str) -> NoReturn:
         """Raise BuildError for a value that an operand does not take; ``kind`` is that of its declaration."""
         places.fail(
-            f"found {described(given)}; allowed: {KINDS.get(kind, kind)}",
+            f"got {described(given)}; allowed: {KINDS.get(kind, kind)}",
             self.place.span,
             instruction=self.name,
             operand=name,
@@ -278,7 +278,7 @@ class Call:
         """The type of the result; None where the operation has none, or an optional one is not asked for."""
         if self.fmt.results != 1:
             if self.type is not None and self.fmt.results == 0:
-                self.wrong("found type=, and the operation has no result")
+                self.wrong("got type=, and the operation has no result")
             return None
         if self.type is not None:
             return argument_types.as_type(self.type)
@@ -300,9 +300,7 @@ class Call:
             results = [o for o in self.instruction.destinations if o.kind in ("scalar", "handle")]
             type_ = shown_type(self.instruction, results[0].name) if results else None
         if type_ is None:
-            self.wrong(
-                "found no type for the result, which does not follow from the operands: type= is needed"
-            )
+            self.wrong("got no type for the result, which does not follow from the operands: type= is needed")
         return type_
 
 

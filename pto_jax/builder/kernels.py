@@ -74,19 +74,19 @@ class Kernel:
         parameters = list(inspect.signature(self.function).parameters.values())
         unknown = set(self.constants) - {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
         if unknown:
-            self._fail(f"found no keyword-only parameter {sorted(unknown)[0]!r}")
+            self._fail(f"got no keyword-only parameter {sorted(unknown)[0]!r}")
         names = [p.name for p in parameters if p.kind in _ARGUMENT]
         for p in parameters:
             if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-                self._fail(f"found the parameter *{p.name}; allowed: arguments by name")
+                self._fail(f"got the parameter *{p.name}; allowed: arguments by name")
             if p.name in _OPTIONS and p.name in names:
-                self._fail(f"found the argument {p.name!r}, an option of calls; allowed: another name")
+                self._fail(f"got the argument {p.name!r}, an option of calls; allowed: another name")
             if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in self.constants:
                 self.constants.setdefault(p.name, p.empty)
         types = self._given
         if types is not None and not isinstance(types, Mapping):
             if len(types) != len(names):
-                self._fail(f"found {len(types)} types for {len(names)} arguments; allowed: one for each")
+                self._fail(f"got {len(types)} types for {len(names)} arguments; allowed: one for each")
             types = dict(zip(names, types, strict=True))
         return tuple((n, self._type(n, types or {})) for n in names)
 
@@ -98,7 +98,7 @@ class Kernel:
                 type_ = self._evaluated(type_)
         if type_ is None:
             self._fail(
-                f"found no type of the argument {name!r}; allowed: an annotation, or types=, with "
+                f"got no type of the argument {name!r}; allowed: an annotation, or types=, with "
                 "pto.ptr('f32'), 'index', '!pto.ptr<f32>' ..."
             )
         return argument_types.as_type(type_, name)
@@ -126,7 +126,7 @@ class Kernel:
         """Add the function to a program; the function."""
         missing = [n for n, v in self.constants.items() if v is inspect.Parameter.empty]
         if missing:
-            self._fail(f"found no value of {missing[0]!r}; allowed: kernel.specialise({missing[0]}=...)")
+            self._fail(f"got no value of {missing[0]!r}; allowed: kernel.specialise({missing[0]}=...)")
         o = self._options
         attributes = function_attributes(entry, o.get("kind"), o.get("attributes"))
         building = Building(
@@ -216,7 +216,7 @@ class Kernel:
         if building():
             if kwargs:
                 places.fail(
-                    f"found the keyword {next(iter(kwargs))!r} in a call of @{self.symbol}; "
+                    f"got the keyword {next(iter(kwargs))!r} in a call of @{self.symbol}; "
                     "allowed: arguments by position"
                 )
             return call(self, *args)
@@ -325,9 +325,7 @@ class Structure:
         """The values as handles of the types that the other regions gave."""
         types = self.types
         if types is not None and len(types) != len(values):
-            fail(
-                f"found {len(values)} value(s) of {self.node.name} ({self.node.span}); allowed: {len(types)}"
-            )
+            fail(f"got {len(values)} value(s) of {self.node.name} ({self.node.span}); allowed: {len(types)}")
         handles = []
         for i, value in enumerate(values):
             type_ = types[i] if types is not None else None
@@ -335,7 +333,7 @@ class Structure:
             handle = value if isinstance(value, Handle) else as_scalar(value, d or dtype_of(value), "value")
             if type_ is not None and handle.type != type_:
                 fail(
-                    f"found {handle}, which is {handle.type}, for {self.node.name} ({self.node.span}); "
+                    f"got {handle}, which is {handle.type}, for {self.node.name} ({self.node.span}); "
                     f"allowed: {type_}"
                 )
             handles.append(self.body.use(handle, self.node.name))

@@ -82,7 +82,7 @@ def wait(events: Any, place: Place, *, op: str | None = None, always: bool = Fal
             handle = event
         else:
             fail(
-                f"found {event!r} to wait for; allowed: events, which tile instructions return, and tiles",
+                f"got {event!r} to wait for; allowed: events, which tile instructions return, and tiles",
                 place.span,
                 instruction=TSYNC,
             )

@@ -72,7 +72,7 @@ class Histogram:
 
 def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < _LARGEST:
-        raise ValueError(f"found {value!r}; a count is needed")
+        raise ValueError(f"got {value!r}; a count is needed")
     return value
 
 

@@ -31,7 +31,7 @@ class Finding:
     fix: str = ""
 
     def __str__(self) -> str:
-        fix = f"; usual fix: {self.fix}" if self.fix else ""
+        fix = f"; try: {self.fix}" if self.fix else ""
         return f"{self.name + ':':<13} {'' if self.status == 'ok' else self.status + ': '}{self.found}{fix}"
 
 

@@ -51,7 +51,8 @@ def _result(file: str, diagnostic: Diagnostic, rules: Sequence[str]) -> dict[str
     place: dict[str, Any] = {"artifactLocation": {"uri": span.file if span is not None else file}}
     if span is not None:
         place["region"] = {"startLine": span.line, "startColumn": span.col}
-    return {
+    fix = {"properties": {"fix": diagnostic.fix}} if diagnostic.fix else {}
+    return fix | {
         "ruleId": rule,
         "ruleIndex": rules.index(rule),
         "level": _LEVELS.get(diagnostic.severity, "note"),

@@ -36,7 +36,7 @@ def build_level(text: str) -> int:
     """
     number = text.lower().removeprefix("level")
     if number not in ("1", "2", "3"):
-        raise argparse.ArgumentTypeError(f"found {text!r}; allowed: 1, 2, 3, level1, level2, level3")
+        raise argparse.ArgumentTypeError(f"got {text!r}; allowed: 1, 2, 3, level1, level2, level3")
     return int(number)
 
 

@@ -32,7 +32,7 @@ def model_called(name: str | None, profile: profiles.Profile | None = None) -> M
         return next(fitting, doc_formula.MODEL)
     model = MODELS.get(name)
     if model is None:
-        raise errors.ArgumentError(f"unknown cost model {name!r}; known: {', '.join(MODELS)}")
+        raise errors.ArgumentError(f"unknown cost model {name!r}; allowed: {', '.join(MODELS)}")
     return model
 
 

@@ -113,6 +113,7 @@ class Places:
             severity=_SEVERITIES[found.severity],
             code=found.rule,
             source="pto-jax",
+            data={"fix": found.fix} if found.fix else None,
         )
 
     def range(self, name: documents.Name) -> lsp.Range:

@@ -299,7 +299,7 @@ def _input(path: Path, argument: ir.Value, arrays: Mapping[str, NDArray[Any]]) -
     if d.packed and isinstance(t, GlobalTypes):
         words = ir.unpack_pairs(words)
     if not _fits(t, words.shape):
-        raise FileError(f"{path}: {name} has the shape {words.shape}; the program declares {t}")
+        raise FileError(f"{path}: {name} has the shape {words.shape}; allowed: {t}")
     if not isinstance(t, ir.TileType) or t.is_static:
         return Input(t, words)
     return Input(t, words, _region(path, name, t, arrays.get(name + REGION)))
@@ -328,7 +328,7 @@ def _region(path: Path, name: str, t: ir.TileType, given: NDArray[Any] | None) -
         )
     rows, cols = (int(n) for n in given)
     if not (0 <= rows <= t.rows and 0 <= cols <= t.cols):
-        raise FileError(f"{path}: {name}{REGION} is {rows}x{cols}; the program declares {t}")
+        raise FileError(f"{path}: {name}{REGION} is {rows}x{cols}; allowed: {t}")
     return rows, cols
 
 

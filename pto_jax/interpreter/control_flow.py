@@ -297,7 +297,7 @@ def step_by_step(
 
 
 def _too_many(op: Op, machine: Machine) -> ExecutionError:
-    message = f"found more than {machine.max_steps} trips; allowed: at most that many (max_steps)"
+    message = f"got more than {machine.max_steps} trips; allowed: at most that many (max_steps)"
     return ExecutionError(Diagnostic("error", message, op.span, op.name, rule="steps"))
 
 
@@ -391,7 +391,7 @@ class _Graph:
             ]
             frame = Frame(last, self.interpreter.modes, scope)
             label, given = join, machine.branch(frame, values[0], arms)
-        message = f"found more than {limit} branches; allowed: at most that many (max_steps)"
+        message = f"got more than {limit} branches; allowed: at most that many (max_steps)"
         raise ExecutionError(Diagnostic("error", message, self.op.span, self.op.name, rule="steps"))
 
     def _arm(

@@ -358,4 +358,4 @@ def own_half(interpreter: Interpreter, op: Op, given: Operand | None) -> None:
 
 def refused(op: Op, found: str) -> NotExecutableError:
     """The error of an operation on a pipe that is not executed."""
-    return NotExecutableError(Diagnostic("error", f"found {found}", op.span, op.name, rule="pipe"))
+    return NotExecutableError(Diagnostic("error", f"got {found}", op.span, op.name, rule="pipe"))

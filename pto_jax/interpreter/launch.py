@@ -46,7 +46,7 @@ def _check_launch(program: Program, function: Function, grid: int) -> None:
     tile = next((v for v in function.args if isinstance(v.type, TileType)), None)
     if tile is not None or program.fragment:
         found = f"the tile argument {tile}" if tile is not None else "a fragment"
-        message = f"found {found} on {grid} blocks; allowed: a function of buffers and scalars, or one block"
+        message = f"got {found} on {grid} blocks; allowed: a function of buffers and scalars, or one block"
         raise NotExecutableError(Diagnostic("error", message, function.span, rule="grid"))
 
 

@@ -26,7 +26,7 @@ def _tile(machine: Machine, op: Op, view: View) -> TileRef:
     extents = [machine.known(n) for n in view.shape]
     known = [n for n in extents if n is not None]
     if len(known) != len(extents):
-        message = "found indexes of an extent that only execution knows; allowed: known extents"
+        message = "got indexes of an extent that only execution knows; allowed: known extents"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     t = TileType(view.dtype, prod(known[:-1]), known[-1])
     tile, window = Value("loaded", t), Value("view", PartitionViewType(tuple(known), view.dtype))

@@ -16,10 +16,10 @@ def tile_type(op: Op, value: Value) -> TileType:
     """The type of a value that is a tile, or a local memref that stands for one."""
     t = tile_of_memref(value.type) if isinstance(value.type, MemRefType) else value.type
     if not isinstance(t, TileType):
-        message = f"found a {value.type}; allowed: a tile, or a local memref of constant extents"
+        message = f"got a {value.type}; allowed: a tile, or a local memref of constant extents"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     if t.boxed and t.cols % t.stored_box[1]:
-        message = f"found {t}, which is no whole boxes of {t.box[0]}x{t.box[1]}; allowed: whole boxes"
+        message = f"got {t}, which is no whole boxes of {t.box[0]}x{t.box[1]}; allowed: whole boxes"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     return t
 
@@ -109,7 +109,7 @@ _CONFIG = re.compile(r"(\w+)\s*=\s*(\d+)")
 def _bind_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     ref, t = scope[op.group("source")[0]], tile_type(op, op.results[0])
     if not isinstance(ref, TileRef):
-        message = "found a memref that is an argument; allowed: one that the function allocates"
+        message = "got a memref that is an argument; allowed: one that the function allocates"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     config = {key: int(n) for key, n in _CONFIG.findall(str(op.attrs.get("config", "")))}
     t = replace(

@@ -29,7 +29,7 @@ def flag_number(interpreter: Interpreter, op: Op, scope: Scope) -> int | None:
     number = interpreter.machine.known(event)
     if number is None or interpreter.machine.depth != shared.depth:
         message = (
-            "found a flag between cores under control flow that only execution knows; "
+            "got a flag between cores under control flow that only execution knows; "
             "allowed: known conditions, trip counts and events"
         )
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="cores"))

@@ -108,7 +108,7 @@ class Apart(NotExecutableError):
 
 def _apart(op: Op, found: str) -> Apart:
     message = (
-        f"found pipes under control flow that only execution knows: {found}; "
+        f"got pipes under control flow that only execution knows: {found}; "
         "allowed: loops and branches that all cores of a block enter together"
     )
     return Apart(Diagnostic("error", message, op.span, op.name, rule="pipe"))

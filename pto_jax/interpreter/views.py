@@ -70,7 +70,7 @@ def _alloc_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 def _make_tensor_view(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     pointer = scope[op.group("ptr")[0]]
     if pointer.cast if isinstance(pointer, Pointer) else isinstance(pointer, TileRef):
-        message = "found a pointer that was cast; allowed: one to elements as its argument declares them"
+        message = "got a pointer that was cast; allowed: one to elements as its argument declares them"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     layout = op.attrs.get("layout")
     shape = tuple(scope[v] for v in op.group("shape"))
@@ -145,7 +145,7 @@ def _set_validshape(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 def _addptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     pointer, offset = (scope[v] for v in op.ins)
     if isinstance(pointer, TileRef):
-        message = "found a pointer into a tile; allowed: one into global memory (offsets of accesses move)"
+        message = "got a pointer into a tile; allowed: one into global memory (offsets of accesses move)"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     scope.bind(op.results[0], replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset)))
 
@@ -383,7 +383,7 @@ def _moved(interpreter: Interpreter, pointer: Pointer, offset: Scalar) -> Pointe
 def memref_view(name: str, t: MemRefType, extents: Sequence[int]) -> View:
     """An argument that is a memref, as a view; ``extents`` are those of the array given for it."""
     if None in t.dims and len(extents) != len(t.dims):
-        raise ArgumentError(f"argument {name!r}: found shape {tuple(extents)}, the program declares {t}")
+        raise ArgumentError(f"argument {name!r}: got shape {tuple(extents)}; allowed: {t}")
     known = extents if None in t.dims else t.dims
     shape = tuple(n if d is None else d for d, n in zip(t.dims, known, strict=True))
     return View(name, t.dtype, t.offset or 0, shape, strides_of(shape, t.strides))
@@ -404,7 +404,7 @@ def _dealloc(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 def _reinterpret(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     source = scope[op.group("source")[0]]
     if isinstance(source, TileRef):
-        message = "found a local memref; allowed: a memref of global memory"
+        message = "got a local memref; allowed: a memref of global memory"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     moved = windows.advanced(interpreter.machine, source.offset, scope[op.group("offsets")[0]])
     layout = op.attrs.get("layout")
@@ -648,7 +648,7 @@ def _elements(interpreter: Interpreter, op: Op, ref: TileRef, dtype: DType) -> T
 
 
 def _refused(op: Op, found: str) -> NotExecutableError:
-    return NotExecutableError(Diagnostic("error", f"found {found}", op.span, op.name, rule="executable"))
+    return NotExecutableError(Diagnostic("error", f"got {found}", op.span, op.name, rule="executable"))
 
 
 @executes("get_validshape")

@@ -184,16 +184,16 @@ def read_geometry(given: Mapping[str, str]) -> Geometry | str:
     values: dict[str, object] = {}
     for key, text in given.items():
         if key not in _KEYS:
-            return f"found the unknown key '{key}'; allowed: {', '.join(_KEYS)}"
+            return f"got the unknown key '{key}'; allowed: {', '.join(_KEYS)}"
         if key in _COUNTS:
             parts, count = text.split("x"), _COUNTS[key]
             if len(parts) != count or not all(p.isdigit() and int(p) <= _LARGEST for p in parts):
-                return f"found {key}={text}; allowed: {count} sizes, as in {key}={'x'.join('1' * count)}"
+                return f"got {key}={text}; allowed: {count} sizes, as in {key}={'x'.join('1' * count)}"
             values[key] = tuple(map(int, parts))
             continue
         number = _number(text)
         if number is None or not 0 <= number < 1 << 32:
-            return f"found {key}={text}; allowed: a number of 32 bits"
+            return f"got {key}={text}; allowed: a number of 32 bits"
         values[key] = number
     return Geometry(**values)  # type: ignore[arg-type]
 
@@ -215,7 +215,7 @@ def read_config(params: str) -> Geometry | str:
     for part in filter(None, (p.strip() for p in params.split(","))):
         key, equal, value = (t.strip() for t in part.partition("="))
         if not equal or key in given:
-            return f"found '{part}'; allowed: key=value, each key once"
+            return f"got '{part}'; allowed: key=value, each key once"
         given[key] = value
     return read_geometry(given)
 
@@ -316,7 +316,7 @@ class TileType:
             found = getattr(self, name)
             if not isinstance(found, kind):
                 raise ArgumentError(
-                    f"TileType: {name} is {found!r}, allowed: a member of {kind.__name__}; "
+                    f"TileType: {name} is {found!r}; allowed: a member of {kind.__name__}; "
                     "pto.tile_type takes names"
                 )
         for name in ("rows", "cols"):
@@ -324,7 +324,7 @@ class TileType:
                 object.__setattr__(self, name, operator.index(getattr(self, name)))
             except TypeError:
                 found = getattr(self, name)
-                raise ArgumentError(f"TileType: {name} is {found!r}, allowed: an integer") from None
+                raise ArgumentError(f"TileType: {name} is {found!r}; allowed: an integer") from None
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -35,10 +35,10 @@ def add(instruction: Instruction, known: Callable[[], dict[str, Instruction]]) -
     name = instruction.name
     if not _NAME.fullmatch(name):
         raise ArgumentError(
-            f"found the name {name!r}; allowed: 't', then lowercase letters, digits and underscores (tcosh)"
+            f"got the name {name!r}; allowed: 't', then lowercase letters, digits and underscores (tcosh)"
         )
     if name in known():
-        raise ArgumentError(f"there is an instruction {name}; usual fix: another name")
+        raise ArgumentError(f"there is an instruction {name}; try: another name")
     _ADDED[name] = instruction
     forget()
 

@@ -102,7 +102,7 @@ def _mismatch(instruction: Instruction, op: ir.Op) -> errors.Diagnostic:
     found = ", ".join(f"{v}: {v.type}" for v in op.ins)
     return errors.Diagnostic(
         "error",
-        f"found {len(op.ins)} source operand(s) ({found}) and {len(op.destinations)} destination(s); "
+        f"got {len(op.ins)} source operand(s) ({found}) and {len(op.destinations)} destination(s); "
         f"allowed: {wanted} with {len(instruction.destinations)} destination(s)",
         op.span,
         instruction.name,

@@ -236,19 +236,15 @@ def _findings(constraint: Constraint, site: Site, language: ir.Language) -> Iter
     if earlier and constraint.severity == "warning":
         return
     severity = "warning" if earlier else constraint.severity
-    for operand, found in constraint.check(site):
+    on = "" if constraint.profiles == profiles.PROFILE_NAMES else f" on {site.profile.name}"
+    for operand, got, *allowed in constraint.check(site):
         value = site.values.get(operand) if operand else None
-        told = "allowed" in found or not constraint.allowed
-        message = found if told else f"{found}; allowed: {constraint.allowed}"
+        if not allowed and "allowed" not in got and constraint.allowed:
+            allowed = [constraint.allowed]
+        message = f"{got}; allowed{on}: {allowed[0]}" if allowed else got
         fix = constraint.fix(site, operand) if constraint.fix is not None and operand else None
-        yield Diagnostic(
-            severity,
-            f"{message}; usual fix: {fix}" if fix else message,
-            _place(value, site.op),
-            site.instruction.name,
-            operand,
-            constraint.rule,
-        )
+        place, name = _place(value, site.op), site.instruction.name
+        yield Diagnostic(severity, message, place, name, operand, constraint.rule, fix=fix or "")
 
 
 def _place(value: ir.Value | None, op: ir.Op) -> Span | None:
@@ -308,19 +304,11 @@ def _attributes(instruction: Instruction, op: ir.Op) -> Iterator[Diagnostic]:
         attribute = instruction.attribute(key)
         if attribute is None:
             known = ", ".join(a.name for a in instruction.attributes) or "none"
-            message = f"unknown attribute {key}, which has no effect; known: {known}"
+            message = f"unknown attribute {key}, which has no effect; allowed: {known}"
             yield Diagnostic("warning", message, op.span, instruction.name, None, "attribute-known")
-        elif not _fits(attribute, value):
+        elif not attribute.takes(value):
             message = f"{key} = {value}; allowed: {_values(attribute)}"
             yield Diagnostic("error", message, op.span, instruction.name, None, "attribute-value")
-
-
-def _fits(attribute: Attribute, value: ir.AttrValue) -> bool:
-    if value is None:
-        return attribute.default is None
-    if attribute.type is int:
-        return isinstance(value, int) and not isinstance(value, bool | IntEnum)
-    return isinstance(value, attribute.type)
 
 
 def _values(attribute: Attribute) -> str:

@@ -34,7 +34,8 @@ from .rules.communication import (
 )
 from .rules.constraints import HARDWARE, fixed_type, place, size
 from .rules.forbid import Types, every_tile, forbid, give
-from .rules.handles import Shown, handle, handle_operand, number_in
+from .rules.handles import Shown, handle, handle_operand
+from .rules.require import require
 from .traits import Effect, Order
 
 GROUP = ir.OpaqueType("group")
@@ -305,16 +306,12 @@ def _equal_shapes(site: Site) -> Iterator[Finding]:
         yield "src", f"src has shape {src}, dst has {dst}; allowed: equal shapes"
 
 
-@forbid(
+_scratch_bytes = require(
     "scratch-size",
-    "scratch has at least 8 bytes",
+    "scratch.bytes >= 8",
     source=DIALECT,
     invalid_if=give("scratch", ir.MemRefType((4,), ir.I8, ir.AddressSpace.VEC)),
 )
-def _scratch_bytes(site: Site) -> Iterator[Finding]:
-    t = site.tile("scratch")
-    if t is not None and t.bytes < 8:
-        yield "scratch", f"scratch has {t.bytes} bytes; allowed: at least 8"
 
 
 def _async_copy(name: str, summary: str) -> Instruction:
@@ -368,11 +365,11 @@ ASYNC_INSTRUCTIONS: tuple[Instruction, ...] = (
             place((staging("scratch"),), (ir.Loc.VEC,), ("cpu_sim", "a2a3", "a5")),
             _scratch_bytes,
             fixed_type("workspace", (ir.I8.name, ir.U8.name), ("cpu_sim", "a2a3", "a5"), DIALECT),
-            number_in("sync_id", lambda n: 0 <= n <= 7, "0 to 7", 8, DIALECT),
-            number_in("block_bytes", lambda n: n > 0, "more than 0", 0, DIALECT),
-            number_in("comm_block_offset", lambda n: n >= 0, "0 or more", -1, DIALECT),
-            number_in("queue_num", lambda n: n > 0, "more than 0", 0, DIALECT),
-            number_in("channel_group_idx", lambda n: 0 <= n < 1 << 32, "0 to 2^32 - 1", -1, DIALECT),
+            require("sync-id", "0 <= sync_id <= 7", source=DIALECT),
+            require("block-bytes", "block_bytes >= 1", source=DIALECT),
+            require("comm-block-offset", "comm_block_offset >= 0", source=DIALECT),
+            require("queue-num", "queue_num >= 1", source=DIALECT),
+            require("channel-group-idx", "0 <= channel_group_idx <= 4294967295", source=DIALECT),
             handle("session", "async_session", DIALECT),
         ),
         effects=(Effect("scratch", "global", "workspace"),),

@@ -217,6 +217,14 @@ class Attribute:
         """The keys it is written under in programs, the printed one first."""
         return self.spellings or (self.name,)
 
+    def takes(self, value: AttrValue) -> bool:
+        """Whether a value is one of the attribute's type; None where it is left out by default."""
+        if value is None:
+            return self.default is None
+        if self.type is int:
+            return isinstance(value, int) and not isinstance(value, bool | IntEnum)
+        return isinstance(value, self.type)
+
     @property
     def choices(self) -> tuple[IntEnum | bool, ...]:
         """The values of an attribute that is a choice, none for others."""
@@ -281,8 +289,9 @@ class Site:
                 yield operand.name, t
 
 
-#: What a check yields: the operand concerned (or None) and what was found.
-Finding = tuple[str | None, str]
+#: What a check yields: the operand concerned (or None), what it has, and what is allowed instead. With two
+#: parts, the statement of the rule is allowed, or the second part says what is.
+Finding = tuple[str | None, str] | tuple[str | None, str, str]
 Check = Callable[[Site], Iterator[Finding]]
 #: The usual fix of an operand that breaks a rule, None where there is no simple one.
 Fix = Callable[[Site, str], str | None]

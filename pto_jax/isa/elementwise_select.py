@@ -23,6 +23,7 @@ from .rules import elementwise, regions
 from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
 from .rules.conversions import Conversion, conversions
 from .rules.forbid import Types, forbid, one_block
+from .rules.require import require
 from .rules.typesets import STANDARD, TWO_FOUR_BYTES, Rows, pairs, table
 
 CMP_MODE = Attribute("cmpMode", CmpMode, CmpMode.EQ, "relation", ("cmpMode", "cmp", "cmp_mode"))
@@ -59,18 +60,15 @@ def _less(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return element_type(types.get("src0")) == I32
 
 
-@forbid(
+equality_only = require(
     "i32-equality",
-    "i32 is compared with EQ or NE",
+    "cmpMode in (EQ, NE)",
     ("a2a3",),
+    when="src0.dtype == i32",
+    why="i32 is compared for equality",
     source="page tcmp (A2/A3 implementation checks)",
     invalid_if=_less,
 )
-def equality_only(site: Site) -> Iterator[Finding]:
-    """A2/A3 compares i32 for equality only."""
-    d, mode = element_type(site.types.get("src0")), site.attrs.get("cmpMode")
-    if d == I32 and isinstance(mode, CmpMode) and mode not in (CmpMode.EQ, CmpMode.NE):
-        yield "src0", f"i32 compared with {mode.name}, which A2/A3 computes as EQ; allowed on a2a3: EQ, NE"
 
 
 _CMP_OPERANDS = (MASK_DST, SRC0, SRC1)

@@ -16,6 +16,7 @@ from .rules import elementwise, regions
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec, type_row
 from .rules.forbid import Types, assign, forbid
 from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, row_cols, sample, single_row
+from .rules.require import require
 from .rules.typesets import STANDARD, rows, table
 from .samples.operations import Sample
 
@@ -282,16 +283,26 @@ def _breaks_filter_rows(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return counted_byte(dtype_bits(types["src"]), attrs) == ir.HistByte.BYTE_0
 
 
-@forbid("filter-rows", "idx has a row for every filter byte", ("cpu_sim",), invalid_if=_breaks_filter_rows)
-def _filter_rows(site: Site) -> Iterator[Finding]:
-    bits, idx = _source_bits(site), site.tile("idx")
-    if bits is None or idx is None:
-        return
+def _filter_bytes(site: Site) -> int | None:
+    """Rows of filter bytes: one per row of a 16-bit source, one per byte above the counted one of others."""
+    bits = _source_bits(site)
+    if bits is None:
+        return None
     byte = counted_byte(bits, site.attrs)
-    src_rows = site.region("src")[0] or 0
-    wanted = (0 if byte == ir.HistByte.BYTE_1 else src_rows) if bits == 16 else 3 - byte
-    if idx.rows < wanted:
-        yield "idx", f"idx has {idx.rows} rows; allowed for this byte: at least {wanted} filter bytes"
+    if bits == 16:
+        return 0 if byte == ir.HistByte.BYTE_1 else site.region("src")[0]
+    return 3 - byte
+
+
+_filter_rows = require(
+    "filter-rows",
+    "idx.rows >= filtered",
+    ("cpu_sim",),
+    let={"filtered": _filter_bytes},
+    why="a row for every filter byte",
+    statement="idx has a row for every filter byte",
+    invalid_if=_breaks_filter_rows,
+)
 
 
 def _bins(site: Site) -> Want:

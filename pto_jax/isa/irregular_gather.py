@@ -9,9 +9,10 @@ from .. import ir
 from ..profiles import Profile, ProfileName
 from . import assembly, changes, common, declare, elementwise_select
 from .rules import elementwise, irregular, regions, typesets
-from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_as, same_element
-from .rules.forbid import Types, assign, edit, forbid, give, one_block, present, retype
+from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_as
+from .rules.forbid import Types, assign, edit, forbid, one_block, present, retype
 from .rules.irregular import MASK_PATTERN, period, picked, with_or_without_pattern
+from .rules.require import require
 from .samples.operations import Sample
 from .semantics import Apart
 
@@ -179,16 +180,7 @@ def _compare_mode(site: declare.Site) -> Iterator[declare.Finding]:
         yield "src", f"{src} compared with GT; allowed on a2a3: EQ"
 
 
-@forbid(
-    "scalar-type",
-    "the threshold has the element type of src",
-    HARDWARE,
-    invalid_if=give("kValue", ir.ScalarType(ir.BF16)),
-)
-def _threshold(site: declare.Site) -> Iterator[declare.Finding]:
-    k, src = element_type(site.types.get("kValue")), element_type(site.types.get("src"))
-    if k is not None and src is not None and not same_element(k, src):
-        yield "kValue", f"kValue has type {k}, src has element type {src}; allowed: a scalar of type {src}"
+_threshold = require("scalar-type", "kValue.element == src.element", HARDWARE)
 
 
 def _with_tmp(change: declare.Breaker) -> declare.Breaker:
@@ -203,17 +195,19 @@ def _with_tmp(change: declare.Breaker) -> declare.Breaker:
     return breaks
 
 
-@forbid("indices-type", "integer indices of the profile", invalid_if=_with_tmp(retype("indices", "f32")))
-def _index_type(site: declare.Site) -> Iterator[declare.Finding]:
-    d, src = element_type(site.types.get("indices")), element_type(site.types.get("src"))
-    if d is None:
-        return
-    allowed = _INDICES[site.profile.name]
-    if src is not None and src.bits == 64:
-        allowed = allowed[:2]
-    if d.name not in allowed:
-        listed = f"on {site.profile.name}: {', '.join(allowed)}"
-        yield "indices", f"indices have element type {d}; allowed {listed}"
+def _index_types(site: declare.Site) -> tuple[str, ...]:
+    """The element types of indices on the profile; of 64-bit elements, the first two."""
+    src = element_type(site.types.get("src"))
+    return _INDICES[site.profile.name][: 2 if src is not None and src.bits == 64 else None]
+
+
+_index_type = require(
+    "indices-type",
+    "indices.dtype in types",
+    let={"types": _index_types},
+    statement="integer indices of the profile",
+    invalid_if=_with_tmp(retype("indices", "f32")),
+)
 
 
 def _breaks_dense(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
@@ -222,17 +216,21 @@ def _breaks_dense(types: Types, attrs: declare.AttrMap, profile: Profile) -> boo
     return edit("dst", lambda t: t.with_valid(t.v_row, t.cols - 1))(types, attrs, profile)
 
 
-@forbid("dense", "all columns of dst are valid where results are packed", HARDWARE, invalid_if=_breaks_dense)
-def _dense(site: declare.Site) -> Iterator[declare.Finding]:
-    """Packed results run on through dst's storage, so its rows must be valid to the end."""
-    if gather_form(site) == "compare":
-        return
-    axis, dst = site.attrs.get("axis"), site.tile("dst")
-    cols = site.region("dst")[1]
-    if gather_form(site) == "mask" and axis != ir.GatherAxis.GATHER_ROW:
-        return
-    if dst is not None and cols is not None and cols != dst.cols:
-        yield "dst", f"dst has {cols} valid columns of {dst.cols}; allowed: all columns valid"
+def _packs(site: declare.Site) -> bool:
+    """Whether results follow each other in the storage of dst."""
+    form = gather_form(site)
+    return form == "index" or (form == "mask" and site.attrs.get("axis") == ir.GatherAxis.GATHER_ROW)
+
+
+# Packed results run on through dst's storage, so its rows must be valid to the end.
+_dense = require(
+    "dense",
+    "dst.valid_cols == dst.cols",
+    HARDWARE,
+    when=_packs,
+    statement="all columns of dst are valid where results are packed",
+    invalid_if=_breaks_dense,
+)
 
 
 def _packed(site: declare.Site) -> int | None:
@@ -264,10 +262,16 @@ def _by_index(site: declare.Site) -> bool:
     return gather_form(site) == "index"
 
 
-@forbid("tmp-given", "tmp beside indices", ("a2a3",), source=changes.DIALECT, since="2026-08", on_lanes=False)
-def _indices_with_tmp(site: declare.Site) -> Iterator[declare.Finding]:
-    if _by_index(site) and "tmp" not in site.values:
-        yield "indices", "indices without tmp; allowed on a2a3: both, tmp as large as the indices"
+_indices_with_tmp = require(
+    "tmp-given",
+    "tmp.given",
+    ("a2a3",),
+    when=_by_index,
+    why="as large as the indices",
+    source=changes.DIALECT,
+    since="2026-08",
+    on_lanes=False,
+)
 
 
 def _gather_scratch(site: declare.Site) -> int | None:

@@ -14,6 +14,7 @@ from .irregular_gather import INDEXED
 from .rules import irregular, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, fixed_type, in_vec, size
 from .rules.forbid import edit, forbid, present, retype, together
+from .rules.require import require
 from .samples.operations import Sample
 from .semantics import Apart
 
@@ -157,11 +158,9 @@ def _mask_region(site: Site) -> Iterator[Finding]:
 _eight_bytes = present("maskPattern", together(retype("src", "i64"), retype("dst", "i64")))
 
 
-@forbid("mask-size", "the mask form spreads types of 2 or 4 bytes", SIMULATOR, invalid_if=_eight_bytes)
-def _mask_size(site: Site) -> Iterator[Finding]:
-    d = element_type(site.types.get("src"))
-    if d is not None and "indexes" not in site.values and d.bits not in (16, 32):
-        yield "src", f"src has element type {d}; allowed in the mask form on cpu_sim: types of 2 or 4 bytes"
+_mask_size = require(
+    "mask-size", "src.bits in (16, 32)", SIMULATOR, when="not indexes.given", invalid_if=_eight_bytes
+)
 
 
 def _scatter_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:

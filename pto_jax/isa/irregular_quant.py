@@ -9,8 +9,9 @@ from . import assembly, changes, common, declare
 from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
 from .rules import elementwise, regions, typesets
 from .rules.constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
-from .rules.forbid import assign, forbid, give, retype, shrunk
+from .rules.forbid import assign, forbid, give, retype
 from .rules.irregular import Want, room, row_cols, sample
+from .rules.require import require
 from .samples.operations import Sample
 
 _SOURCE = Operand("src", "in", dtype="S")
@@ -57,18 +58,16 @@ def _quant_sign(site: Site) -> Iterator[Finding]:
     yield from _quant_dst.check(site)
 
 
-@forbid(
+_parameter_layout = require(
     "parameter-layout",
-    "factors and zero points are not row_major",
+    "it.blayout == col_major",
     ("a2a3",),
+    it=("scale", "offset"),
+    why="a number per row",
     source=changes.DIALECT,
     invalid_if=give("scale", TileType(F32, 8, 8)),
     since="2026-08",
 )
-def _parameter_layout(site: Site) -> Iterator[Finding]:
-    for name, t in site.named("scale", "offset"):
-        if t.blayout == BLayout.ROW_MAJOR:
-            yield name, f"{name} has blayout row_major; allowed on a2a3: col_major, a number per row"
 
 
 @forbid(
@@ -87,7 +86,7 @@ def _quant_type(site: Site) -> Iterator[Finding]:
     if asymmetric != ("offset" in site.values):
         allowed = "one, with INT8_ASYM" if asymmetric else "none, with INT8_SYM"
         found = "an" if "offset" in site.values else "no"
-        yield "offset" if not asymmetric else None, f"found {found} offset; allowed: {allowed}"
+        yield "offset" if not asymmetric else None, f"got {found} offset; allowed: {allowed}"
 
 
 def _int8_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -100,22 +99,17 @@ def _int8_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample
     yield sample(instruction, ("src", "scale", "tmp", "offset"), types, {"quant_type": QuantType.INT8_ASYM})
 
 
-@forbid(
+# A tile that is too small breaks another rule.
+_equal_regions = require(
     "valid-equal",
-    "src and dst have equal valid regions",
-    ("a2a3", "a5"),
+    "dst.region == src.region",
+    HARDWARE,
+    when="dst.rows >= src.valid_rows and dst.cols >= src.valid_cols",
+    statement="src and dst have equal valid regions",
     source=changes.DIALECT,
-    invalid_if=shrunk("dst", rows=1),
     on_lanes=False,
     since="2026-08",
 )
-def _equal_regions(site: Site) -> Iterator[Finding]:
-    src, dst, t = site.region("src"), site.region("dst"), site.tile("dst")
-    if None in (*src, *dst) or t is None or t.rows < (src[0] or 0) or t.cols < (src[1] or 0):
-        return  # a tile that is too small breaks another rule
-    if src != dst:
-        found = f"src has valid region {src[0]}x{src[1]}, dst {dst[0]}x{dst[1]}"
-        yield "dst", f"{found}; allowed: equal valid regions"
 
 
 TQUANT = common.tile_instruction(

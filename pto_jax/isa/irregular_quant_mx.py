@@ -24,6 +24,7 @@ from .rules.block_scales import (
 from .rules.constraints import HEADERS, SIMULATOR, element_type, fixed_type, in_vec
 from .rules.forbid import Types, absent, assign, forbid, one_block, retile, retype, shrunk
 from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, sample
+from .rules.require import require
 from .samples.operations import Sample
 from .semantics import all_apart
 
@@ -151,40 +152,43 @@ def _breaks_exponents(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return (retile("exp", rows=2, v_row=2) if tall else one_block("exp"))(types, attrs, profile)
 
 
-def _flat_room(name: str) -> Constraint:
-    @forbid(f"{name}-room", f"{name} has an element per group", A5_AND_SIMULATOR, invalid_if=one_block(name))
-    def rule(site: Site) -> Iterator[Finding]:
-        t, src, (rows, cols), groups = (
-            site.tile(name),
-            site.tile("src"),
-            site.region("src"),
-            groups_in_line(site),
-        )
-        if t is None or src is None or not groups:
-            return
-        pitch = src.cols if site.profile.name == "a5" else cols or 0
-        count = (groups - 1) * pitch + (cols or 0) if grouped_down(site) else (rows or 0) * groups
-        if t.elements < count:
-            yield name, f"{name} has {t.elements} elements; allowed: at least {count}, one per group"
+def _flat_groups(site: Site) -> int | None:
+    """Elements of a tile that has one per group, in rows as long as those of src where groups go down."""
+    src, (rows, cols), groups = site.tile("src"), site.region("src"), groups_in_line(site)
+    if src is None or not groups:
+        return None
+    if not grouped_down(site):
+        return (rows or 0) * groups
+    return (groups - 1) * (src.cols if site.profile.name == "a5" else cols or 0) + (cols or 0)
 
-    return rule
+
+def _flat_room(name: str) -> Constraint:
+    return require(
+        f"{name}-room",
+        f"{name}.elements >= groups",
+        A5_AND_SIMULATOR,
+        let={"groups": _flat_groups},
+        why="one per group",
+        statement=f"{name} has an element per group",
+        invalid_if=one_block(name),
+    )
+
+
+def _scratch_types(site: Site) -> tuple[str, ...]:
+    src = element_type(site.types.get("src"))
+    also = src is not None and site.profile.name == "a5" and src.name != "f32"
+    return ("f32", src.name) if also and src is not None else ("f32",)
 
 
 def _scratch_type(name: str) -> Constraint:
-    @forbid(
+    return require(
         f"{name}-type",
-        f"{name} has element type f32, on a5 also that of src",
+        f"{name}.dtype in types",
         A5_AND_SIMULATOR,
+        let={"types": _scratch_types},
+        statement=f"{name} has element type f32, on a5 also that of src",
         invalid_if=retype(name, "u8"),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        d, s = element_type(site.types.get(name)), element_type(site.types.get("src"))
-        allowed = {"f32"} | ({s.name} if s is not None and site.profile.name == "a5" else set())
-        if d is not None and d.name not in allowed:
-            listed = " or ".join(sorted(allowed))
-            yield name, f"{name} has element type {d}; allowed on {site.profile.name}: {listed}"
-
-    return rule
 
 
 def _breaks_interleave(types: Types, attrs: AttrMap, profile: Profile) -> bool:

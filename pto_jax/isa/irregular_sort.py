@@ -11,9 +11,10 @@ from ..ir import I16, U32, TileType, Type, VectorType, dtype
 from ..profiles import Profile
 from . import assembly, changes, common, declare
 from .rules import elementwise, regions, typesets
-from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
-from .rules.forbid import Types, absent, edit, forbid, one_block, shrunk
+from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as
+from .rules.forbid import Types, absent, edit, forbid, shrunk
 from .rules.irregular import Want, plain, room, sample, single_row
+from .rules.require import require
 from .samples.operations import Sample
 from .semantics import Apart
 
@@ -65,29 +66,31 @@ def _records(site: declare.Site) -> Want:
     return rows, None if src is None or cols is None else slots(src.dtype.bits) * cols
 
 
-@forbid("idx-lanes", "idx has an index for every valid element of src", invalid_if=one_block("idx"))
-def _index_lanes(site: declare.Site) -> Iterator[declare.Finding]:
-    idx, (rows, cols) = site.tile("idx"), site.region("src")
-    if idx is None:
-        return
-    one_row = site.profile.name != "cpu_sim" and site.valid["idx"][0] == 1
-    if idx.cols < (cols or 0) or (idx.rows < (rows or 0) and not one_row):
-        or_one = "" if site.profile.name == "cpu_sim" else ", or one valid row of them for all rows"
-        allowed = f"an index for each of the {size(rows)}x{size(cols)} valid elements of src{or_one}"
-        yield "idx", f"idx is {idx.rows}x{idx.cols}; allowed: {allowed}"
+def _index_rows(site: declare.Site) -> int | None:
+    """Rows of indices; on hardware one valid row of them holds for all rows."""
+    one_row = site.profile.name != "cpu_sim" and site.region("idx")[0] == 1
+    return 1 if one_row else site.region("src")[0]
 
 
-@forbid(
+_index_lanes = require(
+    "idx-lanes",
+    "idx.cols >= src.valid_cols and idx.rows >= rows",
+    let={"rows": _index_rows},
+    why="an index for every valid element, on a2a3 and a5 or one valid row of them",
+    statement="idx has an index for every valid element of src",
+)
+
+
+# Below the level at which programs place their tiles, tools put tmp in.
+_tail = require(
     "tail-needs-tmp",
-    "without tmp the valid columns of src are a multiple of 32",
+    f"src.valid_cols % {BLOCK} == 0",
     HARDWARE,
+    when=lambda site: "tmp" not in site.values and site.level not in (1, 2),
+    why="or tmp",
+    statement=f"without tmp the valid columns of src are a multiple of {BLOCK}",
     invalid_if=shrunk("src", cols=1),
 )
-def _tail(site: declare.Site) -> Iterator[declare.Finding]:
-    cols = site.region("src")[1]
-    # Below the level at which programs place their tiles, tools put one in.
-    if cols is not None and cols % BLOCK and "tmp" not in site.values and site.level not in (1, 2):
-        yield "src", f"src has {cols} valid columns and tmp is missing; allowed without it: multiples of 32"
 
 
 def _sort_samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
@@ -250,11 +253,7 @@ def _single_source(site: declare.Site) -> Want:
     return 1, None if _several(site) else site.region("dst")[1]
 
 
-@forbid("block-length", "blockLen is a positive multiple of 64", HARDWARE)
-def _block_length(site: declare.Site) -> Iterator[declare.Finding]:
-    length = site.constant("blockLen")
-    if length is not None and (length < 1 or length % 64):
-        yield "blockLen", f"blockLen is {length}; allowed: a positive multiple of 64"
+_block_length = require("block-length", "blockLen.value >= 1 and blockLen.value % 64 == 0", HARDWARE)
 
 
 def _merge_scratch(site: declare.Site) -> int | None:

@@ -1,12 +1,12 @@
 """Layout and rearrangement: moves between tiles."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from ..ir import Pipe
 from . import assembly, changes, common, declare, memory
 from .rules import block_scales, constraints, fixpipe, handles, layout_moves, regions
-from .rules.forbid import assign, forbid
+from .rules.forbid import assign
+from .rules.require import require
 
 _OPERANDS = (
     declare.Operand("dst", "out", default=("src",)),
@@ -22,16 +22,14 @@ def _columns(site: declare.Site) -> int | None:
     return site.valid.get("dst", (None, None))[1]
 
 
-@forbid(
+_no_group_axis = require(
     "group-axis",
-    "no grpAxis: it belongs to the move of exponents with scratch",
+    "not grpAxis.given",
+    why="it belongs to the move of exponents with scratch",
     source=changes.DIALECT,
     invalid_if=assign(grpAxis=0),
     since="2026-08",
 )
-def _no_group_axis(site: declare.Site) -> Iterator[declare.Finding]:
-    if "grpAxis" in site.op.attrs:
-        yield None, "attribute grpAxis of a move with parameters; allowed: a move of exponents with scratch"
 
 
 INSTRUCTIONS: tuple[declare.Instruction, ...] = (

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir import BLayout, MxGroupAxis, SLayout, TileType, Type, dtype
+from ..ir import MxGroupAxis, SLayout, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from . import assembly, changes, common, declare
 from .rules import constraints, elementwise, irregular, regions, typesets
 from .rules.forbid import assign, edit, forbid, one_block, retile
+from .rules.require import require
 from .samples.operations import Sample
 from .semantics import Apart
 
@@ -43,17 +44,7 @@ def _stored(site: declare.Site) -> int | None:
     return (padded(rows) if across(site) else rows) * cols
 
 
-@forbid(
-    "layout-zz",
-    "dst is row_major with boxes in row_major order",
-    _A5,
-    invalid_if=retile("dst", slayout=SLayout.NONE_BOX),
-)
-def _dst_layout(site: declare.Site) -> Iterator[declare.Finding]:
-    t = site.tile("dst")
-    if t is not None and (t.blayout, t.slayout) != (BLayout.ROW_MAJOR, SLayout.ROW_MAJOR):
-        found = f"dst is {t.blayout.name.lower()} with {t.slayout.name.lower()}"
-        yield "dst", f"{found}; allowed: row_major with row_major (ZZ)"
+_dst_layout = require("layout-zz", "dst.layout == ZZ", _A5)
 
 
 @forbid(
@@ -70,21 +61,12 @@ def _static(site: declare.Site) -> Iterator[declare.Finding]:
             yield name, f"{found}; allowed: sizes that its type states"
 
 
-def _one_column_less(t: TileType) -> TileType | None:
-    return t.with_valid(t.v_row, t.v_col - BOX_COLS) if t.v_col is not None and t.v_col > BOX_COLS else None
-
-
-@forbid(
+_equal_counts = require(
     "exponents-equal",
-    "as many valid exponents in src as in dst",
+    "src.valid_elements == dst.valid_elements",
     _A5,
     source=changes.DIALECT,
-    invalid_if=edit("dst", _one_column_less),
 )
-def _equal_counts(site: declare.Site) -> Iterator[declare.Finding]:
-    (a, b), (c, d) = site.region("src"), site.region("dst")
-    if None not in (a, b, c, d) and (a or 0) * (b or 0) != (c or 0) * (d or 0):
-        yield "src", f"src has valid region {a}x{b}, dst has {c}x{d}; allowed: as many exponents in both"
 
 
 @forbid(
@@ -110,35 +92,28 @@ def _whole_boxes(site: declare.Site) -> Iterator[declare.Finding]:
         yield "src", f"src has {cols} valid columns; allowed along axis0: a multiple of {BOX_ROWS}"
 
 
-@forbid(
+_dense = require(
     "exponents-dense",
-    "the valid exponents of src follow each other in its storage",
+    "src.valid_cols == src.cols",
     _A5,
+    when=lambda site: not (across(site) and site.region("src")[0] == 1),
+    statement="the valid exponents of src follow each other in its storage",
     source=f"{constraints.HEADERS}; {changes.DIALECT}",
     invalid_if=edit("src", lambda t: replace(t, cols=2 * t.cols) if t.v_row != 1 else None),
 )
-def _dense(site: declare.Site) -> Iterator[declare.Finding]:
-    t, (rows, cols) = site.tile("src"), site.region("src")
-    if t is None or cols in (None, t.cols) or (across(site) and rows == 1):
-        return
-    where = "all columns valid, or one valid row" if across(site) else "all columns valid"
-    yield "src", f"src has {t.cols} columns, {cols} of them valid; allowed: {where}"
 
 
 def _room(name: str) -> declare.Constraint:
-    @forbid(
+    return require(
         f"{name}-room",
-        f"{name} has room for whole boxes (axis1: rows rounded up to 16)",
+        f"{name}.bytes >= stored",
         _A5,
+        let={"stored": _stored},
+        why="the rows in whole boxes",
+        statement=f"{name} has room for whole boxes (axis1: rows rounded up to 16)",
         source=f"{constraints.HEADERS}; {changes.DIALECT}",
         invalid_if=edit(name, lambda t: replace(t, rows=t.v_row) if t.v_row else None),
     )
-    def rule(site: declare.Site) -> Iterator[declare.Finding]:
-        t, need = site.tile(name), _stored(site)
-        if t is not None and need is not None and t.bytes < need:
-            yield name, f"{name} takes {t.bytes} bytes; allowed: at least {need}, the rows in whole boxes"
-
-    return rule
 
 
 def _scratch(site: declare.Site) -> int | None:

@@ -15,11 +15,12 @@ from .rules import fixpipe
 from .rules.block_scales import MOVED_PLAIN, MOVED_QUANTISED, SIMULATED_SCALAR
 from .rules.constraints import HARDWARE, SIMULATOR
 from .rules.fixpipe import WORD, word_type
-from .rules.forbid import Types, edit, forbid, retile, retype
+from .rules.forbid import Types, edit, forbid, retile
 from .rules.handles import inserted, moved
 from .rules.irregular import sample
 from .rules.layout_moves import cube_layouts
 from .rules.regions import OPEN
+from .rules.require import require
 from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, PAIRS, STANDARD, Row, Rows, TypeTable, pairs
 from .samples.operations import Sample
 
@@ -67,19 +68,7 @@ def _rows(site: Site) -> Rows:
     return site.instruction.types[site.profile.name]
 
 
-def _breaks_equal(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    src = types["src"]
-    if not isinstance(src, TileType) or src.loc == Loc.ACC or src.dtype.name != "f32":
-        return False
-    return retype("dst", "f16")(types, attrs, profile)
-
-
-@forbid("types-converted", "one element type unless src is an acc tile", invalid_if=_breaks_equal)
-def _types_converted(site: Site) -> Iterator[Finding]:
-    dst, src = site.tile("dst"), site.tile("src")
-    if dst is not None and src is not None and src.loc != Loc.ACC and src.dtype != dst.dtype:
-        found = f"src has element type {src.dtype}, dst has {dst.dtype}"
-        yield "src", f"{found}; allowed: one element type, unless src is an acc tile"
+_types_converted = require("types-converted", "src.dtype == dst.dtype", when="src.loc != acc")
 
 
 _STARTS = ("indexRow", "indexCol")

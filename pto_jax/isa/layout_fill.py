@@ -9,7 +9,8 @@ from ..profiles import Profile
 from . import changes, declare
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, formal, tile_instruction
 from .rules import constraints, irregular, regions, typesets
-from .rules.forbid import Types, as_columns, assign, edit, forbid, together
+from .rules.forbid import as_columns, assign, edit, forbid, together
+from .rules.require import require
 from .samples.operations import Sample
 
 _MOVED = (*typesets.FLOATS, *typesets.INT32)
@@ -17,22 +18,11 @@ _TYPES = typesets.table(_MOVED, _MOVED, _MOVED)
 _PADS = (Pad.ZERO, Pad.MAX, Pad.MIN)
 
 
-def _breaks_pad(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
-    t = types["dst"]
-    if not isinstance(t, TileType) or t.loc == Loc.MAT:
-        return False
-    types["dst"] = replace(t, pad=Pad.NULL)
-    attrs.pop("padValue", None)
-    return True
-
-
-@forbid("pad-given", "dst has a pad value", invalid_if=_breaks_pad)
-def _pad_given(site: declare.Site) -> Iterator[declare.Finding]:
-    dst = site.tile("dst")
-    if dst is None or dst.loc == Loc.MAT or site.attrs.get("padValue") is not None:
-        return
-    if dst.pad == Pad.NULL:
-        yield "dst", "dst has pad null; allowed: pad zero, max or min, or the attribute padValue"
+_pad_given = require(
+    "pad-given",
+    "dst.pad in (zero, max, min) or padValue.given",
+    when="dst.loc != mat",
+)
 
 
 #: Another type for a tile, None where there is none.
@@ -65,49 +55,26 @@ def _in_mat(t: TileType) -> TileType | None:
     return None if t.loc == Loc.MAT else replace(t, loc=Loc.MAT)
 
 
-@forbid("one-place", "src and dst in one place", ("cpu_sim",), invalid_if=edit("src", _in_mat))
-def _one_place(site: declare.Site) -> Iterator[declare.Finding]:
-    dst, src = site.tile("dst"), site.tile("src")
-    if dst is not None and src is not None and dst.loc != src.loc:
-        found = f"src is a {src.loc.name.lower()} tile, dst a {dst.loc.name.lower()} tile"
-        yield "src", f"{found}; allowed: both in one place"
+_one_place = require("one-place", "src.loc == dst.loc", ("cpu_sim",))
 
 
-@forbid(
+_larger = require(
     "dst-room",
-    "dst is at least as large as src",
-    invalid_if=edit("src", lambda t: replace(t, rows=4 * t.rows)),
+    "dst.rows >= src.rows and dst.cols >= src.cols",
 )
-def _larger(site: declare.Site) -> Iterator[declare.Finding]:
-    """The destination holds the whole source."""
-    dst, src = site.tile("dst"), site.tile("src")
-    if dst is not None and src is not None and (dst.rows < src.rows or dst.cols < src.cols):
-        found = f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}"
-        yield "dst", f"{found}; allowed: dst at least as large"
 
 
-@forbid(
-    "mat-shape",
-    "mat tiles have equal rows and columns",
-    invalid_if=edit("dst", lambda t: replace(t, rows=2 * t.rows) if t.loc == Loc.MAT else None),
-)
-def _mat_shape(site: declare.Site) -> Iterator[declare.Finding]:
-    dst, src = site.tile("dst"), site.tile("src")
-    if dst is not None and src is not None and dst.loc == Loc.MAT and dst.shape != src.shape:
-        found = f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}"
-        yield "dst", f"{found}; allowed for mat tiles: equal rows and columns"
+_mat_shape = require("mat-shape", "dst.shape == src.shape", when="dst.loc == mat")
 
 
-@forbid(
+_no_mode = require(
     "mode",
-    "no mode: what a fill does follows from the shapes",
+    "not mode.given",
+    why="what a fill does follows from the shapes",
     source=changes.DIALECT,
     invalid_if=assign(mode="expand"),
     since="2026-08",
 )
-def _no_mode(site: declare.Site) -> Iterator[declare.Finding]:
-    if "mode" in site.op.attrs:
-        yield None, "attribute mode, which fills do not have; allowed: a dst as large as src, or larger"
 
 
 @forbid(
@@ -148,7 +115,7 @@ def _fills(site: declare.Site) -> Iterator[declare.Finding]:
     yield (
         "dst",
         f"dst is src and valid in all {cols} columns: nothing is filled on {site.profile.name}; allowed: "
-        f"more valid rows; usual fix: another handle at the same address with v_row={dst.rows} as dst",
+        f"more valid rows; try: another handle at the same address with v_row={dst.rows} as dst",
     )
 
 

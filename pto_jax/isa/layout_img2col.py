@@ -8,6 +8,7 @@ from .. import ir, profiles
 from . import common, declare, memory_convolution, traits
 from .rules import constraints, irregular, regions, typesets
 from .rules.forbid import Types, edit, forbid, retile
+from .rules.require import require
 from .samples.operations import Sample
 
 _G = ir.GlobalLayout
@@ -209,12 +210,14 @@ def _other_order(t: ir.TileType) -> ir.TileType:
     )
 
 
-@forbid("layout", "dst is NZ, on a2a3 ZZ", invalid_if=edit("dst", _other_order))
-def _left_layout(site: declare.Site) -> Iterator[declare.Finding]:
-    t = site.tile("dst")
-    want = "ZZ" if site.profile.name == "a2a3" else "NZ"
-    if t is not None and (t.loc == ir.Loc.LEFT and t.layout != want):
-        yield "dst", f"dst has layout {t.layout}; allowed on {site.profile.name}: {want}"
+_left_layout = require(
+    "layout",
+    "dst.layout == order",
+    when="dst.loc == left",
+    let={"order": lambda site: "ZZ" if site.profile.name == "a2a3" else "NZ"},
+    statement="dst is NZ, on a2a3 ZZ",
+    invalid_if=edit("dst", _other_order),
+)
 
 
 def _large_filter(t: ir.TileType) -> ir.TileType | None:

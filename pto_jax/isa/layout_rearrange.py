@@ -9,10 +9,11 @@ from . import changes, declare, layout_img2col, memory_convolution
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
 from .declare import AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
-from .rules.forbid import Types, forbid, retile, retype
+from .rules.forbid import Types, forbid, retype
 from .rules.irregular import row_cols, sample
 from .rules.layout_moves import columns_fit, columns_sum, equal_rows, even_columns, halves, mirrored
 from .rules.regions import JOINED, TRANSPOSED, UNWOVEN, like
+from .rules.require import require
 from .rules.typesets import FLOATS, INT32, Rows, pairs, table
 from .samples.operations import Sample
 from .semantics import Apart
@@ -91,12 +92,12 @@ _CONCAT = (
 )
 
 
-@forbid("rows", "every tile has the valid rows of dst", invalid_if=retile("src1", rows=1, v_row=None))
-def _rows(site: Site) -> Iterator[Finding]:
-    rows = site.region("dst")[0]
-    for name, t in site.tiles():
-        if name != "dst" and rows is not None and t.rows < rows:
-            yield name, f"{name} has {t.rows} rows; allowed: at least the {rows} valid rows of dst"
+_rows = require(
+    "rows",
+    "it.rows >= dst.valid_rows",
+    it=("src0", "src1", "src0Idx", "src1Idx", "dstIdx"),
+    statement="every tile has the valid rows of dst",
+)
 
 
 @forbid("counts-type", "one integer type for all counts", invalid_if=retype("src1Idx", "f32"))
@@ -114,10 +115,9 @@ def _breaks_counts_given(types: Types, attrs: AttrMap, profile: Profile) -> bool
     return "src0Idx" not in types
 
 
-@forbid("counts-given", "dstIdx with counts only", invalid_if=_breaks_counts_given)
-def _counts_given(site: Site) -> Iterator[Finding]:
-    if "dstIdx" in site.types and "src0Idx" not in site.types:
-        yield "dstIdx", "dstIdx without counts of the sources; allowed: with src0Idx and src1Idx only"
+_counts_given = require(
+    "counts-given", "not dstIdx.given", when="not src0Idx.given", invalid_if=_breaks_counts_given
+)
 
 
 def _concatenated(instruction: Instruction, profile: Profile) -> Iterator[Sample]:

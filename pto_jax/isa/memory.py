@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..ir import F32, BLayout, GlobalLayout, Loc, PartitionViewType, Pipe, SLayout, TileType, dtype
-from ..profiles import PROFILE_NAMES, Profile
+from ..profiles import Profile
 from . import assembly, changes, common, memory_convolution, traits
 from .assembly import Assembly
 from .common import PAGES, SIMULATOR_VALUES
@@ -12,6 +12,7 @@ from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruct
 from .rules import block_scales, fixpipe, handles, typesets, windows
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row
 from .rules.forbid import Types, edit, forbid, retype
+from .rules.require import require
 from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, table
 from .rules.windows import same_size
 from .samples import operations
@@ -110,7 +111,6 @@ _STORED = (*typesets.STANDARD, *typesets.BYTE_FLOATS, *typesets.NIBBLE_FLOATS, "
 MOVED: typesets.TypeTable = typesets.table(
     _STORED, (*typesets.STANDARD, "i4"), (*(d for d in _STORED if d != "i4"), *typesets.PAIRS)
 )
-_QUANTISED_LOCS = (Loc.ACC,)
 #: Names that those who build operations use.
 TLOAD = "tload"
 TSTORE = "tstore"
@@ -118,23 +118,13 @@ TSTORE = "tstore"
 
 def _elements_match(tile: str, view: str, *, converts: bool) -> Constraint:
     """A transfer copies bits: elements of one size; an accumulator store may convert."""
-    only = " (only accumulator tiles are converted)" if converts else ""
-
-    @forbid(
+    return require(
         "element-size",
-        f"elements of {tile} and {view} have one size",
+        f"{view}.width == {tile}.width",
+        when=f"{tile}.loc != acc and profile != cpu_sim" if converts else "",
+        why="accumulator tiles alone are converted" if converts else "",
         source=f"{common.PAGES}; {HEADERS}",
-        invalid_if=windows.other_size(view, HARDWARE if converts else PROFILE_NAMES),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        t, d = site.tile(tile), element_type(site.types.get(view))
-        if t is None or d is None or t.dtype.storage_bits == d.storage_bits:
-            return
-        if converts and (t.loc in _QUANTISED_LOCS or site.profile.name == "cpu_sim"):
-            return
-        yield view, f"{view} has element type {d}, {tile} has {t.dtype}; allowed: elements of one size{only}"
-
-    return rule
 
 
 def _reinterprets(tile: str, view: str) -> Constraint:
@@ -204,18 +194,15 @@ def _nested(t: TileType) -> TileType | None:
     return boxed if whole else None
 
 
-@forbid(
+_plain_vec = require(
     "tile-layout",
-    "vec tiles in ND, DN or NZ order",
+    "dst.layout in (ND, DN, NZ)",
     ("a5",),
+    when="dst.loc == vec and not dst.convolution",
     source=changes.DIALECT,
     invalid_if=edit("dst", _nested),
     since="2026-08",
 )
-def _plain_vec(site: Site) -> Iterator[Finding]:
-    t = site.tile("dst")
-    if t is not None and t.loc == Loc.VEC and t.conv is None and t.layout not in ("ND", "DN", "NZ"):
-        yield "dst", f"dst is a vec tile in {t.layout} order; allowed on a5: ND, DN, NZ"
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (

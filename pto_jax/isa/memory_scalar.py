@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from functools import partial
 
-from ..ir import F16, F32, INDEX, U8, Loc, PtrType, ScalarType, TileType, Type, dtype
+from ..ir import F32, INDEX, U8, Loc, PtrType, ScalarType, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES
 from .declare import Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import element_type, place, same_element
-from .rules.forbid import forbid, give, retile, retype, together
+from .rules.constraints import element_type, one_element, place
+from .rules.forbid import forbid, retile, retype, together
 from .rules.handles import Shown, custom
+from .rules.require import require
 from .traits import Effect, Traits
 
 _DIALECT = "PTOAS dialect definition and verifier"
@@ -34,35 +35,13 @@ _OUTSIDE = Decision(
 TSETVAL = "tsetval"
 
 
-def _one_element(memory: str, value: str) -> Constraint:
-    @forbid(
-        "types-equal",
-        f"{value} has the element type of {memory}",
-        source=_DIALECT,
-        invalid_if=give(value, ScalarType(F16)),
-    )
-    def rule(site: Site) -> Iterator[Finding]:
-        s, t = element_type(site.types.get(memory)), element_type(site.types.get(value))
-        if s is not None and t is not None and not same_element(s, t):
-            found = f"{value} has type {t}, {memory} has element type {s}"
-            yield value, f"{found}; allowed: {s} (no implicit conversion)"
-
-    return rule
-
-
 def _whole_words(memory: str, value: str) -> Constraint:
-    @forbid(
+    return require(
         "element-size",
-        "elements of 8 bits and more",
+        f"{memory}.bits >= 8",
         source="a scalar of the text has a type of 8 bits and more",
         invalid_if=together(retype(memory, "i4"), retype(value, "i4")),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        d = element_type(site.types.get(memory))
-        if d is not None and d.bits < 8:
-            yield memory, f"{memory} has element type {d}; allowed: types of 8 bits and more"
-
-    return rule
 
 
 @forbid("offset-type", "an index", source=_DIALECT, invalid_if=retype("offset", "f32"))
@@ -73,16 +52,13 @@ def _offset_type(site: Site) -> Iterator[Finding]:
 
 
 def _in_tile(tile: str) -> Constraint:
-    one_row = retile(tile, rows=1, v_row=1)
-
-    @forbid("offset-range", "an element of the tile", source=_SOURCES[0], invalid_if=one_row)
-    def rule(site: Site) -> Iterator[Finding]:
-        t, offset = site.tile(tile), site.constant("offset")
-        if t is not None and offset is not None and not 0 <= offset < t.elements:
-            found = f"offset {offset} in a tile of {t.elements} elements"
-            yield "offset", f"{found}; allowed: 0 to {t.elements - 1}"
-
-    return rule
+    return require(
+        "offset-range",
+        f"0 <= offset.value <= {tile}.elements - 1",
+        statement="an element of the tile",
+        source=_SOURCES[0],
+        invalid_if=retile(tile, rows=1, v_row=1),
+    )
 
 
 _access = partial(custom, sources=_SOURCES)
@@ -111,7 +87,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         tuple(_shown_tile("src", "result", ("src", "offset"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("src", "in"),), (Loc.VEC,), PROFILE_NAMES),
-            _one_element("src", "result"),
+            one_element("src", "result", _DIALECT),
             _whole_words("src", "result"),
             _offset_type,
             _in_tile("src"),
@@ -127,7 +103,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         tuple(_shown_tile("dst", "val", ("offset", "val"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("dst", "inout"),), (Loc.VEC,), PROFILE_NAMES),
-            _one_element("dst", "val"),
+            one_element("dst", "val", _DIALECT),
             _whole_words("dst", "val"),
             _offset_type,
             _in_tile("dst"),
@@ -144,7 +120,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = ptr[offset], as a bit copy; offset counts elements.",
         (_PTR, _OFFSET, Operand("result", "out", "scalar")),
         tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
-        constraints=(_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type),
+        constraints=(one_element("ptr", "result", _DIALECT), _whole_words("ptr", "result"), _offset_type),
         decisions=(_OUTSIDE,),
         traits=Traits((Effect("read", "global", "ptr", indexed=True),)),
     ),
@@ -154,7 +130,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "ptr[offset] = value, as a bit copy; offset counts elements.",
         (Operand("value", "in", "scalar"), _PTR, _OFFSET),
         tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
-        constraints=(_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type),
+        constraints=(one_element("ptr", "value", _DIALECT), _whole_words("ptr", "value"), _offset_type),
         decisions=(_OUTSIDE,),
         traits=Traits((Effect("write", "global", "ptr", indexed=True),)),
     ),

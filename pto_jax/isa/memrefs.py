@@ -7,7 +7,7 @@ from functools import partial
 from .. import ir, profiles
 from . import declare, traits, views
 from .rules import constraints, handles, tile_legality
-from .rules.forbid import Types, forbid, give, retype
+from .rules.forbid import Types, forbid, give
 
 _MLIR, _DIALECT = "MLIR memref dialect", "PTOAS dialect definition and programs"
 _INDEX = ir.ScalarType(ir.INDEX)
@@ -169,7 +169,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
                 "layout", ir.GlobalLayout, None, "layout hint; absent: inferred from the strides"
             ),
         ),
-        (constraints.one_element("source", "result", _MLIR, retype("result", "f32", "f16")), _recast),
+        (constraints.one_element("source", "result", _MLIR), _recast),
         traits=traits.Traits(alias=traits.Alias("result", "source", "global", "moved")),
     ),
     _declared(
@@ -190,7 +190,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
             ),
         ),
         (declare.Attribute("sizes", tuple, None, "extents of the window"),),
-        (constraints.one_element("view", "result", _MLIR, retype("result", "f32", "f16")), _fixed_window),
+        (constraints.one_element("view", "result", _MLIR), _fixed_window),
         (
             declare.Decision(
                 "Programs write pto.subview for windows of tiles too; which is meant?",

@@ -28,6 +28,7 @@ from .rules import handles, tile_legality
 from .rules.constraints import size
 from .rules.forbid import Types, forbid, give, retile, retype
 from .rules.handles import Shown, custom
+from .rules.require import require
 from .traits import Alias, Placement, Traits
 
 _DIALECT = "PTOAS dialect definition and verifier (August 2026)"
@@ -138,11 +139,13 @@ def _valid(site: Site) -> Iterator[Finding]:
             yield operand, f"{operand} = {number}; allowed: 0 to {t.slot.shape[axis]}"
 
 
-@_forbid("slot", "a slot there is")
-def _number(site: Site) -> Iterator[Finding]:
-    t, number = _slot(site, "tiles"), site.constant("slot")
-    if t is not None and number is not None and not 0 <= number < t.count:
-        yield "slot", f"slot {number} of {t.count}; allowed: 0 to {t.count - 1}"
+_number = require(
+    "slot",
+    "0 <= slot.value <= last",
+    let={"last": lambda site: None if (t := _slot(site, "tiles")) is None else t.count - 1},
+    statement="a slot of the multi tile",
+    source=_DIALECT,
+)
 
 
 @_forbid("types-equal", "the type of the slots", invalid_if=give("result", _SLOT.with_dtype(dtype("i16"))))

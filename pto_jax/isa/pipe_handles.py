@@ -7,7 +7,8 @@ from . import assembly, changes, sync_config
 from .declare import Attribute, Decision, Instruction, Operand
 from .pipes import ACC, MAT, PIPE, SLOT, VEC
 from .rules import constraints, handles, pipes, typesets
-from .rules.handles import Shown, handle, handle_operand, number_in, only_on
+from .rules.handles import Shown, handle, handle_operand, only_on
+from .rules.require import require
 from .traits import Effect, Traits
 
 _GRID_TYPES = typesets.table((), typesets.STANDARD, ())
@@ -208,7 +209,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             only_on(("a2a3",), pipes.PAGE),
             handle("pipe", "pipe", pipes.PAGE),
-            number_in("dist", lambda n: n >= 1, "1 or more", 0, pipes.PAGE),
+            require("dist", "dist >= 1", source=pipes.PAGE),
         ),
         pipe=ir.Pipe.MTE3,
         executable=False,

@@ -11,7 +11,8 @@ from ..profiles import ProfileName
 from . import changes, sync_config
 from .declare import Attribute, Instruction, Operand
 from .rules import handles, pipes
-from .rules.handles import Shown, number_in
+from .rules.handles import Shown
+from .rules.require import require
 from .traits import Effect, Traits
 
 PIPE = ir.OpaqueType("pipe")
@@ -78,7 +79,7 @@ def _initialize(core: str, kind: str) -> Instruction:
             sync_config.required("dir_mask", "slot_size"),
             pipes.ID_RULE,
             *pipes.RING,
-            number_in("slot_num", lambda n: n > 0, "1 or more", 0, pipes.DIALECT),
+            require("slot-num", "slot_num >= 1", source=pipes.DIALECT),
             *pipes.END_RULES,
         ),
         forms=(buffered, buffers, ("gm_slot_tensor",), ("gm_slot_tensor", buffers[0])),
@@ -224,8 +225,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (
             sync_config.required("name", "size", "location", "auto"),
-            number_in("size", lambda n: n > 0, "more than 0 bytes", 0, pipes.DIALECT, "buffer-size"),
-            number_in("base", lambda n: n >= 0, "0 or more", -32, pipes.DIALECT, "base-address"),
+            require("buffer-size", "size >= 1", source=pipes.DIALECT),
+            require("base-address", "base >= 0", source=pipes.DIALECT),
             pipes.reserved_place,
             pipes.base_given,
         ),

@@ -7,7 +7,7 @@ from .. import ir
 from . import changes, views
 from .declare import Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import one_element
-from .rules.forbid import forbid, give, retype
+from .rules.forbid import forbid, give
 from .rules.handles import ALIGNMENT, Shown, custom
 from .traits import Alias, Placement, Traits
 
@@ -100,7 +100,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Shown({"view": _VIEW, "result": ir.PtrType(ir.F32)}),
             Shown({"view": _WINDOW, "result": ir.PtrType(ir.F32)}),
         ),
-        constraints=(one_element("view", "result", _DIALECT, retype("result", "f16")),),
+        constraints=(one_element("view", "result", _DIALECT),),
         traits=Traits(alias=Alias("result", "view", "global")),
     ),
     _instruction(
@@ -109,7 +109,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result points to byte 0 of the tile.",
         (Operand("tile", "in"), Operand("result", "out", "ptr")),
         (Shown({"tile": ir.TileType(ir.F32, 16, 64), "result": ir.PtrType(ir.F32, ir.AddressSpace.VEC)}),),
-        constraints=(one_element("tile", "result", _DIALECT, retype("result", "f16")), _space_of_tile),
+        constraints=(one_element("tile", "result", _DIALECT), _space_of_tile),
         decisions=(_LOCAL_ADDRESS,),
         traits=Traits(alias=Alias("result", "tile")),
     ),

@@ -6,10 +6,11 @@ from ..ir import F32, I64, INDEX, AddressSpace, PtrType, ScalarType, TileType, T
 from ..profiles import PROFILE_NAMES, Profile
 from . import declare, pointers, sync_config, sync_handles, traits
 from .declare import AttrMap, Constraint, Finding, Instruction, Operand, Site
-from .rules import constraints, handles
-from .rules.constraints import element_type, fixed_type
-from .rules.forbid import Types, forbid, give, retype
+from .rules import handles
+from .rules.constraints import fixed_type
+from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown
+from .rules.require import require
 
 _PAGE = "PTOAS dialect definition"
 _I64 = ScalarType(I64)
@@ -23,11 +24,7 @@ GET_BLOCK_IDX = "get_block_idx"
 GET_BLOCK_NUM = "get_block_num"
 
 
-@forbid("result-type", "result is i64 or index", source=_PAGE, invalid_if=retype("result", "f32"))
-def _number(site: declare.Site) -> Iterator[declare.Finding]:
-    d = constraints.element_type(site.types.get("result"))
-    if d is not None and d.name not in ("i64", "index"):
-        yield "result", f"result has type {d}; allowed: i64, index"
+_number = require("result-type", "result.dtype in (i64, index)", source=_PAGE)
 
 
 def _query(name: str, summary: str, semantics: str, number: traits.LaunchNumber) -> declare.Instruction:
@@ -86,16 +83,12 @@ INTTOPTR = "inttoptr"
 
 
 def _sizes(*results: str) -> Constraint:
-    number = give(results[0], _ADDRESS)
-
-    @forbid("result-type", "results of type index", source=_DIALECT, invalid_if=number)
-    def rule(site: Site) -> Iterator[Finding]:
-        for name in results:
-            d = element_type(site.types.get(name))
-            if d is not None and d != INDEX:
-                yield name, f"{name} has type {d}; allowed: index"
-
-    return rule
+    return require(
+        "result-type",
+        "it.dtype == index",
+        it=results,
+        source=_DIALECT,
+    )
 
 
 def _into_vec(types: Types, attrs: AttrMap, profile: Profile) -> bool:

@@ -1,6 +1,5 @@
 """Positions of the extreme values of rows and columns, alone or together with the values."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -8,13 +7,13 @@ from typing import Any, Literal
 from ..ir import TileType, Type, dtype
 from ..profiles import PROFILE_NAMES, Profile
 from .common import SCRATCH_OPTIONAL, SIMULATOR_VALUES, formal, tile_instruction
-from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site, Sizes
+from .declare import AttrMap, Constraint, Decision, Instruction, Operand, RegionRule, Site, Sizes
 from .reduce_expand import SOURCE_TMP, WHOLE_SOURCE
 from .rules.constraints import HARDWARE, HEADERS, in_vec, same_as, with_dtype
 from .rules.elementwise import scratch
-from .rules.forbid import edit, forbid
 from .rules.reduce_expand import column_vector, equal_extent, filled_source, holds, no_boxes, plain
 from .rules.regions import COLUMN, ROW
+from .rules.require import require
 from .rules.typesets import STANDARD, Rows, pairs
 from .samples.operations import positions
 
@@ -70,6 +69,15 @@ def _index_type(along: Along) -> Constraint:
             return (*_WORDS, *_HALF_WORDS) if src.dtype.bits == 16 else _WORDS
         return {8: (), 16: _HALF_WORDS}.get(src.dtype.bits, _WORDS)
 
+    def positions(site: Site) -> tuple[str, ...] | None:
+        """The types of positions, None where other rules object to the types."""
+        dst, src, values = site.tile("dst"), site.tile("src"), site.tile("dstVal")
+        if dst is None or src is None or (values is not None and values.dtype != src.dtype):
+            return None
+        row = (dst.dtype.name, src.dtype.name)
+        legal = row in site.instruction.types[site.profile.name]
+        return allowed(src, valued="dstVal" in site.values) if legal else None
+
     def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
         dst, src = types.get("dst"), types.get("src")
         if not isinstance(dst, TileType) or not isinstance(src, TileType):
@@ -80,52 +88,30 @@ def _index_type(along: Along) -> Constraint:
         types["dst"] = with_dtype(dst, dtype("i32"))
         return along == "col" and src.dtype.bits == 16
 
-    @forbid(
+    return require(
         "index-type",
-        "positions are i32 or u32 alone; next to 16-bit values also (columns: only) i16 or u16",
+        "dst.dtype in positions",
         HARDWARE,
+        let={"positions": positions},
+        statement="positions are i32 or u32 alone; next to 16-bit values also (columns: only) i16 or u16",
         source=_PAGE,
         invalid_if=breaks,
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        dst, src = site.tile("dst"), site.tile("src")
-        if dst is None or src is None:
-            return
-        row, values = (dst.dtype.name, src.dtype.name), site.tile("dstVal")
-        if row not in site.instruction.types[site.profile.name]:
-            return
-        if values is not None and values.dtype != src.dtype:
-            return
-        valued = "dstVal" in site.values
-        legal = allowed(src, valued=valued)
-        if dst.dtype.name not in legal:
-            form = "with values" if valued else "without values"
-            listed = ", ".join(legal) or "the form without values"
-            found = f"positions of type {dst.dtype} in {src.dtype} {form}"
-            yield "dst", f"{found}; allowed on {site.profile.name}: {listed}"
-
-    return rule
 
 
 def _several_rows(sizes: Sizes, types: Any) -> Any:
     return sizes["dst"][0] != 1
 
 
-@forbid(
+_one_row = require(
     "one-row",
-    "dst and dstVal have one valid row",
+    "it.valid_rows == 1",
     HARDWARE,
-    stage="run-time",
-    source=f"{_PAGE}; {HEADERS}",
-    invalid_if=edit("dst", lambda t: TileType(t.dtype, 2, t.cols)),
+    it=("dst", "dstVal"),
+    run_time=True,
     region=RegionRule("custom", ("dst",), _several_rows),
+    source=f"{_PAGE}; {HEADERS}",
 )
-def _one_row(site: Site) -> Iterator[Finding]:
-    """Results of columns lie in a tile with one valid row."""
-    for name in ("dst", "dstVal"):
-        rows = site.region(name)[0]
-        if rows not in (None, 1):
-            yield name, f"{name} has {rows} valid rows; allowed: 1"
 
 
 def _pairs_of_repeats(site: Site) -> tuple[int, int] | None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import Unpack
 
-from ..ir import F16, I64, AddressSpace, Loc, MemRefType, Pipe, PipeEventType, RoundMode, ScalarType
+from ..ir import F16, I64, AddressSpace, MemRefType, Pipe, PipeEventType, RoundMode, ScalarType
 from .assembly import Assembly
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.forbid import assign, edit, forbid, retile
+from .rules.forbid import edit, forbid
 from .rules.handles import (
     CORE_FLAG,
     CustomParts,
@@ -24,6 +24,7 @@ from .rules.handles import (
     token_range,
     two_pipes,
 )
+from .rules.require import require
 from .samples.operations import NUMBER, ROWS, TILE
 from .traits import Alias, Effect, Order, Placement, Traits
 
@@ -85,29 +86,10 @@ def _buffer_profile(site: Site) -> Iterator[Finding]:
     yield None, "buffer tokens are an A5 feature and have no effect on a2a3"
 
 
-@forbid(
-    "alias-space",
-    "dst and src lie in one place",
-    source=_PAGES[0],
-    invalid_if=retile("dst", loc=Loc.MAT),
-)
-def _alias_space(site: Site) -> Iterator[Finding]:
-    dst, src = site.tile("dst"), site.tile("src")
-    if dst is not None and src is not None and dst.loc != src.loc:
-        found = f"dst is a {dst.loc.name.lower()} tile, src a {src.loc.name.lower()} tile"
-        yield "dst", f"{found}; allowed: one place"
+_alias_space = require("alias-space", "dst.loc == src.loc", source=_PAGES[0])
 
 
-@forbid(
-    "alias-size",
-    "dst has at most the bytes of src",
-    source=_PAGES[0],
-    invalid_if=edit("dst", lambda t: replace(t, rows=t.rows * 4)),
-)
-def _alias_size(site: Site) -> Iterator[Finding]:
-    dst, src = site.tile("dst"), site.tile("src")
-    if dst is not None and src is not None and dst.bytes > src.bytes:
-        yield "dst", f"dst needs {dst.bytes} bytes, src has {src.bytes}; allowed: at most those of src"
+_alias_size = require("alias-size", "dst.bytes <= src.bytes", source=_PAGES[0])
 
 
 @forbid(
@@ -292,16 +274,7 @@ _SIMULATOR = Decision(
 )
 
 
-@forbid(
-    "rounding",
-    "mode is CAST_ROUND or CAST_RINT",
-    source=_SOURCES[1],
-    invalid_if=assign(mode=RoundMode.FLOOR),
-)
-def _rounding(site: Site) -> Iterator[Finding]:
-    mode = site.attrs.get("mode")
-    if isinstance(mode, RoundMode) and mode not in _ROUNDINGS:
-        yield None, f"mode is {mode.name}; allowed: {', '.join(m.name for m in _ROUNDINGS)}"
+_rounding = require("rounding", f"mode in ({', '.join(m.name for m in _ROUNDINGS)})", source=_SOURCES[1])
 
 
 def _mode(name: str, short: str) -> Instruction:

@@ -10,6 +10,7 @@ from .rules.communication import comm
 from .rules.constraints import fixed_type
 from .rules.forbid import forbid, give
 from .rules.handles import Shown, handle, handle_operand
+from .rules.require import require
 from .sync_handles import config
 from .traits import Effect, Order, Traits
 
@@ -19,19 +20,19 @@ _SESSION, _EVENT = OpaqueType("async_session"), OpaqueType("async_event")
 _EVENTS, _INDEX = OpaqueType("eventid_array", "4"), ScalarType(INDEX)
 
 
-@forbid(
+def _last_event(site: Site) -> int | None:
+    t = site.types.get("array")
+    return int(t.params) - 1 if isinstance(t, OpaqueType) and t.params.isdigit() else None
+
+
+_event_index = require(
     "event-index",
-    "an index inside the array",
+    "0 <= index.value <= last",
+    let={"last": _last_event},
+    statement="an index inside the array",
     source=_HEADERS,
     invalid_if=give("array", OpaqueType("eventid_array", "0")),
 )
-def _event_index(site: Site) -> Iterator[Finding]:
-    """A constant index lies inside the array."""
-    t, index = site.types.get("array"), site.constant("index")
-    if not isinstance(t, OpaqueType) or not t.params.isdigit() or index is None:
-        return
-    if not 0 <= index < int(t.params):
-        yield "index", f"index {index} of {t.params} events; allowed: 0 to {int(t.params) - 1}"
 
 
 @forbid(

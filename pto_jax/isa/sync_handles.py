@@ -11,6 +11,7 @@ from .rules.constraints import fixed_type, place
 from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown, barrier_memory, custom, handle, no_memref, only_on
 from .rules.pipes import PIPE_NUMBER, no_store_attributes, out_type, payload, result_known
+from .rules.require import require
 from .rules.typesets import SIMULATED, STANDARD, table
 from .samples.operations import Sample
 from .sync_config import NO_VALUE_EFFECT
@@ -22,7 +23,6 @@ _PAGE, _HEADERS = _SOURCES
 _CONFIG = ir.OpaqueType("fmatrix_config")
 _EVENTS = ir.OpaqueType("eventid_array", "4")
 _SCALED_TYPES = table(SIMULATED, (), (*STANDARD, "f8e4m3", "f8e5m2", "hif8", "f4e2m1x2", "f4e1m2x2"))
-_SCALE_PLACES = (ir.Loc.SCALING, ir.Loc.SCALELEFT, ir.Loc.SCALERIGHT)
 _IMAGE = ir.conv_tile(
     ir.F16, ir.Conv(ir.GlobalLayout.NC1HWC0, (1, 1, 4, 4, 16), ir.Geometry(padding=(1, 1, 1, 1)))
 )
@@ -145,34 +145,32 @@ def _other_core(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return True
 
 
-@forbid(
+def _cores_of_mode(site: Site) -> tuple[str, ...] | None:
+    mode = site.attrs.get("mode")
+    return tuple(c.name for c in _CORES[mode]) if isinstance(mode, ir.SyncMode) else None
+
+
+_barrier_cores = require(
     "barrier-cores",
-    "hard: AIV_ONLY, AIC_ONLY; soft: AIV_ONLY, MIX",
+    "core in cores",
     ("a5",),
+    let={"cores": _cores_of_mode},
+    statement="hard: AIV_ONLY, AIC_ONLY; soft: AIV_ONLY, MIX",
     severity="warning",
     source=f"{_HEADERS}; the assembler takes every combination",
     invalid_if=_other_core,
     on_lanes=False,
 )
-def _barrier_cores(site: Site) -> Iterator[Finding]:
-    mode, core = site.attrs.get("mode"), site.attrs.get("core")
-    if isinstance(mode, ir.SyncMode) and isinstance(core, ir.CoreType) and core not in _CORES[mode]:
-        names = ", ".join(c.name for c in _CORES[mode])
-        yield None, f"core is {core.name} in mode {mode.name}; allowed on a5: {names}"
 
 
-@forbid(
-    "location",
-    "src in left or right, dst in a place for scales",
-    source=_HEADERS,
-    invalid_if=give("dst", ir.TileType(ir.F16, 16, 16)),
+_SCALE_LOCATIONS = (
+    require(
+        "location",
+        "dst.loc in (scaling, scaleleft, scaleright)",
+        source=_HEADERS,
+    ),
+    require("src-location", "src.loc in (left, right)", source=_HEADERS),
 )
-def _scale_location(site: Site) -> Iterator[Finding]:
-    for name, places in (("dst", _SCALE_PLACES), ("src", (ir.Loc.LEFT, ir.Loc.RIGHT))):
-        t = site.tile(name)
-        if t is not None and t.loc not in places:
-            words = ", ".join(p.name.lower() for p in places)
-            yield name, f"{name} is a {t.loc.name.lower()} tile; allowed: {words}"
 
 
 def _scale_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -310,7 +308,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _SCALED_TYPES,
         ("T",),
         (),
-        (only_on(("cpu_sim", "a5"), _PAGE), _scale_location),
+        (only_on(("cpu_sim", "a5"), _PAGE), *_SCALE_LOCATIONS),
         (("src",),),
         "none",
         ir.Pipe.S,

@@ -8,7 +8,8 @@ from . import sync_config, sync_handles
 from .changes import DIALECT, new
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import Types, assign, forbid
-from .rules.handles import CORE_PIPES, Shown, core_pipes, required
+from .rules.handles import Shown, core_pipes, required
+from .rules.require import require
 from .traits import Order, Traits
 
 _COHERENT = Decision(
@@ -38,12 +39,8 @@ def _global_only(site: Site) -> Iterator[Finding]:
         yield "addr", f"addr points to {t.space.name.lower()}; allowed: gm"
 
 
-@forbid("flag-pipe", "pipes FIX, MTE1, MTE2, MTE3, V", source=DIALECT, invalid_if=assign(pipe=ir.Pipe.S))
-def flag_pipe(site: Site) -> Iterator[Finding]:
-    """Flags between cores are set by pipes that transfer or compute vectors."""
-    pipe = site.attrs.get("pipe")
-    if isinstance(pipe, ir.Pipe) and pipe not in CORE_PIPES:
-        yield None, f"pipe is PIPE_{pipe.name}; allowed: {core_pipes()}"
+# Flags between cores are set by pipes that transfer or compute vectors.
+flag_pipe = require("flag-pipe", f"pipe in ({core_pipes()})", source=DIALECT)
 
 
 def _flag_number(most: dict[str, int]) -> Constraint:

@@ -364,7 +364,7 @@ def _too_few(blocks: Blocks, grid: int, gain: _Gain, enough: int | None) -> Diag
     if gain.added:
         found = f"{_blocks(grid)} add to {view} a part of what {gain.enough} blocks add"
     fix = f"grid={enough} (--grid {enough})" if enough is not None else "a larger grid"
-    message = f"{found}; allowed: a grid that covers it; fix: {fix}"
+    message = f"{found}; allowed: a grid that covers it; try: {fix}"
     return Diagnostic("error", message, asked.span, asked.name, rule="launch")
 
 
@@ -375,6 +375,6 @@ def _too_many(blocks: Blocks, grid: int, leave: tuple[int, Op, Whole]) -> Diagno
     shape, place = "x".join(map(str, whole.shape)), f" at {op.span}" if op.span else ""
     message = (
         f"block {number} of 0 to {grid - 1} (grid={grid}) leaves {_view(blocks, whole)} of {shape} elements, "
-        f"in {op.name}{place}; allowed: blocks with windows inside it; fix: grid={number} (--grid {number})"
+        f"in {op.name}{place}; allowed: blocks with windows inside it; try: grid={number} (--grid {number})"
     )
     return Diagnostic("error", message, asked.span, asked.name, rule="launch")

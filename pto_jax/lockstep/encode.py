@@ -89,7 +89,7 @@ def encode(case: Case) -> Encoded:
 
 
 def _refused(op: Op | None, what: str) -> errors.NotExecutableError:
-    message = f"found {what}; allowed in lockstep: instructions on whole tiles, one destination each"
+    message = f"got {what}; allowed in lockstep: instructions on whole tiles, one destination each"
     return errors.NotExecutableError(
         errors.Diagnostic("error", message, None if op is None else op.span, None if op is None else op.name)
     )

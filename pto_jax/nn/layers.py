@@ -163,7 +163,7 @@ def _matched(name: str, results: Any, wanted: Any, moved: Any) -> Any:
     structure: Any = jax.tree.structure(results)
     if structure != jax.tree.structure(wanted):
         raise DifferentiationError(
-            f"{name}: the reference gives {_shown(wanted)}, the kernel {_shown(results)}; usual fix: a "
+            f"{name}: the reference gives {_shown(wanted)}, the kernel {_shown(results)}; try: a "
             "reference whose results have the kernel's structure"
         )
     leaves = [jax.tree_util.tree_leaves_with_path(results), jax.tree.leaves(wanted), jax.tree.leaves(moved)]
@@ -177,18 +177,18 @@ def _tangent(name: str, result: tuple[Any, Any], wanted: Any, moved: Any) -> Any
     found, given = jnp.result_type(value), jnp.result_type(wanted)
     if np.shape(value) != np.shape(wanted):
         raise DifferentiationError(
-            f"{what} has shape {np.shape(value)}, the reference gives {np.shape(wanted)}; usual fix: a "
+            f"{what} has shape {np.shape(value)}, the reference gives {np.shape(wanted)}; try: a "
             "reference with results of the kernel's shapes"
         )
     floats = [jnp.issubdtype(d, np.inexact) for d in (found, given)]
     if floats == [False, True]:
         raise DifferentiationError(
-            f"{what} is {found}, which has no derivative, the reference gives {given}; usual fix: a kernel "
+            f"{what} is {found}, which has no derivative, the reference gives {given}; try: a kernel "
             "that gives floats, such as codes times their scale"
         )
     if floats == [True, False]:
         raise DifferentiationError(
-            f"{what} is {found}, the reference gives {given}, which has no derivative; usual fix: a "
+            f"{what} is {found}, the reference gives {given}, which has no derivative; try: a "
             "reference that gives floats"
         )
     return moved.astype(found) if floats[0] else moved
@@ -256,13 +256,13 @@ def linear(
         w_scale = _constant(w_scale)
     if x.ndim < 1 or w.ndim != 2 or x.shape[-1] != w.shape[0] or 0 in w.shape:
         raise ArgumentError(
-            f"linear: found x {list(x.shape)} and w {list(w.shape)}; allowed: x [..., K] and w [K, N]"
-            + ("; usual fix: w.T" if w.ndim == 2 and x.ndim and x.shape[-1] == w.shape[1] else "")
+            f"linear: got x {list(x.shape)} and w {list(w.shape)}; allowed: x [..., K] and w [K, N]"
+            + ("; try: w.T" if w.ndim == 2 and x.ndim and x.shape[-1] == w.shape[1] else "")
         )
     if bias is not None:
         bias = floats("linear: bias", bias)
         if bias.shape != w.shape[1:]:
-            raise ArgumentError(f"linear: found bias {list(bias.shape)}, allowed: [N], here {[w.shape[1]]}")
+            raise ArgumentError(f"linear: got bias {list(bias.shape)}; allowed: [N], here {[w.shape[1]]}")
     if how.format.largest is None and (scale is not None or (w_scale is not None and not is_stored)):
         raise ArgumentError(f"linear: format {format!r} has no scales of its own; allowed: scale=None")
     scales = (
@@ -273,8 +273,8 @@ def linear(
     whole_along("linear: w", w, (0,), "K")
     if both := sorted(names(spec_of(x)) & names(spec_of(w))):
         raise ArgumentError(
-            f"linear: found x {jax.typeof(x)} and w {jax.typeof(w)}, both sharded over {', '.join(both)}; "
-            "allowed: rows of x and columns of w over different mesh axes; usual fix: "
+            f"linear: got x {jax.typeof(x)} and w {jax.typeof(w)}, both sharded over {', '.join(both)}; "
+            "allowed: rows of x and columns of w over different mesh axes; try: "
             "jax.sharding.reshard(w, jax.P(None, None))"
         )
     if all(isinstance(n, int) for n in x.shape):

@@ -85,14 +85,14 @@ def settings(what: str, format: str, profile: str | None, numerics: str) -> Sett
     """Checked settings; without a profile the first that has the format. ArgumentError for what is none."""
     found = FORMATS.get(format)
     if found is None:
-        raise ArgumentError(f"{what}: format is {format!r}, allowed: {', '.join(FORMATS)}")
+        raise ArgumentError(f"{what}: format is {format!r}; allowed: {', '.join(FORMATS)}")
     if numerics not in ("exact", "fast"):
-        raise ArgumentError(f"{what}: numerics is {numerics!r}, allowed: exact, fast")
+        raise ArgumentError(f"{what}: numerics is {numerics!r}; allowed: exact, fast")
     name = found.profiles[0] if profile is None else find_profile(profile).name
     if name not in found.profiles:
         raise ArgumentError(
-            f"{what}: profile {name!r} has no products of format {format!r}, allowed: "
-            f"{', '.join(found.profiles)}; usual fix: profile={found.profiles[0]!r}"
+            f"{what}: profile {name!r} has no products of format {format!r}; allowed: "
+            f"{', '.join(found.profiles)}; try: profile={found.profiles[0]!r}"
         )
     return Settings(found, name, "exact" if numerics == "exact" else "fast")
 
@@ -162,7 +162,7 @@ def calibrate(
     if chosen.format.largest is None:
         raise ArgumentError(f"calibrate: format {format!r} has no scales; allowed: int8, fp8")
     if percentile is not None and not 0 <= percentile <= 100:
-        raise ArgumentError(f"calibrate: percentile is {percentile}, allowed: 0 to 100")
+        raise ArgumentError(f"calibrate: percentile is {percentile}; allowed: 0 to 100")
     x = floats("calibrate: x", x)
     if percentile is not None:
         whole_along("calibrate: x", x, _axes(axis, x.ndim), f"axis {axis}, whose percentile is asked for")
@@ -205,7 +205,7 @@ def quantise(
         whole_along("quantise: x", x, _axes(axis, x.ndim), f"axis {axis}, whose groups share a scale")
         return _quantised_mx(chosen, axis)(x)
     if chosen.format.largest is None:
-        raise ArgumentError(f"quantise: format {format!r} has no codes; usual fix: pto.ops.tcvt, x.astype")
+        raise ArgumentError(f"quantise: format {format!r} has no codes; try: pto.ops.tcvt, x.astype")
     if scale is None:
         scale = _calibrated(chosen, axis, None)(x)
     return _quantised(chosen)(x, scale_of("quantise: scale", scale, x.shape))
@@ -232,7 +232,7 @@ def dequantise(
     format = {"int8": "int8", "float8_e4m3fn": "fp8"}.get(str(getattr(codes, "dtype", None)))
     if format is None:
         found = getattr(codes, "dtype", type(codes).__name__)
-        raise ArgumentError(f"dequantise: codes are {found}, allowed: int8, float8_e4m3fn")
+        raise ArgumentError(f"dequantise: codes are {found}; allowed: int8, float8_e4m3fn")
     if str(getattr(scale, "dtype", None)) == "float8_e8m0fnu":
         chosen = settings("dequantise", "mx", profile, numerics)
         for what, a in (("codes", codes), ("scale", scale)):
@@ -268,8 +268,7 @@ def floats(what: str, x: Any, *, symbolic: bool = False) -> Any:
         )
     if str(x.dtype) not in _FLOATS:
         raise ArgumentError(
-            f"{what}: found an array of {x.dtype}, allowed: {', '.join(_FLOATS)}; usual fix: "
-            f"x.astype(jnp.float32)"
+            f"{what}: got an array of {x.dtype}; allowed: {', '.join(_FLOATS)}; try: x.astype(jnp.float32)"
         )
     return x
 
@@ -282,7 +281,7 @@ def scale_of(what: str, scale: Any, shape: tuple[int, ...]) -> Any:
     fits = len(np.shape(scale)) <= len(shape) and all(n in (1, m) for n, m in pairs)
     if not fits:
         raise ArgumentError(
-            f"{what}: found shape {tuple(np.shape(scale))}, allowed: one that broadcasts to {tuple(shape)}"
+            f"{what}: got shape {tuple(np.shape(scale))}; allowed: one that broadcasts to {tuple(shape)}"
         )
     return scale
 

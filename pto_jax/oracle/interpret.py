@@ -139,9 +139,7 @@ def _arguments(function: ir.Function, given: Mapping[str, Any] | Sequence[Any]) 
     count = len(given)
     if count != len(names) or set(named) != set(names):
         found = ", ".join(map(str, named)) if isinstance(given, Mapping) else f"{count} arguments"
-        raise ArgumentError(
-            f"function {function.name} takes ({', '.join(names)}); found {found or 'nothing'}"
-        )
+        raise ArgumentError(f"function {function.name} takes ({', '.join(names)}); got {found or 'nothing'}")
     return named
 
 
@@ -162,7 +160,7 @@ def _bytes(value: ir.Value, given: Any) -> Array:
     d = _element(value)
     array = np.ascontiguousarray(given)
     if array.dtype not in (d.numpy, d.word):
-        raise ArgumentError(f"argument {value.name} holds {array.dtype}; the program declares {d}")
+        raise ArgumentError(f"argument {value.name} holds {array.dtype}; allowed: {d}")
     words = array.reshape(-1).view(d.word)
     memory = np.zeros(d.storage_bytes(len(words)), np.uint8)
     storage.write_words(memory, np.arange(len(words)), words, d)
@@ -195,7 +193,7 @@ def _operand(value: ir.Value, given: Any, machine: ReferenceMachine) -> Operand:
 def _load_tile(value: ir.Value, tile: OracleTile, machine: ReferenceMachine) -> TileRef:
     t, data = tile.type, np.ascontiguousarray(tile.data)
     if isinstance(value.type, ir.TileType) and value.type.dtype != t.dtype:
-        raise ArgumentError(f"argument {value.name} is a tile {t}; the program declares {value.type}")
+        raise ArgumentError(f"argument {value.name} is a tile {t}; allowed: {value.type}")
     if data.shape != t.shape or data.dtype not in (t.dtype.numpy, t.dtype.word):
         raise ArgumentError(
             f"argument {value.name} holds {data.dtype} of shape {data.shape}; "

@@ -219,7 +219,7 @@ class ReferenceMachine:
     ) -> None:
         """Raise ExecutionError where a run-time rule is broken."""
         if broken:
-            what = f"found {found.format(*values)}" if found else "a run-time rule is broken"
+            what = f"got {found.format(*values)}" if found else "a run-time rule is broken"
             message = f"{what}; allowed: {allowed}"
             raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule=rule))
 
@@ -228,7 +228,7 @@ class ReferenceMachine:
         capacity = self.policy.profile.capacity[t.loc]
         name, span = op.name, op.span
         if start % ALIGNMENT:
-            message = f"found address {start}; allowed: a multiple of {ALIGNMENT} bytes"
+            message = f"got address {start}; allowed: a multiple of {ALIGNMENT} bytes"
             raise ExecutionError(Diagnostic("error", message, span, name, rule="address"))
         if start < 0 or start + size > capacity:
             message = (
@@ -331,12 +331,12 @@ class ReferenceMachine:
 
 
 def _pitched(op: Op) -> NotExecutableError:
-    return not_executable(op, "found an alias of a window with its own pitch; allowed: of a whole tile")
+    return not_executable(op, "got an alias of a window with its own pitch; allowed: of a whole tile")
 
 
 def _in_tile(op: Op, ref: TileRef, position: Scalar) -> tuple[Place, Array]:
     if not isinstance(ref.storage, Place):
-        raise not_executable(op, "found an element of a window; allowed: of a whole tile")
+        raise not_executable(op, "got an element of a window; allowed: of a whole tile")
     if not (map_of(ref.type) == int(position)).any():
         raise _outside(op, position, f"a tile of {ref.type.elements} elements")
     return ref.storage, np.array([int(position)])
@@ -350,7 +350,7 @@ def _in_buffer(op: Op, pointer: Pointer, memory: Array) -> Array:
 
 
 def _outside(op: Op, position: Scalar, what: str) -> ExecutionError:
-    message = f"found offset {position} in {what}; allowed: an element of it"
+    message = f"got offset {position} in {what}; allowed: an element of it"
     return ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))
 
 

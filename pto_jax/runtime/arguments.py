@@ -49,7 +49,7 @@ def type_of(name: str, value: Any) -> Type | None:
     if array.ndim != 2:
         batch = _BATCH if array.ndim > 2 else ""
         raise ArgumentError(
-            f"argument {name!r}: found shape {array.shape}, allowed: a Tile, a [rows, cols] array or a "
+            f"argument {name!r}: got shape {array.shape}; allowed: a Tile, a [rows, cols] array or a "
             f"number{batch}"
         )
     return TileType(from_numpy(array.dtype), *array.shape)
@@ -123,14 +123,12 @@ def _constant(kernel: str, argument: Value, value: Any) -> Op:
 def _misshapen(what: str, array: Any, t: Type, declared: tuple[int, ...]) -> ArgumentError:
     shape = tuple(np.shape(array))
     batch = _BATCH if len(shape) > len(declared) and shape[-len(declared) :] == declared else ""
-    return ArgumentError(f"{what}: found shape {shape}, the program declares {t}{batch}")
+    return ArgumentError(f"{what}: got shape {shape}; allowed: {t}{batch}")
 
 
 def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
     if isinstance(value, tiles.Tile):
-        raise ArgumentError(
-            f"{what}: found a Tile, the program declares {argument.type}; usual fix: its elements, t.array"
-        )
+        raise ArgumentError(f"{what}: got a Tile; allowed: {argument.type}; try: its elements, t.array")
     array = conversion.as_array(value, dtype, what)
     if any(not isinstance(n, int) for n in array.shape):
         raise ArgumentError(
@@ -139,7 +137,7 @@ def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> 
         )
     size = elements(array, dtype)
     if size > MAX_BUFFER_ELEMENTS:
-        raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
+        raise ArgumentError(f"{what}: got {size} elements; allowed: at most {MAX_BUFFER_ELEMENTS}")
     if isinstance(argument.type, TensorViewType | PartitionViewType):
         shape, declared = extents(array, dtype), argument.type.dims
         fits = len(shape) == len(declared) and all(
@@ -150,7 +148,7 @@ def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> 
             batch = (
                 _BATCH if inner and all(d in (None, n) for d, n in zip(declared, inner, strict=True)) else ""
             )
-            raise ArgumentError(f"{what}: found shape {shape}, the program declares {argument.type}{batch}")
+            raise ArgumentError(f"{what}: got shape {shape}; allowed: {argument.type}{batch}")
     return array
 
 
@@ -170,13 +168,13 @@ def check_accesses(name: str, size: int, accesses: Accesses) -> None:
     if traits_of(op).transfer is None:
         position = accesses.first if accesses.first < 0 else accesses.last
         places = f"0 to {size - 1}" if size else "which has none"
-        message = f"found offset {position}; allowed: an element of {name}, {places}"
+        message = f"got offset {position}; allowed: an element of {name}, {places}"
         raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))
     place = f"{op.name}{f' at {op.span}' if op.span else ''}"
     needs = f"the program's views need {accesses.last + 1} ({place})"
     if accesses.first < 0:
         needs = f"{place} addresses elements from {accesses.first} on"
-    raise ArgumentError(f"argument {name!r}: found {size} elements, {needs}")
+    raise ArgumentError(f"argument {name!r}: got {size} elements, {needs}")
 
 
 def extents(array: Any, dtype: DType) -> tuple[int, ...]:
@@ -194,13 +192,11 @@ def _prepare_tile(what: str, t: TileType, given: Any) -> tiles.Tile:
             raise _misshapen(what, array, t, t.shape)
         value = tiles.tile(array, type=t if t.is_static else t.with_valid(t.rows, t.cols))
     if value.type.with_valid(None, None) != t.with_valid(None, None):
-        raise ArgumentError(f"{what}: found a tile {value.type}, the program declares {t}")
+        raise ArgumentError(f"{what}: got a tile {value.type}; allowed: {t}")
     static = (value.type.v_row, value.type.v_col)
     for size, declared in zip(static, t.valid, strict=True):
         if declared is not None and size != declared:
-            raise ArgumentError(
-                f"{what}: found valid region {_sizes(static)}, the program declares {_sizes(t.valid)}"
-            )
+            raise ArgumentError(f"{what}: got valid region {_sizes(static)}; allowed: {_sizes(t.valid)}")
     return value if t.is_static else value.dynamic()
 
 

@@ -12,7 +12,7 @@ from ..errors import ArgumentError
 from ..ir import I64, DType
 from . import derivatives, interchange
 
-_X64 = "usual fix: call the vmap or jit inside `with jax.enable_x64(True):`"
+_X64 = "try: call the vmap or jit inside `with jax.enable_x64(True):`"
 
 
 @jax.custom_jvp
@@ -43,16 +43,14 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
     Raises ArgumentError naming both types when they differ.
     """
     if isinstance(getattr(x, "dtype", None), DType):
-        raise ArgumentError(
-            f"{what}: found a Tile, the program declares {dtype.name}; its array is tile.array"
-        )
+        raise ArgumentError(f"{what}: got a Tile; allowed: {dtype.name}; its array is tile.array")
     x = interchange.received(x, what)
     if not hasattr(x, "dtype"):
         return _converted(x, dtype, what)
     original, x = x, settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
         raise ArgumentError(
-            f"{what}: found an array of {np.dtype(x.dtype).name}, the program declares {dtype.name} "
+            f"{what}: got an array of {np.dtype(x.dtype).name}; allowed: {dtype.name} "
             f"(array type {np.dtype(dtype.numpy).name} or raw {dtype.word.name}){_narrowing(original, dtype)}"
         )
     _nothing_wraps(original, what)
@@ -68,7 +66,7 @@ def _nothing_wraps(x: Any, what: str) -> None:
     lost = np.asarray(wide != wide.astype(narrow))
     if lost.any():
         raise ArgumentError(
-            f"{what}: found {np.asarray(wide)[lost][0]} in an array of {wide.dtype.name}, which JAX narrows "
+            f"{what}: got {np.asarray(wide)[lost][0]} in an array of {wide.dtype.name}, which JAX narrows "
             f"to {narrow.name} under vmap; {_X64}"
         )
 
@@ -92,7 +90,7 @@ def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
         wide = isinstance(x, int) and not isinstance(x, bool)
         kind = f"an integer of {x.bit_length()} bits" if wide else type(x).__name__
         allowed = f"; allowed: {interchange.ALLOWED}" if isinstance(x, list | tuple) else ""
-        raise ArgumentError(f"{what}: found {kind}, the program declares {dtype.name}{allowed}")
+        raise ArgumentError(f"{what}: got {kind}; allowed: {dtype.name}{allowed}")
     with np.errstate(over="ignore"):
         array = numbers.astype(dtype.numpy)
     if dtype.numpy.kind in "biu":
@@ -101,7 +99,7 @@ def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
         lost = np.isfinite(numbers) & ~np.isfinite(array.astype(np.float32))
     if np.any(lost):
         value = numbers.reshape(-1)[np.argmax(lost)]
-        raise ArgumentError(f"{what}: found {value}, which {dtype.name} cannot hold")
+        raise ArgumentError(f"{what}: got {value}, which {dtype.name} cannot hold")
     return array
 
 
@@ -118,7 +116,7 @@ def as_scalar(x: Any, dtype: DType, what: str) -> Any:
     if np.shape(array) != ():
         shape = tuple(np.shape(array))
         raise ArgumentError(
-            f"{what}: found shape {shape}, the program declares a scalar {dtype.name}; one scalar per call: "
+            f"{what}: got shape {shape}; allowed: a scalar {dtype.name}; one scalar per call: "
             "jax.vmap(kernel), called with positional arguments"
         )
     return array
@@ -131,7 +129,7 @@ def _as_index(x: Any, what: str) -> Any:
     _nothing_wraps(x, what)
     x = settled(x)
     if np.dtype(x.dtype).kind not in "iu":
-        raise ArgumentError(f"{what}: found {x.dtype}, the program declares index (an integer)")
+        raise ArgumentError(f"{what}: got {x.dtype}; allowed: index (an integer)")
     return x
 
 

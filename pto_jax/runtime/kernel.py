@@ -71,7 +71,7 @@ def _checked(profile: str | Profile, numerics: str, out_of_region: str | None, s
     _choice("subnormals", subnormals, ("keep", "flush"))
     if fill == "poison":
         message = (
-            "out_of_region: found 'poison', allowed: ones, backing; undefined lanes are followed by the "
+            "out_of_region: got 'poison'; allowed: ones, backing; undefined lanes are followed by the "
             "sanitizer: pto-jax run --sanitize, pto_jax.sanitize"
         )
         raise ArgumentError(message)
@@ -81,7 +81,7 @@ def _checked(profile: str | Profile, numerics: str, out_of_region: str | None, s
 
 def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise ArgumentError(f"{name}: found {value!r}, allowed: {', '.join(allowed)}")
+        raise ArgumentError(f"{name}: got {value!r}; allowed: {', '.join(allowed)}")
 
 
 def _shapes(
@@ -605,7 +605,7 @@ def compile(  # noqa: PLR0913 - keywords
             execution.warn_of(findings, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
-            raise ArgumentError(f"{name}: found {n}, allowed: a positive number")
+            raise ArgumentError(f"{name}: got {n}; allowed: a positive number")
     judgement = launches.judge(program, function.name, grid)
     if judgement.problem is not None and not partial_launch:
         raise VerifyError(judgement.problem)

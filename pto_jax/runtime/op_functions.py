@@ -98,9 +98,7 @@ def _kind(instruction: isa.Instruction, index: int, source: Any) -> str:
     if isinstance(source, int | float) or is_array(source):
         return "scalar"
     raise ArgumentError(
-        f"{instruction.name}: source {index} must be a tile, an array or a number, found "
-        f"{type(source).__name__}; inside @pto.kernel the instruction is "
-        f"pto.{op_messages.python_name(instruction)}"
+        f"{instruction.name}: source {index}: got {type(source).__name__}; allowed: a tile, an array or a number"
     )
 
 
@@ -125,7 +123,7 @@ def _source(instruction: isa.Instruction, index: int, name: str, source: Any) ->
         return op_request.NumberType(from_numpy(source.dtype))
     except ArgumentError:
         raise ArgumentError(
-            f"{what} ({name}): found a scalar of {source.dtype}, allowed: element types of tiles; a Python "
+            f"{what} ({name}): got a scalar of {source.dtype}; allowed: element types of tiles; a Python "
             "number takes the type that the instruction asks for"
         ) from None
 
@@ -134,7 +132,7 @@ def _array_type(what: str, array: Any) -> op_request.ArrayType:
     shape = tuple(array.shape)
     if len(shape) != 2:
         fix = "reshape it, for example x[None, :]" if len(shape) == 1 else "use jax.vmap for leading axes"
-        raise ArgumentError(f"{what}: found an array of shape {shape}, allowed: [rows, cols]; {fix}")
+        raise ArgumentError(f"{what}: got an array of shape {shape}; allowed: [rows, cols]; {fix}")
     try:
         element = from_numpy(array.dtype)
     except (ArgumentError, TypeError):
@@ -143,10 +141,10 @@ def _array_type(what: str, array: Any) -> op_request.ArrayType:
         names = ", ".join(d.numpy.name for d in TILE_DTYPES if d.numpy != d.word or not d.is_float)
         listed = ", ".join(dict.fromkeys(names.split(", ")))
         raise ArgumentError(
-            f"{what}: found an array of {array.dtype}, allowed: {listed}; x.astype(...) converts it"
+            f"{what}: got an array of {array.dtype}; allowed: {listed}; x.astype(...) converts it"
         )
     if 0 in shape:
-        raise ArgumentError(f"{what}: found an array of shape {shape}, allowed: at least one row and column")
+        raise ArgumentError(f"{what}: got an array of shape {shape}; allowed: at least one row and column")
     return op_request.ArrayType(element, *shape)
 
 
@@ -186,8 +184,8 @@ def _destination(instruction: isa.Instruction, dst: Any) -> op_request.Destinati
     except (ArgumentError, TypeError):
         description = repr(dst) if isinstance(dst, str) else f"{type(dst).__name__} {dst!r}"
         raise ArgumentError(
-            f"{what} must be a Tile or an array, a TileType, or an element type such as 'f16' or "
-            f"jnp.float16; found {description}"
+            f"{what}: got {description}; allowed: a Tile or an array, a TileType, or an element type such as "
+            "'f16' or jnp.float16"
         ) from None
 
 
@@ -216,7 +214,7 @@ def _member(instruction: isa.Instruction, key: str, value: Any) -> AttrValue:
         name = str(value).upper().removeprefix("CAST_")
         if name not in attribute.type.__members__:
             names = ", ".join(attribute.type.__members__)
-            raise ArgumentError(f"{instruction.name}: {key}={value!r} found, allowed: {names}")
+            raise ArgumentError(f"{instruction.name}: got {key}={value!r}; allowed: {names}")
         return attribute.type[name]
     return tuple(value) if isinstance(value, list) else value
 

@@ -57,7 +57,7 @@ def forms_text(instruction: isa.Instruction, forms: Sequence[tuple[str, ...]]) -
 def miscounted(instruction: isa.Instruction, forms: Sequence[tuple[str, ...]], count: int) -> str:
     """The message for a call with ``count`` sources, which none of the ``forms`` takes."""
     sources = "1 source operand" if count == 1 else f"{count} source operands"
-    return f"{instruction.name}: found {sources}; allowed: {forms_text(instruction, forms)}"
+    return f"{instruction.name}: got {sources}; allowed: {forms_text(instruction, forms)}"
 
 
 def mismatched(
@@ -69,11 +69,11 @@ def mismatched(
     """Why sources fit none of the forms that take as many; ``kinds`` are "tile" or "scalar"."""
     if len(forms) > 1:
         operands = ", ".join(described)
-        return f"{instruction.name}: found ({operands}); allowed: {forms_text(instruction, forms)}"
+        return f"{instruction.name}: got ({operands}); allowed: {forms_text(instruction, forms)}"
     index = next(i for i, n in enumerate(forms[0]) if _kind(instruction, n) != kinds[i])
     name = forms[0][index]
     wanted = "a tile or a [rows, cols] array" if kinds[index] == "scalar" else "a number or a 0-d array"
-    message = f"{instruction.name}: source {index} ({name}) must be {wanted}, found {described[index]}"
+    message = f"{instruction.name}: source {index} ({name}): got {described[index]}; allowed: {wanted}"
     other = _sibling(instruction, kinds)
     return message + (f"; {other} takes one there" if other else "")
 
@@ -96,7 +96,7 @@ def unknown_keyword(instruction: isa.Instruction, key: str, options: Sequence[st
     """The message for a keyword that is no attribute; ``options`` are those of every instruction."""
     attributes = [a.name for a in instruction.attributes]
     if any(key == o.name for o in instruction.operands):
-        problem = f"found the keyword {key!r}, which is an operand"
+        problem = f"got the keyword {key!r}, which is an operand"
         return f"{instruction.name}: {problem}; allowed: sources by position, destinations as dst="
     near = difflib.get_close_matches(key, (*attributes, *options), n=1)
     hint = f", did you mean {near[0]!r}?" if near else ""

@@ -106,7 +106,7 @@ class Report:
                 where = f"; batch index {', '.join(listed[:8])}{more}"
             one = tuple(np.argwhere(broken)[0])
             numbers = [np.asarray(n)[one].item() for n in values]
-            what = f"; found {site.found.format(*numbers)}" if site.found else ""
+            what = f"; got {site.found.format(*numbers)}" if site.found else ""
             message = f"run-time rule broken: {site.allowed}{what}{where}"
             problems.append(Diagnostic("error", message, site.span, site.instruction, rule=site.rule))
         return problems

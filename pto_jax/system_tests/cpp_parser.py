@@ -470,7 +470,7 @@ class _Reader(Reader):
             return left
         line = self.next().line
         if left.place is None:
-            raise FileError(f"{self.place}:{line}: found an assignment to what has no place")
+            raise FileError(f"{self.place}:{line}: got an assignment to what has no place")
         return Expression(assigned(left.place, self.assignment().run, change), left.place)
 
     def ternary(self) -> Expression:
@@ -583,7 +583,7 @@ class _Reader(Reader):
         if token.text == "[":
             return self._lambda()
         if token.kind != "name":
-            raise FileError(f"{self.place}:{token.line}: found {token.text!r}; expected an expression")
+            raise FileError(f"{self.place}:{token.line}: got {token.text!r}; allowed: an expression")
         if token.text in _CASTS:
             self.expect("<")
             kind = self.type()

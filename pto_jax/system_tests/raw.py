@@ -74,7 +74,7 @@ class RawCase:
         arguments = [a.name for a in function.args]
         strange = [n for n in (*self.inputs, *self.expected) if n not in arguments]
         if strange:
-            raise FileError(f"{place}: found {strange[0]}; {function.name} has {', '.join(arguments)}")
+            raise FileError(f"{place}: got {strange[0]}; {function.name} has {', '.join(arguments)}")
         return function
 
     def _argument(self, name: str) -> Pointer | int | float:
@@ -107,12 +107,12 @@ def _described(file: Path) -> Iterator[RawCase]:
 
 def _case(file: Path, entry: Any, default: str) -> RawCase:
     if not isinstance(entry, dict):
-        raise FileError(f"{file}: found {entry!r}; allowed: an object, or a list of them")
+        raise FileError(f"{file}: got {entry!r}; allowed: an object, or a list of them")
     for key, value in entry.items():
         kind = _KEYS.get(key)
         if kind is None or not isinstance(value, kind):
             allowed = ", ".join(f"{k} ({t.__name__})" for k, t in _KEYS.items())
-            raise FileError(f"{file}: found {key} = {value!r}; allowed: {allowed}")
+            raise FileError(f"{file}: got {key} = {value!r}; allowed: {allowed}")
     if "program" not in entry or not entry.get("expected"):
         raise FileError(f"{file}: a case names its program and what is expected")
     inputs = entry.get("inputs", {})
@@ -135,7 +135,7 @@ def _expected(file: Path, name: str, value: Any) -> Expected:
     try:
         return Expected(value["file"], float(value.get("rtol", 0)), float(value.get("atol", 0)))
     except (TypeError, ValueError):
-        raise FileError(f"{file}: expected {name}: tolerances are numbers, found {value!r}") from None
+        raise FileError(f"{file}: expected {name}: tolerances are numbers, got {value!r}") from None
 
 
 def _difference(want: Bytes, have: Bytes, d: DType, limits: Expected) -> str:
@@ -152,6 +152,6 @@ def _difference(want: Bytes, have: Bytes, d: DType, limits: Expected) -> str:
         return ""
     at, digits = int(np.argmax(different)), 2 * size
     return (
-        f"element {at} of {different.size}: expected 0x{int(words[0][at]):0{digits}x}, found "
+        f"element {at} of {different.size}: expected 0x{int(words[0][at]):0{digits}x}, got "
         f"0x{int(words[1][at]):0{digits}x}; {int(different.sum())} differ"
     )

@@ -138,7 +138,7 @@ def named_member(cursor: Cursor, cls: type[E], role: str, *, text: str, start: i
         upper = style is None or style.upper
         close = suggestion(text.upper() if upper else text.lower(), known)
         cursor.fail(
-            f"found the unknown {role} '{text}'{close}; allowed: {words(cls)}",
+            f"got the unknown {role} '{text}'{close}; allowed: {words(cls)}",
             start=start,
             end=start + len(text),
         )
@@ -153,7 +153,7 @@ def enumeration(cursor: Cursor, cls: type[E], role: str) -> E:
         number = c.integer(f"a {role}")
         if number not in [int(m) for m in cls]:
             numbers = ", ".join(str(int(m)) for m in cls)
-            c.fail_since(start, f"found the unknown {role} {number}; allowed: {numbers}")
+            c.fail_since(start, f"got the unknown {role} {number}; allowed: {numbers}")
         return cls(number)
     if c.kind in (Kind.BARE_IDENT, Kind.STRING_LIT):
         start = c.start
@@ -214,7 +214,7 @@ def event(cursor: Cursor) -> int:
     if not 0 <= number <= MAX_EVENT:
         shown = text or str(number)
         c.fail_since(
-            start, f"found the unknown event '{shown}'; allowed: {EVENT_PREFIX}0 to {EVENT_PREFIX}{MAX_EVENT}"
+            start, f"got the unknown event '{shown}'; allowed: {EVENT_PREFIX}0 to {EVENT_PREFIX}{MAX_EVENT}"
         )
     return number
 
@@ -237,7 +237,7 @@ def epilogue(cursor: Cursor) -> ir.AccPushEpilogue:
         start, key = c.start, c.expect(Kind.BARE_IDENT, "layout, quant or relu")
         if key not in _EPILOGUE or key in found:
             left = ", ".join(k for k in _EPILOGUE if k not in found)
-            c.fail_since(start, f"found the key '{key}'; allowed: {left}")
+            c.fail_since(start, f"got the key '{key}'; allowed: {left}")
         c.expect(Kind.EQUAL)
         start = c.start
         found[key] = named_member(c, _EPILOGUE[key], key, text=c.expect(Kind.BARE_IDENT, key), start=start)

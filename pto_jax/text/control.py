@@ -85,19 +85,19 @@ def _constant(reader: Reader, value: AttrValue, t: Type, at: tuple[int, str]) ->
     start, raw = at
     if isinstance(value, tuple):
         if not isinstance(t, VectorType):
-            c.fail(f"found dense<...> of type {t}; allowed: a vector type", start=start)
+            c.fail(f"got dense<...> of type {t}; allowed: a vector type", start=start)
         count = math.prod(t.dims)
         if count > MAX_ELEMENTS:
-            c.fail(f"found a constant of {count} elements; allowed: at most {MAX_ELEMENTS}", start=start)
+            c.fail(f"got a constant of {count} elements; allowed: at most {MAX_ELEMENTS}", start=start)
         if len(value) not in (1, count):
             c.fail(
-                f"found {len(value)} numbers for {t}; allowed: one number, or one for each element",
+                f"got {len(value)} numbers for {t}; allowed: one number, or one for each element",
                 start=start,
             )
         items = tuple(_scalar(reader, v, t.dtype, start, "") for v in value)
         return items * count if len(items) == 1 else items
     if not isinstance(t, ScalarType):
-        c.fail(f"found a number of type {t}; allowed: index, an integer or a float type", start=start)
+        c.fail(f"got a number of type {t}; allowed: index, an integer or a float type", start=start)
     return _scalar(reader, value, t.dtype, start, raw)
 
 
@@ -105,23 +105,23 @@ def _scalar(reader: Reader, value: AttrValue, dtype: DType, start: int, raw: str
     c = reader.cursor
     if isinstance(value, bool):
         if dtype.name != "i1":
-            c.fail(f"found a truth value of type {dtype}; allowed: i1", start=start)
+            c.fail(f"got a truth value of type {dtype}; allowed: i1", start=start)
         return value
     if dtype.is_float:
         if isinstance(value, int) and raw[:2].lower() == "0x":
             return _float_of_bits(reader, value, dtype, start)
         if isinstance(value, int):
-            c.fail(f"found an integer of type {dtype}; a float constant has a decimal point", start=start)
+            c.fail(f"got an integer of type {dtype}; a float constant has a decimal point", start=start)
         return value
     if isinstance(value, float):
-        c.fail(f"found a number with a decimal point of type {dtype}; allowed: an integer", start=start)
+        c.fail(f"got a number with a decimal point of type {dtype}; allowed: an integer", start=start)
     if not isinstance(value, int):
-        c.fail(f"found {value!r}; allowed: a number", start=start)
+        c.fail(f"got {value!r}; allowed: a number", start=start)
     if dtype.name == "i1":
         return value != 0
     bits = dtype.bits
     if not -(1 << (bits - 1)) <= value < 1 << bits:
-        c.fail(f"found {value}, which does not fit {dtype}", start=start)
+        c.fail(f"got {value}, which does not fit {dtype}", start=start)
     return value
 
 
@@ -129,7 +129,7 @@ def _float_of_bits(reader: Reader, bits: int, dtype: DType, start: int) -> float
     """A float written as its bits; only these reach infinities and NaN."""
     codes = {"f16": ("<H", "<e"), "f32": ("<I", "<f"), "bf16": ("<I", "<f")}
     if dtype.name not in codes or not 0 <= bits < 1 << dtype.bits:
-        reader.cursor.fail(f"found bits that do not fit {dtype}; allowed for f16, bf16 and f32", start=start)
+        reader.cursor.fail(f"got bits that do not fit {dtype}; allowed for f16, bf16 and f32", start=start)
     word, number = codes[dtype.name]
     raw = bits << 16 if dtype.name == "bf16" else bits
     value = float(struct.unpack(number, struct.pack(word, raw))[0])
@@ -243,7 +243,7 @@ def read_index_switch(reader: Reader, results: Results, start: int) -> Op:
         at = c.start
         number = c.integer("the number of the case")
         if number in cases:
-            c.fail_since(at, f"found a second case {number}; allowed: one of each number")
+            c.fail_since(at, f"got a second case {number}; allowed: one of each number")
         cases.append(number)
         regions.append(reader.region([]))
     c.expect_word("default")
@@ -308,7 +308,7 @@ def check_yield(
     last = region.ops[-1] if region.ops else None
     if last is None or last.name != terminator:
         if types or terminator != "scf.yield":
-            c.fail_since(c.last_end - 1, f"found a region of {parent} that does not end with {terminator}")
+            c.fail_since(c.last_end - 1, f"got a region of {parent} that does not end with {terminator}")
         return
     given = [v.type for v in (last.ins[1:] if terminator == "scf.condition" else last.ins)]
     if len(given) != len(types) or any(g != t for g, t in zip(given, types, strict=True)):
@@ -317,7 +317,7 @@ def check_yield(
         place = last.span
         begin = c.last_end - 1 if place is None else reader.position(place)
         c.fail(
-            f"found {terminator} of ({found}); {parent} takes ({wanted}) here",
+            f"got {terminator} of ({found}); {parent} takes ({wanted}) here",
             start=begin,
             end=begin + (place.length if place else 1),
         )
@@ -358,14 +358,14 @@ def read_call(reader: Reader, results: Results, start: int) -> Op:
 
 def _count(reader: Reader, types: list[Type], wanted: int, what: str, start: int) -> None:
     if len(types) != wanted:
-        reader.cursor.fail_since(start, f"found {len(types)} type(s) for {wanted} {what}(s)")
+        reader.cursor.fail_since(start, f"got {len(types)} type(s) for {wanted} {what}(s)")
 
 
 def need(reader: Reader, results: Results, available: int, name: str, start: int) -> None:
     """As many names are bound as the operation has results (or none)."""
     if results and len(results) != available:
         reader.cursor.fail(
-            f"found {len(results)} name(s) for the {available} result(s) of {name}",
+            f"got {len(results)} name(s) for the {available} result(s) of {name}",
             start=results[0].start,
             end=start,
         )
@@ -422,7 +422,7 @@ def _target(reader: Reader) -> _Target:
     c.expect(lexer.Kind.COLON, "before the types of the values")
     types = c.listed(reader.types.read, lexer.Kind.R_PAREN)
     if len(types) != len(mentions):
-        c.fail(f"found {len(types)} type(s) for {len(mentions)} value(s)", start=opened, end=c.start)
+        c.fail(f"got {len(types)} type(s) for {len(mentions)} value(s)", start=opened, end=c.start)
     c.close(lexer.Kind.R_PAREN, opened)
     return label, [reader.scopes.use(m, t) for m, t in zip(mentions, types, strict=True)]
 
@@ -450,7 +450,7 @@ def read_blocks(reader: Reader, first: list[Op]) -> Op:
         at = c.start
         label = c.take()[1:]
         if label in labels:
-            c.fail_since(at, f"found a second block ^{label}; allowed: one of each name")
+            c.fail_since(at, f"got a second block ^{label}; allowed: one of each name")
         args: list[Value] = []
         if c.at(lexer.Kind.L_PAREN):
             args = c.enclosed(lexer.Kind.L_PAREN, reader.argument)
@@ -467,7 +467,7 @@ def read_blocks(reader: Reader, first: list[Op]) -> Op:
             if target not in labels[1:]:
                 position = reader.position(op.span) if op.span is not None else start
                 known = ", ".join(f"^{n}" for n in labels[1:])
-                c.fail(f"found a branch to the unknown block ^{target}; known: {known}", start=position)
+                c.fail(f"got a branch to the unknown block ^{target}; allowed: {known}", start=position)
     return Op(
         GRAPH, regions=tuple(regions), attributes=(("labels", tuple(labels)),), span=c.span(start, c.last_end)
     )

@@ -80,7 +80,7 @@ def _results(
         have = {0: "no value", 1: "one value"}.get(fmt.results, f"{fmt.results} values")
         first = results[0]
         c.fail(
-            f"found {len(results)} result(s) for '{fmt.name}', which has {have}",
+            f"got {len(results)} result(s) for '{fmt.name}', which has {have}",
             start=first.start,
             end=first.end,
         )
@@ -110,7 +110,7 @@ def _implied(reader: Reader, draft: Draft, ins: list[Value], start: int) -> Type
     extents = draft.attributes["sizes"]
     if not isinstance(extents, tuple) or len(extents) != 2:
         reader.cursor.fail_since(
-            start, "found a window of a tile without two sizes; allowed: sizes [rows, cols]"
+            start, "got a window of a tile without two sizes; allowed: sizes [rows, cols]"
         )
     rows, cols = (int(s) for s in extents if isinstance(s, int))
     valid: list[int | None] = [rows, cols]
@@ -156,7 +156,7 @@ def _read_any_order(
     while c.kind is Kind.BARE_IDENT:
         if c.text not in left:
             said = "a second time" if c.text in words else f"{suggestion(c.text, left)}"
-            c.fail(f"found '{c.text}' {said}".rstrip() + f"; allowed: {', '.join(left) or 'no more'}")
+            c.fail(f"got '{c.text}' {said}".rstrip() + f"; allowed: {', '.join(left) or 'no more'}")
         for item in left.pop(c.text):
             _read_item(reader, fmt, item, draft)
         if not c.accept(Kind.COMMA):
@@ -200,7 +200,7 @@ def _read_types(reader: Reader, targets: tuple[str, ...], many: bool, draft: Dra
     if len(types) != len(mentions):
         c.fail_since(
             start,
-            f"found {len(types)} type(s) for {len(mentions)} value(s); allowed: one type for each value",
+            f"got {len(types)} type(s) for {len(mentions)} value(s); allowed: one type for each value",
         )
     draft.types[targets[0]] = types
 
@@ -233,7 +233,7 @@ def _positive(c: Cursor) -> int:
     start = c.start
     size = c.integer("a size")
     if not 0 < size < 1 << 31:
-        c.fail_since(start, f"found the size {size}; allowed: a positive integer below 2^31")
+        c.fail_since(start, f"got the size {size}; allowed: a positive integer below 2^31")
     return size
 
 
@@ -268,7 +268,7 @@ def _predicate(c: Cursor, name: str) -> str:
     allowed = PREDICATES[name]
     if c.kind is not Kind.BARE_IDENT or c.text not in allowed:
         close = suggestion(c.text, allowed)
-        c.fail(f"found {c.found()} as the predicate of {name}{close}; allowed: {', '.join(allowed)}")
+        c.fail(f"got {c.found()} as the predicate of {name}{close}; allowed: {', '.join(allowed)}")
     return c.take()
 
 

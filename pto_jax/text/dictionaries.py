@@ -190,7 +190,7 @@ class DictionaryReader:
         if name in places:
             first = places[name]
             c.fail(
-                f"found the attribute '{key}' twice (first on line {first.line}, column {first.col})",
+                f"got the attribute '{key}' twice (first on line {first.line}, column {first.col})",
                 start=at[0],
                 end=at[0] + at[1].length,
             )

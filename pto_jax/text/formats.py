@@ -507,4 +507,4 @@ def is_micro_type(name: str) -> bool:
 
 def outside(what: str) -> str:
     """The message for one of these: that tile programs do not have it."""
-    return f"found {what} of vector, SIMT or VMI code, which is not part of tile programs"
+    return f"got {what} of vector, SIMT or VMI code, which is not part of tile programs"

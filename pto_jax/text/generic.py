@@ -83,7 +83,7 @@ def _sized(reader: Reader, head: TileOp, parts: tuple[Segment, ...], sizes: obje
         wanted = ", ".join(part.name for part in parts)
         reader.cursor.fail_since(
             head.start,
-            f"found {SEGMENTS} that do not divide {count} operands; allowed: one size for each of ({wanted})",
+            f"got {SEGMENTS} that do not divide {count} operands; allowed: one size for each of ({wanted})",
         )
     return names
 
@@ -163,7 +163,7 @@ class _Assignment:
 
     def refuse(self, fitting: list[list[str]]) -> NoReturn:
         """Report operands that several overloads have, or none."""
-        c, found = self.reader.cursor, f"found {len(self.operands)} operand(s) of {self.head.name}"
+        c, found = self.reader.cursor, f"got {len(self.operands)} operand(s) of {self.head.name}"
         lists = fitting or [n for n in self.overloads() if n]
         listed = " or ".join(dict.fromkeys(f"({', '.join(n)})" for n in lists))
         if fitting:

@@ -81,7 +81,7 @@ def _dictionary(reader: Reader, parts: Parts) -> None:
 def _count(reader: Reader, parts: Parts, what: str, wanted: int, found: list[Type]) -> None:
     if len(found) != wanted:
         reader.cursor.fail_since(
-            parts.start, f"found {len(found)} type(s) for {wanted} {what}(s) of {parts.name}"
+            parts.start, f"got {len(found)} type(s) for {wanted} {what}(s) of {parts.name}"
         )
 
 
@@ -120,7 +120,7 @@ def _by_syntax(reader: Reader, parts: Parts) -> Op:
     for name in _STATIC:
         listed = draft.attributes.pop(name, ())
         if isinstance(listed, tuple) and any(n != _DYNAMIC for n in listed):
-            reader.cursor.fail_since(parts.start, f"found numbers in {name}; allowed: operands")
+            reader.cursor.fail_since(parts.start, f"got numbers in {name}; allowed: operands")
     return custom.finish(reader, fmt, parts.results, draft, parts.start)
 
 
@@ -143,7 +143,7 @@ def _sizes(reader: Reader, fmt: formats.Format, parts: Parts) -> list[int]:
         wanted = ", ".join(name for name, _ in fmt.operands)
         reader.cursor.fail_since(
             parts.start,
-            f"found {count} operand(s) of {parts.name}; allowed: {SEGMENTS} = array<i32: ...> with one size "
+            f"got {count} operand(s) of {parts.name}; allowed: {SEGMENTS} = array<i32: ...> with one size "
             f"for each of ({wanted})",
         )
     return [chosen[kind] for kind in kinds]
@@ -166,7 +166,7 @@ def _for(reader: Reader, parts: Parts, op: Op) -> Op:
     if len(op.ins) < 3 or len(parts.regions[0].args) != len(op.ins) - 2:
         reader.cursor.fail_since(
             parts.start,
-            f"found {len(op.ins)} operand(s) and {len(parts.regions[0].args)} block argument(s) of scf.for; "
+            f"got {len(op.ins)} operand(s) and {len(parts.regions[0].args)} block argument(s) of scf.for; "
             "allowed: lower bound, upper bound, step and initial values, and the counter and carried values",
         )
     groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(op.ins) - 3))
@@ -177,7 +177,7 @@ def _if(reader: Reader, parts: Parts, op: Op) -> Op:
     if len(parts.regions) == 2 and not parts.regions[1].ops:
         parts.regions.pop()
     if len(op.ins) != 1 or op.ins[0].type != ScalarType(I1):
-        reader.cursor.fail_since(parts.start, "found scf.if without one condition of type i1")
+        reader.cursor.fail_since(parts.start, "got scf.if without one condition of type i1")
     return _structured(reader, parts, op)
 
 
@@ -229,14 +229,14 @@ def _section(reader: Reader, parts: Parts, op: Op) -> Op:
 def _regions(reader: Reader, parts: Parts, wanted: int) -> None:
     if len(parts.regions) != wanted:
         reader.cursor.fail_since(
-            parts.start, f"found {len(parts.regions)} region(s) of {parts.name}; allowed: {wanted}"
+            parts.start, f"got {len(parts.regions)} region(s) of {parts.name}; allowed: {wanted}"
         )
 
 
 def _call(reader: Reader, parts: Parts, op: Op) -> Op:
     callee = parts.attributes.get("callee")
     if not isinstance(callee, Symbol):
-        reader.cursor.fail_since(parts.start, "found a call without callee = @name")
+        reader.cursor.fail_since(parts.start, "got a call without callee = @name")
     results = _results(reader, parts)
     return replace(op, results=results, attributes=(("callee", callee),))
 
@@ -250,7 +250,7 @@ def _branch(reader: Reader, parts: Parts, op: Op) -> Op:
     if len(counts) != len(parts.successors) or len(counts) != 1 + conditions:
         reader.cursor.fail_since(
             parts.start,
-            f"found {len(parts.successors)} block(s) of {op.name}; allowed: {1 + conditions}"
+            f"got {len(parts.successors)} block(s) of {op.name}; allowed: {1 + conditions}"
             + f", and {SEGMENTS} = array<i32: 1, ...> with the values of each" * conditions,
         )
     groups = [("condition", 1)] * conditions
@@ -290,9 +290,7 @@ def read_function(reader: Reader) -> ir.Function:
     name, kind = found.pop("sym_name", None), found.pop("function_type", None)
     private = found.pop("sym_visibility", None) == "private"
     if not isinstance(name, str) or not isinstance(kind, tuple) or len(parts.regions) != 1:
-        c.fail_since(
-            start, 'found a func.func without sym_name = "f", function_type = (T) -> () and a region'
-        )
+        c.fail_since(start, 'got a func.func without sym_name = "f", function_type = (T) -> () and a region')
     takes, gives = (tuple(t for t in part if isinstance(t, Type)) for part in kind if isinstance(part, tuple))
     (body,) = parts.regions
     external = private and not body.ops
@@ -300,6 +298,6 @@ def read_function(reader: Reader) -> ir.Function:
     if external:
         args = tuple(Value(f"arg{i}", t) for i, t in enumerate(takes))
     if tuple(a.type for a in args) != takes:
-        c.fail_since(start, f"found the type of @{name} and block arguments of other types")
+        c.fail_since(start, f"got the type of @{name} and block arguments of other types")
     attributes = ir.attrs(found)
     return ir.Function(name, args, replace(body, args=()), gives, attributes, private, span, external)

@@ -246,13 +246,13 @@ class Cursor(Source):
         match self.source[start : start + 1]:
             case '"':
                 return (
-                    "found a string that is not closed on its line (or has an unknown escape); "
+                    "got a string that is not closed on its line (or has an unknown escape); "
                     'allowed escapes: \\n \\t \\\\ \\" and two hexadecimal digits'
                 )
             case ("%" | "#" | "!" | "^" | "@") as sign:
-                return f"found {sign!r} without a name after it"
+                return f"got {sign!r} without a name after it"
             case character:
-                return f"found the character {character!r}, which no PTO text contains here"
+                return f"got the character {character!r}, which no PTO text contains here"
 
     def seek(self, position: int) -> None:
         """Continue at a character position, which must be the start of a token."""
@@ -361,7 +361,7 @@ class Cursor(Source):
         value = int(digits, 16 if hexadecimal else 10) if len(digits) <= 20 else MAX_INTEGER + 1
         value = -value if negative else value
         if not MIN_INTEGER <= value <= MAX_INTEGER:
-            self.fail_since(start, "found an integer that does not fit 64 bits")
+            self.fail_since(start, "got an integer that does not fit 64 bits")
         return value
 
     def number(self, role: str) -> int | float:
@@ -372,7 +372,7 @@ class Cursor(Source):
             text = self.take()
             value = float(text)
             if value == float("inf"):
-                self.fail_since(start, "found a number too large for any PTO type")
+                self.fail_since(start, "got a number too large for any PTO type")
             return sign * value
         return self.integer(role)
 
@@ -415,7 +415,7 @@ class Cursor(Source):
 
     def unexpected(self, expected: str) -> NoReturn:
         """Raise a ParseError that names the current token and what was expected."""
-        self.fail(f"found {self.found()}, expected {expected}")
+        self.fail(f"got {self.found()}; allowed: {expected}")
 
     def fail(self, message: str, *, start: int | None = None, end: int | None = None) -> NoReturn:
         """Raise a ParseError at the current token, or at the given characters."""
@@ -453,4 +453,4 @@ class Cursor(Source):
 
     def _limit(self, what: str, depth: int) -> None:
         if depth > MAX_DEPTH:
-            self.fail(f"found {what} nested more than {MAX_DEPTH} levels deep, the limit")
+            self.fail(f"got {what} nested more than {MAX_DEPTH} levels deep, the limit")

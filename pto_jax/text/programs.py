@@ -160,7 +160,7 @@ class ProgramReader(reader.Reader):
             if first is not function:
                 line = first.span.line if first.span else 0
                 c.fail(
-                    f"found a second function @{function.name} (first on line {line})",
+                    f"got a second function @{function.name} (first on line {line})",
                     start=start,
                     end=start + len("func.func"),
                 )
@@ -312,8 +312,8 @@ class ProgramReader(reader.Reader):
         first = history.since(instruction) if instruction is not None else self.language
         if first > self.language:
             self.cursor.fail(
-                f"found '{spelled}', which the language has since {first}; this text is read as "
-                f"{self.language}; usual fix: read it as {first}",
+                f"got '{spelled}', which the language has since {first}; this text is read as "
+                f"{self.language}; try: read it as {first}",
                 start=start,
                 end=start + len(spelled),
             )
@@ -321,7 +321,7 @@ class ProgramReader(reader.Reader):
     def _gone(self, spelled: str, start: int, change: changes.Change) -> None:
         """Report a name that a version removed."""
         self.cursor.fail(
-            f"found '{spelled}', which the language of {change.language} removed; allowed: {change.after}",
+            f"got '{spelled}', which the language of {change.language} removed; allowed: {change.after}",
             start=start,
             end=start + len(spelled),
         )
@@ -359,7 +359,7 @@ class ProgramReader(reader.Reader):
             start = c.start
             count = c.integer("the number of results")
             if not 1 <= count <= _MAX_RESULTS:
-                c.fail_since(start, f"found {count} results; allowed: 1 to {_MAX_RESULTS}")
+                c.fail_since(start, f"got {count} results; allowed: 1 to {_MAX_RESULTS}")
             if count > 1:
                 names = [reader.Mention(f"{first.name}#{i}", first.start, first.end) for i in range(count)]
         while c.accept(Kind.COMMA):

@@ -73,7 +73,7 @@ class Scopes:
             place = self._cursor.span(first.start, first.end)
             known = "used as a parameter" if mention.name in self._parameters else "defined"
             self._cursor.fail(
-                f"found a second definition of %{mention.name}, which was {known} on line {place.line}, "
+                f"got a second definition of %{mention.name}, which was {known} on line {place.line}, "
                 f"column {place.col}; a value is defined once",
                 start=mention.start,
                 end=mention.end,
@@ -133,7 +133,7 @@ class Scopes:
             nearby = list(self._bindings)[-_SUGGESTED_FROM:]
             close = names.suggestion(mention.name, nearby, "%")
             self._cursor.fail(
-                f"found the undefined value %{mention.name}{close}; a value is an argument or the result "
+                f"got the undefined value %{mention.name}{close}; a value is an argument or the result "
                 "of an operation before",
                 start=mention.start,
                 end=mention.end,
@@ -157,7 +157,7 @@ class Scopes:
             return
         place = self._cursor.span(binding.start, binding.end)
         self._cursor.fail(
-            f"found %{mention.name} used {_difference(written, defined)} (line {place.line}, "
+            f"got %{mention.name} used {_difference(written, defined)} (line {place.line}, "
             f"column {place.col})",
             start=mention.start,
             end=mention.end,
@@ -216,7 +216,7 @@ class Reader(ABC):
         found = ir.language(name)
         if found is None:
             self.cursor.fail_since(
-                start, f'found {ir.LANGUAGE_KEY} = "{name}"; allowed: {", ".join(ir.LANGUAGES)}'
+                start, f'got {ir.LANGUAGE_KEY} = "{name}"; allowed: {", ".join(ir.LANGUAGES)}'
             )
         self.language = self._asked or found  # pyright: ignore[reportAttributeAccessIssue]
         self._unwritten = unwritten(self.language)

@@ -148,7 +148,7 @@ def read_axis(reader: Reader, head: TileOp) -> None:
     axes = declared.type if declared is not None and issubclass(declared.type, IntEnum) else ()
     members = {m.name.rpartition("_")[2].lower(): m for m in axes}
     if word not in members:
-        c.fail_since(start, f"found the axis '{word}'; allowed: {', '.join(members) or 'none'}")
+        c.fail_since(start, f"got the axis '{word}'; allowed: {', '.join(members) or 'none'}")
     reader.attributes.store(
         head.attributes, head.places, head.name, "axis", members[word], (start, span, start)
     )
@@ -309,7 +309,7 @@ def _with_results(
     destinations = 0 if head.results else trailing(head.name) or 0
     if len(operands) < destinations:
         reader.cursor.fail_since(
-            head.start, f"found {head.name} without operands; it names its sources and then a destination"
+            head.start, f"got {head.name} without operands; it names its sources and then a destination"
         )
     cut = len(operands) - destinations
     form: ir.Form = "ssa" if prefixed else "as"
@@ -348,14 +348,14 @@ def _destination_first(reader: Reader, head: TileOp, operands: list[TileOperand]
     if not operands:
         reader.cursor.fail_since(
             head.start,
-            f"found '{head.name}' without operands and without a result; allowed: "
+            f"got '{head.name}' without operands and without a result; allowed: "
             f"'%d = {head.name} %a ...', '{head.name} %d, %a ...' or '{head.name} ins(...) outs(...)'",
         )
     if len(result_types) == 1 and len(types) == len(operands) - 1:
         types, result_types = [*result_types, *types], []
     if len(result_types) > 1:
         reader.cursor.fail_since(
-            head.start, f"found {len(result_types)} result types for an instruction without a bound result"
+            head.start, f"got {len(result_types)} result types for an instruction without a bound result"
         )
     give_types(reader, head.name, operands, types, start, destinations=1)
     if result_types:
@@ -398,7 +398,7 @@ def give_types(
     if given is None:
         reader.cursor.fail_since(
             start,
-            f"found {len(types)} type(s) for {len(operands)} operand(s) of {name}; allowed: one type for "
+            f"got {len(types)} type(s) for {len(operands)} operand(s) of {name}; allowed: one type for "
             "each operand, or one for all tiles",
         )
     for operand, written in zip(operands, given, strict=True):
@@ -446,7 +446,7 @@ def _index_groups(
     names = assembly(head.name).indexed
     if sources != len(names):
         reader.cursor.fail(
-            f"found {sources} source operand(s) beside the indices; allowed: {', '.join(names)}",
+            f"got {sources} source operand(s) beside the indices; allowed: {', '.join(names)}",
             start=head.start,
             end=head.start + span.length,
         )
@@ -461,6 +461,6 @@ def _index(reader: Reader, operand: TileOperand, i: int) -> ir.Value:
 def _define(reader: Reader, head: TileOp, types: Sequence[ir.Type]) -> tuple[ir.Value, ...]:
     c = reader.cursor
     if len(types) > len(head.results) or (types and len(types) != len(head.results)):
-        c.fail_since(head.start, f"found {len(types)} result type(s) for {len(head.results)} bound result(s)")
+        c.fail_since(head.start, f"got {len(types)} result type(s) for {len(head.results)} bound result(s)")
     padded: list[ir.Type] = [*types, *(ir.UnknownType() for _ in range(len(head.results) - len(types)))]
     return tuple(reader.scopes.define(m, t) for m, t in zip(head.results, padded, strict=True))

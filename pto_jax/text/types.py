@@ -60,7 +60,7 @@ class ShapeReader:
         if found is None:
             c.fail_since(
                 c.last_end - len(name),
-                f"found the unknown element type '{name}'; allowed: f32, f16, bf16, i8 to i64, ui8 to ui64, "
+                f"got the unknown element type '{name}'; allowed: f32, f16, bf16, i8 to i64, ui8 to ui64, "
                 "f8E4M3FN, f8E5M2 and further small floats",
             )
         return self.counted(name, found)
@@ -108,7 +108,7 @@ class ShapeReader:
     def _size(self, size: int, end: int, least: int) -> int:
         if not least <= size <= MAX_DIMENSION:
             allowed = "a positive size" if least else "a size"
-            self.cursor.fail(f"found the dimension {size}; allowed: {allowed} or '?'", start=end - 1, end=end)
+            self.cursor.fail(f"got the dimension {size}; allowed: {allowed} or '?'", start=end - 1, end=end)
         return size
 
     def shaped(self, role: str) -> tuple[Dims, DType]:
@@ -173,7 +173,7 @@ def read_tile_body(reader: ShapeReader, name: str, start: int, last: str = "") -
             break
     missing = [k for k in ("dtype", "rows", "cols") if k not in fields.values]
     if missing and (last or c.kind is Kind.GREATER):
-        absent = f"found a !pto.{name} without {', '.join(missing)}"
+        absent = f"got a !pto.{name} without {', '.join(missing)}"
         c.fail(f"{absent}; allowed: {SPELLINGS}", start=start, end=c.end)
     if missing:
         c.unexpected("',' and further parameters of the tile type, or '>'")
@@ -191,9 +191,7 @@ def _read_parameter(reader: ShapeReader, fields: _Fields) -> None:
     elif c.kind is Kind.HASH_IDENT:
         space = enumeration(c, AddressSpace, "address_space")
         if space.name not in Loc.__members__:
-            c.fail_since(
-                start, f"found a tile in the address space {space.name.lower()}, which holds no tiles"
-            )
+            c.fail_since(start, f"got a tile in the address space {space.name.lower()}, which holds no tiles")
         _store(reader, fields, "loc", Loc[space.name], start)
     elif c.at_word("strided"):
         reader.strided()
@@ -214,7 +212,7 @@ def _read_dims(reader: ShapeReader, fields: _Fields) -> None:
     if len(dims) != 2 or None in dims:
         c.fail_since(
             start,
-            f"found a tile that does not have two static dimensions; allowed: 16x16xf32; {_VALID_BY_KEY}",
+            f"got a tile that does not have two static dimensions; allowed: 16x16xf32; {_VALID_BY_KEY}",
         )
     for key, value in zip(("dtype", "rows", "cols"), (element, *dims), strict=True):
         _store(reader, fields, key, value, start)
@@ -225,7 +223,7 @@ def _read_keyed(reader: ShapeReader, fields: _Fields) -> None:
     start, key = c.start, c.text
     if key not in KEYS:
         close = suggestion(key, KEYS)
-        c.fail(f"found the unknown key '{key}' in a tile type{close}; allowed: {', '.join(KEYS)}")
+        c.fail(f"got the unknown key '{key}' in a tile type{close}; allowed: {', '.join(KEYS)}")
     c.advance()
     c.advance()
     if key != "valid":
@@ -241,15 +239,15 @@ def _store(reader: ShapeReader, fields: _Fields, key: str, value: object, start:
     if key in fields.values:
         first = c.span(*fields.places[key])
         c.fail_since(
-            start, f"found '{key}' twice in a tile type (first on line {first.line}, column {first.col})"
+            start, f"got '{key}' twice in a tile type (first on line {first.line}, column {first.col})"
         )
     if isinstance(value, DType) and value.name in ("index", "i1"):
         c.fail_since(
             c.last_end - len(value.name),
-            f"found a tile of '{value.name}'; tiles hold numbers of at least 4 bits",
+            f"got a tile of '{value.name}'; tiles hold numbers of at least 4 bits",
         )
     if isinstance(value, int) and key in ("rows", "cols", "v_row", "v_col") and value > MAX_SIZE:
-        c.fail_since(start, f"found {key}={value}; allowed: at most {MAX_SIZE}")
+        c.fail_since(start, f"got {key}={value}; allowed: at most {MAX_SIZE}")
     fields.values[key] = value
     fields.places[key] = (start, c.last_end)
 
@@ -302,7 +300,7 @@ def _size(reader: ShapeReader, key: str, smallest: int) -> int:
     size = c.integer(f"the value of {key}")
     if not smallest <= size <= MAX_SIZE:
         least = "0 (or ?)" if smallest < 0 else str(smallest)
-        c.fail_since(start, f"found {key}={size}; allowed: an integer from {least} to {MAX_SIZE}")
+        c.fail_since(start, f"got {key}={size}; allowed: an integer from {least} to {MAX_SIZE}")
     return size
 
 
@@ -315,7 +313,7 @@ def _valid(reader: ShapeReader) -> Dims:
     start = c.start
     dims, element = reader.dims("the valid sizes, as in 16x?", least=0)
     if len(dims) != 2 or element:
-        c.fail_since(start, "found a 'valid' that is not two sizes; allowed: 16x16, 16x?")
+        c.fail_since(start, "got a 'valid' that is not two sizes; allowed: 16x16, 16x?")
     return dims
 
 
@@ -335,7 +333,7 @@ def read_conv_tile(reader: ShapeReader, start: int) -> TileType:
     if None in dims or len(dims) > _MAX_RANK:
         c.fail_since(
             start,
-            f"found a convolution tile of {len(dims)} dimensions; allowed: 1 to {_MAX_RANK} static ones",
+            f"got a convolution tile of {len(dims)} dimensions; allowed: 1 to {_MAX_RANK} static ones",
         )
     layout: GlobalLayout | None = None
     given: dict[str, str] = {}
@@ -343,7 +341,7 @@ def read_conv_tile(reader: ShapeReader, start: int) -> TileType:
         at, key = c.start, c.expect(lexer.Kind.BARE_IDENT, "a key of a convolution tile, as in filter=3x3")
         c.expect(lexer.Kind.EQUAL)
         if key in given or (key == "layout" and layout is not None):
-            c.fail_since(at, f"found '{key}' twice in a convolution tile")
+            c.fail_since(at, f"got '{key}' twice in a convolution tile")
         if key == "layout":
             layout = attributes.enumeration(c, GlobalLayout, "layout")
         else:
@@ -482,7 +480,7 @@ class TypeReader(ShapeReader):
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
             aliases = [alias.removeprefix("!") for alias in self._aliases]
             close = names.suggestion(name, known, "!pto.") or names.suggestion(name, aliases, "!")
-            c.fail(f"found the unknown type {c.found()}{close}")
+            c.fail(f"got the unknown type {c.found()}{close}")
         start = c.start
         c.advance()
         if name in OPAQUE:
@@ -563,13 +561,13 @@ class TypeReader(ShapeReader):
         else:
             slot = read_tile_body(self, MULTI, start, last="count")
         if not isinstance(slot, ir.TileType):
-            c.fail_since(start, f"found slots of type {slot}; allowed: a tile")
+            c.fail_since(start, f"got slots of type {slot}; allowed: a tile")
         c.expect_word("count")
         c.expect(Kind.EQUAL)
         start = c.start
         count = c.integer("the number of slots")
         if not 2 <= count <= MAX_SLOTS:
-            c.fail_since(start, f"found count={count}; allowed: 2 to {MAX_SLOTS}")
+            c.fail_since(start, f"got count={count}; allowed: 2 to {MAX_SLOTS}")
         return ir.MultiTileType(slot, count)
 
     def _array(self) -> ir.LocalArrayType:
@@ -581,7 +579,7 @@ class TypeReader(ShapeReader):
         if len(static) < len(dims) or not (element.is_integer or element.is_float):
             c.fail_since(
                 start,
-                f"found an array of {c.source[start : c.last_end]}; allowed: constant extents and an integer "
+                f"got an array of {c.source[start : c.last_end]}; allowed: constant extents and an integer "
                 "or float element type",
             )
         return ir.LocalArrayType(static, element)
@@ -596,7 +594,7 @@ class TypeReader(ShapeReader):
             if found is None:
                 c.fail_since(
                     start,
-                    f"found a field of type {t}; allowed: i8 to i64, ui8 to ui64, f16, bf16, f32, structures",
+                    f"got a field of type {t}; allowed: i8 to i64, ui8 to ui64, f16, bf16, f32, structures",
                 )
             fields.append(found)
         if not fields:
@@ -608,9 +606,7 @@ class TypeReader(ShapeReader):
         start = c.start
         dims, element = self.shaped(f"the dimensions of !pto.{name}, as in 16x512xbf16")
         if not 1 <= len(dims) <= MAX_RANK:
-            c.fail_since(
-                start, f"found a !pto.{name} of rank {len(dims)}; allowed: 1 to {MAX_RANK} dimensions"
-            )
+            c.fail_since(start, f"got a !pto.{name} of rank {len(dims)}; allowed: 1 to {MAX_RANK} dimensions")
         view = ir.TensorViewType if name == "tensor_view" else ir.PartitionViewType
         return view(dims, element)
 
@@ -675,7 +671,7 @@ class TypeReader(ShapeReader):
         dims, element = self.shaped("the dimensions of a vector")
         static = tuple(d for d in dims if d is not None)
         if len(static) < len(dims):
-            c.fail_since(opened, "found a vector with a dimension '?'; vectors are static")
+            c.fail_since(opened, "got a vector with a dimension '?'; vectors are static")
         c.close(Kind.GREATER, opened)
         return ir.VectorType(static, element)
 

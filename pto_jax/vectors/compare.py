@@ -43,7 +43,7 @@ class Difference:
         place = f"element {self.index}" if self.position is None else "({}, {})".format(*self.position)
         text = (
             f"{self.operand} {place}: expected {expected} ({_show(self.expected)}), "
-            f"found {actual} ({_show(self.actual)})"
+            f"got {actual} ({_show(self.actual)})"
         )
         return text if self.ulp is None else f"{text}, {self.ulp} ULP apart"
 
@@ -92,7 +92,7 @@ def compare_operand(
         return Comparison(
             operand.name,
             False,
-            reason=f"found {actual.dtype} of shape {actual.shape}, expected {expected.size} raw bytes",
+            reason=f"got {actual.dtype} of shape {actual.shape}, expected {expected.size} raw bytes",
         )
     if isinstance(operand, OtherOperand):
         same = bool(np.array_equal(actual, expected))
@@ -130,7 +130,7 @@ def compare_words(
     """
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         found, wanted = (f"{a.dtype}{list(a.shape)}" for a in (actual, expected))
-        return Comparison(name, False, reason=f"found {found}, expected {wanted}")
+        return Comparison(name, False, reason=f"got {found}, expected {wanted}")
     want, got = expected.reshape(-1), actual.reshape(-1)
     compared = np.ones(want.size, bool) if skip is None else ~skip.reshape(-1)
     same = want == got

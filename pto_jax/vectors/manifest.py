@@ -142,7 +142,7 @@ class _Reader:
         value = entry.get(key, default)
         member = known.get(value.lower()) if isinstance(value, str) else None
         if member is None:
-            raise self.fail(f"entry {key!r} is {value!r}; known: {', '.join(known)}")
+            raise self.fail(f"entry {key!r} is {value!r}; allowed: {', '.join(known)}")
         return member
 
     def case(self, index: int, entry: dict[str, Any]) -> Case:
@@ -282,7 +282,7 @@ class _Reader:
         d = self.dtype(entry)
         role = self.get(entry, "gm_role", str)
         if role not in _ROLES:
-            raise self.fail(f"entry 'gm_role' is {role!r}; known: {', '.join(_ROLES)}")
+            raise self.fail(f"entry 'gm_role' is {role!r}; allowed: {', '.join(_ROLES)}")
         shape, strides = (self.get(entry, k, list) for k in ("shape", "strides"))
         if not all(type(n) is int and n >= 0 for n in (*shape, *strides)) or len(shape) != len(strides):
             raise self.fail(f"shape {shape} and strides {strides} must be equally many sizes")

@@ -117,7 +117,7 @@ def _error(profile: Profile, loc: Loc, peak: _Peak) -> Diagnostic:
         # Larger scaling tiles than the headers have room for are accepted by assemblers, as single ones are.
         "warning" if loc == Loc.SCALING else "error",
         f"tiles that live here take {peak.bytes} bytes of the {place} buffer: {', '.join(listed)}; "
-        f"allowed on {profile.name}: {capacity}; usual fix: {ways}",
+        f"allowed on {profile.name}: {capacity}; try: {ways}",
         peak.op.span if peak.op is not None else None,
         peak.op.name if peak.op is not None else None,
         rule="capacity",

@@ -127,7 +127,7 @@ def _agree(
     op: Op, given: Sequence[Type], wanted: Sequence[Type], what: str, at: Op | None
 ) -> Iterator[_Found]:
     if len(given) != len(wanted) or not all(map(fits, given, wanted)):
-        yield "carried-types", f"{what}: found {_listed(given)}; allowed: {_listed(wanted)}", at
+        yield "carried-types", f"{what}: got {_listed(given)}; allowed: {_listed(wanted)}", at
 
 
 def _yielded(

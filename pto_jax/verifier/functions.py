@@ -289,7 +289,7 @@ def call_findings(program: ir.Program, op: ir.Op) -> Iterator[Diagnostic]:
     if function is None:
         known = ", ".join(f"@{f.name}" for f in program.functions)
         shown = f"@{callee.name}" if isinstance(callee, ir.Symbol) else "a function"
-        yield _error("callee", f"call of unknown {shown}; known: {known}", op.span, "call")
+        yield _error("callee", f"call of unknown {shown}; allowed: {known}", op.span, "call")
         return
     if len(op.ins) != len(function.args) or len(op.results) != len(function.results):
         yield _error(

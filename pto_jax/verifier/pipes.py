@@ -82,7 +82,7 @@ def _parity(op: Op, entry: Value | None) -> Iterator[Diagnostic]:
             op,
             "pipe-parity",
             f"split = {split} of {size} valid {what}; allowed: an {'odd' if split in _ODD else 'even'} "
-            f"number of {what}; usual fix: split = {other}",
+            f"number of {what}; try: split = {other}",
             entry,
         )
 
@@ -236,7 +236,7 @@ def _numbers(side: _Side) -> Iterator[Diagnostic]:
             core = "aic" if traits.core is KernelKind.CUBE else "aiv"
             message = (
                 f"id = {number_of(op)}, but no pipe of that id was initialised before it in "
-                f"@{side.function.name}; allowed: {known}; usual fix: pto.{core}_initialize_pipe with this id"
+                f"@{side.function.name}; allowed: {known}; try: pto.{core}_initialize_pipe with this id"
             )
             yield error_of(op, "pipe-id", message)
             continue

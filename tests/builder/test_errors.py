@@ -64,45 +64,45 @@ def python_if(a: Any) -> None:
 
 
 CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "no tile": (lambda a: b.tadd(a.t, a.t, 3), "tadd: operand src1: found 3; allowed: a tile"),
-    "scalar for a tile": (lambda a: b.tadd(a.t, a.n, a.t), "operand src0: found %n: index; allowed: a tile"),
-    "operands missing": (lambda a: b.tadd(a.t, a.t), r"found \(%t: .*\); allowed: tadd\(dst, src0, src1\)"),
+    "no tile": (lambda a: b.tadd(a.t, a.t, 3), "tadd: operand src1: got 3; allowed: a tile"),
+    "scalar for a tile": (lambda a: b.tadd(a.t, a.n, a.t), "operand src0: got %n: index; allowed: a tile"),
+    "operands missing": (lambda a: b.tadd(a.t, a.t), r"got \(%t: .*\); allowed: tadd\(dst, src0, src1\)"),
     "overloads": (lambda a: b.txor(a.t), r"txor\(dst, src0, src1\) or txor\(dst, src0, src1, tmp\)"),
     "keyword": (lambda a: b.tadd(a.t, a.t, src2=a.t), "keyword 'src2'; allowed: operands dst, src0, src1"),
-    "member": (lambda a: b.tcmp(a.t, a.t, a.t, cmp="less"), "cmpMode: found 'less'; allowed: eq, ne, lt"),
-    "pipe": (lambda a: b.barrier("X"), "barrier: pipe: found 'X'; allowed: PIPE_S, PIPE_V"),
-    "attribute type": (lambda a: b.tcolsum(a.t, a.t, a.t, isBinary=2), "isBinary: found 2; allowed: bool"),
-    "event": (lambda a: b.set_flag("V", "S", "E1"), "event: found 'E1'; allowed: int"),
-    "operand of own syntax": (lambda a: b.make_tensor_view(a.p, [4]), "found no strides; allowed: make_ten"),
-    "kind of own syntax": (lambda a: b.addptr(a.n, 4), "operand ptr: found %n: index; allowed: a pointer"),
-    "more of own syntax": (lambda a: b.addptr(a.p, 4, 5), "found 3 arguments by position; allowed: addptr"),
-    "predicate": (lambda a: b.arith_cmpi("lt", a.n, 3), "predicate: found 'lt'; allowed: eq, ne, slt"),
-    "result type": (lambda a: b.treshape(a.t), "found no type for the result.*type= is needed"),
-    "type": (lambda a: b.declare_tile(type="tile<8>"), "type: found 'tile<8>', which is no type"),
-    "not a type": (lambda a: b.declare_tile(type=8), "type: found 8; allowed: a type"),
-    "number": (lambda a: b.tassign(a.t, 1.5), "addr: found 1.5; allowed: a i64 value or a number that fits"),
-    "large number": (lambda a: b.constant(300, "i8"), "constant: found 300; allowed: a i8 value"),
-    "truth": (lambda a: b.constant(1, "i1"), "constant: found 1; allowed: True or False"),
-    "two types": (lambda a: a.n + a.x, r"\+: found %n, which is index, and %x, which is f32; allowed: one"),
-    "float bits": (lambda a: a.x & a.x, "&: found f32; allowed: integers and index"),
-    "true division": (lambda a: a.n / 2, "/: found index; allowed: floats"),
-    "condition": (lambda a: b.if_(a.n), "if_: found %n, which is index; allowed: i1"),
+    "member": (lambda a: b.tcmp(a.t, a.t, a.t, cmp="less"), "cmpMode: got 'less'; allowed: eq, ne, lt"),
+    "pipe": (lambda a: b.barrier("X"), "barrier: pipe: got 'X'; allowed: PIPE_S, PIPE_V"),
+    "attribute type": (lambda a: b.tcolsum(a.t, a.t, a.t, isBinary=2), "isBinary: got 2; allowed: bool"),
+    "event": (lambda a: b.set_flag("V", "S", "E1"), "event: got 'E1'; allowed: int"),
+    "operand of own syntax": (lambda a: b.make_tensor_view(a.p, [4]), "got no strides; allowed: make_ten"),
+    "kind of own syntax": (lambda a: b.addptr(a.n, 4), "operand ptr: got %n: index; allowed: a pointer"),
+    "more of own syntax": (lambda a: b.addptr(a.p, 4, 5), "got 3 arguments by position; allowed: addptr"),
+    "predicate": (lambda a: b.arith_cmpi("lt", a.n, 3), "predicate: got 'lt'; allowed: eq, ne, slt"),
+    "result type": (lambda a: b.treshape(a.t), "got no type for the result.*type= is needed"),
+    "type": (lambda a: b.declare_tile(type="tile<8>"), "type: got 'tile<8>', which is no type"),
+    "not a type": (lambda a: b.declare_tile(type=8), "type: got 8; allowed: a type"),
+    "number": (lambda a: b.tassign(a.t, 1.5), "addr: got 1.5; allowed: a i64 value or a number that fits"),
+    "large number": (lambda a: b.constant(300, "i8"), "constant: got 300; allowed: a i8 value"),
+    "truth": (lambda a: b.constant(1, "i1"), "constant: got 1; allowed: True or False"),
+    "two types": (lambda a: a.n + a.x, r"\+: got %n, which is index, and %x, which is f32; allowed: one"),
+    "float bits": (lambda a: a.x & a.x, "&: got f32; allowed: integers and index"),
+    "true division": (lambda a: a.n / 2, "/: got index; allowed: floats"),
+    "condition": (lambda a: b.if_(a.n), "if_: got %n, which is index; allowed: i1"),
     "python if": (python_if, "has no truth value in Python.*pto.if_"),
     "python number": (lambda a: list(range(a.n)), "%n is no Python number.*pto.range"),
     "slice": (lambda a: b.tload(a.t, b.GlobalTensor(a.p, (16, 16))[0:16, 0]), "a slice of .*partition_view"),
-    "tile size": (lambda a: b.alloc_tile("f32", a.n, 16), "rows: found .*allowed: a positive Python integer"),
-    "tile type": (lambda a: b.alloc_tile("f32"), "found no rows and columns; allowed: alloc_tile"),
+    "tile size": (lambda a: b.alloc_tile("f32", a.n, 16), "rows: got .*allowed: a positive Python integer"),
+    "tile type": (lambda a: b.alloc_tile("f32"), "got no rows and columns; allowed: alloc_tile"),
     "element type": (lambda a: b.alloc_tile("f31", 8, 8), "unknown element type 'f31'; known: f32"),
-    "bounds": (lambda a: b.range(a.n, b.cast(a.n, "i32")), "upper bound: found .* i32; allowed: index"),
+    "bounds": (lambda a: b.range(a.n, b.cast(a.n, "i32")), "upper bound: got .* i32; allowed: index"),
     "carried": (carried_without_next, "carries values; allowed: loop.give"),
     "value of a loop": (inner_value, r"is defined in the loop \(.*test_errors.py:\d+:\d+\) and ends with it"),
     "event of a branch": (inner_event, "is defined in the branch .* and ends with it"),
     "break": (left_loop, "the loop is still open; allowed: regions that run to their end"),
-    "types of branches": (wrong_branch, "found %x, which is f32, for scf.if .*; allowed: index"),
+    "types of branches": (wrong_branch, "got %x, which is f32, for scf.if .*; allowed: index"),
     "else later": (late_else, "without a branch before it"),
     "result too early": (open_result, "is not complete; allowed: results after its last region"),
-    "wait": (lambda a: b.tneg(a.t, a.t, wait=3), "tsync: found 3 to wait for; allowed: events"),
-    "callee": (lambda a: b.call("nothing", a.t, results="f33"), "type: found 'f33', which is no type"),
+    "wait": (lambda a: b.tneg(a.t, a.t, wait=3), "tsync: got 3 to wait for; allowed: events"),
+    "callee": (lambda a: b.call("nothing", a.t, results="f33"), "type: got 'f33', which is no type"),
 }
 
 
@@ -176,19 +176,19 @@ def test_the_verifier_names_lines_of_the_python_file() -> None:
 
 
 def test_functions_that_are_no_kernels() -> None:
-    with pytest.raises(pto.BuildError, match=r"found no type of the argument 'x'.*types="):
+    with pytest.raises(pto.BuildError, match=r"got no type of the argument 'x'.*types="):
 
         @pto.kernel
         def untyped(x):  # type: ignore[no-untyped-def]
             pass
 
-    with pytest.raises(pto.BuildError, match="found 1 types for 2 arguments"):
+    with pytest.raises(pto.BuildError, match="got 1 types for 2 arguments"):
         pto.kernel(types=["index"])(lambda x, y: None)
     with pytest.raises(pto.BuildError, match="'grid', an option of calls; allowed: another name"):
         pto.kernel(types=["index"])(lambda grid: None)
     with pytest.raises(pto.BuildError, match=r"the parameter \*args"):
         pto.kernel(lambda *args: None)
-    with pytest.raises(pto.BuildError, match=r"found no value of 'n'; allowed: kernel.specialise"):
+    with pytest.raises(pto.BuildError, match=r"got no value of 'n'; allowed: kernel.specialise"):
         str(pto.kernel(types=[])(lambda *, n: None))
 
 
@@ -201,8 +201,8 @@ def test_calls_between_kernels_are_checked() -> None:
         str(again)
     helper = pto.kernel(types=["index"], name="helper")(lambda n: None)
     for arguments, message in (
-        ((1, 2), r"found 2 argument\(s\) of @helper; allowed: 1"),
-        ((1.5,), "argument 0 of @helper: found 1.5; allowed: an index value"),
+        ((1, 2), r"got 2 argument\(s\) of @helper; allowed: 1"),
+        ((1.5,), "argument 0 of @helper: got 1.5; allowed: an index value"),
     ):
         with pytest.raises(pto.BuildError, match=message), pto.Builder().function("f"):
             helper(*arguments)

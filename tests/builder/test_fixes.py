@@ -27,7 +27,7 @@ def verified(body: str, profile: str = "a2a3") -> list[Diagnostic]:
 
 
 def fix_of(body: str, rule: str, profile: str = "a2a3") -> str:
-    [found] = {d.message.partition("; usual fix: ")[2] for d in verified(body, profile) if d.rule == rule}
+    [found] = {d.message.partition("; try: ")[2] for d in verified(body, profile) if d.rule == rule}
     assert found
     assert "%" not in found
     assert "!pto" not in found

@@ -161,9 +161,9 @@ def test_parts_of_a_syntax_are_told_apart_by_kind_name_and_list() -> None:
         builder.get_buf("PIPE_V", 1)
         builder.get_buf("tvec", 1)
         builder.syncall()
-        with pytest.raises(pto.BuildError, match=r"found 'X'; allowed: TLOAD, .*PIPE_S"):
+        with pytest.raises(pto.BuildError, match=r"got 'X'; allowed: TLOAD, .*PIPE_S"):
             builder.get_buf("X", 1)
-        with pytest.raises(pto.BuildError, match="found 2 by position"):
+        with pytest.raises(pto.BuildError, match="got 2 by position"):
             builder.aic_initialize_pipe(0, 1, 2, dir_mask=3, slot_size=1024)
     ops = [op for op in builder.program.walk() if op.name != "arith.constant"]
     assert [op.groups for op in ops[:3]] == [

@@ -93,8 +93,8 @@ def test_a_run_is_compared_with_the_table_by_its_ratios(
     assert benchmarks("--check", "--table", table) == 1
     lines = [line for line in benchmarks.err.splitlines() if line.startswith("regression: ")]
     assert len(lines) == 2
-    assert lines[0].startswith("regression: a: found 2.6 x jnp's time, the table of ")
-    assert lines[0].endswith("has 2; 1.30 times worse, allowed: 1.25") and "1.67 times" in lines[1]
+    assert lines[0].startswith("regression: a: got 2.6 x jnp's time, the table of ")
+    assert lines[0].endswith("has 2; 1.30 times worse; allowed: 1.25") and "1.67 times" in lines[1]
 
 
 def test_what_was_worse_once_is_measured_again(
@@ -144,7 +144,7 @@ def test_a_table_of_another_kind_of_device_is_refused(benchmarks: Commands, tmp_
     table = tmp_path / "table.json"
     table.write_text(Path(default_table()).read_text().replace('"platform": "cpu"', '"platform": "gpu"'))
     assert benchmarks("--check", "--table", str(table)) == 2
-    assert "was measured on gpu" in benchmarks.err and "found cpu" in benchmarks.err
+    assert "was measured on gpu" in benchmarks.err and "got cpu" in benchmarks.err
     assert "--update --table" in benchmarks.err
 
 
@@ -172,7 +172,7 @@ def test_a_picture_needs_its_library_and_a_known_suffix(
     assert "allowed: a file that ends in .pdf, .png, .svg" in benchmarks.err
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert benchmarks("--plot", str(tmp_path / "a.png")) == 2
-    assert "--plot needs matplotlib; usual fix: pip install 'pto_jax[plot]'" in benchmarks.err
+    assert "--plot needs matplotlib; try: pip install 'pto_jax[plot]'" in benchmarks.err
 
 
 def test_a_full_disk_leaves_the_previous_figures(

@@ -146,7 +146,7 @@ USAGE: dict[str, tuple[list[str], str]] = {
     "unknown option": (["run", "--fast"], "unrecognized arguments: --fast"),
     "nothing to run": (["run"], "either a FILE or --example"),
     "two things to run": (["run", "x.pto", "--example", "vector_add"], "either a FILE or --example"),
-    "unknown example": (["run", "--example", "nope"], "no example is called 'nope'; shipped: vector_add"),
+    "unknown example": (["run", "--example", "nope"], "no example is called 'nope'; allowed: vector_add"),
     "unknown profile": (["run", "--example", "vector_add", "--profile", "a9"], "invalid choice: 'a9'"),
     "unknown numerics": (["run", "--example", "vector_add", "--numerics", "x"], "invalid choice: 'x'"),
     "unknown entry": (["run", "--example", "vector_add", "--entry", "g"], "vector_add"),
@@ -176,8 +176,8 @@ def test_wrong_use_is_one_clear_line_and_status_2(name: str, shell: Shell) -> No
 WRONG_INPUTS: dict[str, tuple[dict[str, Any], str]] = {
     "missing": ({"z": None}, "no array for argument z"),
     "unknown": ({"w": np.zeros(1)}, "no argument is called 'w'"),
-    "wrong type": ({"x": np.zeros(4096)}, "found float64, the program declares f32"),
-    "too small": ({"x": np.zeros(100, np.float32)}, "found 100 elements"),
+    "wrong type": ({"x": np.zeros(4096)}, "got float64; allowed: f32"),
+    "too small": ({"x": np.zeros(100, np.float32)}, "got 100 elements"),
     "text": ({"x": np.array("abc")}, "an array of <U3"),
     "objects": ({"x": np.array([{}], object)}, "holds Python objects"),
 }

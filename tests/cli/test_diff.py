@@ -197,7 +197,7 @@ WRONG: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "missing input": (("--inputs", "none.npz"), "none.npz: no such file"),
     "unknown profile": (("--profile", "a9"), "invalid choice: 'a9'"),
-    "no blocks": (("--grid", 0), "grid: found 0"),
+    "no blocks": (("--grid", 0), "grid: got 0"),
 }
 
 

@@ -111,4 +111,4 @@ def test_bash_completes_with_the_script(commands: Commands) -> None:
 def test_without_shtab_it_is_one_clear_line(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert commands("completion", "bash") == 2
-    assert "usual fix: pip install 'pto_jax[completion]'" in commands.err
+    assert "try: pip install 'pto_jax[completion]'" in commands.err

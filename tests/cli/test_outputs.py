@@ -86,4 +86,4 @@ def test_elements_of_other_types_of_the_same_width_are_refused(commands: Command
         commands.folder / "in.npz", x=np.zeros(4096, "S4"), y=np.zeros(4096, "f4"), z=np.zeros(4096, "f4")
     )
     assert commands("run", "--example", "vector_add", "--inputs", "in.npz") == 2
-    assert "argument 'x': found an array of |S4; allowed: an array of numbers" in commands.err
+    assert "argument 'x': got an array of |S4; allowed: an array of numbers" in commands.err

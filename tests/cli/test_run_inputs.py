@@ -63,10 +63,10 @@ def test_arguments_are_found_by_name_and_by_number(tmp_path: Path) -> None:
         ({}, "no array for argument x .*the file holds nothing"),
         ({**GOOD, "y": 1}, "no argument is called 'y'; the arguments are x, n"),
         ({**GOOD, "arg0": GOOD["x"]}, "argument x is given twice, as x and as arg0"),
-        ({**GOOD, "x": np.zeros(4)}, "x: found float64, the program declares f32: float32, or its bits"),
-        ({**GOOD, "x": np.zeros(4, np.int32)}, "found int32, the program declares f32"),
-        ({**GOOD, "n": np.zeros(2, int)}, r"n: found an array of shape \(2,\); a single index value"),
-        ({**GOOD, "n": np.asarray(1.5)}, "n: found float64; the program declares a scalar of type index"),
+        ({**GOOD, "x": np.zeros(4)}, "x: got float64; allowed: f32: float32, or its bits"),
+        ({**GOOD, "x": np.zeros(4, np.int32)}, "got int32; allowed: f32"),
+        ({**GOOD, "n": np.zeros(2, int)}, r"n: got an array of shape \(2,\); a single index value"),
+        ({**GOOD, "n": np.asarray(1.5)}, "n: got float64; allowed: a scalar of type index"),
     ],
 )
 def test_wrong_inputs_are_named(arrays: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_bfloat16_saved_by_numpy_is_taken_back(tmp_path: Path) -> None:
 
 
 def test_words_of_another_width_are_refused() -> None:
-    message = "found uint32, the program declares f16: float16, or its bits as uint16, is needed"
+    message = "got uint32; allowed: f16: float16, or its bits as uint16, is needed"
     with pytest.raises(ArgumentError, match=message):
         convert_input(pointer(ir.F16), np.zeros(4, np.uint32))
 
@@ -110,10 +110,10 @@ def test_a_type_the_text_leaves_open_is_refused() -> None:
 @pytest.mark.parametrize(
     ("d", "value", "message"),
     [
-        (ir.U8, 256, "found 256; a scalar of type u8 is between 0 and 255"),
+        (ir.U8, 256, "got 256; a scalar of type u8 is between 0 and 255"),
         (ir.I32, -(2**31) - 1, "is between -2147483648 and 2147483647"),
         (ir.I1, 2, "is between 0 and 1"),
-        (ir.F32, "text", "found an array of <U4; allowed: an array of numbers"),
+        (ir.F32, "text", "got an array of <U4; allowed: an array of numbers"),
     ],
 )
 def test_scalars_are_checked_against_their_type(d: ir.DType, value: Any, message: str) -> None:

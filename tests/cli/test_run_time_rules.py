@@ -49,8 +49,8 @@ OPTIONS = [(), ("--sanitize",)]
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (numbers(p=57), "found offset 57 and size 8 in dimension 1 of %vv, whose extent is 64"),
-        (numbers(o=-1), "found offset -1 and size 2 in dimension 0 of %vv, whose extent is 4"),
+        (numbers(p=57), "got offset 57 and size 8 in dimension 1 of %vv, whose extent is 64"),
+        (numbers(o=-1), "got offset -1 and size 2 in dimension 0 of %vv, whose extent is 4"),
         (numbers(s=2**62), "error: tload: "),
         (numbers(s=TOP), "error: tload: "),
         (numbers(r=3), "error: alloc_tile: "),
@@ -87,7 +87,7 @@ def test_an_element_outside_its_buffer_ends_a_run(
 def test_a_step_that_is_not_positive_ends_a_run(commands: Any, step: int) -> None:
     given: dict[str, Any] = {n: np.int64(v) for n, v in zip("lus", (0, 5, step), strict=True)}
     assert run(commands, COUNTS, x=np.zeros(2, np.int64), **given) == 1
-    assert f"a positive step; found a step of {step}" in commands.err
+    assert f"a positive step; got a step of {step}" in commands.err
 
 
 def test_trip_counts_at_the_ends_of_64_bits(commands: Any) -> None:

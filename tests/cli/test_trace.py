@@ -136,8 +136,8 @@ WRONG: dict[str, tuple[tuple[object, ...], str]] = {
     "no lines": (("--trace", "--trace-limit", 0), "--trace-limit is 0; 1 or more is needed"),
     "no lanes": (("--trace", "--trace-lanes", -1), "--trace-lanes is -1; 1 or more is needed"),
     "unknown detail": (("--trace=all",), "invalid choice: 'all'"),
-    "no blocks": (("--grid", 0), "grid: found 0, allowed: a positive number"),
-    "no steps": (("--max-steps", 0), "max_steps: found 0, allowed: a positive number"),
+    "no blocks": (("--grid", 0), "grid: got 0; allowed: a positive number"),
+    "no steps": (("--max-steps", 0), "max_steps: got 0; allowed: a positive number"),
     "no number": (("--grid", "two"), "invalid int value: 'two'"),
 }
 

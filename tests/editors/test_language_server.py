@@ -157,7 +157,7 @@ def test_without_pygls_it_is_one_clear_line(commands: Commands, monkeypatch: pyt
     monkeypatch.delitem(sys.modules, "pto_jax.editors.language_server", raising=False)
     monkeypatch.setitem(sys.modules, "pygls.lsp.server", None)
     assert commands("lsp") == 2
-    assert "is not installed; usual fix: pip install 'pto_jax[lsp]'" in commands.err
+    assert "is not installed; try: pip install 'pto_jax[lsp]'" in commands.err
 
 
 def test_it_ends_without_an_error_while_the_client_keeps_its_input_open() -> None:

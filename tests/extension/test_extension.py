@@ -310,11 +310,11 @@ def declared(**more: Any) -> Any:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"name": "tadd"}, "there is an instruction tadd; usual fix: another name"),
-        ({"name": "cosh"}, "found the name 'cosh'; allowed: 't', then"),
+        ({"name": "tadd"}, "there is an instruction tadd; try: another name"),
+        ({"name": "cosh"}, "got the name 'cosh'; allowed: 't', then"),
         ({"scalars": ("s",)}, "scalar 's' is none of the sources src"),
         ({"types": ("f31",)}, "f31"),
-        ({"types": {"a6": ("f32",)}}, "found the profile 'a6'; allowed: cpu_sim, a2a3, a5"),
+        ({"types": {"a6": ("f32",)}}, "got the profile 'a6'; allowed: cpu_sim, a2a3, a5"),
     ],
 )
 def test_wrong_declarations_are_one_clear_error(more: dict[str, Any], message: str) -> None:

@@ -30,7 +30,7 @@ def errors(text: str, profile: str = "a2a3") -> list[str]:
 )
 def test_sizes_that_are_no_whole_blocks(parameters: str, fix: str) -> None:
     found = errors(f"%d = tneg %a : !pto.tile<{parameters}>", "cpu_sim")
-    assert any(m.endswith(f"allowed: a multiple of 32; usual fix: {fix}") for m in found), found
+    assert any(m.endswith(f"allowed: a multiple of 32; try: {fix}") for m in found), found
     dtype, rows, cols, *_ = parameters.split(", ")
     keys = dict(re.findall(r"(\w+)=(\w+)", fix))
     fixed = {"dtype": dtype, "rows": rows, "cols": cols} | keys
@@ -48,7 +48,7 @@ def test_a_column_for_a_lane_wise_instruction_is_named_as_a_row(valid: str) -> N
         f"%c2 = arith.constant 2 : index\n%t = pto.alloc_tile {'valid_row = %c2 ' * ('?' in valid)}: {t}\n"
     )
     found = errors(f"func.func @f(%s: f32) {{\n{alloc}{scale.format('%t', t)}\nreturn\n}}")
-    line = re.search(r"usual fix: compute on the same bytes as a row: (%t_row = .* -> (\S.*))$", found[0])
+    line = re.search(r"try: compute on the same bytes as a row: (%t_row = .* -> (\S.*))$", found[0])
     assert line is not None, found
     row = scale.format("%t_row", line.group(2))
     assert not errors(f"func.func @f(%s: f32) {{\n{alloc}{line.group(1)}\n{row}\nreturn\n}}")
@@ -73,7 +73,7 @@ def test_a_column_for_a_lane_wise_instruction_is_named_as_a_row(valid: str) -> N
     ],
 )
 def test_other_column_major_tiles_are_allocated_row_major(text: str, fix: str) -> None:
-    assert any(m.endswith(f"; usual fix: {fix}") for m in errors(text))
+    assert any(m.endswith(f"; try: {fix}") for m in errors(text))
     spelled = fix[fix.index("!pto") :]
     assert not errors(f"%d = tneg %a : {spelled}")
 

@@ -159,10 +159,10 @@ def test_pipes_and_events_are_also_written_in_quotes(text: str, same: str) -> No
         ("pto.set_cross_block <PIPE_S>, 0", "pipe is PIPE_S; allowed: PIPE_FIX, PIPE_MTE1, PIPE_MTE2"),
         ("pto.set_cross_block <PIPE_V>, 16", "event 16; allowed on a5: 0 to 15"),
         ("pto.set_intra_block <PIPE_V>, 32", "event 32; allowed on a5: 0 to 31"),
-        ("pto.sync.set <PIPE_M>, 0", "pipe is PIPE_M; allowed: PIPE_FIX"),
-        ("pto.sync.wait <PIPE_V>, 1 {ffts_mode = 3 : i32}", "ffts_mode 3; allowed: 0, 1, 2"),
-        ("pto.get_buf[#pto.pipe<PIPE_V>, 32]", "buf 32; allowed: 0 to 31"),
-        ("pto.set_ffts %f : !pto.ptr<f32>", "ffts has element type f32; allowed on a5: i64, u64, i8"),
+        ("pto.sync.set <PIPE_M>, 0", "pipe is PIPE_M; allowed on a5: PIPE_FIX"),
+        ("pto.sync.wait <PIPE_V>, 1 {ffts_mode = 3 : i32}", "ffts_mode is 3; allowed: 0, 1, 2"),
+        ("pto.get_buf[#pto.pipe<PIPE_V>, 32]", "buf is 32; allowed: 0 to 31"),
+        ("pto.set_ffts %f : !pto.ptr<f32>", "ffts has element type f32; allowed: i64, u64, i8"),
         (
             "pto.syncall(%w : !pto.tensor_view<15xi32>) mode = #pto.sync_all_mode<soft>, core_type = "
             "#pto.sync_core_type<mix>",
@@ -304,7 +304,7 @@ def refused_by_every_way_to_run(
 def test_a_program_with_a_slot_in_global_memory_is_verified_and_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    message = "5:3: error: talloc: found a pipe without a cube core"
+    message = "5:3: error: talloc: got a pipe without a cube core"
     refused_by_every_way_to_run(tmp_path / "pipe.pto", ALLOCATED, message, capsys)
 
 
@@ -332,7 +332,7 @@ func.func @main(%n: i32, %out: !pto.ptr<f32>) attributes {{pto.kernel_kind = #pt
 }}
 """
     other = "vector" if kind == "cube" else "cube"
-    message = f"6:3: error: {name}: found a pipe without a {other} core"
+    message = f"6:3: error: {name}: got a pipe without a {other} core"
     refused_by_every_way_to_run(tmp_path / "half.pto", text, message, capsys)
 
 

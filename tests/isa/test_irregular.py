@@ -108,7 +108,7 @@ def test_spellings_are_read_and_printed(text: str) -> None:
             "%n = arith.constant 48 : i32 %d = tmrgsort %s, %n : !pto.tile<1x256xf32>, i32 -> "
             "!pto.tile<1x256xf32>",
             "a2a3",
-            "a positive multiple of 64",
+            "a multiple of 64",
         ),
         (
             "%d = tquant %s, %k {quant_type = #pto<quant_type MXFP8>} : !pto.tile<8x32xf32>, "

@@ -164,13 +164,11 @@ WRITTEN_OUT = {
     ("alloc_tile", "address-range"): f"%t = pto.alloc_tile addr = %end : {FULL}",
     ("tassign", "address-aligned"): f"%t = pto.alloc_tile : {FULL}\npto.tassign %t, %a16 : {FULL}, i64",
     ("tassign", "address-range"): f"%t = pto.alloc_tile : {FULL}\npto.tassign %t, %end : {FULL}, i64",
-    ("make_tensor_view", "types-equal"): viewed("%c16, %c64", "%c64, %c1", "!pto.tensor_view<16x64xf16>"),
     ("make_tensor_view", "ranks"): viewed("%c16, %c64", "%c64"),
     ("make_tensor_view", "extents"): viewed("%c17, %c64", "%c64, %c1"),
     ("make_tensor_view", "view-layout"): viewed(
         "%c16, %c64", "%c64, %c1", extra=" {layout = #pto.layout<dn>}"
     ),
-    ("partition_view", "types-equal"): window("%c0, %c0", "%c16, %c64", "16x64xi32"),
     ("partition_view", "ranks"): window("%c0", "%c16, %c64"),
     ("partition_view", "extents"): window("%c0, %c0", "%c16, %c16"),
     ("partition_view", "window"): window("%c1, %c0", "%c16, %c64"),
@@ -220,7 +218,6 @@ pto.section.{kind} {{
     ("tsubview", "window"): (
         f"%t = pto.alloc_tile : {FULL}\n%s = pto.subview %t, %c1, %c0 : ({FULL}, index, index) -> {FULL}"
     ),
-    ("addptr", "types-equal"): "%q = pto.addptr %p, %c1 : !pto.ptr<f32> -> !pto.ptr<f16>",
     ("pointer_cast", "address-aligned"): (
         "%m = pto.pointer_cast(%a32, %a16) : memref<16x64xf32, #pto.address_space<vec>>"
     ),

@@ -71,9 +71,9 @@ def test_the_example_on_an_instruction_page_is_accepted(name: str) -> None:
 #: Why the operation of a page is no program by itself.
 ALONE = (
     r"a pointer, memref, tile or scalar type must be written in the program",  # handles of other operations
-    r"found a pipe without a",
-    r"found a memref that is an argument",
-    r"found an address in",
+    r"got a pipe without a",
+    r"got a memref that is an argument",
+    r"got an address in",
     r"the program stops here",
     r"elements inside the buffer",  # indexes are any numbers
 )

@@ -96,8 +96,8 @@ def test_codes_are_sharded_as_their_array(format: Any) -> None:
     ("call", "message"),
     [
         (lambda: nn.linear(over(X, None, None, "i"), W),
-         r"linear: x: found float32\[4,2,40@i\], sharded along K; .*jax.P\(None, None, None\)"),
-        (lambda: nn.linear(X, over(W, *DEPTH)), r"linear: w: found float32\[40@i,6\], sharded along K; "),
+         r"linear: x: got float32\[4,2,40@i\], sharded along K; .*jax.P\(None, None, None\)"),
+        (lambda: nn.linear(X, over(W, *DEPTH)), r"linear: w: got float32\[40@i,6\], sharded along K; "),
         (lambda: nn.linear(over(X, *ROWS), over(W, None, "i")),
          r"x float32\[4@i,2,40\] and w float32\[40,6@i\], both sharded over i; .*reshard\(w"),
         (lambda: nn.calibrate(over(X, *ROWS), percentile=90), "sharded along axis None, whose percentile"),

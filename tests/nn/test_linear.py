@@ -144,7 +144,7 @@ def test_the_profiles_of_a_format_are_those_that_execute_it(format: str) -> None
         assert nn.linear(x, w, format=format, profile=profile).shape == (2, 2)
     wrong = {"cpu_sim", "a2a3", "a5"} - set(FORMATS[format].profiles)
     for other in sorted(wrong):
-        match = rf"linear: profile '{other}' has no products of format '{format}', allowed: .*profile='a5'"
+        match = rf"linear: profile '{other}' has no products of format '{format}'; allowed: .*profile='a5'"
         with pytest.raises(pto.ArgumentError, match=match):
             nn.linear(x, w, format=format, profile=other)
 
@@ -161,13 +161,13 @@ def test_blocks_fit_the_smallest_buffers() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x, w: nn.linear(x, w.T), r"x \[4, 16\] and w \[8, 16\]; allowed: x \[..., K\].*fix: w.T"),
-        (lambda x, w: nn.linear(x, w, x[0]), r"found bias \[16\], allowed: \[N\], here \[8\]"),
-        (lambda x, w: nn.linear(x, w, format="int4"), "format is 'int4', allowed: int8, fp8, mx"),
+        (lambda x, w: nn.linear(x, w.T), r"x \[4, 16\] and w \[8, 16\]; allowed: x \[..., K\].*try: w.T"),
+        (lambda x, w: nn.linear(x, w, x[0]), r"got bias \[16\]; allowed: \[N\], here \[8\]"),
+        (lambda x, w: nn.linear(x, w, format="int4"), "format is 'int4'; allowed: int8, fp8, mx"),
         (lambda x, w: nn.linear(x, w, format="mx", scale=1.0), "'mx' has no scales of its own"),
-        (lambda x, w: nn.linear(x.astype(int), w), r"x: found an array of int64.*astype\(jnp.float32\)"),
-        (lambda x, w: nn.linear(x, w, scale=x[:3]), r"scale: found shape \(3, 16\).*\(4, 1\)"),
-        (lambda x, w: nn.linear(x, w, numerics="quick"), "numerics is 'quick', allowed: exact, fast"),
+        (lambda x, w: nn.linear(x.astype(int), w), r"x: got an array of int64.*astype\(jnp.float32\)"),
+        (lambda x, w: nn.linear(x, w, scale=x[:3]), r"scale: got shape \(3, 16\).*\(4, 1\)"),
+        (lambda x, w: nn.linear(x, w, numerics="quick"), "numerics is 'quick'; allowed: exact, fast"),
         (lambda x, w: nn.linear(x, w, profile="a9"), "unknown profile 'a9'"),
         (lambda x, w: nn.linear(x, w[:0]), "allowed: x"),
     ],

@@ -109,14 +109,14 @@ def test_under_jit_and_vmap() -> None:
     ("call", "message"),
     [
         (lambda: nn.calibrate(X, format="mx"), "format 'mx' has no scales; allowed: int8, fp8"),
-        (lambda: nn.calibrate(X, percentile=101), "percentile is 101, allowed: 0 to 100"),
+        (lambda: nn.calibrate(X, percentile=101), "percentile is 101; allowed: 0 to 100"),
         (lambda: nn.calibrate(X, axis=3), "axis is 3, the array has 3 axes; allowed: -3 to 2"),
         (lambda: nn.quantise(X, 1.0, format="mx"), "format 'mx' finds its scales itself"),
         (lambda: nn.quantise(X, format="mx", axis=None), "axis is None for format 'mx'; allowed: one axis"),
-        (lambda: nn.quantise(X, format="bf16"), "format 'bf16' has no codes; usual fix: pto.ops.tcvt"),
-        (lambda: nn.quantise(X.astype(np.int32)), "found an array of int32, allowed: float32"),
-        (lambda: nn.quantise(X, X[:2]), r"scale: found shape \(2, 7, 70\), allowed: .*\(5, 7, 70\)"),
-        (lambda: nn.dequantise(X, 1.0), "codes are float32, allowed: int8, float8_e4m3fn"),
+        (lambda: nn.quantise(X, format="bf16"), "format 'bf16' has no codes; try: pto.ops.tcvt"),
+        (lambda: nn.quantise(X.astype(np.int32)), "got an array of int32; allowed: float32"),
+        (lambda: nn.quantise(X, X[:2]), r"scale: got shape \(2, 7, 70\); allowed: .*\(5, 7, 70\)"),
+        (lambda: nn.dequantise(X, 1.0), "codes are float32; allowed: int8, float8_e4m3fn"),
     ],
 )
 def test_errors_say_what_fits(call: Any, message: str) -> None:

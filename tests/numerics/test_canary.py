@@ -101,7 +101,7 @@ def test_exact_numerics_are_refused_where_they_cannot_hold(anew: None, call: Cal
     pto_jax_caches_cleared()
     with (
         mock.patch.object(canary, "_failures", lambda platform: ("sums are reordered",)),
-        pytest.raises(pto.ExactnessError, match="on cpu: sums are reordered; usual fix: start Python"),
+        pytest.raises(pto.ExactnessError, match="on cpu: sums are reordered; try: start Python"),
     ):
         call()
     jax.clear_caches()  # type: ignore[no-untyped-call]

@@ -91,7 +91,7 @@ def test_a_window_outside_its_view_is_named(o: int, p: int, axis: int, offset: i
     args = (X, -X, o, p, 64, 64, 64)
     (first, *_) = checked(*args)[1].problems()
     size = 8 if axis else 2
-    what = f"found offset {offset} and size {size} in dimension {axis} of %vv, whose extent is 64"
+    what = f"got offset {offset} and size {size} in dimension {axis} of %vv, whose extent is 64"
     assert what in first.message and first.rule == "window" and first.span is not None
     assert what in refused(lambda: plain.eager(*args))
     assert what in refused(lambda: oracle.run(plain.program, args))
@@ -115,7 +115,7 @@ def test_a_report_has_the_numbers_of_its_first_batch_element_and_trip() -> None:
     batched = jax.vmap(moved()[1], in_axes=(None, None, None, 0, None, None, None))
     _, report = batched(X, -X, 0, np.array([0, 60, 61]), 64, 64, 64)
     assert report.problems()[0].message.endswith(
-        "found offset 60 and size 8 in dimension 1 of %vv, whose extent is 64; batch index 1, 2"
+        "got offset 60 and size 8 in dimension 1 of %vv, whose extent is 64; batch index 1, 2"
     )
     s = Source("%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index")
     s.view("%v", "%x", (4, 64), (64, 1)).view("%u", "%y", (1, 8), (8, 1)).tile("%t", "f32", 1, 8)
@@ -124,7 +124,7 @@ def test_a_report_has_the_numbers_of_its_first_batch_element_and_trip() -> None:
     s.load("%w", "%t").do("}").store("%t", "%u")
     _, report = pto.compile(s.program, checks=True)(X, X[:8], 80)
     (problem,) = report.problems()
-    assert "found offset 63 and size 8 in dimension 1" in problem.message
+    assert "got offset 63 and size 8 in dimension 1" in problem.message
 
 
 def small(source: Any, rows: Any) -> pto.Program:
@@ -151,7 +151,7 @@ def test_a_buffer_may_be_smaller_than_a_view(source: Any) -> None:
     assert not checked(x, -x, 4)[1].problems()
     np.testing.assert_array_equal(plain(x, -x, 5)["y"], x)
     np.testing.assert_array_equal(plain(x, -X, 5)["y"], np.concatenate([x, np.zeros(8), -X[40:]]))
-    message = "found elements 0 to 39 of x"
+    message = "got elements 0 to 39 of x"
     assert message in checked(x, -x, 5)[1].problems()[0].message
     assert message in refused(lambda: plain.eager(x, -x, 5))
     assert "elements 0 to 39 are addressed" in refused(lambda: oracle.run(program, (x, -x, 5)))
@@ -161,9 +161,7 @@ def test_an_access_that_is_certainly_outside_is_an_early_error(source: Any) -> N
     program, x = small(source, 16), X[:128]
     for kernel in (pto.compile(program), pto.compile(program, checks=True)):
         np.testing.assert_array_equal(kernel.eager(x, -x, 0)["y"], x)
-        wanted = (
-            r"argument 'y': found 127 elements, the program's views need 128 \(tstore at <text>:\d+:\d+\)"
-        )
+        wanted = r"argument 'y': got 127 elements, the program's views need 128 \(tstore at <text>:\d+:\d+\)"
         with pytest.raises(pto.ArgumentError, match=wanted):
             kernel(x, -x[:127], 0)
 

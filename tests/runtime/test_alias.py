@@ -44,6 +44,6 @@ pto.tmul ins(%t, %a : {base}, {base}) outs(%w : {base})
 def test_a_layout_for_a_memref_that_is_no_local_memory() -> None:
     memref = "memref<16x16xf16, #pto.address_space<vec>>"
     kernel = pto.compile(pto.parse(f"%t = pto.bind_tile %m : {memref} -> {memref}"), warn=False)
-    message = r"bind_tile: found a memref that is an argument; allowed: one that the function allocates"
+    message = r"bind_tile: got a memref that is an argument; allowed: one that the function allocates"
     with pytest.raises(pto.NotExecutableError, match=message):
         kernel(np.zeros((16, 16), np.float16))

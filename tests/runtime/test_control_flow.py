@@ -244,7 +244,7 @@ def test_endless_loops_are_stopped() -> None:
         with pytest.raises(pto.ExecutionError, match=r"scf\.while: .*at most") as caught:
             run(x, y, 51, 0)
         assert caught.value.diagnostics[0].span is not None
-    with pytest.raises(pto.ArgumentError, match="max_steps: found 0"):
+    with pytest.raises(pto.ArgumentError, match="max_steps: got 0"):
         pto.compile(program, max_steps=0)
 
 

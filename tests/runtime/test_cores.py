@@ -104,7 +104,7 @@ def test_a_grid_batches_and_needs_a_positive_number() -> None:
     batched = np.asarray(jax.vmap(kernel)(x, y)["y"])
     for i in range(3):
         assert batched[i].tobytes() == np.asarray(kernel(x[i], y[i])["y"]).tobytes()
-    with pytest.raises(pto.ArgumentError, match="grid: found 0"):
+    with pytest.raises(pto.ArgumentError, match="grid: got 0"):
         pto.compile(pto.parse(BLOCKS), grid=0)
 
 

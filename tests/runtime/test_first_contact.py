@@ -33,7 +33,7 @@ X, W = np.ones((4, 8), np.float32), np.ones((8, 4), np.float32)
     ],
 )
 def test_an_operator_on_a_tile_is_an_error_that_says_what_computes(use: Callable[[], Any]) -> None:
-    with pytest.raises(pto.PtoError, match=r"found .*vec 8x8xf32.*pto\.ops\.names.*t\.array"):
+    with pytest.raises(pto.PtoError, match=r"got .*vec 8x8xf32.*pto\.ops\.names.*t\.array"):
         use()
 
 
@@ -102,9 +102,9 @@ def test_left_tiles_have_the_order_of_the_target() -> None:
     [
         (
             "%a = pto.alloc_tile : !pto.tile_buf<left, 17x16xf16, slayout=row_major>",
-            "usual fix: rows=32 with v_row=17",
+            "try: rows=32 with v_row=17",
         ),
-        ("%a = pto.alloc_tile : !pto.tile_buf<vec, 16x32xf8e4m3>", 'usual fix: profile="a5"'),
+        ("%a = pto.alloc_tile : !pto.tile_buf<vec, 16x32xf8e4m3>", 'try: profile="a5"'),
         (
             "%c = arith.constant 1.0 : f16\npto.tadds ins(%a, %c : !pto.tile_buf<vec, 8x8xf32>, f16) "
             "outs(%a : !pto.tile_buf<vec, 8x8xf32>)",
@@ -120,7 +120,7 @@ def test_messages_of_the_verifier_give_the_fix(text: str, message: str) -> None:
 def test_a_rule_on_valid_regions_says_which_were_found() -> None:
     src = pto.tile(np.ones((8, 16), np.float32), valid=(3, 8))
     dst = pto.tile(np.ones((8, 16), np.float16), valid=(2, 8))
-    with pytest.raises(pto.ExecutionError, match="found valid regions src 3x8, dst 2x8"):
+    with pytest.raises(pto.ExecutionError, match="got valid regions src 3x8, dst 2x8"):
         pto.ops.tcvt(src, dst=dst)
 
 

@@ -43,7 +43,7 @@ def test_several_blocks_share_buffers_only(text: str, found: str) -> None:
     """Every block has tiles of its own, so none can be an argument or a result."""
     program = pto.parse(text)
     tiles = {v.name: np.zeros((4, 8), np.float32) for v in program.functions[0].args}
-    with pytest.raises(NotExecutableError, match=f"found {found} on 2 blocks"):
+    with pytest.raises(NotExecutableError, match=f"got {found} on 2 blocks"):
         pto.compile(program, grid=2)(**tiles)
 
 

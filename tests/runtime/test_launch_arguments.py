@@ -39,7 +39,7 @@ def test_sizes_that_are_arguments_are_judged_where_values_are_seen() -> None:
         assert FEW in str(raised.value) and str(raised.value.diagnostics[0].span) == "k.pto:17:1"
         run(Y, 16)
     (found,) = checked(Y, 32)[1].problems()
-    assert FEW in found.message and found.rule == "launch" and "fix: grid=4 (--grid 4)" in found.message
+    assert FEW in found.message and found.rule == "launch" and "try: grid=4 (--grid 4)" in found.message
     assert not checked(Y, 16)[1].problems()
     assert (np.asarray(plain(Y, 32)["y"])[:16] == 1).all()
 

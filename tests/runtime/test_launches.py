@@ -38,7 +38,7 @@ def test_too_few_blocks_are_an_error_that_names_view_elements_and_grid() -> None
         pto.compile(TILES)
     assert str(raised.value).splitlines()[0] == (
         "k.pto:17:1: error: get_block_idx: 1 block (grid=1) writes 128 of the 1024 elements of view %v "
-        "(argument y); allowed: a grid that covers it; fix: grid=8 (--grid 8)"
+        "(argument y); allowed: a grid that covers it; try: grid=8 (--grid 8)"
     )
     assert "7 blocks (grid=7) write 896 of the 1024" in str(problem(TILES, 7))
     assert (np.asarray(pto.compile(TILES, grid=8)(Y)["y"]) == 1).all()
@@ -47,7 +47,7 @@ def test_too_few_blocks_are_an_error_that_names_view_elements_and_grid() -> None
 def test_too_many_blocks_are_an_error_that_names_where_they_leave() -> None:
     assert problem(TILES, 9) == (
         "block 8 of 0 to 8 (grid=9) leaves view %v (argument y) of 64x16 elements, in tstore at k.pto:28:1; "
-        "allowed: blocks with windows inside it; fix: grid=8 (--grid 8)"
+        "allowed: blocks with windows inside it; try: grid=8 (--grid 8)"
     )
 
 
@@ -76,7 +76,7 @@ pto.texpands ins(%one : f32) outs(%u : {OPEN})
 pto.tstore ins(%u : {OPEN}) outs(%w : !pto.partition_tensor_view<?x16xf32>)
 """
 SEARCHED = f"""
-%found = scf.while (%i = %c0) : (index) -> index {{
+%got = scf.while (%i = %c0) : (index) -> index {{
   %next = arith.muli %i, %c8 : index
   %first = arith.muli %b, %c8 : index
   %below = arith.cmpi slt, %next, %first : index
@@ -86,7 +86,7 @@ SEARCHED = f"""
   %j = arith.addi %i, %c1 : index
   scf.yield %j : index
 }}
-%at = arith.muli %found, %c8 : index
+%at = arith.muli %got, %c8 : index
 {store("%at")}"""
 CHUNK = f"""
 %size = arith.divsi %c8, %n : index
@@ -132,7 +132,7 @@ def test_windows_are_followed_through(body: str, grid: int, written: int, wanted
     found = problem(kernel(body), grid)
     total = 960 if body.startswith(ROW) else 1024
     assert found is not None and f"write {written} of the {total} " in found.replace("writes", "write")
-    assert f"fix: grid={wanted} " in found
+    assert f"try: grid={wanted} " in found
     assert problem(kernel(body), wanted) is None
 
 
@@ -266,7 +266,7 @@ def test_the_fix_is_looked_for_up_to_a_bound() -> None:
     big = "%m = arith.constant 8388608 : index\n"
     view = f"%v = pto.make_tensor_view %y, shape = [%m, %c16], strides = [%c16, %c1] : {WIDE}\n"
     found = problem(kernel(big, view, TILE, ROW, store()), 1)
-    assert found is not None and found.endswith("allowed: a grid that covers it; fix: a larger grid")
+    assert found is not None and found.endswith("allowed: a grid that covers it; try: a larger grid")
 
 
 def test_a_partial_launch_is_not_judged() -> None:

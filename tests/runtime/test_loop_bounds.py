@@ -70,7 +70,7 @@ def test_a_step_that_is_not_positive_is_an_error(step: int) -> None:
             with pytest.raises(pto.ExecutionError, match=f"a step of {step}; allowed: a positive step"):
                 call(x, 0, 5, step)
         (problem,) = counts(True)(x, 0, 5, step)[1].problems()
-        assert problem.rule == "step" and f"found a step of {step}" in problem.message
+        assert problem.rule == "step" and f"got a step of {step}" in problem.message
         assert not np.asarray(counts(False)(x, 0, 5, step)["x"]).any()
 
 

@@ -120,7 +120,7 @@ def test_a_broken_rule_names_the_index_in_the_whole_batch() -> None:
     indices = np.zeros(23, np.int64)
     indices[[9, 11]] = 32
     out = np.zeros_like(X)
-    with pytest.raises(pto.ExecutionError, match=r"of the tile, 0 to 31; found offset 32; batch index 9, 11"):
+    with pytest.raises(pto.ExecutionError, match=r"of the tile, 0 to 31; got offset 32; batch index 9, 11"):
         ELEMENT.map({"a": X, "n": indices}, chunk=8, out=out)
     assert out[:8].any() and not out[8:].any()
 
@@ -129,20 +129,20 @@ def test_a_broken_rule_names_the_index_in_the_whole_batch() -> None:
     ("call", "message"),
     [
         (lambda: SCALED.map({"x": X, "rows": ROWS[:3]}, shared={"factor": 1}),
-         "'x' has 23 entries, 'rows' 3; allowed: equally many; usual fix: .*shared="),
-        (lambda: SCALED.map({"x": X, "rows": 3}), "'rows' has no leading axis; usual fix: .*shared="),
+         "'x' has 23 entries, 'rows' 3; allowed: equally many; try: .*shared="),
+        (lambda: SCALED.map({"x": X, "rows": 3}), "'rows' has no leading axis; try: .*shared="),
         (lambda: SCALED.map({"z": X}), "no argument is called 'z'; allowed: x, y, factor, rows"),
         (lambda: SCALED.map(X, shared={"z": 1}), "shared: no argument is called 'z'"),
         (lambda: SCALED.map({"x": X}, shared={"factor": 1}), r"scaled: missing argument\(s\): rows"),
-        (lambda: NEGATED.map(X, chunk=0), "chunk: found 0, allowed: a positive number"),
-        (lambda: NEGATED.map(X[:0]), "batch: found no entries"),
-        (lambda: NEGATED.map(iter(())), "batch: found no entries"),
-        (lambda: NEGATED.map(3), "batch: found int; allowed: a dictionary"),
-        (lambda: NEGATED.map(X, out=np.zeros(3)), r"out: 'd' is float64\[3\], allowed: float32\[23, 4, 8\]"),
-        (lambda: NEGATED.map(X, out={"e": X}), "out: found 'e'; allowed: an array for each result: d"),
+        (lambda: NEGATED.map(X, chunk=0), "chunk: got 0; allowed: a positive number"),
+        (lambda: NEGATED.map(X[:0]), "batch: got no entries"),
+        (lambda: NEGATED.map(iter(())), "batch: got no entries"),
+        (lambda: NEGATED.map(3), "batch: got int; allowed: a dictionary"),
+        (lambda: NEGATED.map(X, out=np.zeros(3)), r"out: 'd' is float64\[3\]; allowed: float32\[23, 4, 8\]"),
+        (lambda: NEGATED.map(X, out={"e": X}), "out: got 'e'; allowed: an array for each result: d"),
         (lambda: NEGATED.map([X[0], X[1, :2]]), r"item 1: a is float32\[2, 8\], that of item 0 .*\[4, 8\]"),
         (lambda: NEGATED.map([X[0], {"b": X[1]}]), "item 1: no argument is called 'b'; allowed: a"),
-        (lambda: NEGATED.map(X[:, :2]), r"argument 'a': found shape \(2, 8\)"),
+        (lambda: NEGATED.map(X[:, :2]), r"argument 'a': got shape \(2, 8\)"),
     ],
 )  # fmt: skip
 def test_errors_say_what_fits(call: Any, message: str) -> None:

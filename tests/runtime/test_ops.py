@@ -202,11 +202,9 @@ def test_batches_are_made_by_vmap_and_used_by_vmap() -> None:
     dynamic = batch.dynamic()
     assert np.shape(dynamic.valid_rows) == (3,) and not dynamic.type.is_static
     assert np.asarray(jax.vmap(ops.tadd)(dynamic, batch)).tolist() == (np.ones((3, 2, 8)) * 2).tolist()
-    with pytest.raises(
-        pto.ArgumentError, match=r"source 0: found a batch of tiles of shape \(3,\).*jax.vmap"
-    ):
+    with pytest.raises(pto.ArgumentError, match=r"source 0: got a batch of tiles of shape \(3,\).*jax.vmap"):
         ops.tadd(batch, ONES)
-    with pytest.raises(pto.ArgumentError, match=r"dst: found a batch"):
+    with pytest.raises(pto.ArgumentError, match=r"dst: got a batch"):
         ops.tadd(ONES, ONES, dst=batch)
 
 
@@ -221,27 +219,31 @@ def test_tiles_are_pytrees() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda: ops.tadd(ONES, np.ones((2, 8))), pto.ArgumentError, "found an array of float64, allowed: "),
-        (lambda: ops.tadds(ONES, "a"), pto.ArgumentError, "source 1 must be a tile, .* number, found str"),
-        (lambda: ops.tadds(ONES, True), pto.ArgumentError, "source 1: found bool, the program declares f32"),
-        (lambda: ops.tadds(ONES, np.float64(1)), pto.ArgumentError, "a scalar of float64, allowed: "),
-        (lambda: ops.tadds(INTS, 1.5), pto.ArgumentError, "found float, the program declares i32"),
-        (lambda: ops.tadds(INTS, 2**31), pto.ArgumentError, "found 2147483648, which i32 cannot hold"),
+        (lambda: ops.tadd(ONES, np.ones((2, 8))), pto.ArgumentError, "got an array of float64; allowed: "),
+        (
+            lambda: ops.tadds(ONES, "a"),
+            pto.ArgumentError,
+            "source 1: got str; allowed: a tile, an array or a number",
+        ),
+        (lambda: ops.tadds(ONES, True), pto.ArgumentError, "source 1: got bool; allowed: f32"),
+        (lambda: ops.tadds(ONES, np.float64(1)), pto.ArgumentError, "a scalar of float64; allowed: "),
+        (lambda: ops.tadds(INTS, 1.5), pto.ArgumentError, "got float; allowed: i32"),
+        (lambda: ops.tadds(INTS, 2**31), pto.ArgumentError, "got 2147483648, which i32 cannot hold"),
         (lambda: ops.tadds(INTS, np.int16(3)), pto.VerifyError, "tadds"),
-        (lambda: ops.tadd(ONES), pto.ArgumentError, "found 1 source operand"),
-        (lambda: ops.tadd(ONES, ONES, ONES), pto.ArgumentError, "found 3 source operand"),
+        (lambda: ops.tadd(ONES), pto.ArgumentError, "got 1 source operand"),
+        (lambda: ops.tadd(ONES, ONES, ONES), pto.ArgumentError, "got 3 source operand"),
         (lambda: ops.tadd(ONES, INTS), pto.VerifyError, "tadd"),
         (lambda: ops.tadd(ONES, f32([1.0] * 8)), pto.VerifyError, "no implicit broadcasting"),
         (
             lambda: ops.tadd(ONES, ONES, dst=3),
             pto.ArgumentError,
-            "dst must be a Tile .* found int 3",
+            "dst: got int 3; allowed: a Tile",
         ),
         (lambda: ops.tadd(ONES, ONES, dst=(ONES, ONES)), pto.ArgumentError, "dst has 2 entries"),
         (lambda: ops.tadd(ONES, ONES, mode=1), pto.ArgumentError, "unknown keyword 'mode'"),
         (lambda: ops.tadd(ONES, ONES, profile="a9"), pto.ArgumentError, "unknown profile 'a9'"),
         (lambda: ops.tadd(ONES, ONES, profile=["a5"]), pto.ArgumentError, r"unknown profile \['a5'\]"),
-        (lambda: ops.tcvt(ONES, dst=ONES, rmode="UP"), pto.ArgumentError, "rmode='UP' found, allowed: "),
+        (lambda: ops.tcvt(ONES, dst=ONES, rmode="UP"), pto.ArgumentError, "got rmode='UP'; allowed: "),
         (lambda: ops.tmuladddst(ONES, ONES), pto.ArgumentError, "dst= is required, the instruction reads"),
         (lambda: ops.tload, AttributeError, "no instruction 'tload'"),  # type: ignore[attr-defined]
         (lambda: ops.tnothing, AttributeError, "no instruction 'tnothing'"),  # type: ignore[attr-defined]
@@ -255,24 +257,24 @@ def test_errors(call: Callable[[], Any], kind: type[Exception], message: str) ->
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        (np.ones(8, np.float32), {}, r"needs a \[rows, cols\] array, found shape \(8,\)"),
+        (np.ones(8, np.float32), {}, r"got shape \(8,\); allowed: a \[rows, cols\] array"),
         (np.ones((1, 8)), {}, "no PTO element type has the array type float64"),
         (np.ones((1, 8), np.bool_), {}, "no tile has elements of type i1"),
-        ([[1.0], [2.0, 3.0]], {}, "found list, the program declares f32"),
-        (np.ones((4, 8), np.float32), {"valid": (5, 8)}, "5 valid rows found, allowed: 0 to 4"),
-        (np.ones((4, 8), np.float32), {"valid": (4, -1)}, "-1 valid cols found, allowed: 0 to 8"),
-        (np.ones((4, 8), np.float32), {"valid": (jnp.int32(9), 8)}, "9 valid rows found"),
-        (np.ones((4, 8), np.float32), {"valid": (1.0, 8)}, "must be an integer scalar"),
+        ([[1.0], [2.0, 3.0]], {}, "got list; allowed: f32"),
+        (np.ones((4, 8), np.float32), {"valid": (5, 8)}, "got 5 valid rows; allowed: 0 to 4"),
+        (np.ones((4, 8), np.float32), {"valid": (4, -1)}, "got -1 valid cols; allowed: 0 to 8"),
+        (np.ones((4, 8), np.float32), {"valid": (jnp.int32(9), 8)}, "got 9 valid rows"),
+        (np.ones((4, 8), np.float32), {"valid": (1.0, 8)}, "allowed: an integer scalar"),
         (np.ones((4, 8), np.float32), {"valid": (1, 8, 1)}, r"allowed: \(rows, cols\)"),
         (np.ones((4, 8), np.float32), {"valid": 5}, r"allowed: \(rows, cols\)"),
         (np.ones((4, 8), np.float32), {"dtype": "f99"}, "unknown element type 'f99'"),
         (
             np.ones((4, 8), np.float32),
             {"dtype": "f16"},
-            "found an array of float32, the program declares f16",
+            "got an array of float32; allowed: f16",
         ),
         (np.ones((4, 8), np.float32), {"type": "f32"}, "allowed: a TileType"),
-        (np.ones((4, 8), np.float32), {"type": TileType(pto.dtype("f32"), 8, 8)}, r"the type says \(8, 8\)"),
+        (np.ones((4, 8), np.float32), {"type": TileType(pto.dtype("f32"), 8, 8)}, r"allowed: \(8, 8\)"),
         (np.ones((4, 8), np.float32), {"type": TileType(pto.dtype("f32"), 4, 8, None, None)}, "give valid="),
     ],
 )

@@ -86,5 +86,5 @@ def test_a_constant_position_outside_is_refused() -> None:
     (found,) = pto.verify(pto.parse(text), profile="a2a3")
     assert found.rule == "offset-range" and "allowed: 0 to 7" in found.message
     load = pto.parse("%n = arith.constant 9 : index\n%x = pto.load_scalar %p[%n] : !pto.ptr<f32> -> f32")
-    with pytest.raises(pto.ExecutionError, match="found offset 9; allowed: an element of p, 0 to 7"):
+    with pytest.raises(pto.ExecutionError, match="got offset 9; allowed: an element of p, 0 to 7"):
         pto.compile(load)(np.zeros(8, np.float32))

@@ -259,7 +259,7 @@ def test_a_window_with_a_pitch_is_seen_through_types_of_its_order_only(agree: Ag
         f"%v = pto.tsubview %s, %c0, %c0 : ({PART}, index, index) -> {PART}",
     ):
         program = pto.parse(text(f"%s = pto.subset %a[%c0, %c8] sizes [8, 8] : {T}\n{line}"))
-        message = "found an alias of a window with its own pitch; allowed: of a whole tile"
+        message = "got an alias of a window with its own pitch; allowed: of a whole tile"
         for run in (pto.compile(program), lambda x, y, p=program: oracle.run(p, [x, y])):
             with pytest.raises(pto.NotExecutableError, match=message) as found:
                 run(x, y)

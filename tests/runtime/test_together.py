@@ -193,7 +193,7 @@ def test_a_while_loop_with_pipes_that_never_ends_stops() -> None:
     cube = while_loop("%n", PUSH).replace("arith.cmpi slt, %i, %n", ever)
     vector = while_loop("%n", f"{POP}\n {FREE}").replace("arith.cmpi slt, %i, %n", ever)
     program = pto.parse(pipe_program(cube, vector))
-    with pytest.raises(pto.ExecutionError, match="found more than 5 trips"):
+    with pytest.raises(pto.ExecutionError, match="got more than 5 trips"):
         oracle.run(program, (x, y, 1), profile="a5", max_steps=5)
     _, report = pto.compile(program, "a5", checks=True, max_steps=5)(x, y, 1)
     assert {d.rule for d in report.problems()} == {"steps"}

@@ -54,7 +54,7 @@ def test_a_window_larger_than_the_tile_is_named_and_keeps_its_values() -> None:
     _, report = pto.compile(program, checks=True)(x, np.zeros_like(x), 6, 32)
     (problem,) = report.problems()
     assert problem.instruction == "tstore" and problem.span is not None
-    assert "found a window of 6x32 for a valid region of 4x16" in problem.message
+    assert "got a window of 6x32 for a valid region of 4x16" in problem.message
     with pytest.raises(pto.ExecutionError, match="window of 6x32"):
         pto.compile(program).eager(x, np.zeros_like(x), 6, 32)
     moved = pto.compile(program)(x, np.zeros_like(x), 6, 32)["y"].reshape(16, 64)

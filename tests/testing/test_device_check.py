@@ -106,7 +106,7 @@ def test_seeds_choose_the_operands() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "nonsense"], "--only nonsense: found no such instruction"),
+        (["--only", "nonsense"], "--only nonsense: got no such instruction"),
         (["--seed", "-1"], "allowed: "),
         (["--jobs", "0"], "allowed: "),
     ],

@@ -104,10 +104,10 @@ def test_formats_of_prints() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f'pto.tgather ins(%s : {WIDE}, "up") outs(%d : {NARROW})', "found the axis 'up'; allowed: row, col"),
-        (f'pto.tabs ins(%s : {WIDE}, "row") outs(%d : {WIDE})', "found the axis 'row'; allowed: none"),
-        (f"pto.tabs ins(%s : {WIDE} fp %f : {FP}) outs(%d : {WIDE})", "found 'fp', expected ')'"),
-        (f"pto.tstore ins(%s : {ACC} fp %f) outs(%w : {WINDOW})", "expected ':'"),
+        (f'pto.tgather ins(%s : {WIDE}, "up") outs(%d : {NARROW})', "got the axis 'up'; allowed: row, col"),
+        (f'pto.tabs ins(%s : {WIDE}, "row") outs(%d : {WIDE})', "got the axis 'row'; allowed: none"),
+        (f"pto.tabs ins(%s : {WIDE} fp %f : {FP}) outs(%d : {WIDE})", "got 'fp'; allowed: ')'"),
+        (f"pto.tstore ins(%s : {ACC} fp %f) outs(%w : {WINDOW})", "allowed: ':'"),
     ],
 )
 def test_wrong_clauses_are_named(text: str, message: str) -> None:

@@ -39,7 +39,7 @@ def test_error_shows_file_line_column_and_caret() -> None:
 
 @pytest.mark.parametrize("text", ["", "  \n\n", "// only a comment\n", "# only a comment"])
 def test_text_without_content_is_an_error(text: str) -> None:
-    assert "expected a module, a function or instructions" in str(failure(text))
+    assert "allowed: a module, a function or instructions" in str(failure(text))
 
 
 def test_operations_know_their_place() -> None:

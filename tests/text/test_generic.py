@@ -73,23 +73,23 @@ def test_indices_of_a_gather_are_no_destination() -> None:
     [
         (
             '"pto.tgather"(%a, %b, %c, %d) : () -> ()',
-            "found 4 operand(s) of tgather that may be (src, dst, indices, tmp) or (src, dst, cdst, kValue); "
+            "got 4 operand(s) of tgather that may be (src, dst, indices, tmp) or (src, dst, cdst, kValue); "
             "allowed: operandSegmentSizes = array<i32: 1, 1, 0, 1, 1, 0> or array<i32: 1, 1, 1, 0, 0, 1>, "
             "the sizes of (src, dst, cdst, indices, tmp, k)",
         ),
         (
             '"pto.tcvt"(%a) : (!pto.tile<16x16xf32>) -> ()',
-            "found 1 operand(s) of tcvt; allowed in the generic form without operandSegmentSizes: "
+            "got 1 operand(s) of tcvt; allowed in the generic form without operandSegmentSizes: "
             "(src, dst) or (src, dst, tmp)",
         ),
         (
             '"pto.tcolsum"(%a, %b) {operandSegmentSizes = array<i32: 1, 1>} : () -> ()',
-            "found operandSegmentSizes that do not divide 2 operands; allowed: one size for each of "
+            "got operandSegmentSizes that do not divide 2 operands; allowed: one size for each of "
             "(src, tmp, dst)",
         ),
         (
             '"pto.tadd"(%a, %b, %c) {operandSegmentSizes = array<i32: 2, 0, 1>} : () -> ()',
-            "found operandSegmentSizes that do not divide 3 operands; allowed: one size for each of "
+            "got operandSegmentSizes that do not divide 3 operands; allowed: one size for each of "
             "(src0, src1, dst)",
         ),
     ],

@@ -91,7 +91,7 @@ def test_what_a_version_says_unwritten_gives_no_warning() -> None:
     [
         ('module attributes {pto.language = "2027-01"} {\n}', '"2027-01"; allowed: 2026-04, 2026-08'),
         ('module attributes {"pto.language" = 4} {\n}', '"4"; allowed: 2026-04, 2026-08'),
-        ("pto.slot_marker %a", "found 'pto.slot_marker', which the language of 2026-08 removed; allowed: "),
+        ("pto.slot_marker %a", "got 'pto.slot_marker', which the language of 2026-08 removed; allowed: "),
     ],
 )
 def test_messages_name_the_version(text: str, message: str) -> None:

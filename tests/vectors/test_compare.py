@@ -86,8 +86,8 @@ def test_nan_patterns_are_those_of_the_format(d: ir.DType, t: Any) -> None:
 def test_shape_and_type_mismatch_is_a_failure() -> None:
     short = compare_words("dst", ir.F32, words(ir.F32, 1, 2), words(ir.F32, 1))
     other = compare_words("dst", ir.F32, words(ir.F32, 1), words(ir.F16, 1))
-    assert not short and "found uint32[1], expected uint32[2]" in str(short)
-    assert not other and "found uint16[1]" in str(other)
+    assert not short and "got uint32[1], expected uint32[2]" in str(short)
+    assert not other and "got uint16[1]" in str(other)
 
 
 def test_the_report_names_the_first_difference_in_hex_and_as_numbers() -> None:
@@ -98,7 +98,7 @@ def test_the_report_names_the_first_difference_in_hex_and_as_numbers() -> None:
     assert (found.different, found.elements, found.max_ulp) == (2, 4, 1 << 24)
     assert found.first is not None and found.first.position == (0, 1) and found.first.ulp == 3
     assert str(found).startswith(
-        "2 of 4 elements differ, first dst (0, 1): expected 0x3f800000 (1.0), found 0x3f800003"
+        "2 of 4 elements differ, first dst (0, 1): expected 0x3f800000 (1.0), got 0x3f800003"
     )
 
 

@@ -102,9 +102,9 @@ def test_handles(body: str, expected: list[tuple[str, str]]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("!pto.multi_tile_buf<vec, 16x16xf32, count=1>", "found count=1; allowed: 2 to 16"),
-        ("!pto.struct<f32, i1>", "found a field of type i1; allowed"),
-        ("!pto.struct<>", "expected the type of a field"),
+        ("!pto.multi_tile_buf<vec, 16x16xf32, count=1>", "got count=1; allowed: 2 to 16"),
+        ("!pto.struct<f32, i1>", "got a field of type i1; allowed"),
+        ("!pto.struct<>", "allowed: the type of a field"),
         ("!pto.local_array<?x4xf32>", "allowed: constant extents"),
         ("!pto.vreg<64xf32>", "is not part of tile programs"),
     ],
@@ -206,7 +206,7 @@ def test_blocks() -> None:
     assert [d.rule for d in verify(parse(text.format("", "", "")))] == ["address-aligned"]
     given = [d.rule for d in verify(parse(text.format("(%c : i1)", "", "(%k: i1)")))]
     assert given == ["address-aligned", "branch"]
-    with pytest.raises(ParseError, match=r"a branch to the unknown block \^b; known: \^a, \^d"):
+    with pytest.raises(ParseError, match=r"a branch to the unknown block \^b; allowed: \^a, \^d"):
         parse(text.format("", "", "").replace("^b:", "^d:"))
     with pytest.raises(ParseError, match=r"a second block \^a; allowed: one of each name"):
         parse(text.format("", "", "").replace("^b:", "^a:"))

@@ -62,7 +62,7 @@ def algorithm(attrs: Mapping[str, AttrValue]) -> MxQuantAlg:
 
 
 #: What is said of an operation with such a destination.
-REORDERED = "is not executed: its store mode has no defined result; usual fix: tmov of exp with scratch"
+REORDERED = "is not executed: its store mode has no defined result; try: tmov of exp with scratch"
 
 
 def along_rows(attrs: Mapping[str, AttrValue]) -> bool:
@@ -302,9 +302,9 @@ def _tolerant(rule: Constraint) -> Constraint:
 
     def check(site: Site) -> Iterator[Finding]:
         printed = printed_scales(site)
-        for operand, found in rule.check(site):
-            if operand not in printed and not (rule.rule == "k-multiple" and printed):
-                yield operand, found
+        for finding in rule.check(site):
+            if finding[0] not in printed and not (rule.rule == "k-multiple" and printed):
+                yield finding
 
     return replace(rule, check=check)
 

@@ -15,12 +15,13 @@ from ...ir import TILE_DTYPES, BLayout, DType, Language, Loc, TileType, Type, el
 from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, Operand, RegionRule, Site
 from .elements import element_type as element_type, same_element as same_element, with_dtype as with_dtype
-from .forbid import HEADERS as HEADERS, Types, as_columns, edit, first_tile, forbid, retype, shrunk
+from .forbid import HEADERS as HEADERS, Types, edit, first_tile, forbid, retype, shrunk
+from .require import require
 from .typesets import Rows, TypeTable
 
 _BLOCK_BITS = 256
 #: What stands in messages between what is allowed and the fix.
-USUAL = "; usual fix: "
+USUAL = "; try: "
 
 
 def spelled(t: TileType) -> str:
@@ -359,42 +360,29 @@ def fixed_type(
 ) -> Constraint:
     """An operand outside the type table (a mask, a scratch tile) has one of some element types."""
     wrong = next(d.name for d in TILE_DTYPES if d.name not in allowed and d.bits >= 8)
-    statement, invalid = f"{name} has element type {' or '.join(allowed)}", retype(name, wrong)
+    words, invalid = f"({', '.join(allowed)},)", retype(name, wrong)
 
-    @forbid(f"{name}-type", statement, profiles, source=source, invalid_if=invalid, since=since)
-    def rule(site: Site) -> Iterator[Finding]:
-        d = element_type(site.types.get(name))
-        if d is not None and d.name not in allowed:
-            yield name, f"{name} has element type {d}; allowed on {site.profile.name}: {', '.join(allowed)}"
-
-    return rule
+    return require(
+        f"{name}-type", f"{name}.dtype in {words}", profiles, source=source, invalid_if=invalid, since=since
+    )
 
 
 def same_as(
     name: str, other: str, profiles: tuple[ProfileName, ...], source: str, since: Language | None = None
 ) -> Constraint:
     """A scratch tile has the element type of another operand."""
-    statement, invalid = f"{name} has the element type of {other}", retype(name, "f32", "f16")
-
-    @forbid(f"{name}-type", statement, profiles, source=source, invalid_if=invalid, since=since)
-    def rule(site: Site) -> Iterator[Finding]:
-        d, e = element_type(site.types.get(name)), element_type(site.types.get(other))
-        if d is not None and e is not None and d != e:
-            yield name, f"{name} has element type {d}, {other} has {e}; allowed: one element type for both"
-
-    return rule
+    return require(
+        f"{name}-type",
+        f"{name}.dtype == {other}.dtype",
+        profiles,
+        source=source,
+        since=since,
+    )
 
 
-def one_element(a: str, b: str, source: str, invalid_if: Breaker | None = None) -> Constraint:
+def one_element(a: str, b: str, source: str) -> Constraint:
     """Two operands of any kind have one element type."""
-
-    @forbid("types-equal", f"{a} and {b} have one element type", source=source, invalid_if=invalid_if)
-    def rule(site: Site) -> Iterator[Finding]:
-        s, t = element_type(site.types.get(a)), element_type(site.types.get(b))
-        if s is not None and t is not None and not same_element(s, t):
-            yield b, f"{b} has element type {t}, {a} has {s}; allowed: one element type for both"
-
-    return rule
+    return require("types-equal", f"{b}.element == {a}.element", source=source)
 
 
 def _tiles(operands: tuple[Operand, ...]) -> tuple[str, ...]:
@@ -410,42 +398,31 @@ def place(
     operands: tuple[Operand, ...], locs: tuple[Loc, ...], profiles: tuple[ProfileName, ...]
 ) -> Constraint:
     """Tile operands live in one of some places."""
-    words, names = " or ".join(loc.name.lower() for loc in locs), _tiles(operands)
+    words, names = f"({', '.join(loc.name.lower() for loc in locs)},)", _tiles(operands)
     elsewhere = next(p for p in (Loc.MAT, Loc.ACC, Loc.LEFT) if p not in locs)
 
-    @forbid(
+    return require(
         "location",
-        f"{', '.join(names)} in {words}",
+        f"it.loc in {words}",
         profiles,
+        it=names,
         source=f"instruction pages; {HEADERS}",
         invalid_if=first_tile(names, lambda t: replace(t, loc=elsewhere)),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        for name, t in site.tiles():
-            if name in names and t.loc not in locs:
-                yield name, f"{name} is a {t.loc.name.lower()} tile; allowed on {site.profile.name}: {words}"
-
-    return rule
 
 
 def row_major(operands: tuple[Operand, ...], profiles: tuple[ProfileName, ...] = HARDWARE) -> Constraint:
     """Tile operands have the block layout row_major; the inner layout is not restricted."""
     names = _tiles(operands)
 
-    @forbid(
+    return require(
         "layout",
-        f"{', '.join(names)} have blayout row_major (slayout is free)",
+        "it.blayout == row_major",
         profiles,
+        it=names,
         source=f"pto.tadd page (target-profile restrictions); {HEADERS}",
-        invalid_if=first_tile(names, as_columns),
         fix=row_major_instead,
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        for name, t in site.tiles():
-            if name in names and t.blayout != BLayout.ROW_MAJOR:
-                yield name, f"{name} has blayout col_major; allowed on {site.profile.name}: row_major"
-
-    return rule
 
 
 def equal_valid(operands: tuple[str, ...], source: str) -> Constraint:

@@ -14,14 +14,24 @@ from ...ir import Precision
 from ...profiles import Profile, ProfileName
 from ..changes import DIALECT
 from ..declare import AttrMap, Breaker, Constraint, Finding, Implied, Operand, Site
-from .constraints import HARDWARE, HEADERS, element_type, same_as, size
+from .constraints import HARDWARE, HEADERS, element_type, same_as
 from .forbid import Types, assign, edit, forbid, one_block, retile
+from .require import Let, require
 from .typesets import HALVES
 
 #: Rows and columns, None where nothing is needed or known.
 Want = tuple[int, int] | None
 _A2A3: tuple[ProfileName, ...] = ("a2a3",)
 Severity = Literal["error", "warning"]
+
+
+def _wanted(needed: Callable[[Site], Want]) -> Let:
+    """The rows and columns that a function computes, as values of an expression."""
+
+    def axis(at: int) -> Callable[[Site], int | None]:
+        return lambda site: None if (want := needed(site)) is None else want[at]
+
+    return {"rows": axis(0), "cols": axis(1)}
 
 
 def scratch(
@@ -34,27 +44,19 @@ def scratch(
     profiles: tuple[ProfileName, ...] = _A2A3,
 ) -> Constraint:
     """The scratch tile has at least the valid rows and columns ``needed`` computes."""
-
-    @forbid(
+    return require(
         "tmp-size",
-        f"scratch tile {name} holds {text}",
+        f"{name}.valid_rows >= rows and {name}.valid_cols >= cols",
         profiles,
+        let=_wanted(needed),
+        why=text,
+        statement=f"scratch tile {name} holds {text}",
         severity=severity,
         source=f"{source}; {DIALECT}",
         invalid_if=retile(name, v_row=0, v_col=0),
         on_lanes=False,
         since="2026-08",
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        t, want = site.tile(name), needed(site)
-        rows, cols = site.region(name)
-        if t is None or want is None or rows is None or cols is None:
-            return
-        if rows < want[0] or cols < want[1]:
-            found = f"scratch tile {name} has {rows}x{cols} valid elements"
-            yield name, f"{found}; allowed on {site.profile.name}: {text}, at least {want[0]}x{want[1]}"
-
-    return rule
 
 
 def scratch_bytes(
@@ -66,24 +68,19 @@ def scratch_bytes(
     severity: Severity = "error",
 ) -> Constraint:
     """The scratch tile takes at least the bytes ``needed`` computes."""
-
-    @forbid(
+    return require(
         "tmp-bytes",
-        f"scratch tile {name} holds {text}",
+        f"{name}.bytes >= needed",
         profiles,
+        let={"needed": needed},
+        why=text,
+        statement=f"scratch tile {name} holds {text}",
         severity=severity,
         source=f"{HEADERS}; {DIALECT}",
         invalid_if=invalid_if or one_block(name),
         on_lanes=False,
         since="2026-08",
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        t, want = site.tile(name), needed(site)
-        if t is not None and want is not None and t.bytes < want:
-            found = f"scratch tile {name} takes {t.bytes} bytes"
-            yield name, f"{found}; allowed on {site.profile.name}: {text}, at least {want}"
-
-    return rule
 
 
 def valid_region(name: str) -> Callable[[Site], Want]:
@@ -108,44 +105,30 @@ def bytes_of(name: str) -> Callable[[Site], int | None]:
 
 def same_region(other: str, profiles: tuple[ProfileName, ...], needed: Callable[[Site], bool]) -> Constraint:
     """Tmp has the valid region of another operand, as the assembler demands, where ``needed`` says so."""
-
-    @forbid(
+    return require(
         "tmp-region",
-        f"tmp has the valid region of {other}",
+        f"tmp.region == {other}.region",
         profiles,
+        when=needed,
         source=DIALECT,
         invalid_if=edit("tmp", lambda t: None if not t.v_row else t.with_valid(t.v_row - 1, t.v_col)),
         on_lanes=False,
         since="2026-08",
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        have, want = site.region("tmp"), site.region(other)
-        known = (*have, *want)
-        if site.tile("tmp") is None or not needed(site) or None in known or have == want:
-            return
-        text = ["x".join(map(size, region)) for region in (have, want)]
-        yield "tmp", f"tmp has valid region {text[0]}, {other} has {text[1]}; allowed: equal valid regions"
-
-    return rule
 
 
 def none_for_integers(operand: str) -> Constraint:
     """Integers are computed without scratch, and the assembler takes none for them."""
-
-    @forbid(
+    return require(
         "tmp-integers",
-        "no tmp where the element type is an integer",
+        "not tmp.given",
         HARDWARE,
+        when=f"{operand}.integer",
+        why="tmp is for floats",
         source=DIALECT,
         on_lanes=False,
         since="2026-08",
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        d = element_type(site.types.get(operand))
-        if d is not None and d.is_integer and "tmp" in site.values:
-            yield "tmp", f"tmp with elements of type {d}; allowed: tmp with floats, integers without"
-
-    return rule
 
 
 def _high(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -153,19 +136,17 @@ def _high(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return "tmp" not in types
 
 
-@forbid(
+precise_with_tmp = require(
     "tmp-precision",
-    "tmp with HIGH_PRECISION",
+    "tmp.given",
     HARDWARE,
+    when="precision == HIGH_PRECISION",
+    why="scratch of the precise form",
     source=DIALECT,
     invalid_if=_high,
     on_lanes=False,
     since="2026-08",
 )
-def precise_with_tmp(site: Site) -> Iterator[Finding]:
-    """The precise form has tmp."""
-    if site.attrs.get("precision") == Precision.HIGH_PRECISION and "tmp" not in site.values:
-        yield None, "precision HIGH_PRECISION without tmp; allowed: with tmp"
 
 
 TMP = Operand(
@@ -248,15 +229,11 @@ def precision_types(site: Site) -> Iterator[Finding]:
         yield "dst", f"{d} with precision HIGH_PRECISION; allowed on a5: precision DEFAULT"
 
 
-@forbid(
+precise_power = require(
     "precision-exists",
-    "precision DEFAULT",
+    "precision == DEFAULT",
     ("a2a3",),
     source=DIALECT,
     invalid_if=assign(precision=Precision.HIGH_PRECISION),
     since="2026-08",
 )
-def precise_power(site: Site) -> Iterator[Finding]:
-    """A2/A3 has one algorithm for powers."""
-    if site.attrs.get("precision") == Precision.HIGH_PRECISION:
-        yield None, "precision HIGH_PRECISION; allowed on a2a3: DEFAULT"

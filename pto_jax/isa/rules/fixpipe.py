@@ -25,6 +25,7 @@ from . import typesets
 from .block_scales import SIMULATED_SCALAR, STORED_PLAIN, STORED_QUANTISED
 from .constraints import HARDWARE, HEADERS, element_type, size
 from .forbid import Types, edit, forbid, retile, retype
+from .require import require
 
 VERIFIER = "PTOAS verifier"
 #: Element types that hold a word.
@@ -42,54 +43,33 @@ WORD = Operand(
 )
 
 
-@forbid("word-type", "preQuantScalar is i64 or u64", invalid_if=retype("preQuantScalar", "f32"))
-def word_type(site: Site) -> Iterator[Finding]:
-    """A parameter word for a whole tile is a 64-bit integer."""
-    d = element_type(site.types.get("preQuantScalar"))
-    if d is not None and d.name not in WORDS:
-        yield "preQuantScalar", f"preQuantScalar has type {d}; allowed: a 64-bit word, i64 or u64"
+word_type = require("word-type", "preQuantScalar.dtype in (i64, u64)", why="a 64-bit word")
 
 
-@forbid(
-    "fp-place",
-    "fp in scaling",
-    HARDWARE,
-    source=f"{HEADERS}; {VERIFIER}",
-    invalid_if=retile("fp", loc=Loc.VEC),
-)
-def _fp_place(site: Site) -> Iterator[Finding]:
-    t = site.tile("fp")
-    if t is not None and t.loc != Loc.SCALING:
-        yield "fp", f"fp is a {t.loc.name.lower()} tile; allowed on {site.profile.name}: scaling"
+_fp_place = require("fp-place", "fp.loc == scaling", HARDWARE, source=f"{HEADERS}; {VERIFIER}")
 
 
-@forbid(
+_fp_type = require(
     "fp-type",
-    "fp holds 64-bit words",
+    "fp.dtype in (i64, u64)",
+    why="other words are not executed",
     severity="warning",
     source=f"{HEADERS}; PTOAS programs give other types",
-    invalid_if=retype("fp", "f32"),
     on_lanes=False,
 )
-def _fp_type(site: Site) -> Iterator[Finding]:
-    d = element_type(site.types.get("fp"))
-    if d is not None and d.name not in WORDS:
-        yield "fp", f"fp has element type {d}; allowed, but only words of i64 or u64 are executed"
 
 
 def parameter_rules(used: Callable[[Site], int | None], what: str) -> tuple[Constraint, ...]:
     """The rules on a row of parameter words; ``used`` says how many of them the operation reads."""
-
-    @forbid(
+    columns = require(
         "fp-columns",
-        f"fp has a column for {what}",
+        "fp.cols >= used",
+        let={"used": used},
+        why=what,
+        statement=f"fp has a column for {what}",
         source=f"page of the instruction; {HEADERS}",
         invalid_if=retile("fp", rows=1, cols=4, v_row=1, v_col=4),
     )
-    def columns(site: Site) -> Iterator[Finding]:
-        t, need = site.tile("fp"), used(site)
-        if t is not None and need is not None and t.cols < need:
-            yield "fp", f"fp has {t.cols} columns; allowed: at least {need}, {what}"
 
     @forbid(
         "fp-region",
@@ -418,15 +398,16 @@ def _added(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 
 def atomic_types(profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Constraint:
     """Element types of the window that an atomic store can add to."""
-    statement = f"atomic_add on {', '.join(_HARDWARE_ADDS)}; on cpu_sim on every integer and f32, f16, bf16"
-
-    @forbid("atomic-type", statement, profiles, invalid_if=_added)
-    def rule(site: Site) -> Iterator[Finding]:
-        d, allowed = element_type(site.types.get("dst")), ADDS[site.profile.name]
-        if site.attrs.get("atomicType") == AtomicType.ATOMIC_ADD and d is not None and d.name not in allowed:
-            yield "dst", f"atomic_add on {d}; allowed on {site.profile.name}: {', '.join(allowed)}"
-
-    return rule
+    return require(
+        "atomic-type",
+        "dst.dtype in added",
+        profiles,
+        when="atomicType == ATOMIC_ADD",
+        let={"added": lambda site: ADDS[site.profile.name]},
+        why="the types of atomic_add",
+        statement=f"atomic_add on {', '.join(_HARDWARE_ADDS)}; on cpu_sim every integer, f32, f16, bf16",
+        invalid_if=_added,
+    )
 
 
 def _wide(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -438,18 +419,14 @@ def _wide(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return True
 
 
-@forbid(
+accumulator_extent = require(
     "acc-columns",
-    f"acc tiles of at most {MOST_COLUMNS} columns",
+    f"src.cols <= {MOST_COLUMNS}",
     HARDWARE,
+    when="src.loc == acc",
     source=f"{HEADERS}; {VERIFIER}",
     invalid_if=_wide,
 )
-def accumulator_extent(site: Site) -> Iterator[Finding]:
-    """An accumulator's store path has a limited number of columns."""
-    t = site.tile("src")
-    if t is not None and t.loc == Loc.ACC and t.cols > MOST_COLUMNS:
-        yield "src", f"src has {t.cols} columns; allowed from acc on {site.profile.name}: {MOST_COLUMNS}"
 
 
 def used_words(site: Site) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypedDict, Unpack
@@ -28,7 +28,8 @@ from ..changes import Change
 from ..declare import AttrMap, Constraint, Finding, Site
 from ..samples.operations import Sample
 from ..traits import PLAIN, Traits
-from .forbid import Types, assign, forbid, give, retype
+from .forbid import Types, forbid, give, retype
+from .require import require
 from .typesets import TypeTable
 
 #: Why an instruction has no execution.
@@ -37,21 +38,6 @@ NOT_EXECUTED = declare.Decision(
     "No: it is read, printed and verified; a program that reaches it ends with an error that says so.",
     "scope of this engine: one processor",
 )
-
-
-def number_in(
-    name: str, allowed: Callable[[int], bool], words: str, wrong: int, source: str, rule: str = ""
-) -> declare.Constraint:
-    """An integer attribute has one of some values; ``wrong`` is one it must not have."""
-    invalid = assign(**{name: wrong})
-
-    @forbid(rule or name.replace("_", "-"), f"{name}: {words}", source=source, invalid_if=invalid)
-    def number(site: declare.Site) -> Iterator[declare.Finding]:
-        value = site.attrs.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and not allowed(value):
-            yield None, f"{name} = {value}; allowed: {words}"
-
-    return number
 
 
 def handle(name: str, opaque: str, source: str) -> declare.Constraint:
@@ -214,12 +200,7 @@ _SOURCE = "pto-isa tassign_check.hpp (static address checks); buffer capacities 
 
 def address_rules(tile: str) -> tuple[Constraint, Constraint]:
     """A constant byte address is aligned, and the tile ends inside its buffer."""
-
-    @forbid("address-aligned", f"addresses are multiples of {ALIGNMENT} bytes", source=_SOURCE)
-    def aligned(site: Site) -> Iterator[Finding]:
-        value = site.constant("addr")
-        if value is not None and value % ALIGNMENT:
-            yield "addr", f"address {value} (0x{value:x}); allowed: a multiple of {ALIGNMENT} bytes"
+    aligned = require("address-aligned", f"addr.value % {ALIGNMENT} == 0", why="bytes", source=_SOURCE)
 
     @forbid("address-range", "the tile ends inside its on-chip buffer", source=_SOURCE)
     def inside(site: Site) -> Iterator[Finding]:
@@ -246,6 +227,7 @@ def core_pipes() -> str:
 
 
 _forbid = partial(forbid, source=_DIALECT)
+_require = partial(require, source=_DIALECT)
 
 
 def required(*names: str) -> Constraint:
@@ -265,12 +247,7 @@ def required(*names: str) -> Constraint:
     return rule
 
 
-@_forbid("event-range", "event identifiers 0 to 7", invalid_if=assign(event=8))
-def event_range(site: Site) -> Iterator[Finding]:
-    """Event identifiers run from 0 to 7."""
-    value = site.attrs.get("event")
-    if isinstance(value, int) and value not in range(8):
-        yield None, f"event {value}; allowed: EVENT_ID0 to EVENT_ID7 (0 to 7)"
+event_range = _require("event-range", "0 <= event <= 7", why="EVENT_ID0 to EVENT_ID7")
 
 
 def two_pipes(name: str, first: str, second: str) -> Constraint:
@@ -292,37 +269,18 @@ def two_pipes(name: str, first: str, second: str) -> Constraint:
     return rule
 
 
-@_forbid("token-range", "buffer tokens 0 to 31", invalid_if=assign(buf=32))
-def token_range(site: Site) -> Iterator[Finding]:
-    """Buffer tokens run from 0 to 31."""
-    value = site.attrs.get("buf")
-    if isinstance(value, int) and not 0 <= value <= 31:
-        yield None, f"buf {value}; allowed: 0 to 31"
+token_range = _require("token-range", "0 <= buf <= 31")
 
 
-@_forbid("ffts-mode", "ffts_mode 0, 1 or 2", invalid_if=assign(ffts_mode=3))
-def _flag_mode(site: Site) -> Iterator[Finding]:
-    value = site.attrs.get("ffts_mode")
-    if isinstance(value, int) and value not in (0, 1, 2):
-        yield None, f"ffts_mode {value}; allowed: 0, 1, 2"
+_flag_mode = _require("ffts-mode", "ffts_mode in (0, 1, 2)")
 
 
-@_forbid(
-    "core-flag",
-    "numbers 0 to 15 and pipes FIX, MTE1, MTE2, MTE3, V",
-    ("a5",),
-    invalid_if=assign(event=16),
-)
-def _flag_number(site: Site) -> Iterator[Finding]:
-    number, pipe = site.attrs.get("event"), site.attrs.get("pipe")
-    if isinstance(number, int) and not 0 <= number <= 15:
-        yield None, f"event {number}; allowed on a5: 0 to 15"
-    if isinstance(pipe, Pipe) and pipe not in CORE_PIPES:
-        yield None, f"pipe is PIPE_{pipe.name}; allowed: {core_pipes()}"
+_flag_number = _require("core-flag", "0 <= event <= 15", ("a5",))
+_flag_pipe = _require("core-pipe", f"pipe in ({core_pipes()})", ("a5",))
 
 
 #: Flags between cores: their modes, and on a5 their numbers and pipes.
-CORE_FLAG = (_flag_mode, _flag_number)
+CORE_FLAG = (_flag_mode, _flag_number, _flag_pipe)
 
 
 def no_memref(name: str, allowed: str, t: MemRefType) -> Constraint:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal
 
 from ...ir import BLayout, DType, MaskPattern, ScalarType, SLayout, TileType, Type, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
-from ..declare import Attribute, AttrMap, Breaker, Constraint, Finding, Instruction, Operand, Site
+from ..declare import Attribute, AttrMap, Breaker, Constraint, Instruction, Operand, Site
 from ..samples.operations import Sample
 from . import constraints, typesets
-from .constraints import HEADERS, size
-from .forbid import Types, assign, first_tile, forbid, one_block, retile
+from .constraints import HEADERS
+from .forbid import Types, first_tile, one_block
+from .require import require
 
 Want = tuple[int | None, int | None]
 A5_AND_SIMULATOR: tuple[ProfileName, ...] = ("cpu_sim", "a5")
@@ -26,40 +27,22 @@ def plain(
     names: tuple[str, ...], profiles: tuple[ProfileName, ...] = PROFILE_NAMES, source: str = HEADERS
 ) -> Constraint:
     """Tiles whose storage order is their row-major order; single rows and columns are, either way."""
-
-    @forbid(
+    return require(
         "layout",
-        f"{', '.join(names)}: row_major with none_box",
+        "it.layout == ND",
         profiles,
+        it=names,
+        when="it.slayout != none_box or it.rows != 1 and it.cols != 1",
+        statement=f"{', '.join(names)}: row_major with none_box",
         source=source,
         invalid_if=first_tile(names, _boxed),
         fix=constraints.row_major_instead,
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        for name, t in site.named(*names):
-            if t.layout == "ND" or (not t.boxed and 1 in t.shape):
-                continue
-            found = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}"
-            yield name, f"{name} is {found}; allowed on {site.profile.name}: row_major with none_box"
-
-    return rule
 
 
 def single_row(names: tuple[str, ...]) -> Constraint:
     """Tiles of one physical row."""
-
-    @forbid(
-        "one-row",
-        f"{', '.join(names)}: one row",
-        source=HEADERS,
-        invalid_if=retile(names[0], rows=2, v_row=1),
-    )
-    def rule(site: Site) -> Iterator[Finding]:
-        for name, t in site.named(*names):
-            if t.rows != 1:
-                yield name, f"{name} has {t.rows} rows; allowed: 1"
-
-    return rule
+    return require("one-row", "it.rows == 1", it=names)
 
 
 def one_of(
@@ -69,16 +52,7 @@ def one_of(
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES,
 ) -> Constraint:
     """An integer attribute with few legal values."""
-    words = " or ".join(map(str, allowed))
-    wrong = assign(**{attribute: max(allowed) + 1})
-
-    @forbid(f"{attribute}-value", f"{attribute} is {words}", profiles, source=source, invalid_if=wrong)
-    def rule(site: Site) -> Iterator[Finding]:
-        value = site.attrs.get(attribute)
-        if value is not None and value not in allowed:
-            yield None, f"{attribute} is {value}; allowed: {words}"
-
-    return rule
+    return require(f"{attribute}-value", f"{attribute} in {allowed}", profiles, source=source)
 
 
 def room(
@@ -91,24 +65,17 @@ def room(
     invalid_if: Breaker | None = None,
 ) -> Constraint:
     """A tile with at least the physical rows and columns ``needed`` computes (None: not known)."""
-
-    @forbid(
+    return require(
         f"{name}-room",
-        f"{name} holds {text}",
+        f"{name}.rows >= rows and {name}.cols >= cols",
         profiles,
+        let={"rows": lambda site: needed(site)[0], "cols": lambda site: needed(site)[1]},
+        why=text,
+        statement=f"{name} holds {text}",
         severity=severity,
         source=source,
         invalid_if=invalid_if or one_block(name),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        t, (rows, cols) = site.tile(name), needed(site)
-        if t is not None and (t.rows < (rows or 0) or t.cols < (cols or 0)):
-            yield (
-                name,
-                f"{name} is {t.rows}x{t.cols}; allowed: {text}, at least {size(rows)}x{size(cols)}",
-            )
-
-    return rule
 
 
 # -- samples -----------------------------------------------------------------------------------------

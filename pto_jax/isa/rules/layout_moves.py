@@ -15,6 +15,7 @@ from .constraints import HARDWARE, size
 from .fixpipe import accumulator, boxed, ends, parameters, written
 from .forbid import Types, edit, forbid, retype
 from .irregular import sample
+from .require import require
 
 _MAT, _VEC, _ACC = ir.Loc.MAT, ir.Loc.VEC, ir.Loc.ACC
 PATHS: Mapping[ProfileName, tuple[tuple[ir.Loc, ir.Loc], ...]] = {
@@ -50,24 +51,13 @@ def breaks_moved_types(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return all(retype(name, "i4")(types, attrs, profile) for name in ("dst", "src"))
 
 
-@forbid(
+equal_types = require(
     "types-equal",
-    "one element type, unless from acc or into bias",
+    "src.dtype == dst.dtype",
     HARDWARE,
-    invalid_if=retype("src", "f16", "f32"),
+    when="src.loc != acc and dst.loc != bias",
+    why="tcvt converts",
 )
-def equal_types(site: Site) -> Iterator[Finding]:
-    """The tiles have one element type, except from an accumulator and into the bias buffer."""
-    found = ends(site)
-    if found is None or found[0].loc == _ACC or found[1].loc == ir.Loc.BIAS:
-        return
-    src, dst = found
-    if src.dtype != dst.dtype:
-        yield (
-            "src",
-            f"src has element type {src.dtype}, dst has {dst.dtype}; allowed from "
-            f"{src.loc.name.lower()} to {dst.loc.name.lower()}: one element type (tcvt converts)",
-        )
 
 
 def _into(path: tuple[ir.Loc, ir.Loc], profile: Profile) -> typesets.Rows | None:
@@ -266,58 +256,31 @@ def mirrored(site: Site) -> Iterator[Finding]:
         )
 
 
-def _overfull(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) -> Any:
-    return sizes["src0"][1] + sizes["src1"][1] > types["dst"].cols
-
-
-def _unequal(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) -> Any:
-    return sizes["src0"][1] + sizes["src1"][1] != sizes["dst"][1]
-
-
-@forbid(
+columns_sum = require(
     "columns-sum",
-    "the valid columns of dst are those of src0 and src1 together",
+    "dst.valid_cols == src0.valid_cols + src1.valid_cols",
     ("cpu_sim",),
-    stage="run-time",
-    invalid_if=edit("dst", lambda t: t.with_valid(t.v_row, t.v_col - 1) if t.v_col else None),
-    region=RegionRule("custom", ("dst", "src0", "src1"), _unequal),
+    run_time=True,
 )
-def columns_sum(site: Site) -> Iterator[Finding]:
-    """The valid columns of src0 and src1 together are those of dst."""
-    have, a, b = (site.region(n)[1] for n in ("dst", "src0", "src1"))
-    if have is not None and a is not None and b is not None and a + b != have:
-        yield "dst", f"dst has {have} valid columns; allowed: the {a} + {b} of src0 and src1"
 
 
-@forbid(
+columns_fit = require(
     "columns-sum",
-    "dst has room for the valid columns of src0 and src1",
+    "dst.cols >= src0.valid_cols + src1.valid_cols",
     HARDWARE,
-    stage="run-time",
-    invalid_if=edit("dst", lambda t: replace(t, cols=t.cols // 2, v_col=t.cols // 2)),
-    region=RegionRule("custom", ("dst", "src0", "src1"), _overfull),
+    run_time=True,
 )
-def columns_fit(site: Site) -> Iterator[Finding]:
-    """The valid columns of src0 and src1 together fit into dst."""
-    dst, a, b = site.tile("dst"), site.region("src0")[1], site.region("src1")[1]
-    if dst is not None and a is not None and b is not None and a + b > dst.cols:
-        yield "dst", f"dst has {dst.cols} columns; allowed: at least the {a} + {b} of src0 and src1"
 
 
-@forbid(
+equal_rows = require(
     "rows-equal",
-    "dst, src0 and src1 have equal valid rows",
-    stage="run-time",
-    invalid_if=edit("src1", _shorter),
+    "it.valid_rows == dst.valid_rows",
+    it=("src0", "src1"),
+    when="it.rows >= dst.valid_rows",
+    statement="dst, src0 and src1 have equal valid rows",
+    run_time=True,
     region=RegionRule("equal-rows", ("dst", "src0", "src1")),
 )
-def equal_rows(site: Site) -> Iterator[Finding]:
-    """The tiles dst, src0 and src1 have equal valid rows."""
-    want = site.region("dst")[0]
-    for name, t in site.named("src0", "src1"):
-        rows = site.region(name)[0]
-        if None not in (rows, want) and rows != want and t.rows >= (want or 0):
-            yield name, f"{name} has {rows} valid rows; allowed: the {want} of dst"
 
 
 def _odd(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) -> Any:
@@ -333,18 +296,9 @@ def _with_odd_columns(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return True
 
 
-@forbid(
-    "columns-even",
-    "an even number of valid columns",
-    stage="run-time",
-    invalid_if=_with_odd_columns,
-    region=RegionRule("custom", ("dst0",), _odd),
+even_columns = require(
+    "columns-even", "dst0.valid_cols % 2 == 0", run_time=True, invalid_if=_with_odd_columns
 )
-def even_columns(site: Site) -> Iterator[Finding]:
-    """The tile dst0 has an even number of valid columns."""
-    cols = site.region("dst0")[1]
-    if cols is not None and cols % 2:
-        yield "dst0", f"dst0 has {cols} valid columns; allowed: an even number"
 
 
 def _not_half(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) -> Any:

@@ -9,6 +9,7 @@ from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
 from .constraints import HARDWARE, HEADERS, size
 from .forbid import Types, edit, forbid, retile
+from .require import require
 
 _PAGE = "pages tmatmul, tgemv and their forms"
 #: Consecutive k that share one block scale.
@@ -253,38 +254,22 @@ def _several_rows(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
     return sizes["a"][0] > 1
 
 
-@forbid(
+one_row = require(
     "one-row",
-    "a has one valid row",
-    stage="run-time",
+    "a.valid_rows <= 1",
+    run_time=True,
     source="page tgemv",
-    invalid_if=edit("a", lambda t: None if t.rows < 2 else t.with_valid(2, t.v_col)),
-    region=RegionRule("custom", ("a",), _several_rows),
 )
-def one_row(site: Site) -> Iterator[Finding]:
-    """The left tile of a vector-matrix product has one valid row."""
-    m = extents(site)[0]
-    if m is not None and m > 1:
-        yield "a", f"a has {m} valid rows; allowed: 1"
 
 
-@forbid("bias-row", "bias has one row", source=_PAGE, invalid_if=retile("bias", rows=2))
-def _bias_row(site: Site) -> Iterator[Finding]:
-    t = site.tile("bias")
-    if t is not None and t.rows != 1:
-        yield "bias", f"bias has {t.rows} rows; allowed: 1"
+_bias_row = require("bias-row", "bias.rows == 1", source=_PAGE)
 
 
-@forbid(
+_bias_columns = require(
     "bias-columns",
-    "bias has a column for each valid column of dst",
+    "bias.cols >= dst.valid_cols",
     source=_PAGE,
-    invalid_if=retile("bias", cols=8, v_col=8),
 )
-def _bias_columns(site: Site) -> Iterator[Finding]:
-    t, cols = site.tile("bias"), site.region("dst")[1]
-    if t is not None and cols is not None and t.cols < cols:
-        yield "bias", f"bias has {t.cols} columns; allowed: at least the {cols} valid columns of dst"
 
 
 @forbid(
@@ -315,16 +300,12 @@ def _narrow(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return a(types, attrs, profile) and b(types, attrs, profile)
 
 
-@forbid(
+_k_multiple = require(
     "k-multiple",
-    f"the columns of a are a multiple of {2 * SCALE_GROUP}",
+    f"a.cols % {2 * SCALE_GROUP} == 0",
     source=f"page tmatmul-mx; {HEADERS}",
     invalid_if=_narrow,
 )
-def _k_multiple(site: Site) -> Iterator[Finding]:
-    t = site.tile("a")
-    if t is not None and t.cols % (2 * SCALE_GROUP):
-        yield "a", f"a has {t.cols} columns; allowed: a multiple of {2 * SCALE_GROUP}"
 
 
 @forbid(

@@ -10,6 +10,7 @@ from ..changes import DIALECT
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
 from .constraints import HARDWARE, HEADERS, bind_vars, element_type, size
 from .forbid import Types, edit, forbid, retype
+from .require import require
 
 _SOURCE = f"instruction page; {HEADERS}"
 
@@ -309,21 +310,21 @@ def _maximum(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return True
 
 
-@forbid(
+def _combined(site: Site) -> tuple[str, ...] | None:
+    """The element types of the atomic operation, None where the profile restricts none."""
+    op = site.attrs.get("scatterAtomicOp")
+    return ATOMIC[site.profile.name].get(op) if isinstance(op, ir.ScatterAtomicOp) else None
+
+
+atomic_types = require(
     "atomic-type",
-    "element types that the profile combines in global memory",
-    ("a2a3", "a5"),
+    "dst.dtype in combined",
+    HARDWARE,
+    let={"combined": _combined},
+    why="the types of this atomic operation",
+    statement="element types that the profile combines in global memory",
     invalid_if=_maximum,
 )
-def atomic_types(site: Site) -> Iterator[Finding]:
-    """Which element types can be combined in global memory."""
-    op, d, profile = site.attrs.get("scatterAtomicOp"), element_type(site.types.get("dst")), site.profile
-    if not isinstance(op, ir.ScatterAtomicOp) or d is None:
-        return
-    legal = ATOMIC.get(profile.name, {}).get(op)
-    if legal is not None and d.name not in legal:
-        listed = ", ".join(legal) or "nothing"
-        yield "dst", f"{op.name.lower()} on {d}; allowed for it on {profile.name}: {listed}"
 
 
 def _last(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -331,15 +332,10 @@ def _last(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return attrs.get("scatterAtomicOp", ir.ScatterAtomicOp.NONE) != ir.ScatterAtomicOp.NONE
 
 
-@forbid(
+atomic_conflict = require(
     "atomic-conflict",
-    "scatterConflict last without scatterAtomicOp only",
+    "scatterConflict == DEFAULT",
+    when="scatterAtomicOp != NONE",
     source="pto-isa simulator headers (static assertion)",
     invalid_if=_last,
 )
-def atomic_conflict(site: Site) -> Iterator[Finding]:
-    """Combining leaves no conflict to resolve."""
-    op = site.attrs.get("scatterAtomicOp")
-    if op != ir.ScatterAtomicOp.NONE and site.attrs.get("scatterConflict") == ir.ScatterConflict.LAST:
-        word = op.name.lower() if isinstance(op, ir.ScatterAtomicOp) else op
-        yield None, f"scatterConflict last with scatterAtomicOp {word}; allowed: default"

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Unpack
 
-from ...ir import AccPushEpilogue, AddressSpace, Loc, Pipe, PushQuant, TensorViewType, TileType, dtype
+from ...ir import AccPushEpilogue, Loc, Pipe, PushQuant, TensorViewType, TileType, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..changes import DIALECT as ISA_DIALECT
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from ..traits import PLAIN, Traits
 from .constraints import HARDWARE, place
 from .forbid import Types, assign, edit, forbid, present, where
-from .handles import NOT_EXECUTED, CustomParts, Shown, custom, number_in
+from .handles import NOT_EXECUTED, CustomParts, Shown, custom
+from .require import require
 from .typesets import TypeTable
 
 SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
@@ -24,12 +25,13 @@ SPLIT = Attribute(
     0,
     "0 whole tile, 1 row halves, 2 column halves of the two vector cores; 3, 4: halves of an odd number",
 )
-SPLIT_RULE = number_in("split", lambda n: 0 <= n <= 4, "0 to 4", 5, DIALECT)
+SPLIT_RULE = require("split", "0 <= split <= 4", source=DIALECT)
 #: Attributes of stores from accumulators, in their spellings.
 _OF_STORES = "(st_?phase|atomic_?type|sub_?block_?id|clip_?relu_?mode|(is_?)?channel_?split)"
 
 
 _forbid = partial(forbid, source=DIALECT)
+_require = partial(require, source=DIALECT)
 
 
 @_forbid(
@@ -45,20 +47,20 @@ def no_store_attributes(site: Site) -> Iterator[Finding]:
 
 
 ID = Attribute("id", int, 0, "which pipe of the function")
-ID_RULE = number_in("id", lambda n: n >= 0, "0 or more", -1, DIALECT)
+ID_RULE = require("id", "id >= 0", source=DIALECT)
 DIR_MASK = Attribute("dir_mask", int, None, "1 cube to vector, 2 vector to cube, 3 both")
 SLOT_SIZE = Attribute("slot_size", int, None, "bytes of one slot")
 SLOT_NUM = Attribute("slot_num", int, None, "slots of the ring")
 NOSPLIT = Attribute("nosplit", bool, None, "whether only split 0 is used; absent: follows from the uses")
 FLAG_BASE = Attribute("flag_base", int, None, "first flag; absent: assigned with the buffer's peer")
 RING = (
-    number_in("dir_mask", lambda n: n in (1, 2, 3), "1, 2 or 3", 4, DIALECT),
-    number_in("slot_size", lambda n: n > 0, "more than 0 bytes", 0, DIALECT),
+    require("dir-mask", "dir_mask in (1, 2, 3)", source=DIALECT),
+    require("slot-size", "slot_size >= 1", source=DIALECT),
 )
 RING_NUMBERS = (
     *RING,
-    number_in("slot_num", lambda n: n > 0, "1 or more", 0, DIALECT),
-    number_in("flag_base", lambda n: n >= 0, "0 or more", -1, DIALECT),
+    require("slot-num", "slot_num >= 1", source=DIALECT),
+    require("flag-base", "flag_base >= 0", source=DIALECT),
 )
 RELEASE = Decision(
     "When does a slot become free?",
@@ -96,20 +98,10 @@ def peer_address(site: Site) -> Iterator[Finding]:
         yield "peer_local_addr", "peer_local_addr is given; allowed: only with dir_mask = 3"
 
 
-@_forbid("local-slots", "local_slot_num between 1 and slot_num", invalid_if=assign(local_slot_num=9))
-def local_slots(site: Site) -> Iterator[Finding]:
-    """The attribute local_slot_num is between 1 and slot_num."""
-    local, slots = site.attrs.get("local_slot_num"), site.attrs.get("slot_num")
-    if isinstance(local, int) and isinstance(slots, int) and not 0 < local <= slots:
-        yield None, f"local_slot_num = {local}; allowed: 1 to slot_num ({slots})"
+local_slots = _require("local-slots", "1 <= local_slot_num <= slot_num")
 
 
-@_forbid("buffer-location", "location is vec or mat", invalid_if=assign(location=AddressSpace.ACC))
-def reserved_place(site: Site) -> Iterator[Finding]:
-    """The attribute location is vec or mat."""
-    space = site.attrs.get("location")
-    if isinstance(space, AddressSpace) and space not in (AddressSpace.VEC, AddressSpace.MAT):
-        yield None, f"location is {space.name.lower()}; allowed: vec, mat"
+reserved_place = _require("buffer-location", "location in (vec, mat)")
 
 
 def _without_base(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -118,11 +110,9 @@ def _without_base(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return True
 
 
-@_forbid("buffer-base", "base is given where auto is false", invalid_if=_without_base)
-def base_given(site: Site) -> Iterator[Finding]:
-    """The attribute base is given where auto is false."""
-    if site.attrs.get("auto") is False and site.attrs.get("base") is None:
-        yield None, "auto is false and base is missing; allowed: base = N without automatic placement"
+base_given = _require(
+    "buffer-base", "base.given", when="not auto", why="placement is not automatic", invalid_if=_without_base
+)
 
 
 def half_given(tile: str) -> Constraint:
@@ -258,16 +248,18 @@ def _slot_memory(site: Site) -> Iterator[Finding]:
         return
     missing = [name for name in wanted if name not in given]
     if missing:
-        fix = "; usual fix: the address of a reserved buffer, or gm_slot_tensor for slots as views"
+        fix = "; try: the address of a reserved buffer, or gm_slot_tensor for slots as views"
         yield None, f"dir_mask is {mask} and {', '.join(missing)} is missing; allowed: both given{fix}"
 
 
-@_forbid("slot-global", "slots in global memory", ("a2a3",), severity="warning", on_lanes=False)
-def _slots_in_memory(site: Site) -> Iterator[Finding]:
-    """Cores of a2a3 meet in global memory only."""
-    if "gm_slot_buffer" not in site.values and "gm_slot_tensor" not in site.values:
-        allowed = "allowed, but cores of a2a3 meet there: gm_slot_buffer or gm_slot_tensor"
-        yield None, f"no slots in global memory; {allowed}"
+_slots_in_memory = _require(
+    "slot-global",
+    "gm_slot_buffer.given or gm_slot_tensor.given",
+    ("a2a3",),
+    why="cores of a2a3 exchange data in global memory",
+    severity="warning",
+    on_lanes=False,
+)
 
 
 @_forbid(
@@ -338,16 +330,13 @@ def _unknown_result(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return True
 
 
-@forbid(
+result_known = require(
     "attribute-given",
-    "out_type or id is given",
+    "id.given or out_type.given",
+    why="the pipe, or the type of its results",
     source=f"{_PAGE}; {ISA_DIALECT}",
     invalid_if=_unknown_result,
 )
-def result_known(site: Site) -> Iterator[Finding]:
-    """Without the number of a pipe nothing says what the results are."""
-    if site.attrs.get("out_type") is None and site.attrs.get("id") is None:
-        yield None, "out_type and id are missing; allowed: id = N, the pipe, or out_type"
 
 
 _PAYLOADS = {"a2a3": ("i64", "u64"), "a5": ("f16", "bf16", "f32")}
@@ -359,28 +348,21 @@ def _bytes_of_pipe(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return True
 
 
-@forbid(
+payload = require(
     "payload",
-    "with id the scales are i64 or u64 on a2a3, f16, bf16 or f32 on a5",
+    "fp.dtype in types",
     HARDWARE,
+    when="id.given",
+    let={"types": lambda site: _PAYLOADS[site.profile.name]},
+    statement="with id the scales are i64 or u64 on a2a3, f16, bf16 or f32 on a5",
     source=ISA_DIALECT,
     invalid_if=_bytes_of_pipe,
 )
-def payload(site: Site) -> Iterator[Finding]:
-    """What the scales of a pipe are: parameter words on a2a3, numbers on a5."""
-    t, names = site.tile("fp"), _PAYLOADS[site.profile.name]
-    if t is not None and site.attrs.get("id") is not None and t.dtype.name not in names:
-        yield "fp", f"fp has element type {t.dtype}; allowed on {site.profile.name}: {', '.join(names)}"
 
 
 _RESULTS = ("i8", "u8", "i16", "f16", "bf16")
 
 
-@forbid(
-    "out-type", f"out_type is one of {', '.join(_RESULTS)}", source=_PAGE, invalid_if=assign(out_type="f32")
+out_type = require(
+    "out-type", f"out_type in ({', '.join(_RESULTS)})", source=_PAGE, invalid_if=assign(out_type="f32")
 )
-def out_type(site: Site) -> Iterator[Finding]:
-    """The attribute out_type names an element type of results."""
-    found = site.attrs.get("out_type")
-    if found is not None and found not in _RESULTS:
-        yield None, f"out_type is {found}; allowed: {', '.join(_RESULTS)}"

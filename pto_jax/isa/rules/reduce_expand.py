@@ -11,6 +11,7 @@ from ..declare import AttrMap, Breaker, Constraint, Finding, RegionRule, Site, S
 from . import constraints, elementwise
 from .constraints import HARDWARE, HEADERS, no_half, non_empty, size
 from .forbid import Types, edit, every_tile, first_tile, forbid
+from .require import require
 
 _PAGES = f"instruction pages; {HEADERS}"
 #: Which extent two operands share: valid rows or valid columns.
@@ -24,45 +25,37 @@ def plain(names: tuple[str, ...], profiles: tuple[ProfileName, ...] = HARDWARE) 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         return any(b(types, attrs, profile) for b in (_to_columns(names), edit(names[0], _in_boxes)))
 
-    @forbid(
+    return require(
         "layout",
-        f"{', '.join(names)} in ND layout (row_major, none_box)",
+        "it.layout == ND",
         profiles,
+        it=names,
+        when=_SEVERAL_ROWS,
+        statement=f"{', '.join(names)} in ND layout (row_major, none_box)",
         source=_PAGES,
         invalid_if=breaks,
         fix=constraints.row_major_instead,
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        for name, t in site.named(*names):
-            if t.layout != "ND" and not _single_row(t):
-                yield name, f"{name} is {_layout(t)}; allowed on {site.profile.name}: row_major, none_box"
-
-    return rule
 
 
 def row_major_only(
     names: tuple[str, ...], profiles: tuple[ProfileName, ...], source: str, *, rule: str = "layout"
 ) -> Constraint:
     """Tiles with blayout row_major; a tile of one row has the same bytes in either order."""
-
-    @forbid(
+    return require(
         rule,
-        f"{', '.join(names)}: blayout row_major",
+        "it.blayout == row_major",
         profiles,
+        it=names,
+        when=_SEVERAL_ROWS,
+        statement=f"{', '.join(names)}: blayout row_major",
         source=source,
-        invalid_if=_to_columns(names),
         fix=constraints.row_major_instead,
     )
-    def row_major(site: Site) -> Iterator[Finding]:
-        for name, t in site.named(*names):
-            if t.blayout != BLayout.ROW_MAJOR and not _single_row(t):
-                yield name, f"{name} has blayout col_major; allowed on {site.profile.name}: row_major"
-
-    return row_major
 
 
-def _single_row(t: TileType) -> bool:
-    return t.rows == 1 and not t.boxed
+#: The bytes of a row without boxes are the same in either order.
+_SEVERAL_ROWS = "it.rows != 1 or it.slayout != none_box"
 
 
 def _layout(t: TileType) -> str:
@@ -124,33 +117,13 @@ def holds(names: tuple[str, ...], axis: Axis) -> Constraint:
     def broken(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
         return sizes["src"][at] > types[names[0]].shape[at]
 
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        t, src = types.get(names[0]), types.get("src")
-        if not isinstance(t, TileType) or not isinstance(src, TileType) or t.layout != "ND":
-            return False
-        if axis == "rows":
-            types[names[0]] = replace(t, rows=t.rows - 1, v_row=min(t.v_row or 0, t.rows - 1))
-        else:
-            types["src"] = replace(src, cols=2 * t.cols, v_col=2 * t.cols)
-        return True
-
-    @forbid(
+    return require(
         f"holds-{axis}",
-        f"{', '.join(names)}: a physical {axis[:-1]} for every valid {axis[:-1]} of src",
+        f"it.{axis} >= src.valid_{axis}",
+        it=names,
         source="instruction pages (one result per line of the source)",
-        invalid_if=breaks,
         region=RegionRule("custom", ("src", names[0]), broken),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        want = site.region("src")[at]
-        for name, t in site.named(*names):
-            if want is not None and t.shape[at] < want:
-                yield (
-                    name,
-                    f"{name} has {t.shape[at]} {axis}; allowed: at least the {want} valid {axis} of src",
-                )
-
-    return rule
 
 
 def _one_line_less(name: str, axis: Axis) -> Breaker:
@@ -172,29 +145,21 @@ def equal_extent(
     source: str = "",
 ) -> Constraint:
     """Operands with the same number of valid rows (columns); checked again on run-time sizes."""
-    at = _AXES[axis]
     rule: Literal["equal-rows", "equal-cols"] = "equal-rows" if axis == "rows" else "equal-cols"
 
-    @forbid(
+    # Where a tile is physically too small, the rule on room reports it.
+    first, valid = names[0], f"valid_{axis}"
+    return require(
         rule,
-        f"{', '.join(names)}: equal valid {axis}",
+        f"it.{valid} == {first}.{valid}",
         profiles,
-        stage="run-time",
+        it=names[1:],
+        when=f"it.{axis} >= {first}.{valid}",
+        statement=f"{', '.join(names)}: equal valid {axis}",
         source=source or f"instruction pages (run-time checks); {HEADERS}",
-        invalid_if=_one_line_less(names[-1], axis),
+        run_time=True,
         region=RegionRule(rule, names),
     )
-    def equal(site: Site) -> Iterator[Finding]:
-        first = site.region(names[0])[at]
-        for name, t in site.named(*names[1:]):
-            have = site.region(name)[at]
-            # Where the tile is physically too small, the rule on room reports it.
-            if have is None or first is None or have == first or t.shape[at] < first:
-                continue
-            found = f"{name} has {have} valid {axis}, {names[0]} has {first}"
-            yield name, f"{found}; allowed: equal valid {axis}"
-
-    return equal
 
 
 def first_line_covers(
@@ -232,37 +197,12 @@ def first_line_covers(
 
 def vector_room(source_name: str, axis: Axis) -> Constraint:
     """The vector that is broadcast physically has an element for every valid row (column) of dst."""
-    at = _AXES[axis]
-
-    def broken(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
-        return sizes["dst"][at] > types[source_name].shape[at]
-
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        t, dst = types.get(source_name), types.get("dst")
-        if not isinstance(t, TileType) or not isinstance(dst, TileType) or t.layout != "ND":
-            return False
-        if axis == "rows":
-            types[source_name] = replace(t, rows=t.rows - 1, v_row=t.rows - 1)
-            return True
-        for name, old in types.items():
-            if name != source_name and isinstance(old, TileType):
-                types[name] = replace(old, cols=2 * old.cols, v_col=2 * old.cols)
-        return True
-
-    @forbid(
+    return require(
         f"vector-{axis}",
-        f"{source_name} has a physical {axis[:-1]} for every valid {axis[:-1]} of dst",
+        f"{source_name}.{axis} >= dst.valid_{axis}",
         source="instruction pages (one scalar per row or column)",
-        invalid_if=breaks,
-        region=RegionRule("custom", (source_name, "dst"), broken),
+        run_time=True,
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        want, t = site.region("dst")[at], site.tile(source_name)
-        if t is not None and want is not None and t.shape[at] < want:
-            found = f"{source_name} is {t.rows}x{t.cols}"
-            yield source_name, f"{found}; allowed: at least the {want} valid {axis} of dst"
-
-    return rule
 
 
 def filled_source(axis: Axis, *, positions: bool = False) -> Constraint:
@@ -278,20 +218,13 @@ def filled_source(axis: Axis, *, positions: bool = False) -> Constraint:
 
 def no_boxes(names: tuple[str, ...], profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Constraint:
     """Tiles without an inner layout; either block layout."""
-
-    @forbid(
+    return require(
         "no-boxes",
-        f"{', '.join(names)} have slayout none_box",
+        "it.slayout == none_box",
         profiles,
+        it=names,
         source=_PAGES,
-        invalid_if=edit(names[0], _in_boxes),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        for name, t in site.named(*names):
-            if t.boxed:
-                yield name, f"{name} is {_layout(t)}; allowed on {site.profile.name}: none_box"
-
-    return rule
 
 
 def in_pairs(site: Site) -> bool:
@@ -318,19 +251,17 @@ def _narrow_pairs(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     )
 
 
-@forbid(
+_pair_columns = require(
     "tmp-columns",
-    "tmp has a column for every valid column of src",
+    "tmp.cols >= src.valid_cols",
     HARDWARE,
+    when="isBinary",
+    why="with isBinary",
     source=f"page tcolsum (temporary space); {DIALECT}",
     invalid_if=_narrow_pairs,
     on_lanes=False,
     since="2026-08",
 )
-def _pair_columns(site: Site) -> Iterator[Finding]:
-    tmp, cols = site.tile("tmp"), site.region("src")[1]
-    if tmp is not None and cols is not None and tmp.cols < cols and in_pairs(site):
-        yield "tmp", f"tmp has {tmp.cols} columns; allowed with isBinary: the {cols} valid columns of src"
 
 
 def _flat_pairs(types: Types, attrs: AttrMap, profile: Profile) -> bool:

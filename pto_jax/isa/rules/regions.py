@@ -15,6 +15,7 @@ from ...profiles import ProfileName
 from ..declare import Breaker, Constraint, Extent as DeclaredExtent, Finding, Site, Size, Sources
 from .constraints import HARDWARE, OVERVIEW, SIMULATOR, size
 from .forbid import edit, forbid, retile
+from .require import require
 
 Extent = tuple[int | None, int | None]
 #: What a lane outside a source's valid region reads as, per profile option.
@@ -49,23 +50,14 @@ def _halve(names: tuple[str, ...]) -> Breaker:
 
 
 def _physical(sources: tuple[str, ...], domain: str) -> Constraint:
-    @forbid(
+    return require(
         "no-broadcast",
-        f"{', '.join(sources)}: physically at least the valid region of {domain} (no implicit broadcasting)",
+        f"it.rows >= {domain}.valid_rows and it.cols >= {domain}.valid_cols",
+        it=sources,
+        why="no implicit broadcasting: trowexpand and tcolexpand expand",
         source=f"{OVERVIEW} (shared constraints)",
         invalid_if=_halve(sources),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        for name, t in site.named(*sources):
-            if _lacks_lanes(site, name, domain):
-                yield (
-                    name,
-                    f"{name} is {t.rows}x{t.cols} and has no lane for every element of the valid region "
-                    f"{_text(site.region(domain))} of {domain}; allowed: a tile at least that large "
-                    "(no implicit broadcasting: expand it with trowexpand or tcolexpand first)",
-                )
-
-    return rule
 
 
 def _reads_outside(sources: tuple[str, ...], domain: str) -> Constraint:
@@ -189,18 +181,12 @@ def mask_receives(
     """A packed mask that is written has a row for every valid row compared, and room for its bits."""
     page = "instruction page (mask encoding)"
 
-    @forbid(
+    rows = require(
         "mask-rows",
-        f"{mask} has a row for every valid row of {source_name}",
+        f"{mask}.rows >= {source_name}.valid_rows",
         profiles,
         source=page,
-        invalid_if=_halve((mask,)),
     )
-    def rows(site: Site) -> Iterator[Finding]:
-        m, (want, _) = site.tile(mask), site.region(source_name)
-        if m is not None and _beyond(m.rows, want):
-            allowed = f"at least the {size(want)} valid rows of {source_name}"
-            yield mask, f"{mask} has {m.rows} rows; allowed: {allowed}"
 
     @forbid(
         "mask-room",

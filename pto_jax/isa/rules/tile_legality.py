@@ -83,7 +83,7 @@ def _alignment(t: ir.TileType, profile: Profile) -> Iterator[str]:
     block = _BLOCK // 2 if t.dtype.pair_of or (t.dtype.packed and t.dtype.is_float) else _BLOCK
     if stored % (block * 8):
         taken = f"one {what} tile ({count} x {t.dtype}) takes {stored / 8:g} bytes"
-        yield f"{taken}; allowed: a multiple of {block}; usual fix: {aligned(t)}"
+        yield f"{taken}; allowed: a multiple of {block}; try: {aligned(t)}"
 
 
 def _single_column(t: ir.TileType, profile: Profile) -> bool:
@@ -109,14 +109,14 @@ def _boxes(t: ir.TileType, profile: Profile) -> Iterator[str]:
         cols = -(-t.cols // box_cols) * box_cols
         yield (
             f"{t.cols} columns with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_cols}; "
-            f"usual fix: cols={cols} with v_col={t.cols}"
+            f"try: cols={cols} with v_col={t.cols}"
         )
     free = t.loc == ir.Loc.VEC or t.fractal == 32 or t.rows == 1 or t.compact != ir.Compact.NULL
     if t.rows % box_rows and not free:
         rows = -(-t.rows // box_rows) * box_rows
         yield (
             f"{t.rows} rows with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_rows}, or 1; "
-            f"usual fix: rows={rows} with v_row={t.rows}"
+            f"try: rows={rows} with v_row={t.rows}"
         )
 
 
@@ -196,7 +196,7 @@ def check_element_type(d: ir.DType, profile: Profile) -> Iterator[TypeFinding]:
     if profile.fp8 == "no":
         yield TypeFinding(
             "type-exists", f"element type {d} does not exist on {profile.name}; allowed: types other than "
-            f"{', '.join(sorted(A5_ONLY))}; usual fix: profile=\"a5\" (--profile a5), which has it"
+            f"{', '.join(sorted(A5_ONLY))}; try: profile=\"a5\" (--profile a5), which has it"
         )  # fmt: skip
     elif profile.fp8 == "warn":
         yield TypeFinding(

@@ -7,10 +7,11 @@ from typing import Literal, NamedTuple, TypeAlias
 from ... import ir
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..common import PAGES
-from ..declare import AttrMap, Breaker, Constraint, Finding, Site
+from ..declare import AttrMap, Constraint, Finding, Site
 from ..memory_convolution import CONV_LOADED, CONV_STORED, Dims, conv_fits, expected_window, five, times
-from .constraints import HEADERS, element_type, size
-from .forbid import Types, assign, edit, forbid, retype
+from .constraints import HEADERS, size
+from .forbid import Types, assign, edit, forbid
+from .require import require
 
 _G = ir.GlobalLayout
 MX_A = (_G.MX_A_ZZ, _G.MX_A_ND, _G.MX_A_DN)
@@ -162,42 +163,19 @@ def scale_types(tile: str) -> Constraint:
     """Layouts of block scales hold block scales, in boxes of 32 bytes."""
     bytewise = edit(tile, lambda t: t.with_dtype(ir.dtype("i8")) if t.fractal == 32 else None)
 
-    @forbid("scales", "MX layouts: f8e8m0 with fractal 32", ("a5",), invalid_if=bytewise)
-    def rule(site: Site) -> Iterator[Finding]:
-        t, layout = site.tile(tile), view_layout(site, "src")
-        if t is None or layout is None or layout not in MX:
-            return
-        if t.dtype.name != "f8e8m0" or t.fractal != 32:
-            yield (
-                tile,
-                f"{tile} has element type {t.dtype} and fractal {t.fractal}; allowed for layout "
-                f"{layout.name.lower()} on {site.profile.name}: f8e8m0 and 32",
-            )
-
-    return rule
-
-
-def other_size(view: str, profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Breaker:
-    """The elements of a view have another size, on some profiles."""
-
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        d = element_type(types[view])
-        other = "f32" if d is None or d.storage_bits != 32 else "f16"
-        return profile.name in profiles and retype(view, other)(types, attrs, profile)
-
-    return breaks
+    return require(
+        "scales",
+        f"{tile}.dtype == f8e8m0 and {tile}.fractal == 32",
+        ("a5",),
+        when=lambda site: view_layout(site, "src") in MX,
+        why="block scales of an MX layout",
+        invalid_if=bytewise,
+    )
 
 
 def same_size(tile: str, view: str) -> Constraint:
     """Elements of tile and window have one size."""
-
-    @forbid("element-size", f"elements of {tile} and {view} have one size", invalid_if=other_size(view))
-    def rule(site: Site) -> Iterator[Finding]:
-        t, d = site.tile(tile), element_type(site.types.get(view))
-        if t is not None and d is not None and t.dtype.storage_bits != d.storage_bits:
-            yield view, f"{view} has element type {d}, {tile} has {t.dtype}; allowed: elements of one size"
-
-    return rule
+    return require("element-size", f"{view}.width == {tile}.width")
 
 
 def _wide_in_boxes(t: ir.TileType) -> ir.TileType | None:
@@ -207,35 +185,24 @@ def _wide_in_boxes(t: ir.TileType) -> ir.TileType | None:
 
 def wide_integers(tile: str) -> Constraint:
     """64-bit integers keep their layout on A2/A3."""
-
-    @forbid("wide-layout", "64-bit tiles are not boxed", ("a2a3",), invalid_if=edit(tile, _wide_in_boxes))
-    def rule(site: Site) -> Iterator[Finding]:
-        t = site.tile(tile)
-        if t is not None and t.dtype.bits == 64 and t.boxed:
-            yield tile, f"{tile} has {t.dtype} in layout {t.layout}; allowed on a2a3: none_box"
-
-    return rule
+    return require(
+        "wide-layout",
+        f"{tile}.slayout == none_box",
+        ("a2a3",),
+        when=f"{tile}.bits == 64",
+        invalid_if=edit(tile, _wide_in_boxes),
+    )
 
 
 def wide_pads(tile: str) -> Constraint:
     """64-bit integers have no pad value but zero on A5; A2/A3 takes any for zero."""
-
-    def breaks(t: ir.TileType) -> ir.TileType | None:
-        return replace(t, pad=ir.Pad.MAX) if t.dtype.bits == 64 else None
-
-    @forbid(
+    return require(
         "wide-pad",
-        "64-bit tiles have the pad null or zero",
+        f"{tile}.pad in (null, zero)",
         ("a5",),
+        when=f"{tile}.bits == 64",
         source=f"page tload; {HEADERS}",
-        invalid_if=edit(tile, breaks),
     )
-    def rule(site: Site) -> Iterator[Finding]:
-        t = site.tile(tile)
-        if t is not None and t.dtype.bits == 64 and t.pad not in (ir.Pad.NULL, ir.Pad.ZERO):
-            yield tile, f"{tile} has {t.dtype} and pad {t.pad.name.lower()}; allowed on a5: null, zero"
-
-    return rule
 
 
 def _shortened(types: Types, view: str, v: ir.PartitionViewType) -> bool:

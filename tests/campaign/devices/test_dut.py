@@ -104,7 +104,7 @@ def test_what_goes_wrong_is_a_crash_with_a_reason(simple: Case, script: str, mes
     [
         ({"nobody": np.zeros(3)}, "output nobody: the program has no buffer or tile"),
         ({"OUT": np.zeros((2, 2))}, "are needed"),
-        ({"OUT": np.array("text")}, "found <U4"),
+        ({"OUT": np.array("text")}, "got <U4"),
         ({"OUT": None, "OUT.valid": np.zeros(3, np.int32)}, "not 2 integers"),
     ],
 )

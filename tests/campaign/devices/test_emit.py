@@ -80,7 +80,7 @@ def test_raw_results_of_another_size_are_no_results(tmp_path: Path) -> None:
     conversation.save_outputs(tmp_path, case, wanted)
     name = next(iter(wanted.outputs))
     (tmp_path / f"{name}.bin").write_bytes(b"abc")
-    with pytest.raises(DeviceError, match=rf"output {name}: found 3 bytes"):
+    with pytest.raises(DeviceError, match=rf"output {name}: got 3 bytes"):
         conversation.load_outputs(tmp_path, case, wanted.outputs)
     (tmp_path / f"{name}.bin").unlink()
     with pytest.raises(DeviceError, match="no such file"):

@@ -66,7 +66,7 @@ def test_the_first_difference_is_told_and_tolerances_count(folder: Path) -> None
     golden = np.fromfile(folder / "golden.bin", np.float32)
     golden[3] = np.nextafter(golden[3], np.float32(9))
     golden.tofile(folder / "golden.bin")
-    message = "out: element 3 of 8: expected 0x40f00001, found 0x40f00000; 1 differ"
+    message = "out: element 3 of 8: expected 0x40f00001, got 0x40f00000; 1 differ"
     assert outcome(folder) == ("differs", message)
     near = CASE | {"expected": {"out": {"file": "golden.bin", "rtol": 1e-6}}}
     (folder / "case.json").write_text(json.dumps([near, near | {"name": "again"}]))
@@ -79,7 +79,7 @@ def test_the_first_difference_is_told_and_tolerances_count(folder: Path) -> None
     ("change", "message"),
     [
         ({"inputs": {"x": "y.bin", "f": 1}}, "case.json: y.bin: no such file beside it"),
-        ({"inputs": {"z": "x.bin"}}, "case.json: found z; scale has x, out, f"),
+        ({"inputs": {"z": "x.bin"}}, "case.json: got z; scale has x, out, f"),
         ({"entry": "other"}, "case.json: entry is other; allowed: one of scale"),
         ({"expected": {"f": "x.bin"}}, "f is a f32, which holds no result"),
         ({"program": "gone.pto"}, "gone.pto"),
@@ -94,8 +94,8 @@ def test_what_a_case_lacks_is_its_outcome(folder: Path, change: dict[str, object
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([3], "found 3; allowed: an object, or a list of them"),
-        (CASE | {"grid": 2}, "found grid = 2; allowed: name \\(str\\), program \\(str\\)"),
+        ([3], "got 3; allowed: an object, or a list of them"),
+        (CASE | {"grid": 2}, "got grid = 2; allowed: name \\(str\\), program \\(str\\)"),
         ({"program": "k.pto"}, "names its program and what is expected"),
         (CASE | {"inputs": {"x": None}}, "input x is None; allowed: the name of a file, or a number"),
         (CASE | {"expected": {"out": {"ulp": 1}}}, "allowed: the name of a file, or file, rtol and atol"),

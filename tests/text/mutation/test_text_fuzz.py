@@ -175,7 +175,7 @@ def test_the_type_of_an_address_is_printed_where_it_is_not_i64(address: str) -> 
 
 
 def test_a_module_that_ends_after_its_brace_is_an_error_with_a_place() -> None:
-    with pytest.raises(ParseError, match="found end of text"):
+    with pytest.raises(ParseError, match="got end of text"):
         parse('module attributes {pto.target_arch = "a5"} {')
 
 
