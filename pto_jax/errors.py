@@ -116,7 +116,9 @@ class Diagnostic:
     def render(self) -> str:
         """The one-line form followed by the source line and a caret, when known."""
         caret = self.span.caret() if self.span else ""
-        return f"{self}\n{caret}" if caret else str(self)
+        # The lines of a fix end before the source.
+        blank = "\n" if "\n" in self.message else ""
+        return f"{self}\n{blank}{caret}" if caret else str(self)
 
 
 class PtoError(Exception):

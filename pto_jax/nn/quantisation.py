@@ -1,5 +1,6 @@
 """Quantisation of arrays to codes with scales, its inverse, and the number formats of layers."""
 
+import ast
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from jax import Array, lax
 
 from .. import ops, profiles
 from ..errors import ArgumentError
+from ..files import user_code
 from ..ir import TileType
 from ..profiles import ProfileName, profile as find_profile
 from ..runtime.interchange import received
@@ -247,12 +249,25 @@ def dequantise(
 # -- arguments -----------------------------------------------------------------------------------------
 
 
+def _call_on_values(name: str) -> str:
+    """The user's call with the values of the codes that it gives for an argument."""
+    found = user_code.expression()
+    tree = found.tree if found is not None else None
+    at = {"x": 0, "w": 1}.get(name, -1)
+    if isinstance(tree, ast.Call) and 0 <= at < len(tree.args):
+        values = ast.parse(f"pto.nn.dequantise(*{ast.unparse(tree.args[at])})", mode="eval").body
+        listed = [*tree.args[:at], values, *tree.args[at + 1 :]]
+        return ast.unparse(ast.Call(tree.func, listed, tree.keywords))
+    return "pto.nn.dequantise(codes, scale)"
+
+
 def floats(what: str, x: Any) -> Any:
     """An array of float elements whose shape is known; ArgumentError for others."""
     if isinstance(x, Quantised):
         raise ArgumentError(
-            f"{what}: got a Quantised; allowed: the array itself, which the layer quantises; try: "
-            "linear(x, w, format=..., w_scale=calibrate(w, axis=0)), or dequantise(...)"
+            f"{what}: got (codes, scale)",
+            allowed="the array itself, which the layer quantises",
+            fix=_call_on_values(what.rpartition(" ")[2]),
         )
     x = received(x, what)
     if not hasattr(x, "dtype"):
