@@ -4,6 +4,7 @@ All errors derive from :class:`PtoError`, so ``except pto.PtoError`` catches eve
 complaint about a program, an argument or an execution, and nothing else.
 """
 
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -38,12 +39,13 @@ def objection(got: str, allowed: str = "", fix: str = "") -> str:
     """
     if allowed and allowed not in got:
         got = f"{got}; allowed: {allowed}"
-    return f"{got}; try: {fix}" if fix and f"try: {fix}" not in got else got
+    blank = "" if fix.startswith("\n") else " "
+    return f"{got}; try:{blank}{fix}" if fix and fix not in got else got
 
 
 def fix_of(message: str) -> str:
     """The fix that a message ends with, "" where it has none."""
-    return message.rpartition("; try: ")[2] if "; try: " in message else ""
+    return textwrap.dedent(message.rpartition("; try:")[2]).strip() if "; try:" in message else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Diagnostic:
 
     def __post_init__(self) -> None:
         message = objection(self.message, self.allowed, self.fix)
-        object.__setattr__(self, "fix", self.fix or fix_of(message))
+        object.__setattr__(self, "fix", textwrap.dedent(self.fix).strip() or fix_of(message))
         object.__setattr__(self, "message", bounded(message))
         if self.instruction is not None:
             object.__setattr__(self, "instruction", bounded(self.instruction, MOST_SHOWN))
@@ -114,7 +116,9 @@ class Diagnostic:
     def render(self) -> str:
         """The one-line form followed by the source line and a caret, when known."""
         caret = self.span.caret() if self.span else ""
-        return f"{self}\n{caret}" if caret else str(self)
+        # The lines of a fix end before the source.
+        blank = "\n" if "\n" in self.message else ""
+        return f"{self}\n{blank}{caret}" if caret else str(self)
 
 
 class PtoError(Exception):

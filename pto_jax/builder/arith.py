@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import operator
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeAlias
 
+from ..files import user_code
 from ..ir import F32, I1, I64, INDEX, AttrValue, DType, ScalarType, Type, VectorType
 from .argument_types import as_type, element
 from .body import Node, canonical_float, current
@@ -100,16 +102,79 @@ class Scalar(Handle):
     __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:
-        fail(
-            f"{self} has no truth value in Python, it is known when the program runs; allowed: "
-            "pto.if_(condition), pto.select(condition, a, b), & | ~ instead of and, or, not, and "
-            "pto.minimum(a, b), pto.maximum(a, b) instead of min, max"
-        )
+        found = user_code.expression()
+        shown, fix = (found.text, _of_condition(found)) if found is not None else (str(self), "")
+        allowed = "" if fix else "pto.if_(condition), pto.select(condition, a, b), and & | ~ for and, or, not"
+        subject = self._text(found)
+        fail(f"{shown}: {subject} has no truth value in Python, it is known when the program runs",
+             allowed=allowed, fix=fix)  # fmt: skip
 
     def __index__(self) -> NoReturn:
-        fail(f"{self} is no Python number, it is known when the program runs; allowed: pto.range for loops")
+        found = user_code.expression()
+        call = found.tree if found is not None and isinstance(found.tree, ast.Call) else None
+        name = ast.unparse(call.func) if call is not None else ""
+        mine = self._text(found)
+        fixes = {
+            "range": f"pto.range({mine})",
+            "int": mine,
+            "round": mine,
+            "float": f'pto.cast({mine}, "f32")',
+        }
+        if name == "range" and found is not None:
+            fixes["range"] = f"pto.{found.text}"
+        fix = fixes.get(name, "")
+        shown = found.text if found is not None else str(self)
+        message = f"{shown}: {self._text(found)} is no Python number, it is known when the program runs"
+        fail(message, allowed="" if fix else "pto.range for loops", fix=fix)
 
-    __int__ = __float__ = __index__
+    def _text(self, found: user_code.Expression | None) -> str:
+        """The user's name of the number: a variable of the expression, else the name in the program."""
+        nodes = ast.walk(found.tree) if found is not None else ()
+        names = [n.id for n in nodes if isinstance(n, ast.Name)]
+        own = self._name or ""
+        hint = own.rpartition("_")[0] if own[-1:].isdigit() else own
+        return next((n for n in names if n in (own, hint)), names[-1] if names else str(self))
+
+    __int__ = __float__ = __round__ = __index__
+
+    def __abs__(self) -> NoReturn:
+        name = self._text(user_code.expression())
+        fail(f"abs({name}): {name} is known when the program runs", fix=f"pto.maximum({name}, -{name})")
+
+    def __pow__(self, other: Any) -> NoReturn:
+        found = user_code.expression()
+        base = (
+            ast.unparse(found.tree.left)
+            if found is not None and isinstance(found.tree, ast.BinOp)
+            else str(self)
+        )
+        fix = " * ".join([base] * other) if isinstance(other, int) and 2 <= other <= 4 else ""
+        fail(
+            f"{base} ** {other}: got {_article(self.type.dtype)} {self.type.dtype}",
+            allowed="products",
+            fix=fix,
+        )
+
+
+def _of_condition(found: user_code.Expression) -> str:
+    """What the builder has for an expression that Python takes as a truth value, "" where it has nothing."""
+    tree = found.tree
+    match tree:
+        case ast.Call(ast.Name("min" | "max" as name), [_, _] as args):
+            return f"pto.{name}imum({', '.join(map(ast.unparse, args))})"
+        case ast.IfExp(test, body, other):
+            return f"pto.select({ast.unparse(test)}, {ast.unparse(body)}, {ast.unparse(other)})"
+        case ast.UnaryOp(ast.Not(), operand):
+            return f"~({ast.unparse(operand)})"
+        case ast.BoolOp(op, values):
+            return (" & " if isinstance(op, ast.And) else " | ").join(f"({ast.unparse(v)})" for v in values)
+        case ast.Compare(left, [_, _] as ops, [middle, right]):
+            first = ast.Compare(left, ops[:1], [middle])
+            return f"({ast.unparse(first)}) & ({ast.unparse(ast.Compare(middle, ops[1:], [right]))})"
+    conditional = ast.unparse(tree)
+    if found.statement == "if":
+        return f"with pto.if_({conditional}):"
+    return ""
 
 
 def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> AttrValue:
@@ -211,6 +276,16 @@ def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
             f"{symbol}: got {left}, which is {d}, and {right}, which is {dtype_of(right)}; allowed: one "
             "type (pto.cast converts)"
         )
+    number = right if first else left
+    if first != second and isinstance(number, float) and not d.is_float:
+        found = user_code.expression()
+        tree = found.tree if found is not None else None
+        fix = ""
+        if isinstance(tree, ast.BinOp):
+            sides = [ast.unparse(tree.left), ast.unparse(tree.right)]
+            sides[second] = f'pto.cast({sides[second]}, "f32")'
+            fix = f"{sides[0]} {symbol} {sides[1]}"
+        fail(f"{symbol}: got {number} beside {_article(d)} {d}", allowed=f"numbers that fit {d}", fix=fix)
     return as_scalar(left, d, symbol), as_scalar(right, d, symbol), d
 
 
@@ -225,7 +300,13 @@ def binary(symbol: str, left: Any, right: Any) -> Scalar:
     name = _BINARY[symbol][_column(d)]
     if not name:
         words = "floats" if d.is_integer or d in (I1, INDEX) else "integers and index"
-        fail(f"{symbol}: got {d}; allowed: {words}", place.span)
+        found = user_code.expression()
+        tree = found.tree if found is not None else None
+        shown, fix = symbol, ""
+        if isinstance(tree, ast.BinOp):
+            shown = ast.unparse(tree)
+            fix = ast.unparse(ast.BinOp(tree.left, ast.FloorDiv(), tree.right)) if symbol == "/" else ""
+        fail(f"{shown}: got {_article(d)} {d}", place.span, allowed=words, fix=fix)
     return _emit(f"arith.{name}", (a, b), ScalarType(d), place)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -18,6 +19,11 @@ _ACTIVE: ContextVar[Body | None] = ContextVar("pto_jax_builder", default=None)
 Groups = tuple[tuple[str, int], ...]
 #: Makes the handle of a value: its function, its region, its type and its name.
 MakeHandle = Callable[[Owner, Scope, Type, str | None], Handle]
+
+
+#: A loop of one variable, and an assignment to a name, as Python spells them.
+_LOOP = re.compile(r"for (\w+) in (?:\w+\.)?range\((.*)\):.*")
+_ASSIGNED = re.compile(r"(\w+) (\S*)= ([^=].*)")
 
 
 @dataclass(eq=False)
@@ -69,6 +75,22 @@ class Block:
 
     def __str__(self) -> str:
         return f"{self.title} ({self.span})" if self.span else self.title
+
+    def carried(self, handle: Handle) -> str:
+        """The loop that carries a variable to which it assigns a value, "" where that is not so simple."""
+        node = next((n for n in self.nodes if any(handle is r for r in n.results)), None)
+        line = node.span.text.strip() if node is not None and node.span is not None else ""
+        loop = _LOOP.fullmatch(self.span.text.strip()) if self.span is not None else None
+        given = _ASSIGNED.fullmatch(line)
+        if loop is None or given is None:
+            return ""
+        name, step = given.group(1), given.group(3)
+        value = f"{name} {given.group(2)} ({step})" if given.group(2) else step
+        variable, bounds = loop.groups()
+        return (
+            f"\n    loop = pto.range({bounds}, carried=[{name}])\n    for {variable}, {name} in loop:\n"
+            f"        loop.give({value})\n    {name} = loop.result"
+        )
 
 
 class Functions(Protocol):
@@ -137,13 +159,17 @@ class Body:
                 instruction=instruction,
             )
         if not handle.block.open:
-            fail(
-                f"{handle} is defined in {handle.block} and ends with it; allowed: values defined outside, "
-                "or handed out as a result; a variable that a loop changes is carried: "
+            fix = handle.block.carried(handle) if isinstance(handle.block, Block) else ""
+            allowed = (
+                "values defined outside, or results of the region; a loop carries what it changes: "
                 "loop = pto.range(n, carried=[start]), then for i, v in loop: ... loop.give(next), and "
-                "loop.result behind it",
-                instruction=instruction,
+                "loop.result behind it"
             )
+            if fix:
+                name, loop = fix.rsplit("\n", 1)[1].split(" =")[0].strip(), handle.block
+                fail(f"{name} is assigned in {loop} and used after it", fix=fix)
+            message = f"{handle} is defined in {handle.block} and ends with it"
+            fail(message, instruction=instruction, allowed=allowed)
         return handle
 
     def constant(self, value: AttrValue, t: Type) -> Handle:

@@ -118,6 +118,11 @@ def fail(
     *,
     instruction: str | None = None,
     operand: str | None = None,
+    allowed: str = "",
+    fix: str = "",
 ) -> NoReturn:
     """Raise BuildError at a place of the Python file: where it is now, unless another one is given."""
-    raise BuildError(Diagnostic("error", message, span or here().span, instruction, operand, "call"))
+    place = span or here().span
+    raise BuildError(
+        Diagnostic("error", message, place, instruction, operand, "call", allowed=allowed, fix=fix)
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, Protocol
 
+from .. import isa
+from ..files import user_code
 from ..ir import MemRefType, PartitionViewType, TensorViewType, TileType, Type, Value
 from .places import fail
 
@@ -63,8 +66,66 @@ class Handle:
         return f"<{type(self).__name__} {self}: {self.type}>"
 
 
+#: The operation of formulas that an operator stands for.
+_OPERATIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "&": "and", "|": "or", "^": "xor",
+               "<<": "shl", ">>": "shr", "**": "pow", "%": "rem"}  # fmt: skip
+_COMMUTE = ("+", "*", "&", "|", "^")
+
+
+def _lane_wise(operation: str, kinds: tuple[str, ...]) -> str | None:
+    """The instruction of one formula on sources of some kinds, as Python calls it."""
+    for instruction in isa.instructions().values():
+        if instruction.lane_wise and any(
+            f.operation == operation and f.complete for f in instruction.formulas
+        ):
+            for form in instruction.forms:
+                if tuple(instruction.operand(n).kind for n in form) == kinds:
+                    return f"pto.{instruction.name.replace('.', '_')}"
+    return None
+
+
+def _number(text: str, tile: Handle) -> str:
+    """A Python number as one of the element type of a tile."""
+    t = tile.type
+    whole = text.lstrip("-").isdigit() and isinstance(t, TileType) and t.dtype.is_float
+    return f"{text}.0" if whole else text
+
+
+def _refused(symbol: str, *, reflected: bool = False) -> Callable[..., NoReturn]:
+    """The method of an operator that tiles of a program have none of."""
+
+    def refuse(self: TileHandle, *others: Any) -> NoReturn:
+        found = user_code.expression()
+        tree = found.tree if found is not None else None
+        texts = [ast.unparse(part) for part in (tree.left, tree.right)] if isinstance(tree, ast.BinOp) else []
+        mine, other = self.name, str(others[0].name if isinstance(others[0], Handle) else others[0])
+        if texts:
+            mine, other = reversed(texts) if reflected else texts
+        shown = f"{other} {symbol} {mine}" if reflected else f"{mine} {symbol} {other}"
+        fix = _instead(symbol, self, mine, others[0], other, reflected=reflected)
+        message = f"{shown}: got the tile {mine}, which has no Python operators in a kernel"
+        fail(message, allowed="instructions", fix=fix)
+
+    return refuse
+
+
+def _instead(symbol: str, tile: Handle, mine: str, other: object, text: str, *, reflected: bool) -> str:
+    """The calls that compute into a tile what an operator asks for, "" where there are none."""
+    kind = "tile" if isinstance(other, TileHandle) else "scalar"
+    operation = _OPERATIONS.get(symbol, "")
+    name = _lane_wise(operation, ("tile", kind)) or _lane_wise(operation, ("tile", kind, "tile"))
+    text = _number(text, tile) if kind == "scalar" else text
+    if not reflected or symbol in _COMMUTE:
+        return f"{name}({mine}, {mine}, {text})" if name is not None else ""
+    if symbol == "-":
+        negate, add = _lane_wise("neg", ("tile",)), _lane_wise("add", ("tile", "scalar"))
+        return f"{negate}({mine}, {mine}); {add}({mine}, {mine}, {text})"
+    first = _lane_wise(operation, ("scalar", "tile"))
+    return f"{first}({mine}, {text}, {mine})" if first is not None else ""
+
+
 class TileHandle(Handle):
-    """A tile, or a local memref.
+    """A tile, or a local memref. It has no elements in Python: instructions compute on it.
 
     >>> from pto_jax import builder as b
     >>> with b.Builder().function("f", {"n": "index"}) as f:
@@ -72,6 +133,59 @@ class TileHandle(Handle):
     >>> tile.shape, tile.valid
     ((16, 32), (None, 32))
     """
+
+    __add__, __radd__ = _refused("+"), _refused("+", reflected=True)
+    __sub__, __rsub__ = _refused("-"), _refused("-", reflected=True)
+    __mul__, __rmul__ = _refused("*"), _refused("*", reflected=True)
+    __truediv__, __rtruediv__ = _refused("/"), _refused("/", reflected=True)
+    __floordiv__, __rfloordiv__ = _refused("//"), _refused("//", reflected=True)
+    __mod__, __rmod__ = _refused("%"), _refused("%", reflected=True)
+    __pow__, __rpow__ = _refused("**"), _refused("**", reflected=True)
+    __matmul__, __rmatmul__ = _refused("@"), _refused("@", reflected=True)
+    __and__, __rand__ = _refused("&"), _refused("&", reflected=True)
+    __or__, __ror__ = _refused("|"), _refused("|", reflected=True)
+    __xor__, __rxor__ = _refused("^"), _refused("^", reflected=True)
+    __lshift__, __rlshift__ = _refused("<<"), _refused("<<", reflected=True)
+    __rshift__, __rrshift__ = _refused(">>"), _refused(">>", reflected=True)
+    __lt__, __le__, __gt__, __ge__ = map(_refused, ("<", "<=", ">", ">="))
+
+    def _no_array(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refuse a function on arrays: the contents are there when the program runs."""
+        found = user_code.expression()
+        call = found.tree if found is not None and isinstance(found.tree, ast.Call) else None
+        name = ast.unparse(call.func) if call is not None else "a function on arrays"
+        mine = ast.unparse(call.args[0]) if call is not None and call.args else self.name
+        last = name.rpartition(".")[2].removeprefix("t").removesuffix("imum")
+        listed = ", ".join(map(ast.unparse, call.args)) if call is not None else mine
+        fix = f"pto.t{last}({mine}, {listed})" if isa.find(f"t{last}") is not None else ""
+        span = found.span if found is not None else None
+        fail(f"{name}: got the kernel tile {mine}", span, allowed="arrays", fix=fix)
+
+    __array__ = __array_ufunc__ = __array_function__ = _no_array
+    # JAX asks whether there is such an attribute before it looks at anything else.
+    __jax_array__ = property(_no_array)
+
+    def __neg__(self) -> NoReturn:
+        fail(f"-{self.name}: got the tile {self.name}", allowed="instructions", fix=self._unary("neg"))
+
+    def __abs__(self) -> NoReturn:
+        fail(f"abs({self.name}): got the tile {self.name}", allowed="instructions", fix=self._unary("abs"))
+
+    def _unary(self, name: str) -> str:
+        return f"pto.t{name}({self.name}, {self.name})" if isa.find(f"t{name}") is not None else ""
+
+    def __bool__(self) -> NoReturn:
+        fail(
+            f"got the tile {self.name} as a truth value",
+            allowed="scalars of the program, as in pto.if_(n > 0)",
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        fail(
+            f"got the tile {self.name} to iterate over",
+            allowed="views of its parts",
+            fix=f"pto.print({self.name})",
+        )
 
     @property
     def shape(self) -> tuple[int | None, ...]:

@@ -1,6 +1,7 @@
 """Findings of the verifier for other tools: annotations of GitHub, and SARIF."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,8 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 def placed(diagnostic: Diagnostic, file: str | None) -> str:
     """A finding with its place in the text, or at least its file."""
-    return diagnostic.render() if diagnostic.span or file is None else f"{file}: {diagnostic.render()}"
+    text = as_options(diagnostic.render())
+    return text if diagnostic.span or file is None else f"{file}: {text}"
 
 
 def github(diagnostic: Diagnostic, file: str) -> str:
@@ -59,6 +61,15 @@ def _result(file: str, diagnostic: Diagnostic, rules: Sequence[str]) -> dict[str
         "message": {"text": _text(diagnostic)},
         "locations": [{"physicalLocation": place}],
     }
+
+
+def as_options(text: str) -> str:
+    """A message whose fix is an argument of a function of Python, with the option of the command instead.
+
+    >>> as_options('element type hif8 does not exist on a2a3; try: profile="a5"')
+    'element type hif8 does not exist on a2a3; try: --profile a5'
+    """
+    return re.sub(r'; try: (\w+)="(\w+)"', r"; try: --\1 \2", text)
 
 
 def _text(diagnostic: Diagnostic) -> str:

@@ -99,7 +99,7 @@ def _abandon(stream: TextIO) -> None:
 def _rendered(args: argparse.Namespace, error: PtoError) -> str:
     """The findings of an error, one block each."""
     if not error.diagnostics:
-        return f"pto-jax {args.name}: error: {error}"
+        return findings.as_options(f"pto-jax {args.name}: error: {error}")
     return "\n".join(findings.placed(d, getattr(args, "file", None)) for d in error.diagnostics)
 
 

@@ -97,7 +97,7 @@ class Ended:
         """What happened, in words."""
         hung = f"no answer within {self.limit:g} s; stopped"
         what = hung if self.status is None else ending(self.status)
-        return f"{what}: {self.tail}" if self.tail else what
+        return f"{what}: {self.tail}" if self.tail else f"{what}: stderr is empty"
 
 
 def dying_with_us(words: Sequence[str]) -> list[str]:

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ArgumentError
-from ..ir import DType, ScalarType
+from .. import isa
+from ..errors import ArgumentError, objection
+from ..ir import TILE_DTYPES, DType, ScalarType
 from ..lowering.lockstep import SCALARS, SLOTS, words_needed
 from ..profiles import PROFILE_NAMES, ProfileName
 from .opcodes import Kind, Opcode, catalogue, names, one_opcode
@@ -334,6 +335,10 @@ class Tables:
     length: int | None = None
     aims: tuple[Aim, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.only and self.dtypes:
+            self._having(self.profiles or PROFILE_NAMES)
+
     @property
     def span(self) -> int:
         """Programs in a row that use one table."""
@@ -433,7 +438,30 @@ class Tables:
     def _nothing(self) -> str:
         asked = [("--only", self.only), ("--dtype", self.dtypes)]
         said = " ".join(f"{option} {' '.join(given)}" for option, given in asked if given)
-        return f"{said}: no opcode of lockstep has such operands; --tested jit takes all instructions"
+        missing = missing_types(self.only, self.dtypes, self.profiles or PROFILE_NAMES)
+        if missing:
+            return missing
+        return objection(f"{said}: no opcode of lockstep has such operands", fix="--tested jit")
+
+
+def missing_types(names: Sequence[str], dtypes: Sequence[str], profiles: Sequence[str]) -> str:
+    """The message for an instruction that has none of some element types on a profile, "" where all have one.
+
+    >>> missing_types(("tadd",), ("hif8",), ("a5",)).partition(";")[0]
+    'tadd has no hif8 on a5'
+    """
+    for name in names if dtypes else ():
+        instruction = isa.find(name)
+        tables = instruction.types if instruction is not None else {}
+        types = {p: {d for row in rows for d in row} for p, rows in tables.items() if rows}
+        lacking = [p for p in profiles if p in types and not types[p] & set(dtypes)]
+        if lacking:
+            allowed = ", ".join(d.name for d in TILE_DTYPES if d.name in types[lacking[0]])
+            having = [p for p in types if types[p] & set(dtypes)]
+            others = f"; profiles that have it: {', '.join(having)}" if having else ""
+            fix = f"--profile {having[0]}" if having else ""
+            return objection(f"{name} has no {' '.join(dtypes)} on {lacking[0]}", allowed + others, fix)
+    return ""
 
 
 def _aimed_at(aim: Aim, profile: ProfileName, shape: tuple[int, int], turn: int) -> Opcode | None:

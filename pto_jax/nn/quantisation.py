@@ -1,5 +1,6 @@
 """Quantisation of arrays to codes with scales, its inverse, and the number formats of layers."""
 
+import ast
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from jax import Array, lax
 
 from .. import ops, profiles
 from ..errors import ArgumentError
+from ..files import user_code
 from ..ir import TileType
 from ..profiles import ProfileName, profile as find_profile
 from ..runtime.interchange import received
@@ -247,6 +249,18 @@ def dequantise(
 # -- arguments -----------------------------------------------------------------------------------------
 
 
+def _call_on_values(name: str) -> str:
+    """The user's call with the values of the codes that it gives for an argument."""
+    found = user_code.expression()
+    tree = found.tree if found is not None else None
+    at = {"x": 0, "w": 1}.get(name, -1)
+    if isinstance(tree, ast.Call) and 0 <= at < len(tree.args):
+        values = ast.parse(f"pto.nn.dequantise(*{ast.unparse(tree.args[at])})", mode="eval").body
+        listed = [*tree.args[:at], values, *tree.args[at + 1 :]]
+        return ast.unparse(ast.Call(tree.func, listed, tree.keywords))
+    return "pto.nn.dequantise(codes, scale)"
+
+
 def floats(what: str, x: Any, *, symbolic: bool = False) -> Any:
     """An array of float elements, with sizes that may be symbols of ``jax.export`` if ``symbolic``.
 
@@ -254,8 +268,9 @@ def floats(what: str, x: Any, *, symbolic: bool = False) -> Any:
     """
     if isinstance(x, Quantised):
         raise ArgumentError(
-            f"{what}: got a Quantised; allowed: an array of floats; try: nn.dequantise(codes, scale), or "
-            "as the weights of a layer nn.linear(x, w)"
+            f"{what}: got (codes, scale)",
+            allowed="an array of floats",
+            fix=_call_on_values(what.rpartition(" ")[2]),
         )
     x = received(x, what)
     if not hasattr(x, "dtype"):

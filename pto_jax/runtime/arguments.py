@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.provenance import called
@@ -29,6 +30,7 @@ from ..ir import (
     from_numpy,
 )
 from ..isa.effects import traits_of
+from ..isa.rules.constraints import spelled
 from ..lowering import Accesses
 from . import conversion, interchange, tiles
 
@@ -196,8 +198,17 @@ def _prepare_tile(what: str, t: TileType, given: Any) -> tiles.Tile:
     static = (value.type.v_row, value.type.v_col)
     for size, declared in zip(static, t.valid, strict=True):
         if declared is not None and size != declared:
-            raise ArgumentError(f"{what}: got valid region {_sizes(static)}; allowed: {_sizes(t.valid)}")
+            raise _other_region(what, t, value)
     return value if t.is_static else value.dynamic()
+
+
+def _other_region(what: str, t: TileType, value: tiles.Tile) -> ArgumentError:
+    """A tile whose valid region is not the static one of the program."""
+    sizes = [value.valid_rows, value.valid_cols]
+    got = "?x?" if any(isinstance(n, Tracer) for n in sizes) else "x".join(str(int(n)) for n in sizes)
+    allowed = f"the whole {t.rows}x{t.cols} tile" if t.is_full else _sizes(t.valid)
+    fix = spelled(t.with_valid(None, None))
+    return ArgumentError(f"{what}: got a valid region of {got}", allowed=allowed, fix=fix)
 
 
 def _sizes(valid: tuple[int | None, int | None]) -> str:

@@ -80,7 +80,7 @@ def _narrowing(x: Any, dtype: DType) -> str:
     return f"; JAX narrows 64-bit arrays unless jax_enable_x64 is set{seen}; {_X64}"
 
 
-def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
+def _converted(x: Any, dtype: DType, what: str, wanted: str = "") -> np.ndarray[Any, Any]:
     """Python numbers, nested or not, as an array of ``dtype``; only rounding may change a value."""
     try:
         numbers = np.asarray(x)
@@ -88,9 +88,9 @@ def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
         numbers = np.empty(0, object)
     if numbers.dtype.kind not in _kinds(dtype) and (numbers.size or numbers.dtype == object):
         wide = isinstance(x, int) and not isinstance(x, bool)
-        kind = f"an integer of {x.bit_length()} bits" if wide else type(x).__name__
-        allowed = f"; allowed: {interchange.ALLOWED}" if isinstance(x, list | tuple) else ""
-        raise ArgumentError(f"{what}: got {kind}; allowed: {dtype.name}{allowed}")
+        kind = f"an integer of {x.bit_length()} bits" if wide else f"the {type(x).__name__} {x!r:.40}"
+        fix = f"np.asarray(..., np.{dtype.numpy.name})" if isinstance(x, list | tuple) else ""
+        raise ArgumentError(f"{what}: got {kind}", allowed=wanted or dtype.name, fix=fix)
     with np.errstate(over="ignore"):
         array = numbers.astype(dtype.numpy)
     if dtype.numpy.kind in "biu":
@@ -125,7 +125,7 @@ def as_scalar(x: Any, dtype: DType, what: str) -> Any:
 def _as_index(x: Any, what: str) -> Any:
     x = interchange.received(x, what)
     if not hasattr(x, "dtype"):
-        return _converted(x, I64, what)
+        return _converted(x, I64, what, "index (an integer)")
     _nothing_wraps(x, what)
     x = settled(x)
     if np.dtype(x.dtype).kind not in "iu":

@@ -98,7 +98,8 @@ def _kind(instruction: isa.Instruction, index: int, source: Any) -> str:
     if isinstance(source, int | float) or is_array(source):
         return "scalar"
     raise ArgumentError(
-        f"{instruction.name}: source {index}: got {type(source).__name__}; allowed: a tile, an array or a number"
+        f"{instruction.name}: source {index}: got {type(source).__name__}",
+        allowed="a tile, an array or a number",
     )
 
 

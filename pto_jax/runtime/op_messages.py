@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import errors, isa
+from ..errors import objection
 from ..ir import F32, Op, TileType, element_order
 from ..isa.samples.operations import legal_samples
 from .op_request import ArrayType, Request
@@ -75,7 +76,7 @@ def mismatched(
     wanted = "a tile or a [rows, cols] array" if kinds[index] == "scalar" else "a number or a 0-d array"
     message = f"{instruction.name}: source {index} ({name}): got {described[index]}; allowed: {wanted}"
     other = _sibling(instruction, kinds)
-    return message + (f"; {other} takes one there" if other else "")
+    return objection(message, fix=f"pto.ops.{other}" if other else "")
 
 
 def _kind(instruction: isa.Instruction, name: str) -> str:

@@ -49,7 +49,7 @@ class Report:
     >>> report
     <Report: 1 of 1 run-time rules broken: tgetval offset-range>
     >>> report.problems()[0].message.partition(";")[0]
-    'run-time rule broken: an element of the tile, 0 to 15'
+    'got offset 16'
     """
 
     flags: tuple[Array, ...]
@@ -106,9 +106,9 @@ class Report:
                 where = f"; batch index {', '.join(listed[:8])}{more}"
             one = tuple(np.argwhere(broken)[0])
             numbers = [np.asarray(n)[one].item() for n in values]
-            what = f"; got {site.found.format(*numbers)}" if site.found else ""
-            message = f"run-time rule broken: {site.allowed}{what}{where}"
-            problems.append(Diagnostic("error", message, site.span, site.instruction, rule=site.rule))
+            got = f"got {site.found.format(*numbers)}" if site.found else "the run-time rule is broken"
+            about = (site.span, site.instruction, None, site.rule)
+            problems.append(Diagnostic("error", got + where, *about, allowed=site.allowed))
         return problems
 
     def raise_if_broken(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -16,6 +17,7 @@ from jax.core import Tracer
 from numpy.typing import NDArray
 
 from ..errors import ArgumentError
+from ..files import user_code
 from ..interpreter import TileRef
 from ..ir import F32, TILE_DTYPES, DType, TileType, dtype as find_dtype, from_numpy
 from ..lowering.bits import from_words, x64
@@ -78,22 +80,54 @@ def _colour(value: float, low: float, high: float) -> str:
     return "#" + "".join(f"{round(x + (y - x) * part):02x}" for x, y in zip(a, b, strict=True))
 
 
-def _refusing(symbol: str) -> Callable[..., Any]:
+#: The functions of NumPy that operators of arrays call.
+_OPERATORS = frozenset((
+    np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide, np.remainder, np.power, np.matmul,
+    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift,
+    np.less, np.less_equal, np.greater, np.greater_equal,
+))  # fmt: skip
+
+
+def _refusing(symbol: str, *, reflected: bool = False) -> Callable[..., Any]:
     """The method of an operator, which a tile has none of: what it computes depends on the instruction."""
 
     def refuse(self: Tile, *others: Any) -> Any:
-        shown = f"tile {symbol} {_words(others[0])}" if others else f"{symbol} of a tile"
-        instead = f"t.array {symbol} ..." if others else f"{symbol}(t.array)"
-        raise ArgumentError(
-            f"got {shown} ({self.type}); allowed: an instruction (pto.ops.names() lists them), or the "
-            f"arithmetic of JAX on the array of all lanes: {instead}"
-        )
+        other = others[0] if others else None
+        shown, fix = f"tile {symbol} ..." if others else f"{symbol} of a tile", f"t.array {symbol} ..."
+        if isinstance(other, int | float):
+            shown = f"tile {symbol} {other}"
+        found = user_code.expression()
+        if found is not None:
+            shown, fix = found.text, _on_arrays(found.tree, other, reflected=reflected)
+        allowed = "instructions on tiles (pto.ops.names() lists them), or JAX on arrays of all lanes"
+        raise ArgumentError(f"{shown}: a Tile ({self.type}) is not an array", allowed=allowed, fix=fix)
 
     return refuse
 
 
-def _words(x: Any) -> str:
-    return f"a {type(x).__name__}" if not isinstance(x, int | float) else repr(x)
+def _on_arrays(tree: ast.expr, other: Any, *, reflected: bool) -> str:
+    """An expression with the arrays of its tiles, of which one is an operand."""
+
+    def array(part: ast.expr) -> ast.expr:
+        atom = isinstance(part, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
+        return ast.Attribute(part, "array") if atom else part
+
+    match tree:
+        case ast.UnaryOp(op, operand):
+            return ast.unparse(ast.UnaryOp(op, array(operand)))
+        case ast.Call(function, [operand, *rest]):
+            return ast.unparse(ast.Call(function, [array(operand), *rest], []))
+        case ast.BinOp(left, op, right):
+            both = isinstance(other, Tile)
+            left, right = (
+                array(left) if both or not reflected else left,
+                array(right) if both or reflected else right,
+            )
+            return ast.unparse(ast.BinOp(left, op, right))
+        case ast.Compare(left, [op], [right]):
+            right = array(right) if isinstance(other, Tile) else right
+            return ast.unparse(ast.Compare(array(left), [op], [right]))
+    return ""
 
 
 @jax.tree_util.register_dataclass
@@ -169,6 +203,14 @@ class Tile:
         full = self.type.with_valid(*self.type.shape)
         return page(f"{batch}{full}, valid {rows}x{cols}", numbers[0], (rows, cols))
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Functions of NumPy on the logical array; operators of NumPy arrays on tiles are refused."""
+        if ufunc in _OPERATORS and not isinstance(inputs[0], Tile) and method == "__call__":
+            mine = next(x for x in inputs if isinstance(x, Tile))
+            return mine._refused_by_array(*(x for x in inputs if x is not mine))
+        plain = [np.asarray(x) if isinstance(x, Tile) else x for x in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
     def __jax_array__(self) -> Array:
         """What functions of JAX compute with: the logical array, all lanes, as ``np.asarray`` has it."""
         return self.array
@@ -226,19 +268,20 @@ class Tile:
         with np.errstate(invalid="ignore" if np.dtype(dtype).kind == "f" else "warn"):
             return logical.astype(dtype)
 
-    __add__ = __radd__ = _refusing("+")
-    __sub__ = __rsub__ = _refusing("-")
-    __mul__ = __rmul__ = _refusing("*")
-    __truediv__ = __rtruediv__ = _refusing("/")
-    __floordiv__ = __rfloordiv__ = _refusing("//")
-    __mod__ = __rmod__ = _refusing("%")
-    __pow__ = __rpow__ = _refusing("**")
-    __matmul__ = __rmatmul__ = _refusing("@")
-    __and__ = __rand__ = _refusing("&")
-    __or__ = __ror__ = _refusing("|")
-    __xor__ = __rxor__ = _refusing("^")
-    __lshift__ = __rlshift__ = _refusing("<<")
-    __rshift__ = __rrshift__ = _refusing(">>")
+    __add__, __radd__ = _refusing("+"), _refusing("+", reflected=True)
+    __sub__, __rsub__ = _refusing("-"), _refusing("-", reflected=True)
+    __mul__, __rmul__ = _refusing("*"), _refusing("*", reflected=True)
+    __truediv__, __rtruediv__ = _refusing("/"), _refusing("/", reflected=True)
+    __floordiv__, __rfloordiv__ = _refusing("//"), _refusing("//", reflected=True)
+    __mod__, __rmod__ = _refusing("%"), _refusing("%", reflected=True)
+    __pow__, __rpow__ = _refusing("**"), _refusing("**", reflected=True)
+    __matmul__ = _refusing("@")
+    __rmatmul__ = _refused_by_array = _refusing("@", reflected=True)
+    __and__, __rand__ = _refusing("&"), _refusing("&", reflected=True)
+    __or__, __ror__ = _refusing("|"), _refusing("|", reflected=True)
+    __xor__, __rxor__ = _refusing("^"), _refusing("^", reflected=True)
+    __lshift__, __rlshift__ = _refusing("<<"), _refusing("<<", reflected=True)
+    __rshift__, __rrshift__ = _refusing(">>"), _refusing(">>", reflected=True)
     __lt__, __le__, __gt__, __ge__ = map(_refusing, ("<", "<=", ">", ">="))
     __neg__, __invert__, __abs__, __float__, __int__ = map(_refusing, ("-", "~", "abs", "float", "int"))
 

@@ -1,9 +1,11 @@
 """Program text to program: modules, functions and statements."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from .. import ir, isa
+from ..errors import objection
 from ..isa import changes, history, traits
 from . import control, custom, formats, generic, generic_structure, reader, tile_syntax
 from .control import CONTROL as STRUCTURED
@@ -19,6 +21,11 @@ _QUOTED = {"module": '"builtin.module"', "func.func": '"func.func"'}
 _DIALECTS = ("arith.", "scf.", "memref.", "func.", "math.", "cf.", "builtin.")
 #: More results of one operation (``%r:N``) than any program has.
 _MAX_RESULTS = 1024
+
+
+def _values(text: str) -> str:
+    """A list of names, each with its %."""
+    return re.sub(r"(?<![%\w.#@\"'])([A-Za-z_]\w*)", r"%\1", text)
 
 
 class ProgramReader(reader.Reader):
@@ -337,6 +344,7 @@ class ProgramReader(reader.Reader):
             self.cursor.fail(
                 f"unknown operation '{spelled}'{suggestion(spelled, known)}", start=start, end=end
             )
+        self._bare_name(spelled, start, end)
         plain = spelled.removeprefix("pto.")
         if plain != spelled and formats.is_micro_operation(plain):
             self.cursor.fail(formats.outside(f"'{spelled}'"), start=start, end=end)
@@ -344,6 +352,26 @@ class ProgramReader(reader.Reader):
         names = [n for n in known if not n.startswith(_DIALECTS)]
         self.cursor.fail(
             f"unknown instruction '{spelled}'{suggestion(plain, names, spelled[: -len(plain)])}",
+            start=start,
+            end=end,
+        )
+
+    def _bare_name(self, spelled: str, start: int, end: int) -> None:
+        """Report the name of a value that is written without %."""
+        source = self.cursor.source
+        first = source.rfind("\n", 0, start) + 1
+        before, rest = source[first:start], source[end:].partition("\n")[0]
+        if not before.strip() and not re.match(r"\s*(,[\s\w,%]*)?=(?!=)", rest):
+            return
+        names, equals, call = (before + spelled + rest).partition("=")
+        operation, _, operands = (call if equals else names).strip().partition(" ")
+        if before.strip() and (isa.find(operation.removeprefix("pto.")) is None or "(" in operands):
+            return
+        values, colon, types = operands.partition(":")
+        fix = f"{operation} {_values(values)}{colon}{types}" if "(" not in values and operation else ""
+        fix = f"{_values(names).rstrip()} = {fix}" if equals and fix else fix
+        self.cursor.fail(
+            objection(f"got the name '{spelled}'", "values, which start with %", fix.strip()),
             start=start,
             end=end,
         )

@@ -10,9 +10,10 @@ from ..analysis.facts import FunctionFacts, executes
 from ..analysis.provenance import AliasClasses
 from ..analysis.resolve import ResolvedProgram
 from ..analysis.roots import cores_of, roots
-from ..errors import Diagnostic
-from ..ir import Function, Loc, Op, TileType, Value
+from ..errors import Diagnostic, Span
+from ..ir import Function, Loc, Op, PartitionViewType, PtrType, TensorViewType, TileType, Value
 from ..isa import effects
+from ..text import type_text
 
 #: What writes that nobody outside a kernel sees are of.
 _INSIDE = ("tile", "vector", "mode", "events")
@@ -56,11 +57,29 @@ def _stores_nothing(
                 written = written or tiles.get(aliases.of(owner.name, value.name))
     # Without buffers a function is no kernel: kernels call it.
     if first is not None and not function.results and buffers:
-        what = "writes tiles and stores none of them"
+        what = "stores to no argument, so that its result is empty"
         if written is not None:
             what = f"writes its argument {written} and stores nothing, and callers get buffers back, no tiles"
-        message = f"@{function.name} {what}; allowed: a store into one of its buffers"
-        yield Diagnostic("warning", message, function.span or first.span, rule="stores-nothing")
+        place, message = function.span or first.span, f"@{function.name} {what}"
+        allowed, fix = "a store into one of its buffers", _store(function, place)
+        yield Diagnostic("warning", message, place, rule="stores-nothing", allowed=allowed, fix=fix)
+
+
+def _store(function: Function, place: Span | None) -> str:
+    """A store of the tile that was written last: into the last buffer, or a view that nothing uses."""
+    ops = list(function.walk())
+    tiles = [v for op in ops for v in op.destinations if isinstance(v.type, TileType)]
+    views = [v for op in ops for v in op.results if isinstance(v.type, PartitionViewType | TensorViewType)]
+    buffers = [a.name for a in function.args if isinstance(a.type, PtrType)]
+    used = {v.name for op in ops for v in op.ins}
+    view = next((v for v in views if v.name not in used), next(reversed(views), None))
+    if tiles and buffers and place is not None and place.python:
+        shape = tiles[-1].type.shape if isinstance(tiles[-1].type, TileType) else ()
+        return f"pto.tstore(pto.GlobalTensor({buffers[-1]}, {shape}), {tiles[-1].name})"
+    if not tiles or view is None:
+        return ""
+    types = [type_text.print_type(v.type) for v in (tiles[-1], view)]
+    return f"pto.tstore ins({tiles[-1]} : {types[0]}) outs({view} : {types[1]})"
 
 
 def _executed(resolved: ResolvedProgram, function: Function) -> list[Function]:

@@ -87,7 +87,10 @@ class Focus:
         )
         having = tuple(p for p in narrowed.profiles if select(p, narrowed).names)
         if not having:
-            raise ArgumentError(f"{self}: no instruction of {' '.join(options.profiles)} has such operands")
+            missing = tables.missing_types(self.only, self.dtypes, options.profiles)
+            raise ArgumentError(
+                missing or f"{self}: no instruction of {' '.join(options.profiles)} has such operands"
+            )
         return replace(narrowed, profiles=having)
 
     def in_lockstep(self, profiles: Sequence[ProfileName]) -> bool:

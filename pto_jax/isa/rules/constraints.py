@@ -6,7 +6,8 @@ Python code built get Python code, all others PTO text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from itertools import pairwise
@@ -20,6 +21,10 @@ from .require import require
 from .typesets import Rows, TypeTable
 
 _BLOCK_BITS = 256
+#: Types and pairs of types that one message lists.
+MOST_LISTED = 12
+#: The fix of types that A5 alone has.
+ON_A5 = 'profile="a5"'
 #: What stands in messages between what is allowed and the fix.
 USUAL = "; try: "
 
@@ -204,14 +209,45 @@ def bind_vars(site: Site) -> tuple[dict[str, tuple[str, DType]], list[Finding]]:
     return bound, clashes
 
 
+def _allowed_types(site: Site, bound: Mapping[str, tuple[str, DType]], legal: Rows) -> str:
+    """The types that the first operand may have beside the others, else the rows, and another profile."""
+    variables, instruction = site.instruction.type_vars, site.instruction
+    have = tuple(bound[v][1].name if v in bound else None for v in variables)
+    beside = [r[0] for r in legal if all(h in (None, x) for h, x in zip(have[1:], r[1:], strict=True))]
+    if len(variables) > 1 and beside:
+        sources = ", ".join(str(bound[v][1]) for v in variables[1:] if v in bound)
+        allowed = f"allowed from {sources}: {_listed(beside, instruction.name)}"
+    else:
+        allowed = f"allowed: {describe_rows(site, legal)}"
+    profiles = [
+        name
+        for name, rows in instruction.types.items()
+        if any(all(h in (None, x) for h, x in zip(have, row, strict=True)) for row in rows)
+    ]
+    profile = "a5" if "a5" in profiles else next(iter(profiles), "")
+    fix = f'profile="{profile}"' if profile else ""
+    return f"{allowed}; try: {fix}" if fix else allowed
+
+
+def _listed(names: Sequence[str], instruction: str) -> str:
+    """Names, of many of them the first ones."""
+    names = list(dict.fromkeys(names))
+    more = (
+        f" and {len(names) - MOST_LISTED} more (pto-jax isa {instruction})"
+        if len(names) > MOST_LISTED
+        else ""
+    )
+    return ", ".join(names[:MOST_LISTED]) + more
+
+
 def describe_rows(site: Site, legal: Rows) -> str:
     """The type rows in words, in the order of the type variables."""
     if not legal:
         return "nothing (the instruction does not exist there)"
     if len(site.instruction.type_vars) == 1:
-        return ", ".join(r[0] for r in legal)
+        return _listed([r[0] for r in legal], site.instruction.name)
     names = "/".join(_representative(site, v) for v in site.instruction.type_vars)
-    return f"{names} = " + ", ".join("/".join(r) for r in legal)
+    return f"{names} = " + _listed(["/".join(r) for r in legal], site.instruction.name)
 
 
 def _representative(site: Site, var: str) -> str:
@@ -292,11 +328,8 @@ def type_row(operands: tuple[Operand, ...], variables: tuple[str, ...], table: T
         if any(all(f in (None, r) for f, r in zip(found, row, strict=True)) for row in legal):
             return
         where = ", ".join(f"{bound[v][0]}: {bound[v][1]}" for v in site.instruction.type_vars if v in bound)
-        yield (
-            next(iter(bound.values()))[0],
-            f"element types ({where}) are not supported on {site.profile.name}; allowed: "
-            f"{describe_rows(site, legal)}",
-        )
+        got = f"element types ({where}) are not supported on {site.profile.name}"
+        yield next(iter(bound.values()))[0], f"{got}; {_allowed_types(site, bound, legal)}"
 
     return rule
 
@@ -328,6 +361,7 @@ def scalar_types(operands: tuple[Operand, ...]) -> Constraint:
         "a scalar has the element type of the tiles it is combined with",
         source="instruction pages (common constraints)",
         invalid_if=breaks,
+        fix=_call_with_scalar,
     )
     def rule(site: Site) -> Iterator[Finding]:
         for operand in site.instruction.operands:
@@ -338,13 +372,34 @@ def scalar_types(operands: tuple[Operand, ...]) -> Constraint:
             if expected is None or same_element(d, expected[1]):
                 continue
             if not (operand.converts and d.is_float == expected[1].is_float):
-                yield (
-                    operand.name,
-                    f"{_scalar_name(operand)} has type {d}, {expected[0]} has element type {expected[1]}; "
-                    f"allowed: a scalar of type {expected[1]} (no implicit conversion)",
-                )
+                of = expected[0] if expected[0] == "the instruction" else f"type of {expected[0]}"
+                yield operand.name, f"{_scalar_name(operand)} has type {d}", f"{expected[1]}, the {of}"
 
     return rule
+
+
+def _call_with_scalar(site: Site, name: str) -> str | None:
+    """The Python call of an operation with a scalar of the type that its tiles ask for."""
+    span, expected = site.op.span, _scalar_expected(site, site.instruction.operand(name))
+    if span is None or not span.python or expected is None:
+        return None
+    try:
+        call = ast.parse(span.text[span.col - 1 : span.col - 1 + span.length], mode="eval").body
+    except SyntaxError:
+        return None
+    order = [o.name for o in site.instruction.destinations if o.name in site.values]
+    order += [n for form in site.instruction.forms if set(form) <= set(site.values) for n in form]
+    at = order.index(name) if name in order else -1
+    if not isinstance(call, ast.Call) or not 0 <= at < len(call.args):
+        return None
+    match call.args[at]:
+        case ast.Call(ast.Attribute(_, "constant"), [number, *_]):
+            call.args[at] = number
+        case other:
+            call.args[at] = ast.Call(
+                ast.Attribute(ast.Name("pto"), "cast"), [other, ast.Constant(str(expected[1]))], []
+            )
+    return ast.unparse(call)
 
 
 def _scalar_name(operand: Operand) -> str:

@@ -8,7 +8,7 @@ from ... import ir
 from ...errors import Severity
 from ...profiles import Profile
 from . import constraints, typesets
-from .constraints import USUAL, aligned, in_blocks, in_boxes, largest, made_anew
+from .constraints import ON_A5, USUAL, aligned, in_blocks, in_boxes, largest, made_anew
 
 _BLOCK = 32
 #: The rules on whole blocks, which are rules on tiles that are made, not on other handles.
@@ -195,8 +195,8 @@ def check_element_type(d: ir.DType, profile: Profile) -> Iterator[TypeFinding]:
         return
     if profile.fp8 == "no":
         yield TypeFinding(
-            "type-exists", f"element type {d} does not exist on {profile.name}; allowed: types other than "
-            f"{', '.join(sorted(A5_ONLY))}; try: profile=\"a5\" (--profile a5), which has it"
+            "type-exists", f"element type {d} does not exist on {profile.name}; allowed: "
+            f"{', '.join(t.name for t in ir.TILE_DTYPES if t.name not in A5_ONLY)}; try: {ON_A5}"
         )  # fmt: skip
     elif profile.fp8 == "warn":
         yield TypeFinding(
