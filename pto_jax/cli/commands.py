@@ -4,6 +4,7 @@ Modules that need JAX are imported inside the commands that use them.
 """
 
 import argparse
+import json
 from collections.abc import Callable
 
 from .. import __version__
@@ -211,11 +212,11 @@ def parser() -> argparse.ArgumentParser:
     )
 
     sub = command("cost", _cost, "Estimated cycles per instruction and per pipe.")
-    sub.add_argument("file", metavar="FILE", help="a .pto file")
+    sub.add_argument("files", nargs="+", metavar="FILE", help=".pto files; several are ranked")
     sub.add_argument(
         "--model",
-        choices=("doc_formula", "analytic_legacy", "cce_stub", "fit", "a5_fit"),
-        help="cycle model (default: the first of these that describes the profile)",
+        choices=("doc_formula", "analytic_legacy", "cce_stub", "fit", "tables", "a5_fit"),
+        help="cycle model (default: the first that describes the profile; of several files tables, a5_fit)",
     )
     profile(sub)
     sub.add_argument("--entry", metavar="FUNCTION", help="function the program starts with")
@@ -233,6 +234,7 @@ def parser() -> argparse.ArgumentParser:
         sub,
         ("cost k.pto --profile a5", "cycles per instruction and pipe"),
         ("cost k.pto --arg rows=40", "with a value that loop bounds depend on"),
+        ("cost a.pto b.pto", "the cheapest first"),
     )
 
     for add in (
@@ -305,10 +307,15 @@ def _isa(args: argparse.Namespace) -> int:
 
 def _cost(args: argparse.Namespace) -> int:
     from ..api import load
-    from ..cost import cost
+    from ..cost import cost, rank
 
-    program = load(args.file, language=args.language)
+    programs = {file: load(file, language=args.language) for file in args.files}
     arguments = dict(options.scalar(text) for text in args.arg)
+    if len(args.files) > 1:
+        ranking = rank(programs, args.profile, args.model, entry=args.entry, arguments=arguments)
+        print(json.dumps(ranking.to_json(), indent=2) if args.json else ranking)
+        return options.ACCEPTED
+    ((file, program),) = programs.items()
     priced = cost(program, args.profile, args.model, entry=args.entry, arguments=arguments)
-    print(priced.to_json() if args.json else f"{args.file}: {priced}")
+    print(priced.to_json() if args.json else f"{file}: {priced}")
     return options.ACCEPTED

@@ -14,9 +14,33 @@ from typing import Any
 
 from .instruction import MODELS as MODELS, cycles as cycles, estimate as estimate
 from .program import CostLine as CostLine, CostReport as CostReport, cost as cost
+from .search import (
+    Candidate as Candidate,
+    Ranking as Ranking,
+    Tuning as Tuning,
+    Variant as Variant,
+    rank as rank,
+    tune as tune,
+)
 from .work import Figure as Figure, Model as Model, Path as Path
 
-__all__ = ["MODELS", "CostLine", "CostReport", "Figure", "Model", "Path", "cost", "cycles", "estimate"]
+__all__ = [
+    "MODELS",
+    "Candidate",
+    "CostLine",
+    "CostReport",
+    "Figure",
+    "Model",
+    "Path",
+    "Ranking",
+    "Tuning",
+    "Variant",
+    "cost",
+    "cycles",
+    "estimate",
+    "rank",
+    "tune",
+]
 
 
 class _Callable(ModuleType):

@@ -1,12 +1,13 @@
 """Model ``cce_stub``: head, slope and tail of each hardware call; transfers by measured bandwidth."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from ..ir import DType
 from .analytic_legacy import binary_repeats, contiguous_repeats, padded_repeats, unary_repeats
 from .doc_formula import PRODUCTS, TRANSFERS, product_repeats
-from .sizes import Size, where, whole
+from .sizes import Size, ceil_div, is_number, where, whole
 from .work import Figure, Model, ModelName, Work, lacks
 
 NAME: Final = "cce_stub"
@@ -53,6 +54,16 @@ UNARY: Mapping[str, Call] = {
     "tsqrt": Call(14, 2, 25),
     "trsqrt": Call(10, 1, 14),
 }
+#: The call that an expansion repeats in each row, after a broadcast of the column and a barrier.
+EXPANDED: Mapping[str, str] = {
+    **{f"trowexpand{name}": f"t{name}" for name in ("add", "sub", "mul", "div", "max", "min")},
+}
+_BROADCAST = 18 + CONTROL
+#: Conversions that are one kind of call, in each row.
+_CONVERT = Call(14, 2, 18)
+_CONVERTED = frozenset(
+    (("f32", "f16"), ("f16", "f32"), ("f32", "bf16"), ("bf16", "f32"), ("f32", "i32"), ("i32", "f32"))
+)
 #: GiB per second by the two ends of a transfer.
 BANDWIDTH: Mapping[str, float] = {
     "GM->Vec": 100.9,
@@ -93,6 +104,10 @@ def estimate(work: Work) -> Figure:
     for table, repeats_of, partial in _KINDS:
         if work.instruction in table:
             return _call(table[work.instruction], repeats_of(work), partial(work))
+    if work.instruction in EXPANDED:
+        return _expanded(work)
+    if work.instruction == "tcvt" and work.source is not None:
+        return _converted(work, work.source)
     if work.instruction in PRODUCTS:
         return _call(Call(6, 2 if work.dtype.name == "f32" else 1, 0), product_repeats(work), False)
     if work.instruction in TRANSFERS:
@@ -104,6 +119,23 @@ def _call(call: Call, repeats: Size, partial: Size) -> Figure:
     extra = where(partial, _MASK_CALLS + (_FLOOR if call.floor else 0), 0)
     terms = {"head": call.head, "slope": call.slope, "tail": call.tail, "repeats": repeats, "mask": extra}
     return Figure(NAME, call.head + call.slope * repeats + call.tail + extra, terms)
+
+
+def _expanded(work: Work) -> Figure:
+    """Rows are the repeats of a call, as long as there are more of them than repeats in a row."""
+    rows, across = work.valid_row, ceil_div(work.valid_col, work.per_repeat)
+    if not is_number(rows) or not is_number(across) or rows > 240 or work.valid_col // work.per_repeat > rows:
+        return lacks(NAME, work, "but with up to 240 rows, and no more repeats in a row")
+    figure = _call(BINARY[EXPANDED[work.instruction]], rows * across, work.valid_col % work.per_repeat != 0)
+    return replace(figure, cycles=figure.cycles + _BROADCAST, note="the second source is a column")
+
+
+def _converted(work: Work, source: DType) -> Figure:
+    if (source.name, work.dtype.name) not in _CONVERTED:
+        return lacks(NAME, work, f"from {source} to {work.dtype}")
+    per_repeat = 256 * 8 // max(source.storage_bits, work.dtype.storage_bits)
+    repeats = work.valid_row * ceil_div(work.valid_col, per_repeat)
+    return _call(_CONVERT, repeats, work.valid_col % per_repeat != 0)
 
 
 def transfer(model: ModelName, work: Work) -> Figure:
@@ -119,7 +151,7 @@ MODEL = Model(
     NAME,
     "head, slope and tail per hardware call",
     ("a2a3",),
-    frozenset((*BINARY, *TILE_SCALAR, *UNARY, *PRODUCTS, *TRANSFERS)),
+    frozenset((*BINARY, *TILE_SCALAR, *UNARY, *EXPANDED, *PRODUCTS, *TRANSFERS, "tcvt")),
     estimate,
-    "pto-isa cost model, stub of hardware calls",
+    "pto-isa cost model, stub of hardware calls; sequences of calls: headers for A2/A3",
 )

@@ -7,13 +7,23 @@ from .. import errors, isa, profiles
 from ..ir import DType, LayoutName, dtype as dtype_called
 from ..isa import ALIASES
 from . import analytic_legacy, cce_stub, doc_formula
-from .fitted import A5_FIT_MODEL, FIT_MODEL
+from .fitted import A5_FIT_MODEL, FIT_MODEL, TABLES_MODEL
 from .sizes import Size
 from .work import Figure, Model, Work, no_data
 
 #: The models by name; of those that describe a profile the first one is the default.
 MODELS: Mapping[str, Model] = MappingProxyType(
-    {m.name: m for m in (doc_formula.MODEL, analytic_legacy.MODEL, cce_stub.MODEL, FIT_MODEL, A5_FIT_MODEL)}
+    {
+        m.name: m
+        for m in (
+            doc_formula.MODEL,
+            analytic_legacy.MODEL,
+            cce_stub.MODEL,
+            FIT_MODEL,
+            TABLES_MODEL,
+            A5_FIT_MODEL,
+        )
+    }
 )
 #: Layouts as the pages call them.
 _LAYOUTS: Mapping[str, LayoutName] = {
@@ -53,13 +63,15 @@ def estimate(  # noqa: PLR0913 - keywords
     binary: bool = False,
     block: Size = 64,
     lists: int = 1,
+    source: str | DType | None = None,
 ) -> Figure:
     """What a model says about one execution of an instruction.
 
     ``rows`` and ``cols`` are the physical sizes (the valid ones when not given), ``k`` the reduced size of
     a product of ``valid_row`` x ``k`` by ``k`` x ``valid_col``, ``route`` the ends of a transfer as in
-    ``GM->Vec``; all sizes are in elements and may be arrays. ``profile`` asks for a hardware profile; a model
-    of another one answers that it has no data. ArgumentError for an unknown instruction, type, layout, model
+    ``GM->Vec``, ``source`` the element type that a conversion to ``dtype`` starts from; all sizes
+    are in elements and may be arrays. ``profile`` asks for a hardware profile; a model of another one answers
+    that it has no data. ArgumentError for an unknown instruction, type, layout, model
     or profile.
 
     >>> figure = estimate("tadd", "f32", 16, 64)
@@ -85,6 +97,7 @@ def estimate(  # noqa: PLR0913 - keywords
         binary,
         block,
         lists,
+        None if source is None else dtype_called(source),
     )
     return figure_of(chosen, work, None if profile is None else profiles.profile(profile))
 

@@ -10,7 +10,7 @@ from ..analysis import entries, provenance
 from ..analysis.facts import Entered, FunctionFacts, OperandFacts, solve
 from ..analysis.resolve import ResolvedProgram, resolve, with_entry
 from ..errors import Span
-from ..ir import Function, Loc, Op, Pipe, Program, Region, TileType, Value
+from ..ir import DType, Function, Loc, Op, Pipe, Program, Region, TileType, Value
 from ..isa import effects, traits
 from .cce_stub import CONTROL
 from .instruction import figure_of, model_called
@@ -147,7 +147,7 @@ def _shown(value: Size | None) -> str:
 def _text(report: CostReport) -> Iterator[str]:
     yield f"model {report.model}, profile {report.profile}"
     header = ("line", "instruction", "pipe", "cycles", "times", "total", "")
-    rows = [header, *(_row(line) for line in report.lines)]
+    rows = [header, *(_row(line, report.model) for line in report.lines)]
     widths = [max(len(r[i]) for r in rows) for i in range(len(header) - 1)]
     left = (1, 2)
     for row in rows:
@@ -161,23 +161,25 @@ def _text(report: CostReport) -> Iterator[str]:
     if report.totals:
         yield f"all pipes, one after the other: {_shown(report.serial)} cycles ({report.model})"
         yield f"busiest pipe: {_shown(report.overlapped)} cycles ({report.model})"
-    missing = sum(line.figure.cycles is None for line in report.lines)
+    missing = [line.figure for line in report.lines if line.figure.cycles is None]
     unknown = sum(line.times is None for line in report.lines)
     if missing:
-        yield f"not in the totals: {missing} of {len(report.lines)} instructions have no data in this model"
+        counted = f"{len(missing)} of {len(report.lines)} instructions"
+        yield f"not in the totals, {counted}: {'; '.join(dict.fromkeys(figure.note for figure in missing))}"
     if unknown:
         yield f"counted once: {unknown} instructions run an unknown number of times"
     yield from report.notes
 
 
-def _row(line: CostLine) -> tuple[str, ...]:
+def _row(line: CostLine, model: str) -> tuple[str, ...]:
     figure = line.figure
-    said = []
+    said: list[str] = [] if figure.model == model else [figure.model]
     if isinstance(figure.path, Path):
         said.append(f"{figure.path.name.lower()} {figure.layout}")
     if figure.lower_bound is True:
         said.append("lower bound")
-    said += [n for n in (figure.note, *line.notes) if n]
+    # What has no figure is named once, below the rows.
+    said += [n for n in ("" if figure.cycles is None else figure.note, *line.notes) if n]
     return (
         str(line.span.line) if line.span else "",
         line.instruction,
@@ -348,6 +350,7 @@ class _Walk:
             binary=bool(op.attrs.get("isBinary")),
             block=_block(values, known),
             lists=sum(name.startswith("src") for name in values),
+            source=_element(values.get("src")),
         )
         if declared.cls == "matrix":
             work, more = _product(work, values, known)
@@ -389,6 +392,10 @@ def _product(work: Work, values: Mapping[str, Value], known: OperandFacts) -> tu
 def _block(values: Mapping[str, Value], known: OperandFacts) -> Size:
     length = known.number(values.get("blockLen"))
     return 64 if length is None else length
+
+
+def _element(value: Value | None) -> DType | None:
+    return value.type.dtype if value is not None and isinstance(value.type, TileType) else None
 
 
 def _place(value: Value | None) -> str:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from ..ir import DType, LayoutName
 from .sizes import Size, ceil_div
 
-ModelName = Literal["doc_formula", "analytic_legacy", "cce_stub", "fit", "a5_fit"]
+ModelName = Literal["doc_formula", "analytic_legacy", "cce_stub", "fit", "tables", "a5_fit"]
 
 
 class Path(IntEnum):
@@ -30,7 +30,8 @@ class Work:
 
     ``rows``, ``cols`` are the physical sizes, ``k`` the reduced size of a product, ``route`` a transfer's
     ends (``GM->Vec``). ``static``: the valid sizes are known when the program is compiled. ``binary``:
-    tree form of tcolsum. ``block`` is the block length of tmrgsort, ``lists`` its number of lists.
+    tree form of tcolsum. ``source`` is the element type that a conversion starts from. ``block`` is the
+    block length of tmrgsort, ``lists`` its number of lists.
     """
 
     instruction: str
@@ -46,6 +47,7 @@ class Work:
     binary: bool = False
     block: Size = 64
     lists: int = 1
+    source: DType | None = None
 
     @property
     def elements(self) -> Size:
