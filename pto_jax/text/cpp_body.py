@@ -43,7 +43,7 @@ class Body:
         self.ops: list[ir.Op] = []
         #: Constants stand at the top of the function; the words at which values are used have the span.
         self.constants: list[ir.Op] = []
-        self._constant: dict[tuple[str, str], ir.Value] = {}
+        self._values: dict[tuple[str, str], ir.Value] = {}
         #: The C++ names of constants and where they are declared.
         self.declared_at: dict[tuple[str, str], tuple[str, int]] = {}
         self._taken: set[str] = set()
@@ -129,16 +129,6 @@ class Body:
         """A use of a value at a word."""
         return ir.Value(value.name, value.type, self.words.place(index))
 
-    def region(
-        self, arguments: tuple[ir.Value, ...], before: list[ir.Op], given: list[ir.Value]
-    ) -> ir.Region:
-        """What was read since a region began, handing on some values; goes on behind ``before``."""
-        if given:
-            self.emit("scf.yield", given, at=self.words.index - 1)
-        made = ir.Region(tuple(self.ops), arguments)
-        self.ops = before
-        return made
-
     # -- scalars -------------------------------------------------------------------------------------
 
     def constant(self, number: float, d: ir.DType, at: int | None = None) -> ir.Value:
@@ -147,14 +137,14 @@ class Body:
             # Unsigned numbers of C++ are the same bits.
             number = (number + (1 << d.bits - 1)) % (1 << d.bits) - (1 << d.bits - 1)
         key = (repr(number), d.name)
-        value = self._constant.get(key)
+        value = self._values.get(key)
         if value is None:
             plain = str(number).replace("-", "m") if isinstance(number, int) else "st"
             t = ir.ScalarType(d)
             suffix = "" if d == ir.INDEX else f"_{d.name}"
             name, place = self.declared_at.get(key, (None, self.words.index if at is None else at))
             span = self.words.place(place)
-            value = self._constant[key] = ir.Value(self.fresh(name, f"c{plain}{suffix}"), t, span)
+            value = self._values[key] = ir.Value(self.fresh(name, f"c{plain}{suffix}"), t, span)
             shown: ir.AttrValue = bool(number) if d == ir.I1 else math.nan if number != number else number
             attributes = (("value", shown),)
             self.constants.append(ir.Op("arith.constant", (), (), (value,), attributes, span=span))

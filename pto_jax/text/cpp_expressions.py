@@ -6,7 +6,7 @@ import re
 
 from .. import ir
 from .cpp_body import Body, Thing, scalar_of
-from .cpp_names import members
+from .cpp_names import members, plain
 from .cpp_tokens import MAX_DEPTH
 from .cpp_values import (
     BOOL,
@@ -176,7 +176,7 @@ class Expressions(Body):
             return Number(BOOL, number=int(name == "true"))
         if name == "static_cast" and words.text == "<":
             return self._static_cast(at)
-        found = members().get(name.removeprefix("pto::").removeprefix("comm::"))
+        found = members().get(plain(name))
         return found if found is not None else self.find(name, at)
 
     def _static_cast(self, at: int) -> Number:

@@ -170,24 +170,22 @@ class _Kernel(Statements):
 
     def __init__(self, words: Words, name: str, at: int, names: tuple[str, ...]) -> None:
         super().__init__(words)
-        self._kernel, self._at, self._argument_names = name, at, names
+        self._kernel, self._at, self._argument_names = name, at, iter(names)
         #: The profile that the layout of the tiles for the left operand hints at.
         self.architecture: str | None = None
 
     def function(self) -> ir.Function:
         """The function with its operations."""
         words = self.words
-        words.go(self._at + 1)
-        self.words.depth = 0
-        words.expect("(")
+        words.go(self._at + 2)
+        words.depth = 0
         args = tuple(words.listed(self._parameter, ")"))
         words.expect("{")
         while words.text != "}":
             if _SECTION.match(words.text):
                 self._section()
-            elif words.text == "return":
-                words.take()
-                words.expect(";")
+            elif words.text == "return" and words.peek() == ";" and words.peek(2) == "}":
+                words.go(words.index + 2)
             elif not words.text:
                 words.unexpected("'}'")
             else:
@@ -225,8 +223,7 @@ class _Kernel(Statements):
             is_pointer = True
         place = words.index
         name = words.name()
-        position = len([n for n in self.known.values() if n is not None])
-        named = self._argument_names[position] if position < len(self._argument_names) else None
+        named = next(self._argument_names, None)
         element, scalar = ELEMENTS.get(kind), SCALARS.get(kind)
         t: ir.Type
         if is_pointer and element is not None:

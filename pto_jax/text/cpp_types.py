@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple, TypeVar
 
 from .. import ir
-from .cpp_names import members
+from .cpp_names import members, plain
 from .cpp_tokens import Words
 from .cpp_values import ELEMENTS
 
@@ -79,7 +79,7 @@ def _tile(words: Words, opened: int) -> ir.TileType:
 
 
 def _member(words: Words, kind: type[_T]) -> _T:
-    found = members().get(words.text.removeprefix("pto::"))
+    found = members().get(plain(words.text))
     if not isinstance(found, kind):
         words.unexpected(f"a member of {kind.__name__}")
     words.take()
@@ -98,6 +98,22 @@ def whole(words: Words) -> int:
     return sign * int(text)
 
 
+def view_type(words: Words) -> tuple[ir.DType, ir.GlobalLayout, tuple[str, ...]]:
+    """``GlobalTensor<T, shape, stride, layout>``: element type, layout, and all its words."""
+    words.take()
+    if words.text != "<":
+        words.unexpected("'<' and the arguments of a view")
+    opened = words.index
+    close = words.closing(opened)
+    element = ELEMENTS.get(words.texts[opened + 1])
+    if element is None:
+        words.fail(f"found the unknown element type '{words.texts[opened + 1]}'", opened + 1)
+    layout = members().get(plain(words.texts[close - 1]))
+    words.go(close + 1)
+    known = layout if isinstance(layout, ir.GlobalLayout) else ir.GlobalLayout.ND
+    return element, known, tuple(words.texts[opened:close])
+
+
 def extents(words: Words) -> tuple[int, ...]:
     """``pto::Shape<1, 1, 1, -1, 64>``: five numbers, -1 for those that execution gives."""
     at = words.index
@@ -113,6 +129,8 @@ def extents(words: Words) -> tuple[int, ...]:
 def pipe_settings(words: Words) -> dict[str, ir.AttrValue]:
     """``TPipe<0, Direction::DIR_C2V, 1024, 8, 8, true>``: attributes of the pipe."""
     at = words.index
+    if plain(words.text) != "TPipe":
+        words.unexpected("'TPipe'")
     words.take()
     words.expect("<")
     number = whole(words)

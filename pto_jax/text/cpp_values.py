@@ -95,12 +95,13 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """A tile without an address: its type, its run-time valid sizes, where it is declared."""
+    """A tile without an address: type, run-time valid sizes, name, the word and depth of its declaration."""
 
     type: ir.TileType
     valid: tuple[Number, ...]
     word: int
     name: str
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,5 +133,5 @@ def rounded(text: str) -> float:
         return near
     # Double precision may be half way between two numbers where the text is not.
     bits = struct.unpack("<i", struct.pack("<f", near))[0]
-    others = [struct.unpack("<f", struct.pack("<i", bits + step))[0] for step in (-1, 1)]
-    return min((near, *others), key=lambda n: abs(Fraction(n) - exact) if abs(n) < float("inf") else 1 << 200)
+    others: list[float] = [struct.unpack("<f", struct.pack("<i", bits + step))[0] for step in (-1, 1)]
+    return min((near, *(n for n in others if abs(n) < float("inf"))), key=lambda n: abs(Fraction(n) - exact))
