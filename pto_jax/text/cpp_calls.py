@@ -135,12 +135,14 @@ class Calls(Expressions):
         if isinstance(thing, View | Named):
             return self.mention(thing.value, at)
         number = self.number(thing, at)
-        if operand.kind == "index":
-            return self.index(number, at)
         wanted = types.get(operand.dtype or "")
-        if wanted is None or operand.converts:
-            return number.value if number.value is not None else self.value(number, at)
-        return self._as_element(number, wanted, at)
+        if operand.kind == "index":
+            value = self.index(number, at)
+        elif wanted is None or operand.converts:
+            value = number.value if number.value is not None else self.value(number, at)
+        else:
+            value = self._as_element(number, wanted, at)
+        return self.mention(value, at)
 
     def _as_element(self, number: Number, d: ir.DType, at: int) -> ir.Value:
         """A scalar as an element of a tile, which C++ converts it to."""

@@ -257,6 +257,15 @@ class Statements(Calls):
         value = self.result(name, ins, t, at=at, attributes=attributes, groups=groups, names=names)
         self.known[tile.name] = Named(value)
 
+    def _reshape(self) -> None:
+        """``TRESHAPE(v, source);``: another tile at the bytes of one."""
+        at, (tile, source) = self._arguments(2)
+        if not isinstance(tile, Unplaced) or not isinstance(source, Named):
+            self.words.fail("found TRESHAPE; allowed: a tile without an address, and one that has one", at)
+        names = (self._source.get(tile.name), tile.name)
+        value = self.result("treshape", (self.mention(source.value, at + 4),), tile.type, at=at, names=names)
+        self.known[tile.name] = Named(value)
+
     def _sizes(self) -> None:
         """Extents or strides, with five numbers or with one for each that the type leaves open."""
         found = self._variable(extents)
@@ -670,6 +679,7 @@ _FORMS: Mapping[str, Callable[[Statements], None]] = {
     "__gm__": Statements._pointer,
     "auto": Statements._pipe,
     "TASSIGN": Statements._place,
+    "TRESHAPE": Statements._reshape,
     "TPUSH": Statements._push,
     "TPOP": Statements._pop,
     "TFREE": Statements._release,

@@ -216,7 +216,7 @@ def test_the_first_text_waits_for_no_table() -> None:
 def test_hover_in_emitted_cpp_shows_instructions_and_values() -> None:
     text = file(tile("v10") + "TMULS(v10, v10, v94);")
     document = Document("file:///kernels/k.cpp", text)
-    assert document.diagnostics(Settings()) == []
+    assert {d.severity for d in document.diagnostics(Settings())} == {"warning"}
     call = text.index("TMULS(")
     assert (document.hover(call + 2) or "").startswith("# tmuls")
     assert (document.hover(text.index("v94)", call)) or "").startswith("`%v94: f32`")

@@ -179,6 +179,13 @@ def test_a_tile_that_is_placed_again_moves() -> None:
     assert names(tile("v9") + "TASSIGN(v9, v4);") == ["alloc_tile", "arith.index_cast", "tassign"]
 
 
+def test_a_reshaped_tile_shares_the_bytes_of_its_source() -> None:
+    body = tile("v9") + "Tile<TileType::Vec, float, 8, 32> v8; TRESHAPE(v8, v9); TEXPANDS(v8, v94);"
+    _, alias, product = ops(body)
+    assert (alias.name, alias.ins[0].name, product.outs[0].name) == ("treshape", "v9", "v8")
+    assert pto.parse(str(read(body))) == read(body)
+
+
 def test_elements_and_valid_sizes_of_tiles() -> None:
     body = tile("v9") + "v9.SetValidShape(v92, v4); float v8 = v9.GetValue(v93); v9.SetValue(v92, v8);"
     assert names(body) == ["alloc_tile", "set_validshape", "tgetval", "tsetval"]
