@@ -13,19 +13,18 @@ from .cpp_values import (
     BOOL,
     INT64,
     SCALARS,
-    Compared,
     CType,
     Named,
     Number,
     Pipe,
     Pointer,
-    Sizes,
     Unplaced,
     View,
     rounded,
 )
 
-Thing: TypeAlias = "Number | Compared | Pointer | Sizes | View | Unplaced | Named | Pipe | ir.AttrValue"
+#: What a name or an expression stands for; extents and strides of views are five numbers.
+Thing: TypeAlias = "Number | Pointer | tuple[Number, ...] | View | Unplaced | Named | Pipe | ir.AttrValue"
 Groups: TypeAlias = "tuple[tuple[str, int], ...]"
 #: Predicates of comparisons: of signed and unsigned integers, and of floats.
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
@@ -166,25 +165,22 @@ class Body:
         return self.value(self.converted(self.number(thing, at), INT64, at), at)
 
     def number(self, thing: Thing, at: int) -> Number:
-        """A scalar; a comparison is one of type bool, anything else a ParseError."""
+        """A scalar; anything else is a ParseError."""
         if isinstance(thing, Number):
             return thing
-        if isinstance(thing, Compared):
-            return self._compared(thing, at)
         return self.words.fail("found something that is no scalar, expected a scalar", at)
 
     def condition(self, thing: Thing, at: int) -> ir.Value:
         """A scalar as the condition of a branch."""
         return self.value(self.converted(self.number(thing, at), BOOL, at), at)
 
-    def _compared(self, thing: Compared, at: int) -> Number:
-        left, right = thing.left, thing.right
+    def compared(self, sign: str, left: Number, right: Number, at: int) -> Number:
+        """A comparison of two scalars of one type."""
         ins = (self.value(left, at), self.value(right, at))
         is_float = left.type.is_float
         table = _FLOAT if is_float else _UNSIGNED if left.type.unsigned else _SIGNED
-        name = "arith.cmpf" if is_float else "arith.cmpi"
-        t = ir.ScalarType(ir.I1)
-        return Number(BOOL, self.result(name, ins, t, at=at, attributes={"predicate": table[thing.sign]}))
+        name, t = "arith.cmpf" if is_float else "arith.cmpi", ir.ScalarType(ir.I1)
+        return Number(BOOL, self.result(name, ins, t, at=at, attributes={"predicate": table[sign]}))
 
     def converted(self, number: Number, to: CType, at: int) -> Number:
         """A scalar as another type, as C++ converts it."""
@@ -196,7 +192,7 @@ class Body:
         if source.dtype == to.dtype:
             return Number(to, number.value)
         if to.dtype == ir.I1:
-            return self._compared(Compared("!=", number, Number(source, number=0)), at)
+            return self.compared("!=", number, Number(source, number=0), at)
         name = _conversion(source, to)
         if name is None:
             kinds = f"{source.dtype.name} to {to.dtype.name}"

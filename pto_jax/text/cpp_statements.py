@@ -23,7 +23,6 @@ from .cpp_values import (
     Number,
     Pipe,
     Pointer,
-    Sizes,
     Unplaced,
     View,
 )
@@ -240,7 +239,7 @@ class Statements(Calls):
         address = self._to_memory(self.number(place, at), ir.I64, at)
         if isinstance(tile, Unplaced):
             sizes = iter(tile.valid)
-            given = {"addr": address}
+            given: dict[str, ir.Value] = {"addr": address}
             for key, size in zip(("valid_row", "valid_col"), tile.type.valid, strict=True):
                 if size is None:
                     given[key] = self.index(next(sizes), tile.word)
@@ -271,44 +270,44 @@ class Statements(Calls):
         found = self._variable(extents)
         given = [self.number(n, found.at) for n in found.given]
         opened = found.type.count(-1)
-        if given and len(given) == opened < 5:
-            numbers = iter(given)
-            given = [Number(INT64, number=n) if n >= 0 else next(numbers) for n in found.type]
-        if opened and len(given) != 5:
+        if len(given) not in (opened, 5):
             message = f"found {len(given)} numbers for '{found.name}'; allowed: 5, or one for each -1"
             self.words.fail(message, found.at)
-        self.known[found.name] = Sizes(found.type, tuple(given))
+        if len(given) == 5:
+            given = [n for n, static in zip(given, found.type, strict=True) if static < 0]
+        numbers = iter(given)
+        sizes = (Number(INT64, number=n) if n >= 0 else next(numbers) for n in found.type)
+        self.known[found.name] = tuple(sizes)
 
     def _view(self) -> None:
         """``GlobalTensor<T, shape, stride, layout> v = GlobalTensor<...>(pointer, shape, stride);``."""
         found = self._variable(view_type)
         element, layout = found.type[:2]
         match found.given:
-            case [Pointer(ir.Value(type=ir.PtrType() as t)) as pointer, Sizes() as shape, Sizes() as strides]:
+            case [
+                Pointer(ir.Value(type=ir.PtrType() as t) as first) as pointer,
+                tuple() as shape,
+                tuple() as strides,
+            ]:
                 if t.dtype != element:
                     self.words.fail(f"found '{found.name}' of {element.name} at a pointer {t}", found.at)
-                value = self._viewed(pointer, shape, strides, layout, found)
-                self.known[found.name] = View(value, pointer)
             case _:
                 message = f"found '{found.name}', whose arguments are no pointer, shape and stride"
                 self.words.fail(message, found.at)
-
-    def _viewed(
-        self, pointer: Pointer, shape: Sizes, strides: Sizes, layout: ir.GlobalLayout, found: _Declared
-    ) -> ir.Value:
         # Extents of 1 in front say nothing; programs write views with two dimensions.
-        kept = range(next((i for i, n in enumerate(shape.static[:3]) if n != 1), 3), 5)
-        ins = [self.index(s.number(i), found.at) for s in (shape, strides) for i in kept]
-        dims = tuple(None if (n := shape.static[i]) < 0 else n for i in kept)
-        return self.result(
+        kept = range(next((i for i, n in enumerate(shape[:3]) if n.number != 1), 3), 5)
+        ins = [first, *(self.index(s[i], found.at) for s in (shape, strides) for i in kept)]
+        dims = tuple(None if n.number is None else int(n.number) for n in shape[kept.start :])
+        value = self.result(
             "make_tensor_view",
-            (pointer.value, *ins),
-            ir.TensorViewType(dims, found.type[0]),
+            ins,
+            ir.TensorViewType(dims, element),
             at=found.at,
             attributes={"layout": layout},
             groups=(("ptr", 1), ("shape", len(kept)), ("strides", len(kept))),
             names=(found.source, found.name),
         )
+        self.known[found.name] = View(value, pointer)
 
     def _pointer(self) -> None:
         """``__gm__ T *v = pointer;``."""
@@ -383,7 +382,9 @@ class Statements(Calls):
         if not isinstance(tile, Unplaced):
             self.words.fail("found TPOP into something that is no tile without an address", at)
         sizes = [self.index(n, at) for n in tile.valid]
-        given = dict(zip(("valid_row", "valid_col"), sizes, strict=True)) if len(sizes) == 2 else {}
+        given: dict[str, ir.Value] = {}
+        if len(sizes) == 2:
+            given = {"valid_row": sizes[0], "valid_col": sizes[1]}
         self._made(replace(tile, word=at), f"tpop_from_{self._cores(at)[1]}", given, attributes)
 
     def _release(self) -> None:

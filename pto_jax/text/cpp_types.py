@@ -1,6 +1,6 @@
 """Types of C++ kernels that are no scalars: tiles, extents, pipes."""
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from .. import ir
 from .cpp_names import members, plain
@@ -13,16 +13,8 @@ Types = dict[tuple[str, ...], ir.TileType]
 _DIRECTIONS = {"DIR_C2V": 1, "DIR_V2C": 2, "DIR_BOTH": 3}
 
 
-class _Layout(NamedTuple):
-    """The template arguments of a tile behind its columns, with their defaults."""
-
-    outer: ir.BLayout = ir.BLayout.ROW_MAJOR
-    v_row: int | None = None
-    v_col: int | None = None
-    inner: ir.SLayout = ir.SLayout.NONE_BOX
-    fractal: int = 512
-    pad: ir.Pad = ir.Pad.NULL
-    compact: ir.Compact = ir.Compact.NULL
+#: The kinds of a tile's template arguments behind its columns, None for numbers.
+_KINDS = (ir.BLayout, None, None, ir.SLayout, None, ir.Pad, ir.Compact)
 
 
 def tile_type(words: Words, known: Types) -> ir.TileType:
@@ -49,33 +41,21 @@ def _tile(words: Words, opened: int) -> ir.TileType:
     if element is None:
         words.fail(f"found the unknown element type '{words.texts[place]}'", place)
     words.expect(",")
-    rows, cols = whole(words), 0
+    rows = whole(words)
     words.expect(",")
     cols = whole(words)
     if rows < 1 or cols < 1:
         words.fail(f"found a tile of {rows} rows and {cols} columns; allowed: 1 or more of each", place)
-    more: dict[str, Any] = {}
-    for name in _Layout._fields:
+    more: list[Any] = []
+    for kind in _KINDS:
         if not words.accept(","):
             break
-        kind = {"outer": ir.BLayout, "inner": ir.SLayout, "pad": ir.Pad, "compact": ir.Compact}.get(name)
-        more[name] = _member(words, kind) if kind is not None else whole(words)
+        more.append(whole(words) if kind is None else _member(words, kind))
     words.expect(">")
-    layout = _Layout(**{"v_row": rows, "v_col": cols} | more)
-    v_row, v_col = (None if n == -1 else n for n in (layout.v_row, layout.v_col))
-    return ir.TileType(
-        element,
-        rows,
-        cols,
-        v_row,
-        v_col,
-        loc,
-        layout.outer,
-        layout.inner,
-        layout.fractal,
-        layout.pad,
-        layout.compact,
-    )
+    defaults = (ir.BLayout.ROW_MAJOR, rows, cols, ir.SLayout.NONE_BOX, 512, ir.Pad.NULL, ir.Compact.NULL)
+    outer, v_row, v_col, *inner = (*more, *defaults[len(more) :])
+    valid = (None if n == -1 else n for n in (v_row, v_col))
+    return ir.TileType(element, rows, cols, *valid, loc, outer, *inner)
 
 
 def _member(words: Words, kind: type[_T]) -> _T:

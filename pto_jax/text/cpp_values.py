@@ -57,32 +57,10 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A comparison that no operation stands for yet: it may be part of a minimum or a maximum."""
-
-    sign: str
-    left: Number
-    right: Number
-
-
-@dataclass(frozen=True, slots=True)
 class Pointer:
     """A pointer into global memory."""
 
     value: ir.Value
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Extents or strides of a view, -1 for those that ``given`` has."""
-
-    static: tuple[int, ...]
-    given: tuple[Number, ...]
-
-    def number(self, position: int) -> Number:
-        """One of them."""
-        known = self.static[position]
-        return Number(INT64, number=known) if known >= 0 or not self.given else self.given[position]
 
 
 @dataclass(frozen=True, slots=True)
