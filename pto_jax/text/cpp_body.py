@@ -18,13 +18,14 @@ from .cpp_values import (
     Number,
     Pipe,
     Pointer,
+    Sizes,
     Unplaced,
     View,
     rounded,
 )
 
-#: What a name or an expression stands for; extents and strides of views are five numbers.
-Thing: TypeAlias = "Number | Pointer | tuple[Number, ...] | View | Unplaced | Named | Pipe | ir.AttrValue"
+#: What a name or an expression stands for.
+Thing: TypeAlias = "Number | Pointer | Sizes | View | Unplaced | Named | Pipe | ir.AttrValue"
 Groups: TypeAlias = "tuple[tuple[str, int], ...]"
 #: Predicates of comparisons: of signed and unsigned integers, and of floats.
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}

@@ -23,6 +23,7 @@ from .cpp_values import (
     Number,
     Pipe,
     Pointer,
+    Sizes,
     Unplaced,
     View,
 )
@@ -277,7 +278,7 @@ class Statements(Calls):
             given = [n for n, static in zip(given, found.type, strict=True) if static < 0]
         numbers = iter(given)
         sizes = (Number(INT64, number=n) if n >= 0 else next(numbers) for n in found.type)
-        self.known[found.name] = tuple(sizes)
+        self.known[found.name] = Sizes(tuple(sizes))
 
     def _view(self) -> None:
         """``GlobalTensor<T, shape, stride, layout> v = GlobalTensor<...>(pointer, shape, stride);``."""
@@ -286,8 +287,8 @@ class Statements(Calls):
         match found.given:
             case [
                 Pointer(ir.Value(type=ir.PtrType() as t) as first) as pointer,
-                tuple() as shape,
-                tuple() as strides,
+                Sizes(shape),
+                Sizes(strides),
             ]:
                 if t.dtype != element:
                     self.words.fail(f"found '{found.name}' of {element.name} at a pointer {t}", found.at)

@@ -53,9 +53,10 @@ def _tile(words: Words, opened: int) -> ir.TileType:
         more.append(whole(words) if kind is None else _member(words, kind))
     words.expect(">")
     defaults = (ir.BLayout.ROW_MAJOR, rows, cols, ir.SLayout.NONE_BOX, 512, ir.Pad.NULL, ir.Compact.NULL)
-    outer, v_row, v_col, *inner = (*more, *defaults[len(more) :])
-    valid = (None if n == -1 else n for n in (v_row, v_col))
-    return ir.TileType(element, rows, cols, *valid, loc, outer, *inner)
+    every: list[Any] = [*more, *defaults[len(more) :]]
+    outer, v_row, v_col, inner, fractal, pad, compact = every
+    v_row, v_col = (None if n == -1 else n for n in (v_row, v_col))
+    return ir.TileType(element, rows, cols, v_row, v_col, loc, outer, inner, fractal, pad, compact)
 
 
 def _member(words: Words, kind: type[_T]) -> _T:

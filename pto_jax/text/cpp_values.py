@@ -64,6 +64,13 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
+class Sizes:
+    """The five extents or strides of a view."""
+
+    numbers: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A view of global memory and the pointer to its first element."""
 
