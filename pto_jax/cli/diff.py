@@ -16,6 +16,7 @@ from ..failures.folders import first_difference, new_folder
 from ..failures.junit import JunitCase, Kind, write_junit
 from ..files import folder_replacing, read_text, save_arrays, write_text
 from ..runtime.array_files import read_inputs, storable
+from ..text import SUFFIXES
 from ..validation.files import Comparing, Verdict, compare_all, counted, dumps, lines, pairs, series
 from .options import DiffOptions
 
@@ -185,9 +186,15 @@ def save_failure(options: DiffOptions, profile: str, failure: Any) -> Path:
     return final
 
 
+def _suffix(file: str) -> str:
+    """What a copy of a program's file is named: C++ is known by its name."""
+    return Path(file).suffix if file.endswith(SUFFIXES) else ".pto"
+
+
 def _fill(folder: Path, options: DiffOptions, profile: str, failure: Any) -> None:
-    write_text(folder / "before.pto", read_text(options.before))
-    write_text(folder / "after.pto", read_text(str(options.after)))
+    files = [f"before{_suffix(options.before)}", f"after{_suffix(str(options.after))}"]
+    for name, file in zip(files, (options.before, str(options.after)), strict=True):
+        write_text(folder / name, read_text(file))
     for file, arrays in (
         ("inputs.npz", failure.inputs),
         ("before-outputs.npz", failure.before),
@@ -195,10 +202,13 @@ def _fill(folder: Path, options: DiffOptions, profile: str, failure: Any) -> Non
     ):
         save_arrays(folder / file, {n: storable(a) for n, a in arrays.items()})
     command = (
-        f"pto-jax diff before.pto after.pto --inputs inputs.npz --profile {profile} "
+        f"pto-jax diff {' '.join(files)} --inputs inputs.npz --profile {profile} "
         f"--numerics {options.numerics} --grid {options.grid}"
         + (f" --entry {shlex.quote(options.entry)}" if options.entry else "")
         + (" --partial-launch" if options.partial_launch else "")
+        + "".join(
+            f" --arg {n}={number}" for n, number in (options.scalars or {}).items() if n not in failure.inputs
+        )
         + "".join(f" --ulp {f'{n}=' if n else ''}{bound}" for n, bound in options.ulp.items())
         + (f" --language {options.language}" if options.language else "")
         + (f" --language-after {options.language_after}" if options.language_after else "")

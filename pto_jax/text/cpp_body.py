@@ -13,7 +13,6 @@ from .cpp_values import (
     BOOL,
     INT64,
     SCALARS,
-    Compared,
     CType,
     Named,
     Number,
@@ -25,7 +24,8 @@ from .cpp_values import (
     rounded,
 )
 
-Thing: TypeAlias = "Number | Compared | Pointer | Sizes | View | Unplaced | Named | Pipe | ir.AttrValue"
+#: What a name or an expression stands for.
+Thing: TypeAlias = "Number | Pointer | Sizes | View | Unplaced | Named | Pipe | ir.AttrValue"
 Groups: TypeAlias = "tuple[tuple[str, int], ...]"
 #: Predicates of comparisons: of signed and unsigned integers, and of floats.
 _SIGNED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"}
@@ -43,7 +43,7 @@ class Body:
         self.ops: list[ir.Op] = []
         #: Constants stand at the top of the function; the words at which values are used have the span.
         self.constants: list[ir.Op] = []
-        self._constant: dict[tuple[str, str], ir.Value] = {}
+        self._values: dict[tuple[str, str], ir.Value] = {}
         #: The C++ names of constants and where they are declared.
         self.declared_at: dict[tuple[str, str], tuple[str, int]] = {}
         self._taken: set[str] = set()
@@ -129,16 +129,6 @@ class Body:
         """A use of a value at a word."""
         return ir.Value(value.name, value.type, self.words.place(index))
 
-    def region(
-        self, arguments: tuple[ir.Value, ...], before: list[ir.Op], given: list[ir.Value]
-    ) -> ir.Region:
-        """What was read since a region began, handing on some values; goes on behind ``before``."""
-        if given:
-            self.emit("scf.yield", given, at=self.words.index - 1)
-        made = ir.Region(tuple(self.ops), arguments)
-        self.ops = before
-        return made
-
     # -- scalars -------------------------------------------------------------------------------------
 
     def constant(self, number: float, d: ir.DType, at: int | None = None) -> ir.Value:
@@ -147,14 +137,14 @@ class Body:
             # Unsigned numbers of C++ are the same bits.
             number = (number + (1 << d.bits - 1)) % (1 << d.bits) - (1 << d.bits - 1)
         key = (repr(number), d.name)
-        value = self._constant.get(key)
+        value = self._values.get(key)
         if value is None:
             plain = str(number).replace("-", "m") if isinstance(number, int) else "st"
             t = ir.ScalarType(d)
             suffix = "" if d == ir.INDEX else f"_{d.name}"
             name, place = self.declared_at.get(key, (None, self.words.index if at is None else at))
             span = self.words.place(place)
-            value = self._constant[key] = ir.Value(self.fresh(name, f"c{plain}{suffix}"), t, span)
+            value = self._values[key] = ir.Value(self.fresh(name, f"c{plain}{suffix}"), t, span)
             shown: ir.AttrValue = bool(number) if d == ir.I1 else math.nan if number != number else number
             attributes = (("value", shown),)
             self.constants.append(ir.Op("arith.constant", (), (), (value,), attributes, span=span))
@@ -176,25 +166,22 @@ class Body:
         return self.value(self.converted(self.number(thing, at), INT64, at), at)
 
     def number(self, thing: Thing, at: int) -> Number:
-        """A scalar; a comparison is one of type bool, anything else a ParseError."""
+        """A scalar; anything else is a ParseError."""
         if isinstance(thing, Number):
             return thing
-        if isinstance(thing, Compared):
-            return self._compared(thing, at)
         return self.words.fail("found something that is no scalar, expected a scalar", at)
 
     def condition(self, thing: Thing, at: int) -> ir.Value:
         """A scalar as the condition of a branch."""
         return self.value(self.converted(self.number(thing, at), BOOL, at), at)
 
-    def _compared(self, thing: Compared, at: int) -> Number:
-        left, right = thing.left, thing.right
+    def compared(self, sign: str, left: Number, right: Number, at: int) -> Number:
+        """A comparison of two scalars of one type."""
         ins = (self.value(left, at), self.value(right, at))
         is_float = left.type.is_float
         table = _FLOAT if is_float else _UNSIGNED if left.type.unsigned else _SIGNED
-        name = "arith.cmpf" if is_float else "arith.cmpi"
-        t = ir.ScalarType(ir.I1)
-        return Number(BOOL, self.result(name, ins, t, at=at, attributes={"predicate": table[thing.sign]}))
+        name, t = "arith.cmpf" if is_float else "arith.cmpi", ir.ScalarType(ir.I1)
+        return Number(BOOL, self.result(name, ins, t, at=at, attributes={"predicate": table[sign]}))
 
     def converted(self, number: Number, to: CType, at: int) -> Number:
         """A scalar as another type, as C++ converts it."""
@@ -206,7 +193,7 @@ class Body:
         if source.dtype == to.dtype:
             return Number(to, number.value)
         if to.dtype == ir.I1:
-            return self._compared(Compared("!=", number, Number(source, number=0)), at)
+            return self.compared("!=", number, Number(source, number=0), at)
         name = _conversion(source, to)
         if name is None:
             kinds = f"{source.dtype.name} to {to.dtype.name}"

@@ -11,7 +11,7 @@ from ..isa.bind import accepts
 from ..isa.declare import Attribute, Instruction, Operand
 from .cpp_body import Thing
 from .cpp_expressions import Expressions
-from .cpp_names import intrinsic, intrinsics, members, ordered
+from .cpp_names import intrinsic, intrinsics, members, ordered, plain
 from .cpp_values import INT64, CType, Named, Number, Unplaced, View
 from .names import suggestion
 
@@ -67,10 +67,11 @@ class Calls(Expressions):
         words = self.words
         at = words.index
         name = words.name()
-        plain = name.removeprefix("pto::").removeprefix("comm::")
-        candidates = intrinsics().get(plain)
+        candidates = intrinsics().get(plain(name))
         if candidates is None:
-            words.fail(f"found the unknown intrinsic '{name}'{suggestion(plain, list(intrinsics()))}", at)
+            words.fail(
+                f"found the unknown intrinsic '{name}'{suggestion(plain(name), list(intrinsics()))}", at
+            )
         template = self.template() if words.text == "<" else ()
         words.expect("(")
         call = Intrinsic(name, at, template, tuple(words.listed(self._argument, ")")))
@@ -100,7 +101,7 @@ class Calls(Expressions):
         if words.text == "<":
             words.go(words.closing(words.index) + 1)
             return None
-        kind, _, member = name.removeprefix("pto::").removeprefix("comm::").rpartition("::")
+        kind, _, member = plain(name).rpartition("::")
         found = members().get(f"{'Precision' if kind.endswith('Algorithm') else kind}::{member}")
         if found is None and kind:
             words.fail(f"found the unknown template argument '{name}'", at)
@@ -134,12 +135,14 @@ class Calls(Expressions):
         if isinstance(thing, View | Named):
             return self.mention(thing.value, at)
         number = self.number(thing, at)
-        if operand.kind == "index":
-            return self.index(number, at)
         wanted = types.get(operand.dtype or "")
-        if wanted is None or operand.converts:
-            return number.value if number.value is not None else self.value(number, at)
-        return self._as_element(number, wanted, at)
+        if operand.kind == "index":
+            value = self.index(number, at)
+        elif wanted is None or operand.converts:
+            value = number.value if number.value is not None else self.value(number, at)
+        else:
+            value = self._as_element(number, wanted, at)
+        return self.mention(value, at)
 
     def _as_element(self, number: Number, d: ir.DType, at: int) -> ir.Value:
         """A scalar as an element of a tile, which C++ converts it to."""

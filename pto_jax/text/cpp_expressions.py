@@ -6,13 +6,12 @@ import re
 
 from .. import ir
 from .cpp_body import Body, Thing, scalar_of
-from .cpp_names import members
+from .cpp_names import members, plain
 from .cpp_tokens import MAX_DEPTH
 from .cpp_values import (
     BOOL,
     INT,
     SCALARS,
-    Compared,
     CType,
     Named,
     Number,
@@ -72,22 +71,32 @@ class Expressions(Body):
         first = self.scalar()
         self.words.expect(":")
         second = self.scalar()
-        if any(op.name not in _PURE and not op.name.startswith("arith.") for op in self.ops[before:]):
-            self.words.fail("found a choice between values that are loaded; allowed: values", at)
+        self._unconditional(before, at)
         first, second, common = self._common(first, second, at)
         ins = (self.value(first, at), self.value(second, at))
         t = ir.ScalarType(common.dtype)
-        name = _extreme(test, first, second)
-        if name is not None:
-            return Number(common, self.result(name, ins, t, at=at))
+        compared = self.ops[before - 1] if before else None
+        if isinstance(test, Number) and compared is not None and compared.results == (test.value,):
+            name = _extreme(compared, ins)
+            if name is not None:
+                del self.ops[before - 1]
+                return Number(common, self.result(name, ins, t, at=at))
         return Number(common, self.result("arith.select", (self.condition(test, at), *ins), t, at=at))
+
+    def _unconditional(self, before: int, at: int) -> None:
+        """Refuse loads since some operation, which are not done where the choice does not need them."""
+        if any(not op.name.startswith("arith.") for op in self.ops[before:]):
+            self.words.fail("found a choice between values that are loaded; allowed: values", at)
 
     def _binary(self, left: Thing, least: int) -> Thing:
         words = self.words
         while (level := _LEVELS.get(words.text, 0)) > least:
             at = words.index
             sign = words.take()
+            before = len(self.ops)
             right = self._binary(self._unary(), level)
+            if sign in ("&&", "||"):
+                self._unconditional(before, at)
             left = self._combined(sign, left, right, at)
         return left
 
@@ -103,7 +112,7 @@ class Expressions(Body):
             a, b = self.converted(a, BOOL, at), self.converted(b, BOOL, at)
         a, b, common = self._common(a, b, at)
         if sign in _COMPARISONS:
-            return Compared(sign, a, b)
+            return self.compared(sign, a, b, at)
         if common.dtype == ir.I1 and sign not in ("&&", "||", "&", "|", "^"):
             a, b, common = self.converted(a, INT, at), self.converted(b, INT, at), INT
         table = _FLOAT if common.is_float else _INTEGER
@@ -137,7 +146,7 @@ class Expressions(Body):
             return Number(BOOL, self.result("arith.xori", ins, value.type, at=at))
         if text[:1].isdigit() or text[:1] == ".":
             words.take()
-            return literal(text, words, at)
+            return literal(text)
         return self._postfix(self._name())
 
     def _negative(self, number: Number, at: int) -> Number:
@@ -176,7 +185,7 @@ class Expressions(Body):
             return Number(BOOL, number=int(name == "true"))
         if name == "static_cast" and words.text == "<":
             return self._static_cast(at)
-        found = members().get(name.removeprefix("pto::").removeprefix("comm::"))
+        found = members().get(plain(name))
         return found if found is not None else self.find(name, at)
 
     def _static_cast(self, at: int) -> Number:
@@ -263,11 +272,7 @@ class Expressions(Body):
         return Number(to, self.result("arith.index_cast", (value,), ir.ScalarType(to.dtype), at=at))
 
 
-#: Operations without an effect that a choice may compute without need.
-_PURE = frozenset({"get_block_idx", "get_block_num"})
-
-
-def literal(text: str, words: object, at: int) -> Number:
+def literal(text: str) -> Number:
     """The scalar of a number in the text."""
     whole = _INTEGRAL.match(text)
     if whole is not None:
@@ -289,11 +294,12 @@ def _common_type(a: CType, b: CType) -> CType:
     return ranked[-1]
 
 
-def _extreme(test: Thing, first: Number, second: Number) -> str | None:
-    """The minimum or maximum that a choice between the two integers compared is, None for others."""
-    if not isinstance(test, Compared) or first.type.is_float or test.sign not in ("<", ">", "<=", ">="):
+def _extreme(compared: ir.Op, ins: tuple[ir.Value, ir.Value]) -> str | None:
+    """The minimum or maximum that a choice between two compared integers is, None for others."""
+    predicate = str(compared.attrs.get("predicate"))
+    if compared.name != "arith.cmpi" or predicate[1:] not in ("lt", "le", "gt", "ge"):
         return None
-    if not {(test.left, test.right), (test.right, test.left)} & {(first, second)}:
+    if ins not in (compared.ins, compared.ins[::-1]):
         return None
-    least = (test.sign[0] == "<") == ((test.left, test.right) == (first, second))
-    return f"arith.{'min' if least else 'max'}{'u' if first.type.unsigned else 's'}i"
+    least = (predicate[1] == "l") == (ins == compared.ins)
+    return f"arith.{'min' if least else 'max'}{predicate[0]}i"

@@ -57,6 +57,15 @@ def ordered(instruction: Instruction) -> tuple[str, ...]:
     return _ORDERS.get(instruction.name) or tuple(o.name for o in instruction.operands)
 
 
+def plain(name: str) -> str:
+    """A name of the C++ interface without its namespaces.
+
+    >>> plain("pto::comm::WaitCmp::GE"), plain("TADD")
+    ('WaitCmp::GE', 'TADD')
+    """
+    return name.removeprefix("pto::").removeprefix("comm::")
+
+
 def member(value: IntEnum) -> str:
     """A member of an enumeration.
 

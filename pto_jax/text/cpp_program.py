@@ -18,8 +18,11 @@ _SECTIONS = {"__DAV_CUBE__": ir.KernelKind.CUBE, "__DAV_VEC__": ir.KernelKind.VE
 _SECTION = re.compile(r"#\s*(?:if defined\s*\(?\s*|ifdef\s+)(__DAV_(?:CUBE|VEC)__)\s*\)?\Z")
 #: Functions that the assembler writes around kernels.
 _HELPERS = frozenset({"ptoas_auto_sync_tail", "PTOAS__DCCI_SINGLE_CACHE_LINE", "PTOAS__GLOBAL_TENSOR_DATA"})
+#: A variable that the entry sets.
+_LANE = "pypto_runtime_subblock_id"
 _ENTRY, _SUBBLOCK = "kernel_entry", "__pypto_spmd_subblock_idx"
-_BEFORE = frozenset({"extern", "static", "inline", "__aicore__", "AICORE", "__global__", "[[block_local]]"})
+_SIMULATED = re.compile(r"#\s*(?:if defined\s*\(?\s*|ifdef\s+)__CPU_SIM\b")
+_CORE = frozenset({"__aicore__", "AICORE", "__global__"})
 
 
 def read_cpp(text: str, file: str) -> ir.Program:
@@ -81,42 +84,32 @@ class _File:
                 words.take()
             words.go(words.closing(words.index) + 1)
             words.accept(";")
-        elif text == "[" and words.peek() == "[":
-            words.go(words.closing(words.index) + 1)
+        elif text == "[" and words.texts[words.index + 7 : words.index + 9] == [_LANE, ";"]:
+            words.go(words.index + 9)
         else:
             self._function()
 
     def _directive(self) -> None:
-        """A line of the preprocessor; what is for the simulator only is left out."""
+        """A line of the preprocessor; what is for the simulator is left out."""
         words = self.words
-        if re.match(r"#\s*if defined\s*\(\s*__CPU_SIM\s*\)", words.text) or "__CPU_SIM" in words.text:
-            depth = 0
-            while words.text:
-                line = words.take()
-                depth += line.startswith("#if") - line.startswith("#endif") if line[:1] == "#" else 0
-                if depth == 0 or (depth == 1 and line.startswith("#else")):
-                    return
-        words.take()
+        depth = 0
+        simulated = _SIMULATED.match(words.text) is not None
+        while words.text:
+            line = words.take()
+            depth += line.startswith("#if") - line.startswith("#endif")
+            if not simulated or depth == 0 or (depth == 1 and line.startswith("#else")):
+                return
 
     def _function(self) -> None:
         """A helper of the assembler, the entry, or a kernel."""
         words = self.words
-        start = words.index
-        if words.text == "template":
-            words.take()
-            words.go(words.closing(words.index) + 1)
-        while words.text in _BEFORE or words.text[:1] == '"':
-            words.take()
-        if words.text == "__attribute__":
-            words.take()
-            words.go(words.closing(words.index) + 1)
-        result = words.take()
-        while words.text in _BEFORE:
-            words.take()
-        at = words.index
-        name = words.text
-        if not words.is_name() or words.peek() != "(":
-            self._other(start)
+        start = at = words.index
+        while words.texts[at + 1] != "(" or words.texts[at] == "__attribute__":
+            if words.texts[at] in (";", "{", "}", ""):
+                self._other(start)
+            at += words.texts[at] == "__attribute__"
+            at = 1 + (words.closing(at) if words.texts[at] in ("<", "(") else at)
+        name, head = words.texts[at], words.texts[start:at]
         after = words.closing(at + 1) + 1
         while words.texts[after] not in ("{", ";", ""):
             after += 1
@@ -126,8 +119,7 @@ class _File:
         if name == _ENTRY:
             self._entry(after, end)
         elif name not in _HELPERS:
-            head = set(words.texts[start:at])
-            if result != "void" or not head & {"__aicore__", "AICORE", "__global__"}:
+            if (head[-1:] != ["void"] and head[-2:-1] != ["void"]) or not _CORE & set(head):
                 self._other(start)
             self._kernels[name] = at
             if "inline" in head:
@@ -170,24 +162,22 @@ class _Kernel(Statements):
 
     def __init__(self, words: Words, name: str, at: int, names: tuple[str, ...]) -> None:
         super().__init__(words)
-        self._kernel, self._at, self._argument_names = name, at, names
+        self._kernel, self._at, self._argument_names = name, at, iter(names)
         #: The profile that the layout of the tiles for the left operand hints at.
         self.architecture: str | None = None
 
     def function(self) -> ir.Function:
         """The function with its operations."""
         words = self.words
-        words.go(self._at + 1)
-        self.words.depth = 0
-        words.expect("(")
+        words.go(self._at + 2)
+        words.depth = 0
         args = tuple(words.listed(self._parameter, ")"))
         words.expect("{")
         while words.text != "}":
             if _SECTION.match(words.text):
                 self._section()
-            elif words.text == "return":
-                words.take()
-                words.expect(";")
+            elif words.text == "return" and words.peek() == ";" and words.peek(2) == "}":
+                words.go(words.index + 2)
             elif not words.text:
                 words.unexpected("'}'")
             else:
@@ -225,8 +215,7 @@ class _Kernel(Statements):
             is_pointer = True
         place = words.index
         name = words.name()
-        position = len([n for n in self.known.values() if n is not None])
-        named = self._argument_names[position] if position < len(self._argument_names) else None
+        named = next(self._argument_names, None)
         element, scalar = ELEMENTS.get(kind), SCALARS.get(kind)
         t: ir.Type
         if is_pointer and element is not None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import ir
 from .cpp_body import Groups, Thing
 from .cpp_calls import Calls
-from .cpp_names import members
+from .cpp_names import members, plain
 from .cpp_tokens import MAX_DEPTH, Words
-from .cpp_types import Types, extents, pipe_settings, tile_type
+from .cpp_types import Types, extents, pipe_settings, tile_type, view_type
 from .cpp_values import (
     ELEMENTS,
+    INT,
     INT64,
     SCALARS,
     CType,
@@ -27,36 +28,59 @@ from .cpp_values import (
     View,
 )
 
-# Instructions by name: what statements of C++ that call no intrinsic are.
-_EVENTS = {f"EVENT_ID{n}": n for n in range(8)}
 #: Words behind which a statement begins.
 _FIRST = frozenset({"{", "}", ";", ")", "else"})
+_AXES = ("TILE_NO_SPLIT", "TILE_UP_DOWN", "TILE_LEFT_RIGHT")
+# Instructions by name: what statements of C++ that call no intrinsic are.
+_ALL: Mapping[str, ir.AttrValue] = {"pipe": ir.Pipe.ALL}
+_FENCE: Mapping[str, ir.AttrValue] = {"scope": ir.FenceScope.GM}
+_TAIL: Mapping[str, ir.AttrValue] = {"src": ir.Pipe.MTE3, "dst": ir.Pipe.S, "event": 0}
+#: Statements that are always the same, without blanks, and the operations that they are.
+_FIXED: Mapping[str, tuple[tuple[str, Mapping[str, ir.AttrValue]], ...]] = {
+    "set_mask_norm()": (),
+    "set_vector_mask(-1,-1)": (),
+    "dcci((__gm__void*)0,cache_line_t::ENTIRE_DATA_CACHE)": (
+        ("cmo.cacheinvalid", {"space": ir.AddressSpace.GM}),
+    ),
+    "dsb(DSB_DDR)": (("fence.barrier_all", _FENCE),),
+    "dsb((mem_dsb_t)0)": (("fence.barrier_all", _FENCE),),
+    "pipe_barrier(PIPE_ALL)": (("barrier", _ALL),),
+    "ptoas_auto_sync_tail()": (("barrier", _ALL),),
+    "ptoas_auto_sync_tail(PTOAutoSyncTailMode::kBarrierAll)": (("barrier", _ALL),),
+    "ptoas_auto_sync_tail(PTOAutoSyncTailMode::kSetWaitMte3ToSEvent0)": (
+        ("set_flag", _TAIL),
+        ("wait_flag", _TAIL),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """A variable of a class type: the type, its name, its word, its source value, its arguments."""
+
+    type: Any
+    name: str
+    at: int
+    source: str | None
+    given: list[Thing]
 
 
 class Statements(Calls):
     """Reads statements; each becomes the operations that it stands for."""
 
     kind: ir.KernelKind | None = None
-    #: Whether all pipes are known to be done: a barrier of all stands before, with cache operations since.
+    #: Whether all pipes are done: a barrier of all stands before, with cache operations since.
     drained = False
 
     def __init__(self, words: Words) -> None:
         super().__init__(words)
+        self.known |= {f"EVENT_ID{n}": Number(INT, number=n) for n in range(8)}
         #: The functions that are read before this one.
         self.functions: Mapping[str, ir.Function] = {}
         #: Tile types of the function, the types of its scalars that change, source names of its tiles.
         self.types: Types = {}
         self._declared: dict[str, CType] = {}
         self._source: dict[str, str | None] = {}
-
-    def statements(self) -> None:
-        """Statements up to the brace that closes them, which is passed over."""
-        words = self.words
-        while words.text != "}":
-            if not words.text:
-                words.unexpected("'}'")
-            self.statement()
-        words.take()
 
     def statement(self) -> None:
         """One statement."""
@@ -68,34 +92,44 @@ class Statements(Calls):
             self.drained = drained and text in _CACHE
             read(self)
         elif text[:1] == "#":
-            self.directive()
+            words.fail(f"found '{text[:60]}' inside a section; allowed: none but its '#endif'")
         elif text in self.functions:
             self._call()
-        elif words.peek() == "(" or words.peek() == "<":
+        elif words.peek() in ("(", "<"):
             self.call()
         elif text in self.known and words.peek() in ("=", "[", "."):
             self._changed()
-        elif (kind := text.removeprefix("pto::").removeprefix("comm::")) in _enumerations():
-            self._enumeration(kind)
+        elif plain(text) in _enumerations():
+            self._enumeration()
         else:
-            self.unread(words.index)
+            self._unread(words.index)
 
-    def unread(self, at: int) -> None:
+    def _unread(self, at: int) -> NoReturn:
         """Report a statement of a form that is not read."""
         words = self.words
         end = at
         while words.texts[end] not in (";", "{", "}", ""):
             end += 1
         shown = " ".join(words.texts[at : min(end, at + 12)])
-        words.fail(f"found the statement '{shown}', a form that is not read; {FORMS_READ}", at)
-
-    def directive(self) -> None:
-        """A line of the preprocessor: those of a section only."""
-        words = self.words
-        words.fail(f"found '{words.text[:60]}' inside a section; allowed: none but its '#endif'")
+        allowed = "what the assembler writes (docs/how-to/read_emitted_cpp.md)"
+        words.fail(f"found the statement '{shown}', a form that is not read; allowed: {allowed}", at)
 
     def _end(self) -> None:
         self.words.expect(";")
+
+    def _arguments(self, count: int) -> tuple[int, list[Thing]]:
+        """The word of a call and its arguments; template arguments are passed over."""
+        words = self.words
+        at = words.index
+        words.take()
+        if words.text == "<":
+            words.go(words.closing(words.index) + 1)
+        words.expect("(")
+        given = words.listed(self.expression, ")")
+        self._end()
+        if len(given) != count:
+            words.fail(f"found {len(given)} arguments of {words.texts[at]}; allowed: {count}", at)
+        return at, given
 
     # -- declarations --------------------------------------------------------------------------------
 
@@ -109,13 +143,12 @@ class Statements(Calls):
         at = words.index
         kind = SCALARS.get(words.text)
         if kind is None:
-            self.unread(at - 1)
-            return
-        element = ELEMENTS.get(words.take())
+            self._unread(at - 1)
+        element = ELEMENTS.get(words.take(), kind.dtype)
         place = words.index
         name = self.stem = words.name()
         if words.accept("["):
-            self._array(name, element or kind.dtype, place, at)
+            self._array(name, element, place, at)
             return
         if not is_constant:
             self._declared[name] = kind
@@ -124,7 +157,7 @@ class Statements(Calls):
             return
         words.expect("=")
         before = len(self.ops)
-        number = self.converted(self.number(self.expression(), at), kind, at)
+        number = self.converted(self.scalar(), kind, at)
         self._end()
         if number.value is not None:
             number = Number(kind, self.renamed(number.value, before, words.source_name(at), name))
@@ -134,7 +167,7 @@ class Statements(Calls):
 
     def _array(self, name: str, d: ir.DType, place: int, at: int) -> None:
         words = self.words
-        size = self.number(self.expression(), place).number
+        size = self.scalar().number
         words.expect("]")
         self._end()
         if not isinstance(size, int) or size < 1:
@@ -143,196 +176,145 @@ class Statements(Calls):
         names = (words.source_name(at, shared=True), name)
         self.known[name] = Named(self.result("declare_local_array", (), t, at=place, names=names))
 
-    def _enumeration(self, kind: str) -> None:
+    def _enumeration(self) -> None:
         """``RoundMode v = RoundMode::CAST_RINT;``, and the list of counts that a merge writes."""
         words = self.words
-        words.take()
+        kind = words.take()
         at = words.index
         name = words.name()
         words.expect("=")
-        if kind != "MrgSortExecutedNumList":
-            choice = members().get(words.take().removeprefix("pto::").removeprefix("comm::"))
-            if choice is None:
-                words.fail(f"found an unknown member of {kind}", words.index - 1)
-            self.known[name] = choice
-        else:
-            words.take()
-            words.expect("{")
-            numbers = [self.number(n, at).number for n in words.listed(self.expression, "}")]
-            t = ir.VectorType((4,), ir.I16)
-            attributes: Mapping[str, ir.AttrValue] = {"value": tuple(int(n or 0) for n in numbers)}
-            value = self.result("arith.constant", (), t, at=at, attributes=attributes, names=(name,))
-            self.known[name] = Named(value)
+        place = words.index
+        found: Thing = members().get(plain(words.take()))
+        if words.accept("{"):
+            numbers = tuple(int(self.number(n, at).number or 0) for n in words.listed(self.expression, "}"))
+            t, attributes = ir.VectorType((4,), ir.I16), {"value": numbers}
+            found = Named(self.result("arith.constant", (), t, at=at, attributes=attributes, names=(name,)))
         self._end()
+        if found is None:
+            words.fail(f"found an unknown member of {kind}", place)
+        self.known[name] = found
 
     def _alias(self) -> None:
         """``using T = float;``: it has no meaning here."""
         words = self.words
-        words.take()
-        name = words.name()
-        words.expect("=")
-        words.name()
-        self._end()
-        del name
+        if words.peek(2) != "=" or words.peek(4) != ";":
+            self._unread(words.index)
+        words.go(words.index + 5)
 
-    def _tile(self) -> None:
-        """``Tile<...> v = Tile<...>(rows, cols);``, ``Tile<...> v(rows, cols);``, ``Tile<...> v;``."""
+    def _variable(self, read: Callable[[Words], Any]) -> _Declared:
+        """``T v = T(...);``, ``T v(...);``, ``T v;``, ``T v = other;``."""
         words = self.words
         start = words.index
-        t = tile_type(words, self.types)
+        t = read(words)
         at = words.index
-        name = words.name()
-        valid: tuple[Number, ...] = ()
+        name = self.stem = words.name()
+        given: list[Thing] = []
         if words.accept("="):
             if words.text in self.known:
-                source = self.known[words.text]
-                if not isinstance(source, Unplaced):
-                    words.fail("found a copy of a tile that has an address; allowed: one without", at)
-                words.take()
-                valid = source.valid
-            else:
-                if tile_type(words, self.types) != t:
-                    words.fail(f"found '{name}' of one type with a value of another", at)
-                words.expect("(")
-                valid = tuple(words.listed(self.scalar, ")"))
-        elif words.accept("("):
-            valid = tuple(words.listed(self.scalar, ")"))
+                given = [self.known[words.take()]]
+            elif read(words) != t:
+                words.fail(f"found '{name}' of one type with a value of another", at)
+        if words.accept("("):
+            given = words.listed(self.expression, ")")
         self._end()
-        if len(valid) != t.valid.count(None):
-            words.fail(f"found {len(valid)} valid sizes for {t}; allowed: {t.valid.count(None)}", at)
         self._source[name] = words.source_name(start, shared=True)
-        self.known[name] = Unplaced(t, valid, at, name)
+        return _Declared(t, name, at, words.source_name(start), given)
+
+    def _tile(self) -> None:
+        """A tile, which has no address yet, or a copy of one."""
+        found = self._variable(lambda words: tile_type(words, self.types))
+        t, given = found.type, found.given
+        if len(given) == 1 and isinstance(given[0], Unplaced) and given[0].type == t:
+            given = list(given[0].valid)
+        if len(given) != t.valid.count(None):
+            message = f"found {len(given)} valid sizes for {t}; allowed: {t.valid.count(None)}"
+            self.words.fail(message, found.at)
+        valid = tuple(self.number(n, found.at) for n in given)
+        self.known[found.name] = Unplaced(t, valid, found.at, found.name, self.words.depth)
 
     def _place(self) -> None:
         """``TASSIGN(v, address);``."""
         words = self.words
-        at = words.index
-        words.take()
-        words.expect("(")
-        name = words.name()
-        tile = self.find(name, at + 2)
-        words.expect(",")
-        place = words.index
-        self.stem = words.text if words.is_name() else name
-        address = self._address(self.number(self.expression(), place), place)
-        words.expect(")")
-        self._end()
+        self.stem = next((w for w in (words.peek(4), words.peek(2)) if w.isidentifier()), "t")
+        at, (tile, place) = self._arguments(2)
+        address = self._to_memory(self.number(place, at), ir.I64, at)
         if isinstance(tile, Unplaced):
-            self.known[name] = Named(self._allocated(tile, address))
+            sizes = iter(tile.valid)
+            given: dict[str, ir.Value] = {"addr": address}
+            for key, size in zip(("valid_row", "valid_col"), tile.type.valid, strict=True):
+                if size is None:
+                    given[key] = self.index(next(sizes), tile.word)
+            self._made(tile, "alloc_tile", given)
         elif isinstance(tile, Named) and isinstance(tile.value.type, ir.TileType):
             self.emit("tassign", (self.mention(tile.value, at + 2), address), at=at)
         else:
-            words.fail(f"found TASSIGN of '{name}', which is no tile", at)
+            words.fail(f"found TASSIGN of '{words.texts[at + 2]}', which is no tile", at)
 
-    def _address(self, number: Number, at: int) -> ir.Value:
-        if number.value is None:
-            assert number.number is not None
-            return self.constant(int(number.number), ir.I64, at=at)
-        if number.type.dtype == ir.I64:
-            return number.value
-        number = self.converted(number, INT64, at)
-        value = self.value(number, at)
-        return self.result("arith.index_cast", (value,), ir.ScalarType(ir.I64), at=at)
+    def _made(self, tile: Unplaced, name: str, given: Mapping[str, ir.Value], attributes: Any = None) -> None:
+        """Make a tile with the operation that places it."""
+        names, groups = (self._source.get(tile.name), tile.name), tuple((key, 1) for key in given)
+        ins, t, at = given.values(), tile.type, tile.word
+        value = self.result(name, ins, t, at=at, attributes=attributes, groups=groups, names=names)
+        self.known[tile.name] = Named(value)
 
-    def _allocated(self, tile: Unplaced, address: ir.Value | None) -> ir.Value:
-        """A tile at an address, or one that something else places."""
-        sizes = list(tile.valid)
-        given: dict[str, ir.Value] = {} if address is None else {"addr": address}
-        for key, size in zip(("valid_row", "valid_col"), tile.type.valid, strict=True):
-            if size is None:
-                given[key] = self.index(sizes.pop(0), tile.word)
+    def _reshape(self) -> None:
+        """``TRESHAPE(v, source);``: another tile at the bytes of one."""
+        at, (tile, source) = self._arguments(2)
+        if not isinstance(tile, Unplaced) or not isinstance(source, Named):
+            self.words.fail("found TRESHAPE; allowed: a tile without an address, and one that has one", at)
         names = (self._source.get(tile.name), tile.name)
-        groups: Groups = tuple((key, 1) for key in given)
-        return self.result("alloc_tile", given.values(), tile.type, at=tile.word, groups=groups, names=names)
+        value = self.result("treshape", (self.mention(source.value, at + 4),), tile.type, at=at, names=names)
+        self.known[tile.name] = Named(value)
 
     def _sizes(self) -> None:
-        """``pto::Shape<...> v = pto::Shape<...>(...);`` and strides."""
-        words = self.words
-        kind = words.text
-        static = extents(words)
-        at = words.index
-        name = words.name()
-        given: list[Number] = []
-        if words.accept("=") and (words.text != kind or extents(words) != static):
-            words.fail(f"found '{name}' of one type with a value of another", at)
-        if words.accept("("):
-            given = words.listed(self.scalar, ")")
-        self._end()
-        if given and len(given) == static.count(-1) < 5:
-            numbers = iter(given)
-            given = [Number(INT64, number=n) if n >= 0 else next(numbers) for n in static]
-        if -1 in static and len(given) != 5:
-            words.fail(f"found {len(given)} numbers for '{name}'; allowed: 5, or one for each -1", at)
-        self.known[name] = Sizes(static, tuple(given))
+        """Extents or strides, with five numbers or with one for each that the type leaves open."""
+        found = self._variable(extents)
+        given = [self.number(n, found.at) for n in found.given]
+        opened = found.type.count(-1)
+        if len(given) not in (opened, 5):
+            message = f"found {len(given)} numbers for '{found.name}'; allowed: 5, or one for each -1"
+            self.words.fail(message, found.at)
+        if len(given) == 5:
+            given = [n for n, static in zip(given, found.type, strict=True) if static < 0]
+        numbers = iter(given)
+        sizes = (Number(INT64, number=n) if n >= 0 else next(numbers) for n in found.type)
+        self.known[found.name] = Sizes(tuple(sizes))
 
     def _view(self) -> None:
         """``GlobalTensor<T, shape, stride, layout> v = GlobalTensor<...>(pointer, shape, stride);``."""
-        words = self.words
-        start = words.index
-        words.take()
-        if words.text != "<":
-            words.unexpected("'<'")
-        opened = words.index
-        close = words.closing(opened)
-        element = ELEMENTS.get(words.texts[opened + 1])
-        layout = members().get(words.texts[close - 1].removeprefix("pto::"), ir.GlobalLayout.ND)
-        words.go(close + 1)
-        at = words.index
-        name = self.stem = words.name()
-        if words.accept("="):
-            if words.texts[start:at] != words.texts[words.index : words.index + at - start]:
-                words.fail(f"found '{name}' of one type with a value of another", at)
-            words.go(words.index + at - start)
-        words.expect("(")
-        pointer = self.expression()
-        words.expect(",")
-        shape = self.expression()
-        words.expect(",")
-        strides = self.expression()
-        words.expect(")")
-        self._end()
-        if element is None:
-            words.fail(f"found the unknown element type '{words.texts[opened + 1]}'", opened + 1)
-        if not isinstance(pointer, Pointer) or not isinstance(shape, Sizes) or not isinstance(strides, Sizes):
-            words.fail(f"found '{name}', whose arguments are no pointer, shape and stride", at)
-        t = pointer.value.type
-        if not isinstance(t, ir.PtrType) or t.dtype != element:
-            words.fail(f"found '{name}' of {element.name} at a pointer {t}", at)
-        value = self._viewed(pointer, shape, strides, layout, at, (words.source_name(start), name))
-        self.known[name] = View(value, pointer)
-
-    def _viewed(
-        self,
-        pointer: Pointer,
-        shape: Sizes,
-        strides: Sizes,
-        layout: Any,
-        at: int,
-        names: tuple[str | None, str],
-    ) -> ir.Value:
+        found = self._variable(view_type)
+        element, layout = found.type[:2]
+        match found.given:
+            case [
+                Pointer(ir.Value(type=ir.PtrType() as t) as first) as pointer,
+                Sizes(shape),
+                Sizes(strides),
+            ]:
+                if t.dtype != element:
+                    self.words.fail(f"found '{found.name}' of {element.name} at a pointer {t}", found.at)
+            case _:
+                message = f"found '{found.name}', whose arguments are no pointer, shape and stride"
+                self.words.fail(message, found.at)
         # Extents of 1 in front say nothing; programs write views with two dimensions.
-        first = next((i for i, n in enumerate(shape.static[:3]) if n != 1), 3)
-        kept = range(first, 5)
-        sizes = [self.index(shape.number(i), at) for i in kept]
-        steps = [self.index(strides.number(i), at) for i in kept]
-        t = pointer.value.type
-        assert isinstance(t, ir.PtrType)
-        dims = tuple(None if (n := shape.static[i]) < 0 else n for i in kept)
-        return self.result(
+        kept = range(next((i for i, n in enumerate(shape[:3]) if n.number != 1), 3), 5)
+        ins = [first, *(self.index(s[i], found.at) for s in (shape, strides) for i in kept)]
+        dims = tuple(None if n.number is None else int(n.number) for n in shape[kept.start :])
+        value = self.result(
             "make_tensor_view",
-            (pointer.value, *sizes, *steps),
-            ir.TensorViewType(dims, t.dtype),
-            at=at,
+            ins,
+            ir.TensorViewType(dims, element),
+            at=found.at,
             attributes={"layout": layout},
-            groups=(("ptr", 1), ("shape", len(sizes)), ("strides", len(steps))),
-            names=names,
+            groups=(("ptr", 1), ("shape", len(kept)), ("strides", len(kept))),
+            names=(found.source, found.name),
         )
+        self.known[found.name] = View(value, pointer)
 
     def _pointer(self) -> None:
         """``__gm__ T *v = pointer;``."""
         words = self.words
-        words.take()
         start = words.index
+        words.take()
         element = ELEMENTS.get(words.name())
         words.expect("*")
         name = self.stem = words.name()
@@ -342,7 +324,26 @@ class Statements(Calls):
         self._end()
         if not isinstance(pointer, Pointer) or element != getattr(pointer.value.type, "dtype", None):
             words.fail(f"found '{name}', which is not given a pointer of its type", start)
-        self.known[name] = Pointer(self.renamed(pointer.value, before, words.source_name(start - 1), name))
+        self.known[name] = Pointer(self.renamed(pointer.value, before, words.source_name(start), name))
+
+    def _call(self) -> None:
+        """``name(v, p);``: a call of an inline function."""
+        words = self.words
+        name = words.text
+        parameters = self.functions[name].args
+        at, given = self._arguments(len(parameters))
+        ins = []
+        for thing, parameter in zip(given, parameters, strict=True):
+            t = parameter.type
+            if isinstance(t, ir.ScalarType):
+                ins.append(self._as_element(self.number(thing, at), t.dtype, at))
+            elif isinstance(thing, Pointer) and thing.value.type == t:
+                ins.append(thing.value)
+            else:
+                words.fail(f"found another argument for {parameter} of '{name}'; allowed: {t}", at)
+        self.emit("call", ins, at=at, attributes={"callee": ir.Symbol(name)})
+
+    # -- pipes ---------------------------------------------------------------------------------------
 
     def _pipe(self) -> None:
         """``auto v = TPipe<...>(slots, c2v, v2c);``."""
@@ -351,104 +352,57 @@ class Statements(Calls):
         at = words.index
         name = words.name()
         words.expect("=")
-        if words.text not in ("TPipe", "pto::TPipe"):
-            words.unexpected("'TPipe'")
         attributes = pipe_settings(words)
         words.expect("(")
-        start = words.index
         given = words.listed(self.expression, ")")
         self._end()
         if len(given) != 3 or not isinstance(given[0], Pointer):
             words.fail("found a pipe without pointer and two buffers; allowed: TPipe<...>(pointer, n, n)", at)
-        buffers = [self._as_element(self.number(b, start), ir.I32, start) for b in given[1:]]
-        groups = (("gm_slot_buffer", 1), ("c2v_consumer_buf", 1), ("v2c_consumer_buf", 1))
-        self.emit(
-            f"{self._core(at)}_initialize_pipe",
-            (given[0].value, *buffers),
-            at=at,
-            attributes=attributes,
-            groups=groups,
-        )
+        ins = [given[0].value, *(self._as_element(self.number(b, at), ir.I32, at) for b in given[1:])]
+        groups: Groups = (("gm_slot_buffer", 1), ("c2v_consumer_buf", 1), ("v2c_consumer_buf", 1))
+        core = self._cores(at)[0]
+        self.emit(f"{core}_initialize_pipe", ins, at=at, attributes=attributes, groups=groups)
         number = attributes["id"]
         self.known[name] = Pipe(number if isinstance(number, int) else 0)
 
-    def _core(self, at: int) -> str:
+    def _cores(self, at: int) -> tuple[str, str]:
+        """The core of the section, and the other one."""
         if self.kind is None:
             self.words.fail("found a pipe outside a section; allowed: inside '#if defined(__DAV_CUBE__)'", at)
-        return "aic" if self.kind is ir.KernelKind.CUBE else "aiv"
-
-    def _call(self) -> None:
-        """``name(v, p);``: a call of an inline function."""
-        words = self.words
-        at = words.index
-        name = words.take()
-        words.expect("(")
-        given = words.listed(self.expression, ")")
-        self._end()
-        parameters = self.functions[name].args
-        if len(given) != len(parameters):
-            words.fail(f"found {len(given)} arguments of '{name}'; allowed: {len(parameters)}", at)
-        ins = []
-        for thing, parameter in zip(given, parameters, strict=True):
-            t = parameter.type
-            is_pointer = isinstance(thing, Pointer)
-            value = thing.value if is_pointer else self._as_element(self.number(thing, at), t.dtype, at)
-            if value.type != t:
-                words.fail(f"found {value.type} for {parameter} of '{name}'; allowed: {t}", at)
-            ins.append(value)
-        self.emit("call", ins, at=at, attributes={"callee": ir.Symbol(name)})
-
-    # -- pipes ---------------------------------------------------------------------------------------
+        return ("aic", "aiv") if self.kind is ir.KernelKind.CUBE else ("aiv", "aic")
 
     def _push(self) -> None:
-        at, (pipe, tile), attributes = self._transfer(2)
+        at, tile, attributes = self._transfer(2)
         if not isinstance(tile, Named):
             self.words.fail("found TPUSH of something that is no tile with an address", at)
-        other = "aiv" if self._core(at) == "aic" else "aic"
-        self.emit(f"tpush_to_{other}", (self.mention(tile.value, at),), at=at, attributes=attributes)
-        del pipe
+        ins = (self.mention(tile.value, at),)
+        self.emit(f"tpush_to_{self._cores(at)[1]}", ins, at=at, attributes=attributes)
 
     def _pop(self) -> None:
-        at, (_, tile), attributes = self._transfer(2)
+        at, tile, attributes = self._transfer(2)
         if not isinstance(tile, Unplaced):
             self.words.fail("found TPOP into something that is no tile without an address", at)
-        other = "aiv" if self._core(at) == "aic" else "aic"
         sizes = [self.index(n, at) for n in tile.valid]
-        groups: Groups = (("valid_row", 1), ("valid_col", 1)) if len(sizes) == 2 else ()
-        names = (self._source.get(tile.name), tile.name)
-        value = self.result(
-            f"tpop_from_{other}", sizes, tile.type, at=at, attributes=attributes, groups=groups, names=names
-        )
-        self.known[tile.name] = Named(value)
+        given: dict[str, ir.Value] = {}
+        if len(sizes) == 2:
+            given = {"valid_row": sizes[0], "valid_col": sizes[1]}
+        self._made(replace(tile, word=at), f"tpop_from_{self._cores(at)[1]}", given, attributes)
 
     def _release(self) -> None:
         at, _, attributes = self._transfer(1)
-        other = "aiv" if self._core(at) == "aic" else "aic"
-        self.emit(f"tfree_from_{other}", at=at, attributes=attributes)
+        self.emit(f"tfree_from_{self._cores(at)[1]}", at=at, attributes=attributes)
 
-    def _transfer(self, count: int) -> tuple[int, list[Thing], dict[str, ir.AttrValue]]:
-        """A call about a pipe: its place, pipe and tile, and its attributes."""
+    def _transfer(self, count: int) -> tuple[int, Thing, dict[str, ir.AttrValue]]:
+        """A call about a pipe: its place, the last argument, and its attributes."""
         words = self.words
-        at = words.index
-        words.take()
-        if words.text != "<":
-            words.unexpected("'<'")
-        close = words.closing(words.index)
-        split = words.texts[close - 1]
-        axes = ("TILE_NO_SPLIT", "TILE_UP_DOWN", "TILE_LEFT_RIGHT")
-        axis = split.rpartition("::")[2]
-        if axis not in axes:
-            words.fail(f"found '{split}'; allowed: TileSplitAxis:: with {', '.join(axes)}", close - 1)
-        words.go(close + 1)
-        words.expect("(")
-        given = words.listed(self.expression, ")")
-        self._end()
-        if len(given) != count or not isinstance(given[0], Pipe):
-            words.fail(f"found {len(given)} arguments; allowed: the pipe{' and a tile' * (count - 1)}", at)
-        attributes: dict[str, ir.AttrValue] = {"split": axes.index(axis)}
+        axis = words.texts[words.closing(words.index + 1) - 1] if words.peek() == "<" else ""
+        at, given = self._arguments(count)
+        if not isinstance(given[0], Pipe) or axis.rpartition("::")[2] not in _AXES:
+            words.fail(f"found no pipe, or no split; allowed: {words.texts[at]}<..., SPLIT>(pipe, ...)", at)
+        attributes: dict[str, ir.AttrValue] = {"split": _AXES.index(axis.rpartition("::")[2])}
         if given[0].id:
             attributes["id"] = given[0].id
-        return at, given, attributes
+        return at, given[-1], attributes
 
     # -- changes -------------------------------------------------------------------------------------
 
@@ -456,64 +410,56 @@ class Statements(Calls):
         """``v = x;``, ``a[i] = x;``, ``t.SetValue(i, x);``, ``t.SetValidShape(r, c);``."""
         words = self.words
         at = words.index
-        name = words.name()
+        name = self.stem = words.name()
         thing = self.known[name]
-        if words.accept("="):
-            self._assigned(name, at)
-        elif words.accept("["):
-            self._element(thing, at)
-        else:
-            words.expect(".")
+        if words.accept("."):
             self._method(thing, at)
+        elif words.accept("="):
+            kind = self._declared.get(name)
+            if kind is None:
+                words.fail(f"found an assignment to '{name}', which has a value already", at)
+            self.known[name] = self.converted(self.scalar(), kind, at)
+            self._end()
+        else:
+            offset, number = self._element()
+            if not isinstance(thing, Named) or not isinstance(t := thing.value.type, ir.LocalArrayType):
+                words.fail(f"found an element of '{name}', which is no array", at)
+            groups: Groups = (("array", 1), ("indices", 1), ("value", 1))
+            ins = (thing.value, offset, self._as_element(number, t.dtype, at))
+            self.emit("local_array_set", ins, at=at, groups=groups)
 
-    def _assigned(self, name: str, at: int) -> None:
-        kind = self._declared.get(name)
-        if kind is None:
-            self.words.fail(f"found an assignment to '{name}', which has a value already", at)
-        self.stem = name
-        number = self.converted(self.number(self.expression(), at), kind, at)
-        self._end()
-        self.known[name] = number
-
-    def _element(self, thing: Thing, at: int) -> None:
+    def _element(self) -> tuple[ir.Value, Number]:
+        """``[i] = x;``."""
         words = self.words
-        self.stem = words.texts[at]
-        offset = self.index(self.expression(), at)
+        words.expect("[")
+        offset = self.index(self.expression(), words.index)
         words.expect("]")
         words.expect("=")
         number = self.scalar()
         self._end()
-        if not isinstance(thing, Named) or not isinstance(thing.value.type, ir.LocalArrayType):
-            words.fail(f"found an element of '{words.texts[at]}', which is no array", at)
-        value = self._as_element(number, thing.value.type.dtype, at)
-        groups: Groups = (("array", 1), ("indices", 1), ("value", 1))
-        self.emit("local_array_set", (thing.value, offset, value), at=at, groups=groups)
+        return offset, number
 
     def _method(self, thing: Thing, at: int) -> None:
         words = self.words
-        method = words.index
-        name = words.name()
-        words.expect("(")
-        self.stem = words.texts[at]
-        given = words.listed(self.scalar, ")")
-        self._end()
-        if isinstance(thing, Unplaced) and name == "SetValidShape" and len(given) == 2:
-            sizes = zip(given, thing.type.valid, strict=True)
+        name = words.text
+        method, given = self._arguments(2)
+        first, second = (self.number(n, method) for n in given)
+        if isinstance(thing, Unplaced) and name == "SetValidShape":
+            if thing.depth != words.depth:
+                words.fail("found SetValidShape of a tile without an address in another region", method)
+            sizes = zip((first, second), thing.type.valid, strict=True)
             self.known[thing.name] = replace(thing, valid=tuple(n for n, known in sizes if known is None))
             return
         if not isinstance(thing, Named) or not isinstance(t := thing.value.type, ir.TileType):
             words.fail(f"found {name} of '{words.texts[at]}', which is no tile with an address", at)
-        tile = self.mention(thing.value, at)
-        if name == "SetValidShape" and len(given) == 2:
-            sizes = [self.index(n, method) for n in given]
-            self.emit("set_validshape", (tile, *sizes), at=method)
-        elif name == "SetValue" and len(given) == 2:
-            ins = (self.index(given[0], method), self._as_element(given[1], t.dtype, method))
+        tile, index = self.mention(thing.value, at), self.index(first, method)
+        if name == "SetValidShape":
+            self.emit("set_validshape", (tile, index, self.index(second, method)), at=method)
+        elif name == "SetValue":
+            ins = (index, self._as_element(second, t.dtype, method))
             self.emit("tsetval", ins, outs=(tile,), at=method)
         else:
-            words.fail(
-                f"found {name} with {len(given)} arguments; allowed: SetValidShape, SetValue with 2", method
-            )
+            words.fail(f"found {name}; allowed: SetValidShape, SetValue", method)
 
     def _stored(self) -> None:
         """``(p)[i] = x;``: a store of a scalar to global memory."""
@@ -524,160 +470,84 @@ class Statements(Calls):
         pointer = self.expression()
         words.expect(")")
         if not isinstance(pointer, Pointer) or words.text != "[":
-            self.unread(at)
-            return
-        words.take()
-        offset = self.index(self.expression(), at)
-        words.expect("]")
-        words.expect("=")
-        number = self.scalar()
-        self._end()
+            self._unread(at)
+        offset, number = self._element()
         t = pointer.value.type
         assert isinstance(t, ir.PtrType)
-        value = self._to_memory(number, t.dtype, at)
-        self.emit("store_scalar", (value, pointer.value, offset), at=at)
+        self.emit("store_scalar", (self._to_memory(number, t.dtype, at), pointer.value, offset), at=at)
 
     def _to_memory(self, number: Number, d: ir.DType, at: int) -> ir.Value:
-        if d == ir.I64 and number.value is not None:
-            value = self.value(self.converted(number, INT64, at), at)
-            return self.result("arith.index_cast", (value,), ir.ScalarType(d), at=at)
-        return self._as_element(number, d, at)
+        """A scalar as an element of memory, where 64-bit integers are no indices, or as an address."""
+        if d != ir.I64 or number.value is None:
+            return self._as_element(number, d, at)
+        value = self.value(self.converted(number, INT64, at), at)
+        return self.result("arith.index_cast", (value,), ir.ScalarType(d), at=at)
 
     # -- synchronisation -----------------------------------------------------------------------------
 
     def _flag(self) -> None:
         """``set_flag(PIPE_A, PIPE_B, EVENT_ID0);`` and ``wait_flag``."""
-        words = self.words
-        at = words.index
-        name = words.take()
-        words.expect("(")
-        pipes = []
-        for _ in range(2):
-            pipes.append(self._pipe_name())
-            words.expect(",")
-        event: ir.AttrValue
-        text = words.text
-        if text in _EVENTS:
-            event = _EVENTS[words.take()]
-            ins: tuple[ir.Value, ...] = ()
+        at, (src, dst, event) = self._arguments(3)
+        name, number = self.words.texts[at], self.number(event, at)
+        attributes: dict[str, ir.AttrValue] = {"src": self._of_pipe(src, at), "dst": self._of_pipe(dst, at)}
+        if number.value is not None:
+            self.emit(f"{name}_dyn", (self.index(number, at),), at=at, attributes=attributes)
         else:
-            place = words.index
-            number = self.number(self.expression(), place)
-            event = int(number.number) if number.number is not None else None
-            ins = () if event is not None else (self.index(number, place),)
-        words.expect(")")
-        self._end()
-        attributes: dict[str, ir.AttrValue] = {"src": pipes[0], "dst": pipes[1]}
-        if not ins:
-            attributes["event"] = event
-        self.emit(name if not ins else f"{name}_dyn", ins, at=at, attributes=attributes)
+            self.emit(name, at=at, attributes={**attributes, "event": number.number})
 
-    def _pipe_name(self) -> ir.Pipe:
-        words = self.words
-        found = members().get(words.text)
-        if not isinstance(found, ir.Pipe):
-            words.unexpected("a pipe, as PIPE_V")
-        words.take()
-        return found
+    def _of_pipe(self, thing: Thing, at: int) -> ir.Pipe:
+        if not isinstance(thing, ir.Pipe):
+            self.words.fail("found no pipe; allowed: a pipe, as PIPE_V", at)
+        return thing
 
     def _barrier(self) -> None:
-        words = self.words
-        at = words.index
-        words.take()
-        words.expect("(")
-        pipe = self._pipe_name()
-        words.expect(")")
-        self._end()
-        self.drained = pipe is ir.Pipe.ALL
-        self.emit("barrier", at=at, attributes={"pipe": pipe})
+        if self.words.peek(2) == "PIPE_ALL":
+            self._fixed()
+            return
+        at, (pipe,) = self._arguments(1)
+        self.emit("barrier", at=at, attributes={"pipe": self._of_pipe(pipe, at)})
 
-    def tail(self) -> None:
-        """``ptoas_auto_sync_tail(...);``: the barrier of all pipes at the end."""
+    def _fixed(self) -> None:
+        """A statement that is always the same."""
         words = self.words
         at = words.index
-        words.take()
-        words.expect("(")
-        mode = "" if words.text == ")" else words.take().rpartition("::")[2]
-        words.expect(")")
+        end = words.closing(at + 1) + 1
+        listed = _FIXED.get("".join(words.texts[at:end]))
+        if listed is None:
+            self._unread(at)
+        if words.text == "dsb" and not self.drained:
+            words.fail("found a dsb without pipe_barrier(PIPE_ALL) before it; no operation is that alone", at)
+        words.go(end)
         self._end()
-        if mode in ("", "kBarrierAll"):
-            self.emit("barrier", at=at, attributes={"pipe": ir.Pipe.ALL})
-            self.drained = True
-        elif mode == "kSetWaitMte3ToSEvent0":
-            flag: Mapping[str, ir.AttrValue] = {"src": ir.Pipe.MTE3, "dst": ir.Pipe.S, "event": 0}
-            self.emit("set_flag", at=at, attributes=flag)
-            self.emit("wait_flag", at=at, attributes=flag)
-        else:
-            words.fail(f"found the mode '{mode}'; allowed: kBarrierAll, kSetWaitMte3ToSEvent0", at)
-
-    def _cache(self) -> None:
-        """``dcci((__gm__ void *)0, cache_line_t::ENTIRE_DATA_CACHE);``: all lines."""
-        words = self.words
-        at = words.index
-        close = words.closing(at + 1)
-        text = "".join(words.texts[at + 2 : close])
-        if text != "(__gm__void*)0,cache_line_t::ENTIRE_DATA_CACHE":
-            self.unread(at)
-        words.go(close + 1)
-        self._end()
-        self.emit("cmo.cacheinvalid", at=at, attributes={"space": ir.AddressSpace.GM})
+        for name, attributes in listed:
+            self.emit(name, at=at, attributes=attributes)
+            self.drained = self.drained or attributes == _ALL
 
     def _line(self) -> None:
         """``PTOAS__DCCI_SINGLE_CACHE_LINE(p);``."""
-        words = self.words
-        at = words.index
-        words.take()
-        words.expect("(")
-        pointer = self.expression()
-        words.expect(")")
-        self._end()
+        at, (pointer,) = self._arguments(1)
         if not isinstance(pointer, Pointer):
-            words.fail("found a cache line of something that is no pointer", at)
+            self.words.fail("found a cache line of something that is no pointer", at)
         self.emit("cmo.cacheinvalid", (self.mention(pointer.value, at + 2),), at=at)
-
-    def _fence(self) -> None:
-        """``dsb(DSB_DDR);`` behind a barrier of all pipes."""
-        words = self.words
-        at = words.index
-        close = words.closing(at + 1)
-        text = "".join(words.texts[at + 2 : close])
-        if text not in ("DSB_DDR", "(mem_dsb_t)0"):
-            self.unread(at)
-        if not self.drained:
-            words.fail(
-                "found a dsb without pipe_barrier(PIPE_ALL) before it, which no operation of programs is", at
-            )
-        words.go(close + 1)
-        self._end()
-        self.emit("fence.barrier_all", at=at, attributes={"scope": ir.FenceScope.GM})
-
-    def _mask(self) -> None:
-        """``set_mask_norm();``, ``set_vector_mask(-1, -1);``: all lanes, as tile instructions have it."""
-        words = self.words
-        at = words.index
-        close = words.closing(at + 1)
-        if "".join(words.texts[at : close + 1]) not in ("set_mask_norm()", "set_vector_mask(-1,-1)"):
-            self.unread(at)
-        words.go(close + 1)
-        self._end()
 
     # -- control flow --------------------------------------------------------------------------------
 
-    def _deeper(self) -> None:
-        self.words.depth += 1
-        if self.words.depth > MAX_DEPTH:
-            self.words.fail(f"found a region nested more than {MAX_DEPTH} levels deep, the limit")
-
     def _braced(self) -> None:
         """Statements in braces, or one."""
-        self._deeper()
-        if self.words.accept("{"):
-            self.statements()
+        words = self.words
+        words.depth += 1
+        if words.depth > MAX_DEPTH:
+            words.fail(f"found a region nested more than {MAX_DEPTH} levels deep, the limit")
+        if words.accept("{"):
+            while not words.accept("}"):
+                if not words.text:
+                    words.unexpected("'}'")
+                self.statement()
         else:
             self.statement()
-        self.words.depth -= 1
+        words.depth -= 1
 
-    def changed_in(self, start: int) -> list[str]:
+    def _changes(self, start: int) -> list[str]:
         """The scalars that the statement at a word changes and that are defined before it."""
         words = self.words
         end = words.closing(start) if words.texts[start] == "{" else words.texts.index(";", start)
@@ -710,36 +580,45 @@ class Statements(Calls):
             words.take()
             bounds.append(self.index(self.expression(), words.index - 1))
         words.expect(")")
-        body = words.index
-        changed = self.changed_in(body)
-        moved = [n for n in changed if n in words.texts[header:body]]
-        if moved:
-            words.fail(f"found a loop whose bounds use '{moved[0]}', which its body changes", header)
+        changed = self._changes(words.index)
+        moved = next((n for n in changed if n in words.texts[header : words.index]), None)
+        if moved is not None:
+            words.fail(f"found a loop whose bounds use '{moved}', which its body changes", header)
         inits = [self.value(self.number(self.find(n, at), at), at) for n in changed]
         arguments = [ir.Value(self.fresh(name), ir.ScalarType(ir.INDEX), words.place(place))]
-        outer, before = dict(self.known), self.ops
-        self.ops = []
+        arguments += [
+            ir.Value(self.fresh(n), i.type, words.place(at)) for n, i in zip(changed, inits, strict=True)
+        ]
+        outer, before, self.ops = dict(self.known), self.ops, []
+        self.known |= {n: Number(self._declared[n], v) for n, v in zip(changed, arguments[1:], strict=True)}
         self.known[name] = self.converted(Number(INT64, arguments[0]), kind, place)
-        for n, init in zip(changed, inits, strict=True):
-            arguments.append(ir.Value(self.fresh(n), init.type, words.place(at)))
-            self.known[n] = Number(self._declared[n], arguments[-1])
         self._braced()
-        given = [self.value(self.number(self.find(n, at), at), at) for n in changed]
-        region = self.region(tuple(arguments), before, given)
-        self.known = outer
-        results = self._results(changed, at)
+        region = self._closed(changed, self.known, tuple(arguments))
+        self.ops, self.known = before, outer
         groups: Groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(inits)))
+        results = self._results(changed, at)
         self.emit("scf.for", (*bounds, *inits), at=at, results=results, groups=groups, regions=(region,))
+
+    def _closed(
+        self, handed: list[str], known: Mapping[str, Thing], arguments: tuple[ir.Value, ...] = ()
+    ) -> ir.Region:
+        """The operations that were read as a region that hands on what some names stand for."""
+        at = self.words.index - 1
+        given = [self.value(self.number(known.get(n), at), at) for n in handed]
+        if given:
+            self.emit("scf.yield", given, at=at)
+        return ir.Region(tuple(self.ops), arguments)
 
     def _results(self, changed: list[str], at: int) -> tuple[ir.Value, ...]:
         """The values that names have behind a region that changes them."""
-        found = []
-        for n in changed:
-            kind = self._declared[n]
-            value = ir.Value(self.fresh(n), ir.ScalarType(kind.dtype), self.words.place(at))
-            self.known[n] = Number(kind, value)
-            found.append(value)
-        return tuple(found)
+        kinds = [self._declared[n] for n in changed]
+        place = self.words.place(at)
+        values = [
+            ir.Value(self.fresh(n), ir.ScalarType(k.dtype), place)
+            for n, k in zip(changed, kinds, strict=True)
+        ]
+        self.known |= {n: Number(k, v) for n, k, v in zip(changed, kinds, values, strict=True)}
+        return tuple(values)
 
     def _if(self) -> None:
         """``if (c) { ... } else { ... }``."""
@@ -750,42 +629,35 @@ class Statements(Calls):
         self.stem = f"c{words.text}" if words.is_name() else "c"
         test = self.condition(self.expression(), at)
         words.expect(")")
-        changed = self.changed_in(words.index)
-        then, first = self._branch()
-        other, second = None, dict(self.known)
-        if words.text == "else":
-            words.take()
-            changed = list(dict.fromkeys([*changed, *self.changed_in(words.index)]))
-            other, second = self._branch()
-        handed = [n for n in changed if first.get(n) is not None and second.get(n) is not None]
-        regions = [self._closed(then, first, handed)]
-        if other is not None or handed:
-            regions.append(self._closed(other or [], second, handed))
-        for n in changed:
-            self.known[n] = None
-        results = self._results(handed, at)
-        self.emit("scf.if", (test,), at=at, results=results, regions=tuple(regions))
+        changed = self._changes(words.index)
+        branches = [self._branch()]
+        has_else = words.accept("else")
+        if has_else:
+            changed = list(dict.fromkeys([*changed, *self._changes(words.index)]))
+            branches.append(self._branch())
+        else:
+            branches.append(([], dict(self.known)))
+        handed = [n for n in changed if all(known.get(n) is not None for _, known in branches)]
+        before, regions = self.ops, []
+        for ops, known in branches[: 1 + (has_else or bool(handed))]:
+            self.ops = ops
+            regions.append(self._closed(handed, known))
+        self.ops = before
+        self.known |= dict.fromkeys(changed)
+        self.emit("scf.if", (test,), at=at, results=self._results(handed, at), regions=tuple(regions))
 
     def _branch(self) -> tuple[list[ir.Op], dict[str, Thing]]:
         """The operations of a branch, and what names stand for at its end."""
-        outer, before = dict(self.known), self.ops
-        self.ops = []
+        outer, before, self.ops = dict(self.known), self.ops, []
         self._braced()
-        read, self.ops = self.ops, before
-        known, self.known = self.known, outer
+        read, known = (self.ops, self.known)
+        self.ops, self.known = before, outer
         return read, known
-
-    def _closed(self, ops: list[ir.Op], known: Mapping[str, Any], handed: list[str]) -> ir.Region:
-        before, self.ops = self.ops, ops
-        at = self.words.index - 1
-        given = [self.value(self.number(known[n], at), at) for n in handed]
-        return self.region((), before, given)
 
     def _block(self) -> None:
         outer = dict(self.known)
         self._braced()
-        inner, self.known = self.known, outer
-        self.known.update({n: inner[n] for n in outer if n in self._declared})
+        self.known = outer | {n: self.known[n] for n in outer if n in self._declared}
 
 
 @cache
@@ -795,35 +667,26 @@ def _enumerations() -> frozenset[str]:
     return frozenset({"MrgSortExecutedNumList", *kinds})
 
 
-#: What the assembler writes; the rest of a message about something else.
-FORMS_READ = "allowed: what the assembler writes (pto-jax isa c++ lists the forms)"
 _CACHE = frozenset({"dcci", "dsb", "PTOAS__DCCI_SINGLE_CACHE_LINE"})
 _FORMS: Mapping[str, Callable[[Statements], None]] = {
-    "const": Statements._constant,
-    "constexpr": Statements._constant,
+    **dict.fromkeys(("const", "constexpr"), Statements._constant),
     **dict.fromkeys(SCALARS, Statements._scalar),
-    "using": Statements._alias,
-    "Tile": Statements._tile,
-    "pto::Tile": Statements._tile,
+    **dict.fromkeys(("Tile", "pto::Tile"), Statements._tile),
     **dict.fromkeys(("pto::Shape", "pto::Stride", "Shape", "Stride"), Statements._sizes),
-    "GlobalTensor": Statements._view,
-    "pto::GlobalTensor": Statements._view,
+    **dict.fromkeys(("GlobalTensor", "pto::GlobalTensor"), Statements._view),
+    **dict.fromkeys(("set_flag", "wait_flag"), Statements._flag),
+    **dict.fromkeys((text.partition("(")[0] for text in _FIXED), Statements._fixed),
+    "pipe_barrier": Statements._barrier,
+    "using": Statements._alias,
     "__gm__": Statements._pointer,
     "auto": Statements._pipe,
     "TASSIGN": Statements._place,
+    "TRESHAPE": Statements._reshape,
     "TPUSH": Statements._push,
     "TPOP": Statements._pop,
     "TFREE": Statements._release,
     "(": Statements._stored,
-    "set_flag": Statements._flag,
-    "wait_flag": Statements._flag,
-    "pipe_barrier": Statements._barrier,
-    "ptoas_auto_sync_tail": Statements.tail,
-    "dcci": Statements._cache,
     "PTOAS__DCCI_SINGLE_CACHE_LINE": Statements._line,
-    "dsb": Statements._fence,
-    "set_mask_norm": Statements._mask,
-    "set_vector_mask": Statements._mask,
     "for": Statements._for,
     "if": Statements._if,
     "{": Statements._block,

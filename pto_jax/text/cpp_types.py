@@ -1,9 +1,9 @@
 """Types of C++ kernels that are no scalars: tiles, extents, pipes."""
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from .. import ir
-from .cpp_names import members
+from .cpp_names import members, plain
 from .cpp_tokens import Words
 from .cpp_values import ELEMENTS
 
@@ -13,16 +13,8 @@ Types = dict[tuple[str, ...], ir.TileType]
 _DIRECTIONS = {"DIR_C2V": 1, "DIR_V2C": 2, "DIR_BOTH": 3}
 
 
-class _Layout(NamedTuple):
-    """The template arguments of a tile behind its columns, with their defaults."""
-
-    outer: ir.BLayout = ir.BLayout.ROW_MAJOR
-    v_row: int | None = None
-    v_col: int | None = None
-    inner: ir.SLayout = ir.SLayout.NONE_BOX
-    fractal: int = 512
-    pad: ir.Pad = ir.Pad.NULL
-    compact: ir.Compact = ir.Compact.NULL
+#: The kinds of a tile's template arguments behind its columns, None for numbers.
+_KINDS = (ir.BLayout, None, None, ir.SLayout, None, ir.Pad, ir.Compact)
 
 
 def tile_type(words: Words, known: Types) -> ir.TileType:
@@ -49,37 +41,26 @@ def _tile(words: Words, opened: int) -> ir.TileType:
     if element is None:
         words.fail(f"found the unknown element type '{words.texts[place]}'", place)
     words.expect(",")
-    rows, cols = whole(words), 0
+    rows = whole(words)
     words.expect(",")
     cols = whole(words)
     if rows < 1 or cols < 1:
         words.fail(f"found a tile of {rows} rows and {cols} columns; allowed: 1 or more of each", place)
-    more: dict[str, Any] = {}
-    for name in _Layout._fields:
+    more: list[Any] = []
+    for kind in _KINDS:
         if not words.accept(","):
             break
-        kind = {"outer": ir.BLayout, "inner": ir.SLayout, "pad": ir.Pad, "compact": ir.Compact}.get(name)
-        more[name] = _member(words, kind) if kind is not None else whole(words)
+        more.append(whole(words) if kind is None else _member(words, kind))
     words.expect(">")
-    layout = _Layout(**{"v_row": rows, "v_col": cols} | more)
-    v_row, v_col = (None if n == -1 else n for n in (layout.v_row, layout.v_col))
-    return ir.TileType(
-        element,
-        rows,
-        cols,
-        v_row,
-        v_col,
-        loc,
-        layout.outer,
-        layout.inner,
-        layout.fractal,
-        layout.pad,
-        layout.compact,
-    )
+    defaults = (ir.BLayout.ROW_MAJOR, rows, cols, ir.SLayout.NONE_BOX, 512, ir.Pad.NULL, ir.Compact.NULL)
+    every: list[Any] = [*more, *defaults[len(more) :]]
+    outer, v_row, v_col, inner, fractal, pad, compact = every
+    v_row, v_col = (None if n == -1 else n for n in (v_row, v_col))
+    return ir.TileType(element, rows, cols, v_row, v_col, loc, outer, inner, fractal, pad, compact)
 
 
 def _member(words: Words, kind: type[_T]) -> _T:
-    found = members().get(words.text.removeprefix("pto::"))
+    found = members().get(plain(words.text))
     if not isinstance(found, kind):
         words.unexpected(f"a member of {kind.__name__}")
     words.take()
@@ -98,6 +79,22 @@ def whole(words: Words) -> int:
     return sign * int(text)
 
 
+def view_type(words: Words) -> tuple[ir.DType, ir.GlobalLayout, tuple[str, ...]]:
+    """``GlobalTensor<T, shape, stride, layout>``: element type, layout, and all its words."""
+    words.take()
+    if words.text != "<":
+        words.unexpected("'<' and the arguments of a view")
+    opened = words.index
+    close = words.closing(opened)
+    element = ELEMENTS.get(words.texts[opened + 1])
+    if element is None:
+        words.fail(f"found the unknown element type '{words.texts[opened + 1]}'", opened + 1)
+    layout = members().get(plain(words.texts[close - 1]))
+    words.go(close + 1)
+    known = layout if isinstance(layout, ir.GlobalLayout) else ir.GlobalLayout.ND
+    return element, known, tuple(words.texts[opened:close])
+
+
 def extents(words: Words) -> tuple[int, ...]:
     """``pto::Shape<1, 1, 1, -1, 64>``: five numbers, -1 for those that execution gives."""
     at = words.index
@@ -113,6 +110,8 @@ def extents(words: Words) -> tuple[int, ...]:
 def pipe_settings(words: Words) -> dict[str, ir.AttrValue]:
     """``TPipe<0, Direction::DIR_C2V, 1024, 8, 8, true>``: attributes of the pipe."""
     at = words.index
+    if plain(words.text) != "TPipe":
+        words.unexpected("'TPipe'")
     words.take()
     words.expect("<")
     number = whole(words)

@@ -57,15 +57,6 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A comparison that no operation stands for yet: it may be part of a minimum or a maximum."""
-
-    sign: str
-    left: Number
-    right: Number
-
-
-@dataclass(frozen=True, slots=True)
 class Pointer:
     """A pointer into global memory."""
 
@@ -74,15 +65,9 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Extents or strides of a view, -1 for those that ``given`` has."""
+    """The five extents or strides of a view."""
 
-    static: tuple[int, ...]
-    given: tuple[Number, ...]
-
-    def number(self, position: int) -> Number:
-        """One of them."""
-        known = self.static[position]
-        return Number(INT64, number=known) if known >= 0 or not self.given else self.given[position]
+    numbers: tuple[Number, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +80,13 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """A tile without an address: its type, its run-time valid sizes, where it is declared."""
+    """A tile without an address: type, run-time valid sizes, name, the word and depth of its declaration."""
 
     type: ir.TileType
     valid: tuple[Number, ...]
     word: int
     name: str
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,5 +118,5 @@ def rounded(text: str) -> float:
         return near
     # Double precision may be half way between two numbers where the text is not.
     bits = struct.unpack("<i", struct.pack("<f", near))[0]
-    others = [struct.unpack("<f", struct.pack("<i", bits + step))[0] for step in (-1, 1)]
-    return min((near, *others), key=lambda n: abs(Fraction(n) - exact) if abs(n) < float("inf") else 1 << 200)
+    others: list[float] = [struct.unpack("<f", struct.pack("<i", bits + step))[0] for step in (-1, 1)]
+    return min((near, *(n for n in others if abs(n) < float("inf"))), key=lambda n: abs(Fraction(n) - exact))

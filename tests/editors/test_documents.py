@@ -14,6 +14,7 @@ import pto_jax as pto
 from pto_jax.editors.documents import Document, Names, Settings
 from pto_jax.examples import EXAMPLES
 from pto_jax.ir import Op, Value
+from tests.text.emitted import file, tile
 
 PROGRAMS = sorted(
     [
@@ -210,3 +211,18 @@ def test_the_first_text_waits_for_no_table() -> None:
     done = subprocess.run([sys.executable, "-c", _READY], capture_output=True, text=True, check=True)
     *said, seconds = done.stdout.split()
     assert said == ["[]", "False"] and float(seconds) <= ANSWER / 2
+
+
+def test_hover_in_emitted_cpp_shows_instructions_and_values() -> None:
+    text = file(tile("v10") + "TMULS(v10, v10, v94);")
+    document = Document("file:///kernels/k.cpp", text)
+    assert {d.severity for d in document.diagnostics(Settings())} == {"warning"}
+    call = text.index("TMULS(")
+    assert (document.hover(call + 2) or "").startswith("# tmuls")
+    assert (document.hover(text.index("v94)", call)) or "").startswith("`%v94: f32`")
+    assert document.hover(text.index("using T")) is None
+    assert document.completions(call + 3) == []
+    assert document.definition(call) is None
+    broken = Document("k.cpp", text.replace("TMULS", "TWHAT"))
+    (finding,) = broken.diagnostics(Settings())
+    assert finding.message.startswith("found the unknown intrinsic 'TWHAT'")

@@ -179,6 +179,13 @@ def test_a_tile_that_is_placed_again_moves() -> None:
     assert names(tile("v9") + "TASSIGN(v9, v4);") == ["alloc_tile", "arith.index_cast", "tassign"]
 
 
+def test_a_reshaped_tile_shares_the_bytes_of_its_source() -> None:
+    body = tile("v9") + "Tile<TileType::Vec, float, 8, 32> v8; TRESHAPE(v8, v9); TEXPANDS(v8, v94);"
+    _, alias, product = ops(body)
+    assert (alias.name, alias.ins[0].name, product.outs[0].name) == ("treshape", "v9", "v8")
+    assert pto.parse(str(read(body))) == read(body)
+
+
 def test_elements_and_valid_sizes_of_tiles() -> None:
     body = tile("v9") + "v9.SetValidShape(v92, v4); float v8 = v9.GetValue(v93); v9.SetValue(v92, v8);"
     assert names(body) == ["alloc_tile", "set_validshape", "tgetval", "tsetval"]
@@ -326,7 +333,8 @@ def test_inline_functions_are_called() -> None:
 
 def test_communication_is_read_and_verified_and_not_executed() -> None:
     body = (
-        "pto::comm::WaitCmp v9 = pto::comm::WaitCmp::GE; pto::comm::NotifyOp v8 = pto::comm::NotifyOp::AtomicAdd;"
+        "pto::comm::WaitCmp v9 = pto::comm::WaitCmp::GE;"
+        "pto::comm::NotifyOp v8 = pto::comm::NotifyOp::AtomicAdd;"
         + view("v10", "v1")
         + view("v11", "v2")
         + tile("v12")
@@ -354,13 +362,16 @@ REFUSED: dict[str, str] = {
     "goto end;": "found the statement 'goto end', a form that is not read",
     "dsb(DSB_DDR);": "found a dsb without pipe_barrier(PIPE_ALL) before it",
     "dcci(v1, v2);": "found the statement 'dcci ( v1 , v2 )', a form that is not read",
-    "set_flag(PIPE_X, PIPE_V, EVENT_ID0);": "found 'PIPE_X', expected a pipe",
+    "set_flag(PIPE_X, PIPE_V, EVENT_ID0);": "found 'PIPE_X', which is not defined here",
     "set_vector_mask(0, 1);": "found the statement 'set_vector_mask ( 0 , 1 )'",
     "for (int64_t i = v93; i <= v4; i += v92) { }": "found '<=', expected 'i <'",
     "Tile<TileType::Vec, float, 16, 16> v9; TEXPANDS(v9, v94);": "found the tile 'v9' without an address",
     "Tile<TileType::Nowhere, float, 16, 16> v9;": "found 'TileType::Nowhere', expected a member of Loc",
     "Tile<TileType::Vec, double, 16, 16> v9;": "found the unknown element type 'double'",
     "TADD(v4, v4, v4);": r"found TADD\(index, index, index\), which is none of: TADD\(dst, src0, src1\)",
+    "return; pipe_barrier(PIPE_V);": "found the statement 'return', a form that is not read",
+    "Tile<TileType::Vec, float, 8, 8, BLayout::RowMajor, -1, -1> v9(v92, v92);"
+    "if (v4 == v93) { v9.SetValidShape(v4, v4); }": "found SetValidShape of a tile without an address",
     "#else": "found '#else' inside a section",
     "int64_t v9 = f(v4);": "found a call of 'f' in an expression",
     "int32_t v9 = v4 == v90 ? (v3)[v93] : v5;": "found a choice between values that are loaded",

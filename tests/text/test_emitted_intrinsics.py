@@ -14,7 +14,7 @@ from pto_jax.isa.bind import bind
 from pto_jax.isa.declare import Instruction
 from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.profiles import profile
-from pto_jax.text.cpp_expressions import scalar_of
+from pto_jax.text.cpp_body import scalar_of
 from pto_jax.text.cpp_statements import Statements
 from pto_jax.text.cpp_tokens import Words
 from pto_jax.text.cpp_values import INT64, Named, Number, Pointer, View
@@ -39,7 +39,7 @@ def calls(instruction: Instruction) -> Iterator[tuple[ir.Op, Call]]:
             if op.groups:
                 continue
             bound = bind(instruction, op)
-            types = {n: "Tile<TileType::Vec, float, 1, 1>" for n in bound.values}
+            types = dict.fromkeys(bound.values, "Tile<TileType::Vec, float, 1, 1>")
             yield op, Call(op, bound, {n: f"x_{n}" for n in bound.values}, types, "manual")
 
 
