@@ -10,7 +10,7 @@ from .. import __version__
 from ..errors import ArgumentError
 from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import completion, doctor, findings, fuzz, lsp, options, replay, report
+from . import completion, doctor, findings, fuzz, lsp, options, replay, report, step
 
 
 def parser() -> argparse.ArgumentParser:
@@ -232,7 +232,16 @@ def parser() -> argparse.ArgumentParser:
         ("cost k.pto --arg rows=40", "with a value that loop bounds depend on"),
     )
 
-    for add in (fuzz.add, replay.add, replay.add_emit, report.add, replay.add_shrink, doctor.add, lsp.add):
+    for add in (
+        step.add,
+        fuzz.add,
+        replay.add,
+        replay.add_emit,
+        report.add,
+        replay.add_shrink,
+        doctor.add,
+        lsp.add,
+    ):
         add(command)
     completion.add(command, parser)
     return root
