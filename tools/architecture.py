@@ -40,6 +40,7 @@ PACKAGES = {
     "editors": ("write", "highlighting, language server"),
     "manual": ("write", "pages of the reference"),
     "examples": ("", "shipped programs"),
+    "runner": ("write", "kernels of a model step in order"),
     "runtime": ("execute", "compiled kernels, tiles, traces"),
     "extension": ("execute", "instructions of users"),
     "lowering": ("execute", "JAX rules and executor"),

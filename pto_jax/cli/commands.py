@@ -11,7 +11,7 @@ from .. import __version__
 from ..errors import ArgumentError
 from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import completion, doctor, findings, fuzz, lsp, options, races, replay, report
+from . import completion, doctor, findings, fuzz, lsp, options, races, replay, report, step
 
 
 def parser() -> argparse.ArgumentParser:
@@ -238,6 +238,7 @@ def parser() -> argparse.ArgumentParser:
     )
 
     for add in (
+        step.add,
         fuzz.add,
         replay.add,
         replay.add_emit,

@@ -13,9 +13,9 @@ from tools import architecture
 #: below need not know.
 ROOMS = (
     "errors", "files", "ir", "profiles", "isa", "text", "analysis",
-    "interpreter", "order", "verifier", "api", "cost", "launches", "lowering", "oracle", "sanitizer", "schedules",
-    "extension", "runtime", "builder", "ops", "nn",
-    "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing",
+    "interpreter", "order", "verifier", "api", "cost", "launches", "lowering", "oracle", "sanitizer",
+    "schedules",    "extension", "runtime", "builder", "ops", "nn",
+    "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing", "runner",
     "pto_jax", "cases", "devices", "failures", "validation", "system_tests", "campaign", "cli", "__main__",
 )  # fmt: skip
 #: The public names and what they are made of; everything else has a room.

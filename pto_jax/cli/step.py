@@ -1,0 +1,48 @@
+"""The command ``step``: kernels of a folder executed in the order that a description gives."""
+
+import argparse
+
+from ..errors import ArgumentError
+from ..files import load_arrays, save_arrays
+from ..profiles import PROFILE_NAMES
+from .options import ACCEPTED, Adder, add_examples
+
+
+def add(command: Adder) -> None:
+    """Define the command."""
+    sub = command("step", _step, "Execute the kernels of a folder in order, with buffers that they share.")
+    sub.add_argument("folder", metavar="FOLDER", help="kernels (.pto, .cpp) and launches.json")
+    sub.add_argument("--launches", metavar="FILE", help="description (default: FOLDER/launches.json)")
+    sub.add_argument("--inputs", metavar="IN.npz", help="buffers by name; others are zeros as described")
+    sub.add_argument("--outputs", metavar="OUT.npz", help="write every buffer at the end")
+    sub.add_argument("--profile", choices=PROFILE_NAMES, help="default: that of the description or the texts")
+    sub.add_argument(
+        "--executor",
+        choices=("engine", "interpreter"),
+        default="engine",
+        help="compiled, or without compilation (default: engine)",
+    )
+    add_examples(
+        sub,
+        ("step build/ --inputs in.npz --outputs out.npz", "a model step without a board"),
+        ("step build/ --executor interpreter", "nothing is compiled"),
+    )
+
+
+def _step(args: argparse.Namespace) -> int:
+    from ..runner import Launch, run
+    from ..runtime.array_files import storable
+
+    arrays = load_arrays(args.inputs) if args.inputs else {}
+
+    def told(number: int, launch: Launch, written: tuple[str, ...]) -> None:
+        blocks = f"{launch.blocks} block{'' if launch.blocks == 1 else 's'}"
+        print(f"{number}: {launch.kernel}, {blocks}: writes {', '.join(written) or 'nothing'}", flush=True)
+
+    found = run(args.folder, arrays, args.launches, profile=args.profile, executor=args.executor, told=told)
+    if not found:
+        raise ArgumentError("the step has no buffers; usual fix: --inputs IN.npz")
+    if args.outputs:
+        save_arrays(args.outputs, {name: storable(a) for name, a in found.items()})
+    print(f"buffers: {', '.join(found)}")
+    return ACCEPTED

@@ -1,0 +1,140 @@
+"""The description of a model step: buffers, and launches of kernels in their order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..errors import ArgumentError, FileError
+from ..files import read_text
+from ..ir import DType, dtype
+from ..profiles import PROFILE_NAMES
+
+#: The file in the folder that describes the step, where no other is given.
+DESCRIPTION = "launches.json"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A buffer, or what of it begins at an element."""
+
+    buffer: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: a file of the folder, a function of it, arguments by name or by position, blocks."""
+
+    kernel: str
+    arguments: Mapping[str, Part | float] | Sequence[Part | float]
+    blocks: int = 1
+    entry: str | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """Launches in their order, the buffers between them (type and shape), and the profile."""
+
+    launches: tuple[Launch, ...]
+    buffers: Mapping[str, tuple[DType, tuple[int, ...]]] = field(default_factory=dict)
+    profile: str | None = None
+
+
+def read_step(path: str | Path) -> Step:
+    """Read the description of a step.
+
+    It is an object with ``launches``: a list of objects with ``kernel`` (a file), ``arguments`` (an object by
+    name or a list: the name of a buffer, ``{"buffer": name, "offset": elements}`` or a number), ``blocks``
+    (default 1) and ``entry``. ``buffers`` has those that the step makes itself, zeros at first, as
+    ``{"shape": [...], "type": "f32"}``; ``profile`` is that of all kernels. FileError for a file that cannot
+    be read or says something else.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "launches.json"
+    >>> _ = path.write_text('{"launches": [{"kernel": "k.cpp", "arguments": {"x": "a", "n": 4}}]}')
+    >>> read_step(path).launches[0].arguments
+    {'x': Part(buffer='a', offset=0), 'n': 4}
+    """
+    try:
+        found = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise FileError(f"{path}:{error.lineno}: no JSON: {error.msg}") from None
+    return _Reader(str(path)).step(found)
+
+
+class _Reader:
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def fail(self, place: str, found: object, allowed: str) -> NoReturn:
+        raise FileError(f"{self.path}: {place} is {found!r}; allowed: {allowed}")
+
+    def step(self, found: Any) -> Step:
+        given = self.object("the description", found, ("launches", "buffers", "profile"))
+        launches = given.get("launches")
+        if not isinstance(launches, list) or not launches:
+            self.fail("launches", launches, "a list of one launch or more")
+        buffers = self.object("buffers", given.get("buffers", {}), None)
+        profile = given.get("profile")
+        if profile is not None and profile not in PROFILE_NAMES:
+            self.fail("profile", profile, ", ".join(PROFILE_NAMES))
+        return Step(
+            tuple(self.launch(f"launches[{i}]", launch) for i, launch in enumerate(launches)),
+            {name: self.buffer(f"buffers.{name}", b) for name, b in buffers.items()},
+            profile,
+        )
+
+    def object(self, place: str, found: Any, keys: Sequence[str] | None) -> dict[str, Any]:
+        allowed = "an object" + (f" with {', '.join(keys)}" if keys else "")
+        if not isinstance(found, dict):
+            self.fail(place, found, allowed)
+        other = [key for key in found if keys is not None and key not in keys]
+        if other:
+            self.fail(f"a key of {place}", other[0], ", ".join(keys or ()))
+        return found
+
+    def launch(self, place: str, found: Any) -> Launch:
+        given = self.object(place, found, ("kernel", "arguments", "blocks", "entry"))
+        kernel, entry, blocks = given.get("kernel"), given.get("entry"), given.get("blocks", 1)
+        if not isinstance(kernel, str):
+            self.fail(f"{place}.kernel", kernel, "the name of a file")
+        if entry is not None and not isinstance(entry, str):
+            self.fail(f"{place}.entry", entry, "the name of a function")
+        if not isinstance(blocks, int) or isinstance(blocks, bool) or blocks < 1:
+            self.fail(f"{place}.blocks", blocks, "a number of 1 or more")
+        listed = given.get("arguments")
+        if isinstance(listed, list):
+            parts = [self.argument(f"{place}.arguments[{i}]", a) for i, a in enumerate(listed)]
+            return Launch(kernel, parts, blocks, entry)
+        named = self.object(f"{place}.arguments", listed, None)
+        return Launch(
+            kernel,
+            {name: self.argument(f"{place}.arguments.{name}", a) for name, a in named.items()},
+            blocks,
+            entry,
+        )
+
+    def argument(self, place: str, found: Any) -> Part | float:
+        if isinstance(found, str):
+            return Part(found)
+        if isinstance(found, int | float):
+            return found
+        given = self.object(place, found, ("buffer", "offset"))
+        buffer, offset = given.get("buffer"), given.get("offset", 0)
+        if not isinstance(buffer, str) or not isinstance(offset, int) or offset < 0:
+            self.fail(place, found, 'a buffer, {"buffer": name, "offset": elements}, or a number')
+        return Part(buffer, offset)
+
+    def buffer(self, place: str, found: Any) -> tuple[DType, tuple[int, ...]]:
+        given = self.object(place, found, ("shape", "type"))
+        shape = given.get("shape")
+        if not isinstance(shape, list) or not all(isinstance(n, int) and n > 0 for n in shape):
+            self.fail(f"{place}.shape", shape, "a list of extents")
+        try:
+            return dtype(given.get("type", "f32")), tuple(shape)
+        except ArgumentError as error:
+            raise FileError(f"{self.path}: {place}.type: {error}") from None

@@ -1,0 +1,153 @@
+"""Executing the launches of a step in their order, with buffers that kernels share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import oracle
+from ..api import load
+from ..errors import ArgumentError
+from ..ir import ScalarType
+from ..profiles import ProfileName
+from ..runtime.interchange import received
+from ..runtime.kernel import Kernel, compile
+from .description import DESCRIPTION, Launch, Part, Step, read_step
+
+Array: TypeAlias = NDArray[Any]
+#: Arguments that say which block a call executes, and how many there are, in programs that ask so.
+BLOCK, BLOCKS = "__pypto_spmd_block_idx", "__pypto_spmd_block_num"
+#: Told of each launch when it is done: its number, the launch, the names of the buffers it wrote.
+Told: TypeAlias = "Callable[[int, Launch, tuple[str, ...]], None]"
+
+
+def run(
+    folder: str | Path,
+    arrays: Mapping[str, Any],
+    step: Step | str | Path | None = None,
+    *,
+    profile: ProfileName | None = None,
+    executor: Literal["engine", "interpreter"] = "engine",
+    told: Told | None = None,
+) -> dict[str, Array]:
+    """Execute the kernels of a folder as its description says; the buffers at the end, by name.
+
+    ``arrays`` has buffers by name, of any shape: arrays of NumPy or JAX, or of other libraries (torch).
+    They stay as they are; results are NumPy arrays of the same shapes and types. ``step`` is a
+    :class:`Step` or its file (default: ``launches.json`` of the folder). The engine compiles each kernel
+    once; the interpreter needs no compilation, which is faster for a step that is executed once. Raises
+    FileError for files that are missing or cannot be read, ParseError and VerifyError for kernels,
+    ArgumentError for arguments that do not fit, ExecutionError for a rule that an execution breaks.
+    """
+    if executor not in ("engine", "interpreter"):
+        raise ArgumentError(f"executor {executor!r}; allowed: engine, interpreter")
+    root = Path(folder)
+    described = (
+        step if isinstance(step, Step) else read_step(step if step is not None else root / DESCRIPTION)
+    )
+    state = {name: np.array(received(a, f"buffer {name}")) for name, a in arrays.items()}
+    for name, (d, shape) in described.buffers.items():
+        state.setdefault(name, np.zeros(shape, d.numpy))
+    chosen: Any = profile or described.profile
+    kernels: dict[tuple[str, str | None, int], Kernel] = {}
+    for number, launch in enumerate(described.launches):
+        place = f"launches[{number}] ({launch.kernel})"
+        kernel = _kernel(kernels, root, launch, chosen)
+        written = _launch(place, kernel, launch, state, executor)
+        if told is not None:
+            told(number, launch, written)
+    return state
+
+
+def _kernel(
+    kernels: dict[tuple[str, str | None, int], Kernel],
+    root: Path,
+    launch: Launch,
+    profile: ProfileName | None,
+) -> Kernel:
+    """The kernel of a launch, compiled once; blocks that arguments name are calls of their own."""
+    key = (launch.kernel, launch.entry, launch.blocks)
+    if key not in kernels:
+        program = load(root / launch.kernel)
+        one = compile(program, profile, launch.entry, partial_launch=True, warn=False)
+        grid = 1 if any(a.name in (BLOCK, BLOCKS) for a in one.arguments) else launch.blocks
+        kernels[key] = compile(program, profile, launch.entry, grid=grid, partial_launch=True, warn=False)
+    return kernels[key]
+
+
+def _launch(
+    place: str, kernel: Kernel, launch: Launch, state: dict[str, Array], executor: str
+) -> tuple[str, ...]:
+    """Execute one launch on the buffers; the names of those that it wrote."""
+    parts = _arguments(place, kernel, launch)
+    written = {n: p for n, p in parts.items() if n in kernel.outputs and isinstance(p, Part)}
+    _apart(place, parts, written)
+    separate = kernel.grid == 1 and BLOCK in {a.name for a in kernel.arguments}
+    for block in range(launch.blocks if separate else 1):
+        given = {n: _value(f"{place}: argument {n}", kernel, n, p, state) for n, p in parts.items()}
+        block_values = {BLOCK: np.int32(block), BLOCKS: np.int32(launch.blocks)}
+        given |= {a.name: block_values[a.name] for a in kernel.arguments if a.name in block_values}
+        outputs = _execute(kernel, given, executor)
+        for name, part in written.items():
+            flat = state[part.buffer].reshape(-1)
+            made = np.asarray(outputs[name]).reshape(-1)
+            flat[part.offset : part.offset + made.size] = made.view(flat.dtype)
+            state[part.buffer] = flat.reshape(state[part.buffer].shape)
+    return tuple(dict.fromkeys(part.buffer for part in written.values()))
+
+
+def _execute(kernel: Kernel, given: Mapping[str, Any], executor: str) -> Mapping[str, Any]:
+    if executor == "engine":
+        found: Mapping[str, Any] = kernel(**given)
+        return found
+    return oracle.run(
+        kernel.program,
+        dict(given),
+        profile=kernel.profile,
+        entry=kernel.entry,
+        grid=kernel.grid,
+        partial_launch=True,
+    )
+
+
+def _arguments(place: str, kernel: Kernel, launch: Launch) -> dict[str, Part | float]:
+    """What each argument is given, but for those that say which block is executed."""
+    wanted = [a.name for a in kernel.arguments if a.name not in (BLOCK, BLOCKS)]
+    listed = launch.arguments
+    given = dict(listed) if isinstance(listed, Mapping) else dict(zip(wanted, listed, strict=False))
+    count = len(listed)
+    if count != len(wanted) or set(given) != set(wanted):
+        names = ", ".join(listed) if isinstance(listed, Mapping) else f"{count} values"
+        raise ArgumentError(f"{place}: found the arguments {names}; allowed: {', '.join(wanted)}")
+    return given
+
+
+def _apart(place: str, parts: Mapping[str, Part | float], written: Mapping[str, Part]) -> None:
+    """A buffer that the kernel writes stands for one argument only: its copies would differ."""
+    for name, part in written.items():
+        for other, found in parts.items():
+            if other != name and isinstance(found, Part) and found.buffer == part.buffer:
+                raise ArgumentError(
+                    f"{place}: buffer {part.buffer} is argument {name}, which is written, and {other}; "
+                    "allowed: another buffer"
+                )
+
+
+def _value(place: str, kernel: Kernel, name: str, part: Part | float, state: Mapping[str, Array]) -> Any:
+    argument = next(a for a in kernel.arguments if a.name == name)
+    if isinstance(argument.type, ScalarType):
+        if isinstance(part, Part):
+            raise ArgumentError(f"{place} is a scalar, {argument.type}; found buffer {part.buffer}")
+        return np.asarray(part).astype(argument.type.dtype.numpy)
+    if not isinstance(part, Part):
+        raise ArgumentError(f"{place} is a buffer, {argument.type}; found the number {part}")
+    if part.buffer not in state:
+        raise ArgumentError(f"{place}: no buffer {part.buffer!r}; there are: {', '.join(state) or 'none'}")
+    whole = state[part.buffer]
+    if part.offset > whole.size:
+        raise ArgumentError(f"{place}: offset {part.offset}; buffer {part.buffer} has {whole.size} elements")
+    return whole.reshape(-1)[part.offset :] if part.offset else whole
