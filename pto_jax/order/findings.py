@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from .. import isa
 from ..errors import Diagnostic, Span
 from ..ir import Function, Op, Pipe
 from ..isa import effects
 from .clocks import Race, Use
+from .judged import Judged
 from .signals import EVENTS, Pair
-from .walk import CourseRun, Judged
+from .walk import CourseRun
 
 Kind = Literal["race", "deadlock", "unmatched", "overlap"]
 
@@ -115,8 +117,8 @@ def _race(race: Race, count: int, carried: bool) -> Finding:
     )
     span = next((v.span for v in (*use.op.ins, *use.op.outs) if str(v) == use.value and v.span), use.op.span)
     diagnostic = Diagnostic("warning", message, span, use.op.name, rule="hazard")
-    places = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
-    return Finding("race", *places, _edge(first, use, carried), count, diagnostic, (first.op, use.op))
+    one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
+    return Finding("race", one, two, _edge(first, use, carried), count, diagnostic, (first.op, use.op))
 
 
 def _announced(race: Race, count: int, where: str) -> Finding:
@@ -127,15 +129,23 @@ def _announced(race: Race, count: int, where: str) -> Finding:
         "drained": "is not published",
         "cached": "is in the data cache only",
     }
-    allowed = "cmo.cacheinvalid and fence.barrier_all" if race.announced == "cached" else "fence.barrier_all"
+    allowed = _publishing(signal=False)
+    if race.announced == "cached":
+        allowed = f"{_publishing(signal=True)} and {allowed}"
     message = (
         f"announces {first.op.name}{where}, which {first.does} {first.value} on PIPE_{first.pipe.name} and "
         f"{states[race.announced]}; allowed: {allowed} between them"
     )
     diagnostic = Diagnostic("warning", message, use.op.span, use.op.name, rule="hazard")
-    places = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
+    one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
     missing = f"PIPE_{first.pipe.name} -> PIPE_S; usual fix: {allowed} before {use.op.name}"
-    return Finding("race", *places, missing, count, diagnostic, (first.op, use.op))
+    return Finding("race", one, two, missing, count, diagnostic, (first.op, use.op))
+
+
+def _publishing(*, signal: bool) -> str:
+    """The instruction that publishes what was written: what writes the cache back, or what drains all pipes."""
+    orders = ((name, i.traits.order) for name, i in isa.instructions().items())
+    return next(n for n, o in orders if o is not None and o.publishes and (o.role == "signal") == signal)
 
 
 def _edge(first: Use, use: Use, carried: bool) -> str:

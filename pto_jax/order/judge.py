@@ -12,8 +12,9 @@ from ..ir import I1, Function, Program, ScalarType
 from ..isa import effects
 from . import findings
 from .findings import Finding
+from .judged import Judged
 from .numbers import ASSUMED, Course
-from .walk import CourseRun, Judged
+from .walk import CourseRun
 
 #: Courses beyond those with all conditions alike, for programs whose conditions have nothing to do with each
 #: other.
