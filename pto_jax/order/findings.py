@@ -143,7 +143,7 @@ def _announced(race: Race, count: int, where: str) -> Finding:
 
 
 def _publishing(*, signal: bool) -> str:
-    """The instruction that publishes what was written: what writes the cache back, or what drains all pipes."""
+    """The instruction that publishes: what writes the cache back, or what drains all pipes."""
     orders = ((name, i.traits.order) for name, i in isa.instructions().items())
     return next(n for n, o in orders if o is not None and o.publishes and (o.role == "signal") == signal)
 
