@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from .. import isa
 from ..errors import Diagnostic, Span
-from ..ir import Function, Op, Pipe
+from ..ir import Function, Op, Pipe, Program
 from ..isa import effects
 from .clocks import Race, Use
 from .judged import Judged
@@ -189,7 +189,7 @@ class _Verdict:
     def starved(self) -> Iterator[Finding]:
         """Waits for tokens that are not there: errors where no course has them."""
         waited: Counter[int] = Counter()
-        starved: dict[int, list[int]] = {}
+        starved: dict[int, list[str]] = {}
         ops: dict[int, tuple[Pair, Op]] = {}
         for run in self.runs:
             for key, (pair, op) in run.signals.waited.items():
@@ -197,7 +197,7 @@ class _Verdict:
                     waited[key] += 1
                     ops[key] = pair, op
                     if key in run.signals.starved:
-                        starved.setdefault(key, []).append(run.course.number)
+                        starved.setdefault(key, []).append(str(run.course))
         for key, assumptions in starved.items():
             pair, op = ops[key]
             always = len(assumptions) == waited[key]
@@ -227,11 +227,11 @@ class _Verdict:
 
     def doubled(self) -> Iterator[Finding]:
         """Tokens that are set while they are there."""
-        listed: dict[int, tuple[Pair, Op, Op, list[int]]] = {}
+        listed: dict[int, tuple[Pair, Op, Op, list[str]]] = {}
         for run in self.runs:
             for key, (pair, op, earlier) in run.signals.doubled.items():
                 if not run.signals.doubts(pair):
-                    listed.setdefault(key, (pair, op, earlier, []))[3].append(run.course.number)
+                    listed.setdefault(key, (pair, op, earlier, []))[3].append(str(run.course))
         for pair, op, earlier, assumptions in listed.values():
             where = f" ({earlier.span})" if earlier.span else ""
             some = _where(assumptions) if len(assumptions) < len(self.runs) else ""
@@ -248,11 +248,11 @@ class _Verdict:
 
     def leftover(self) -> Iterator[Finding]:
         """Tokens that are there where the function ends."""
-        listed: dict[int, tuple[Pair, Op, list[int]]] = {}
+        listed: dict[int, tuple[Pair, Op, list[str]]] = {}
         for run in self.runs:
             for (pair, _), token in run.signals.present.items():
                 if not run.signals.doubts(pair):
-                    listed.setdefault(id(token.op), (pair, token.op, []))[2].append(run.course.number)
+                    listed.setdefault(id(token.op), (pair, token.op, []))[2].append(str(run.course))
         for pair, op, assumptions in listed.values():
             some = _where(assumptions) if len(assumptions) < len(self.runs) else ""
             message = (
@@ -335,9 +335,9 @@ def tokens(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> Ite
     return _Verdict(judged, function, runs).findings()
 
 
-def numbers(judged: Judged) -> Iterator[Finding]:
-    """Event numbers that no pipe has, and more pairs of pipes than share one number."""
-    for op in judged.resolved.program.walk():
+def numbers(program: Program) -> Iterator[Finding]:
+    """Event numbers that no pipe has."""
+    for op in program.walk():
         order, event = effects.traits_of(op).order, op.attrs.get("event")
         if order is None or order.through not in ("flag", "event") or not isinstance(event, int):
             continue
@@ -360,9 +360,8 @@ def _flag(pair: Pair, op: Op) -> str:
     return f"flag[PIPE_{pair.source.name}, PIPE_{pair.target.name}, {shown}]"
 
 
-def _where(assumptions: list[int]) -> str:
+def _where(assumptions: list[str]) -> str:
     """For which unknown numbers something happens."""
-    numbers = list(dict.fromkeys(assumptions))
-    shown = ", ".join(str(n) for n in numbers[:-1])
-    listed = f"{shown} or {numbers[-1]}" if shown else str(numbers[-1])
-    return f" where numbers that only execution knows are {listed}"
+    *most, last = dict.fromkeys(assumptions)
+    shown = f"{', '.join(most)} or {last}" if most else last
+    return f" where numbers that only execution knows are {shown}"

@@ -49,6 +49,7 @@ class Signals:
         self.clocks, self.judged = clocks, judged
         self.present: dict[tuple[Pair, Hashable], Token] = {}
         self.doubted: set[Pair] = set()
+        self.reached: set[int] = set()
         self.waited: dict[int, tuple[Pair, Op]] = {}
         self.starved: dict[int, tuple[Pair, Hashable]] = {}
         self.doubled: dict[int, tuple[Pair, Op, Op]] = {}
@@ -117,6 +118,7 @@ class Signals:
 
     def _flag(self, op: Op, role: str, core: str, number: object) -> None:
         """A flag from one pipe to another; operations of one pipe need none."""
+        self.reached.add(id(op))
         pair = _pair(op, core)
         if pair is None:
             return
@@ -231,10 +233,15 @@ class Signals:
                 self.clocks.wait(core, Pipe.ALL if pipe == Pipe.S else pipe, token.clock)
 
 
+def hands_token(op: Op) -> bool:
+    """Whether an operation is a flag or an event between pipes."""
+    order = effects.traits_of(op).order
+    return order is not None and order.through in ("flag", "event")
+
+
 def _pair(op: Op, core: str) -> Pair | None:
     """The pipes that an operation hands a token between; operations of one pipe need none."""
-    order = effects.traits_of(op).order
-    if order is None or order.through not in ("flag", "event"):
+    if not hands_token(op):
         return None
     source, target = effects.ends_of(op)
     return None if source is None or target is None or source == target else Pair(core, source, target)

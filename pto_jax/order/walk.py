@@ -117,7 +117,7 @@ class Walk(Interpreter):
             if isinstance(condition, Assumed) and condition.doubt == Doubt.UNSURE:
                 self.course.signals.doubt(op, [condition])
             # A condition that is assumed to hold would hold for ever.
-            if not holds or (isinstance(condition, Assumed) and trip >= self.course.course.number % 4):
+            if not holds or (isinstance(condition, Assumed) and trip >= self.course.course.numbers[0] % 4):
                 break
             carried = yield from self.block(after, _bound(scope, after, passed))
         for value, operand in zip(op.results, passed, strict=True):
