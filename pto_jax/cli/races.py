@@ -1,4 +1,4 @@
-"""The commands ``races`` and ``memory``: the order of a program's operations, and its tiles over its lines."""
+"""The commands ``races`` and ``memory``: the order of operations, and tiles over the lines of a program."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 from typing import Any
 
 from ..api import load, resolve_profile
-from ..errors import FileError, ParseError, PtoError
+from ..errors import Diagnostic, FileError, ParseError, PtoError
 from ..ir import Program
-from ..profiles import ARCHITECTURES, PROFILE_NAMES
+from ..profiles import ARCHITECTURES, PROFILE_NAMES, Profile
 from . import options
 from .options import ACCEPTED, REJECTED, USAGE, Adder
 
@@ -77,7 +77,7 @@ def memory(args: argparse.Namespace) -> int:
 
     profile = resolve_profile(program, args.profile)
     resolved = resolve(program, profile)
-    overlaps = []
+    overlaps: list[Diagnostic] = []
     for function in resolved.program.functions:
         for line in Memory.of(resolved, function).lines(dict(profile.capacity)):
             print(line)
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         program = load(args.file, language=args.language)
         profile = resolve_profile(program, args.profile, arch=args.arch)
-        inputs = _inputs(args, program, profile.name)
+        inputs = _inputs(args, program, profile)
     except (FileError, ParseError) as error:
         for line in str(error).splitlines():
             print(line if isinstance(error, ParseError) else f"pto-jax races: error: {line}", file=sys.stderr)
@@ -133,14 +133,12 @@ def run(args: argparse.Namespace) -> int:
     return REJECTED if found else ACCEPTED
 
 
-def _inputs(args: argparse.Namespace, program: Program, profile: str) -> dict[str, Any] | None:
+def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dict[str, Any] | None:
     """Arguments from a file, or generated ones for an execution."""
-    if args.inputs is None and not args.schedules:
-        return None
     if not args.schedules:
         from ..files.arrays import load_arrays
 
-        return load_arrays(args.inputs)
+        return load_arrays(args.inputs) if args.inputs is not None else None
 
     from ..runtime.array_files import read_inputs
     from ..runtime.kernel import compile as compile_program

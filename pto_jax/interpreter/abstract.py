@@ -39,10 +39,6 @@ class NoStorage:
     def new_block(self) -> None:
         """Nothing to empty: there is no local memory."""
 
-    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
-        """One block stands for all; its number is unknown."""
-        run(self.unknown(), operands)
-
     def alias(self, op: ir.Op, ref: TileRef, type: ir.TileType) -> Hashable:
         """No storage: None."""
         return None
@@ -148,6 +144,10 @@ class AbstractMachine(NoStorage):
             sizes = tuple(self.unknown() for _ in t.dims)
             return View(argument.name, t.dtype, 0, sizes, sizes)
         return self.unknown(t.dtype if isinstance(t, ir.ScalarType) else None)
+
+    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        """One block stands for all; its number is unknown."""
+        run(self.unknown(), operands)
 
     def known(self, value: Scalar) -> int | None:
         """The number of a Python integer, else None."""

@@ -59,13 +59,9 @@ def wait_for_flags(interpreter: Interpreter, op: Op, number: int, others: Sequen
 def _hand_token(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     """Set a token of two pipes, or take it; ExecutionError where it never comes."""
     order, (source, target) = effects.traits_of(op).order, effects.ends_of(op)
-    if (
-        order is None
-        or not interpreter.machine.in_order
-        or source is None
-        or target is None
-        or source == target
-    ):
+    # What surrounds a fragment may hand tokens to it.
+    followed = interpreter.machine.in_order and not interpreter.program.fragment
+    if order is None or not followed or source is None or target is None or source == target:
         return
     written, tokens = op.attrs.get("event"), interpreter.shared.tokens
     number = written if isinstance(written, int) else interpreter.machine.known(scope[op.ins[0]])

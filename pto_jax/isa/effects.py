@@ -199,8 +199,8 @@ def starved(op: Op, core: str, number: object) -> Diagnostic:
     of = f" of core {core}" if core else ""
     message = (
         f"waits for a token that nothing sets before: PIPE_{target}{of} waits for flag[PIPE_{source}, "
-        f"PIPE_{target}, {number}] with 0 tokens, wants 1; allowed: a signal of the same pipes and number before "
-        "every wait for it"
+        f"PIPE_{target}, {number}] with 0 tokens, wants 1; allowed: a signal of the same pipes and number "
+        "before every wait for it"
     )
     return Diagnostic("error", message, op.span, op.name, rule="token")
 

@@ -15,7 +15,7 @@ from ..ir import Op, Pipe
 from .regions import Region, Regions, Space
 
 PIPES = tuple(pipe for pipe in Pipe if pipe != Pipe.ALL)
-_INDEX = {pipe: i for i, pipe in enumerate(PIPES)}
+_INDEX: dict[Pipe, int] = {pipe: i for i, pipe in enumerate(PIPES)}
 #: A clock: operations that are complete, by the number of the agent that executes them.
 Clock = list[int]
 
@@ -124,14 +124,14 @@ class Clocks:
         epochs = {(use.core, use.pipe): self.issue(use.core, use.pipe) for use in uses}
         for use in uses:
             agent, number = self.agent(use.core, use.pipe), self.regions.of(use.region)
-            for last in self._clashing(agent, number, use):
-                self._meet(agent, last, use)
+            for other, last in self._clashing(agent, number, use):
+                self._meet(other, last, use)
         for use in uses:
             # The scalar unit has read before it issues anything else.
             if use.write or use.pipe != Pipe.S:
                 agent, number = self.agent(use.core, use.pipe), self.regions.of(use.region)
-                last = _Last(epochs[use.core, use.pipe], use)
-                self._last.setdefault(number, {})[agent, use.write] = last
+                epoch = epochs[use.core, use.pipe]
+                self._last.setdefault(number, {})[agent, use.write] = _Last(epoch, use)
 
     def issue(self, core: str, pipe: Pipe) -> int:
         """The number of the next operation of a pipe."""
@@ -147,8 +147,7 @@ class Clocks:
                 if not ordered and (write or use.write) and clock[other] < last.epoch:
                     yield other, last
 
-    def _meet(self, agent: int, found: tuple[int, _Last], use: Use) -> None:
-        other, last = found
+    def _meet(self, other: int, last: _Last, use: Use) -> None:
         first = last.use
         inside = first.core == use.core
         if inside and not (first.written or use.written):

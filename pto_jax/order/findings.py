@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from .. import isa
 from ..errors import Diagnostic, Span
-from ..ir import Function, Op, Pipe
+from ..ir import Function, Op, Pipe, Program
 from ..isa import effects
 from .clocks import Race, Use
+from .judged import Judged
 from .signals import EVENTS, Pair
-from .walk import CourseRun, Judged
+from .walk import CourseRun
 
 Kind = Literal["race", "deadlock", "unmatched", "overlap"]
 
@@ -115,8 +117,8 @@ def _race(race: Race, count: int, carried: bool) -> Finding:
     )
     span = next((v.span for v in (*use.op.ins, *use.op.outs) if str(v) == use.value and v.span), use.op.span)
     diagnostic = Diagnostic("warning", message, span, use.op.name, rule="hazard")
-    places = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
-    return Finding("race", *places, _edge(first, use, carried), count, diagnostic, (first.op, use.op))
+    one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
+    return Finding("race", one, two, _edge(first, use, carried), count, diagnostic, (first.op, use.op))
 
 
 def _announced(race: Race, count: int, where: str) -> Finding:
@@ -127,15 +129,23 @@ def _announced(race: Race, count: int, where: str) -> Finding:
         "drained": "is not published",
         "cached": "is in the data cache only",
     }
-    allowed = "cmo.cacheinvalid and fence.barrier_all" if race.announced == "cached" else "fence.barrier_all"
+    allowed = _publishing(signal=False)
+    if race.announced == "cached":
+        allowed = f"{_publishing(signal=True)} and {allowed}"
     message = (
         f"announces {first.op.name}{where}, which {first.does} {first.value} on PIPE_{first.pipe.name} and "
         f"{states[race.announced]}; allowed: {allowed} between them"
     )
     diagnostic = Diagnostic("warning", message, use.op.span, use.op.name, rule="hazard")
-    places = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
+    one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
     missing = f"PIPE_{first.pipe.name} -> PIPE_S; usual fix: {allowed} before {use.op.name}"
-    return Finding("race", *places, missing, count, diagnostic, (first.op, use.op))
+    return Finding("race", one, two, missing, count, diagnostic, (first.op, use.op))
+
+
+def _publishing(*, signal: bool) -> str:
+    """The instruction that publishes: what writes the cache back, or what drains all pipes."""
+    orders = ((name, i.traits.order) for name, i in isa.instructions().items())
+    return next(n for n, o in orders if o is not None and o.publishes and (o.role == "signal") == signal)
 
 
 def _edge(first: Use, use: Use, carried: bool) -> str:
@@ -179,7 +189,7 @@ class _Verdict:
     def starved(self) -> Iterator[Finding]:
         """Waits for tokens that are not there: errors where no course has them."""
         waited: Counter[int] = Counter()
-        starved: dict[int, list[int]] = {}
+        starved: dict[int, list[str]] = {}
         ops: dict[int, tuple[Pair, Op]] = {}
         for run in self.runs:
             for key, (pair, op) in run.signals.waited.items():
@@ -187,7 +197,7 @@ class _Verdict:
                     waited[key] += 1
                     ops[key] = pair, op
                     if key in run.signals.starved:
-                        starved.setdefault(key, []).append(run.course.number)
+                        starved.setdefault(key, []).append(str(run.course))
         for key, assumptions in starved.items():
             pair, op = ops[key]
             always = len(assumptions) == waited[key]
@@ -217,11 +227,11 @@ class _Verdict:
 
     def doubled(self) -> Iterator[Finding]:
         """Tokens that are set while they are there."""
-        listed: dict[int, tuple[Pair, Op, Op, list[int]]] = {}
+        listed: dict[int, tuple[Pair, Op, Op, list[str]]] = {}
         for run in self.runs:
             for key, (pair, op, earlier) in run.signals.doubled.items():
                 if not run.signals.doubts(pair):
-                    listed.setdefault(key, (pair, op, earlier, []))[3].append(run.course.number)
+                    listed.setdefault(key, (pair, op, earlier, []))[3].append(str(run.course))
         for pair, op, earlier, assumptions in listed.values():
             where = f" ({earlier.span})" if earlier.span else ""
             some = _where(assumptions) if len(assumptions) < len(self.runs) else ""
@@ -238,11 +248,11 @@ class _Verdict:
 
     def leftover(self) -> Iterator[Finding]:
         """Tokens that are there where the function ends."""
-        listed: dict[int, tuple[Pair, Op, list[int]]] = {}
+        listed: dict[int, tuple[Pair, Op, list[str]]] = {}
         for run in self.runs:
             for (pair, _), token in run.signals.present.items():
                 if not run.signals.doubts(pair):
-                    listed.setdefault(id(token.op), (pair, token.op, []))[2].append(run.course.number)
+                    listed.setdefault(id(token.op), (pair, token.op, []))[2].append(str(run.course))
         for pair, op, assumptions in listed.values():
             some = _where(assumptions) if len(assumptions) < len(self.runs) else ""
             message = (
@@ -325,9 +335,9 @@ def tokens(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> Ite
     return _Verdict(judged, function, runs).findings()
 
 
-def numbers(judged: Judged) -> Iterator[Finding]:
-    """Event numbers that no pipe has, and more pairs of pipes than share one number."""
-    for op in judged.resolved.program.walk():
+def numbers(program: Program) -> Iterator[Finding]:
+    """Event numbers that no pipe has."""
+    for op in program.walk():
         order, event = effects.traits_of(op).order, op.attrs.get("event")
         if order is None or order.through not in ("flag", "event") or not isinstance(event, int):
             continue
@@ -350,9 +360,8 @@ def _flag(pair: Pair, op: Op) -> str:
     return f"flag[PIPE_{pair.source.name}, PIPE_{pair.target.name}, {shown}]"
 
 
-def _where(assumptions: list[int]) -> str:
+def _where(assumptions: list[str]) -> str:
     """For which unknown numbers something happens."""
-    numbers = list(dict.fromkeys(assumptions))
-    shown = ", ".join(str(n) for n in numbers[:-1])
-    listed = f"{shown} or {numbers[-1]}" if shown else str(numbers[-1])
-    return f" where numbers that only execution knows are {listed}"
+    *most, last = dict.fromkeys(assumptions)
+    shown = f"{', '.join(most)} or {last}" if most else last
+    return f" where numbers that only execution knows are {shown}"

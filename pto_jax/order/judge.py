@@ -6,18 +6,20 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
+from ..analysis.provenance import called
 from ..analysis.resolve import ResolvedProgram
 from ..analysis.roots import cores_of, roots
 from ..ir import I1, Function, Program, ScalarType
-from ..isa import effects
 from . import findings
 from .findings import Finding
+from .judged import Judged
 from .numbers import ASSUMED, Course
-from .walk import CourseRun, Judged
+from .signals import hands_token
+from .walk import CourseRun
 
 #: Courses beyond those with all conditions alike, for programs whose conditions have nothing to do with each
-#: other.
-_MIXED = 4
+#: other; at most so many further ones, with such numbers; and how many numbers and conditions are drawn.
+_MIXED, _FURTHER, _SMALL, _PERIOD = 4, 24, (0, 0, 1, 2, 5), 16
 
 
 def judge(
@@ -44,7 +46,7 @@ def judge(
         listed += findings.races(judged, runs)
         if not program.fragment and not function.private:
             listed += findings.tokens(judged, function, runs)
-    return _once([*listed, *findings.numbers(judged)])
+    return _once(listed)
 
 
 def judged_program(
@@ -70,28 +72,56 @@ def _once(listed: list[Finding]) -> list[Finding]:
 
 
 def courses(judged: Judged, function: Function) -> list[CourseRun]:
-    """The courses over a function: one where the text decides, else several with assumed numbers."""
+    """The courses over a function: one where the text decides, else several with assumed numbers.
+
+    Further ones with numbers by chance follow while there are flags that none has come to.
+    """
     runs: list[CourseRun] = []
-    for course in _assumptions(judged.resolved.program, function):
+    wanted = _flags(judged.resolved.program, function)
+    for course in _assumptions(judged.resolved.program):
         run = CourseRun(judged, course).run(function)
         runs.append(run)
+        wanted -= run.signals.reached
         if not run.guesses.used:
+            return runs
+    random = Random(0)
+    for i in range(_FURTHER):
+        if not wanted:
             break
-        if course.number and not run.ended and not run.signals.waited and len(runs) > len(ASSUMED):
-            break
+        numbers = tuple(random.choice(_SMALL) for _ in range(_PERIOD))
+        holds = tuple(random.random() < 0.5 for _ in range(_PERIOD))
+        run = CourseRun(judged, Course(numbers, holds, 100 + i)).run(function)
+        if run.signals.reached & wanted:
+            runs.append(run)
+            wanted -= run.signals.reached
     return runs
 
 
-def _assumptions(program: Program, function: Function) -> Iterator[Course]:
+def _flags(program: Program, function: Function) -> set[int]:
+    """The identities of the flags of a function and of those that it calls."""
+    listed, pending = {function.name: function}, [function]
+    while pending:
+        for op in pending.pop().walk():
+            callee = called(program, op)
+            if callee is not None and callee.name not in listed:
+                listed[callee.name] = callee
+                pending.append(callee)
+    return {id(op) for f in listed.values() for op in f.walk() if hands_token(op)}
+
+
+def _assumptions(program: Program) -> Iterator[Course]:
     for i, number in enumerate(ASSUMED):
-        yield Course(number, (i % 2 == 1,), i)
+        yield Course((number,), (i % 2 == 1,), i)
+    # Numbers that differ: loops from the one to the other, and branches on which is larger.
+    yield Course(tuple(range(1, _PERIOD)), (True,), len(ASSUMED))
+    yield Course(tuple(range(_PERIOD, 0, -1)), (True,), len(ASSUMED) + 1)
     if _has_conditions(program):
         for i, number in enumerate(ASSUMED[:4]):
-            yield Course(number, (i % 2 == 0,), i)
+            yield Course((number,), (i % 2 == 0,), i)
         random = Random(0)
         for i in range(_MIXED):
-            holds = tuple(random.random() < 0.5 for _ in range(16))
-            yield Course(ASSUMED[1 + i % 3], holds, len(ASSUMED) + i)
+            holds = tuple(random.random() < 0.5 for _ in range(_PERIOD))
+            yield Course((ASSUMED[1 + i % 3],), holds, len(ASSUMED) + 2 + i)
 
 
 def _has_conditions(program: Program) -> bool:
@@ -112,8 +142,7 @@ def _is_condition(value: object) -> bool:
 
 def is_as_written(function: Function) -> bool:
     """Whether a function orders its pipes by flags or events, so that nothing is inserted into it."""
-    orders = (effects.traits_of(op).order for op in function.walk())
-    return any(order is not None and order.through in ("flag", "event") for order in orders)
+    return any(map(hands_token, function.walk()))
 
 
 def _written(program: Program, as_written: bool) -> frozenset[int]:

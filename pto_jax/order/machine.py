@@ -12,7 +12,7 @@ import numpy as np
 from .. import ir
 from ..interpreter import Buffer, Execution, Operand, Pointer, Scalar, Scope, TileRef, View, memref_view
 from ..interpreter.abstract import NoStorage
-from ..interpreter.machine import After, Arm, Before, Body
+from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 from ..interpreter.operands import Frame
 from .numbers import Assumed, Guesses
 from .regions import Space, Storage
@@ -90,8 +90,8 @@ class OrderMachine(NoStorage):
         """An argument of which nothing but its type is known."""
         t = argument.type
         if isinstance(t, ir.TileType):
-            sizes = [self.guesses.leaf(ir.INDEX) if n is None else n for n in t.valid]
-            return TileRef(t, self._own(t, ("argument", argument.name)), *sizes)
+            rows, cols = (self.guesses.leaf(ir.INDEX) if n is None else n for n in t.valid)
+            return TileRef(t, self._own(t, ("argument", argument.name)), rows, cols)
         if isinstance(t, ir.PtrType):
             return Pointer(argument.name, t.dtype)
         if isinstance(t, ir.MemRefType) and None not in t.dims:
@@ -107,6 +107,11 @@ class OrderMachine(NoStorage):
             value = int(np.asarray(self.inputs[argument.name]))
             return bool(value) if t.dtype == ir.I1 else value
         return self.guesses.leaf(t.dtype if isinstance(t, ir.ScalarType) else None)
+
+    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        """The blocks one after the other."""
+        for number in range(grid):
+            run(number, operands)
 
     def execute(self, execution: Execution) -> dict[str, None]:
         """Note the operands."""

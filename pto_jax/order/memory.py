@@ -68,12 +68,12 @@ class Buffer:
 
 @dataclass
 class Memory:
-    """The buffers of a function, with its operations in the order of the text.
+    r"""The buffers of a function, with its operations in the order of the text.
 
     >>> from pto_jax.analysis.resolve import resolve
     >>> from pto_jax.text import parse
     >>> t = "!pto.tile_buf<vec, 16x16xf32>"
-    >>> text = f"%a = pto.alloc_tile : {t}\\n%b = pto.alloc_tile : {t}\\n"
+    >>> text = f"%a = pto.alloc_tile : {t}\n%b = pto.alloc_tile : {t}\n"
     >>> text += f"pto.tabs ins(%a : {t}) outs(%b : {t})"
     >>> resolved = resolve(parse(text))
     >>> memory = Memory.of(resolved, resolved.program.functions[0])

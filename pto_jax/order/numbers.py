@@ -37,11 +37,14 @@ class Assumed(NamedTuple):
 
 
 class Course(NamedTuple):
-    """What is assumed in one execution: numbers, and conditions by their order, again and again."""
+    """What is assumed in one execution: numbers and conditions, in their order, again and again."""
 
-    number: int
+    numbers: tuple[int, ...]
     holds: tuple[bool, ...]
     seed: int = 0
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.numbers[:3])) + (", ..." if len(self.numbers) > 3 else "")
 
 
 class Guesses:
@@ -50,7 +53,7 @@ class Guesses:
     def __init__(self, course: Course) -> None:
         self.course = course
         self.random = random.Random(course.seed)
-        self.conditions = 0
+        self.conditions = self.leaves = 0
         #: Whether anything was decided by a number that the text does not say.
         self.used = False
 
@@ -60,7 +63,9 @@ class Guesses:
             holds = self.course.holds[self.conditions % len(self.course.holds)]
             self.conditions += 1
             return Assumed(holds, doubt, holds)
-        return Assumed(self.course.number, doubt, self.random.randrange(GENERIC, _MOST, _STEP))
+        value = self.course.numbers[self.leaves % len(self.course.numbers)]
+        self.leaves += 1
+        return Assumed(value, doubt, self.random.randrange(GENERIC, _MOST, _STEP))
 
     def computed(self, name: str, args: Sequence[object], source: DType, result: DType) -> object:
         """A scalar operation; a new guess where it is not one of integers."""

@@ -6,26 +6,32 @@ setting one that is there already is not defined, and one that is left over is t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from .. import isa
 from ..errors import Diagnostic
 from ..interpreter import Operand, Scope, TileRef
+from ..interpreter.cores import Block, Core
 from ..interpreter.fifo import receivers, ring, split_of
 from ..ir import Op, Pipe
 from ..isa import effects
 from ..isa.declare import Phase
 from .clocks import Clocks, Semaphores, Token
+from .judged import SECOND, Judged
 from .numbers import Assumed, Doubt
-
-if TYPE_CHECKING:
-    from .walk import Judged, Walk
+from .regions import Region
 
 #: Numbers that flags between two pipes have.
 EVENTS = 8
-#: Numbers of flags between cores from here on are those of the second vector core.
-SECOND = 16
+
+
+class Turn(NamedTuple):
+    """What signals see of the core that executes: the core, its block, and the bytes of operands."""
+
+    core: Core
+    shared: Block
+    region: Callable[[Operand], Region | None]
 
 
 class Pair(NamedTuple):
@@ -43,6 +49,7 @@ class Signals:
         self.clocks, self.judged = clocks, judged
         self.present: dict[tuple[Pair, Hashable], Token] = {}
         self.doubted: set[Pair] = set()
+        self.reached: set[int] = set()
         self.waited: dict[int, tuple[Pair, Op]] = {}
         self.starved: dict[int, tuple[Pair, Hashable]] = {}
         self.doubled: dict[int, tuple[Pair, Op, Op]] = {}
@@ -76,7 +83,7 @@ class Signals:
 
     # -- operations ----------------------------------------------------------------------------------
 
-    def order(self, walk: Walk | None, op: Op, scope: Scope, core: str) -> None:
+    def order(self, turn: Turn | None, op: Op, scope: Scope, core: str) -> None:
         """What an operation does for the order of others."""
         order = effects.traits_of(op).order
         assert order is not None
@@ -94,11 +101,11 @@ class Signals:
             case "signal", "cores" if order.publishes:
                 self.clocks.write_back(core)
             case role, "core":
-                self._core(walk, op, role, core, number)
+                self._core(turn, op, role, core, number)
             case role, "token":
                 self._buffer(op, role, core)
             case "wait", "operation":
-                self._drain(walk, op, scope, core)
+                self._drain(turn, op, scope, core)
             case _:
                 pass
 
@@ -111,6 +118,7 @@ class Signals:
 
     def _flag(self, op: Op, role: str, core: str, number: object) -> None:
         """A flag from one pipe to another; operations of one pipe need none."""
+        self.reached.add(id(op))
         pair = _pair(op, core)
         if pair is None:
             return
@@ -143,12 +151,12 @@ class Signals:
         if phase.flag is not None and (pair, phase.flag) in self.present:
             self.doubled.setdefault(id(op), (pair, op, self.present[pair, phase.flag].op))
 
-    def _core(self, walk: Walk | None, op: Op, role: str, core: str, number: object) -> None:
+    def _core(self, turn: Turn | None, op: Op, role: str, core: str, number: object) -> None:
         """A flag between cores, which a core may give itself where there is no other one."""
         pipe = op.attrs.get("pipe")
-        if walk is None or not isinstance(pipe, Pipe) or isinstance(number, Assumed):
+        if turn is None or not isinstance(pipe, Pipe) or isinstance(number, Assumed):
             return
-        own, cores = walk.core, walk.shared.cores
+        own, cores = turn.core, turn.shared.cores
         facing = [c for c in cores if (c.kind == "cube") != (own.kind == "cube")]
         if own.kind == "cube" and self.judged.paired and isinstance(number, int):
             facing = [c for c in facing if c.subblock == number // SECOND]
@@ -177,7 +185,7 @@ class Signals:
             if other != pipe:
                 self.clocks.wait(core, pipe, token.clock)
 
-    def _drain(self, walk: Walk | None, op: Op, scope: Scope, core: str) -> None:
+    def _drain(self, turn: Turn | None, op: Op, scope: Scope, core: str) -> None:
         """Everything waits for the events of some operations; for all of them where none is named."""
         pipes: set[Pipe] = set()
         instruction = isa.find(str(op.attrs.get("op", "")))
@@ -187,8 +195,8 @@ class Signals:
             operand = scope.find(value)
             made = self.produced.get(value.name)
             pipes |= {made} if made is not None else set()
-            if walk is not None and isinstance(operand, TileRef):
-                region = walk.course.region(operand)
+            if turn is not None and isinstance(operand, TileRef):
+                region = turn.region(operand)
                 pipes |= (
                     {u.pipe for u in self.clocks.last_uses(region.space)} if region is not None else set()
                 )
@@ -203,9 +211,9 @@ class Signals:
             if tokens and core != other:
                 yield what, len(tokens), tokens[0].op
 
-    def fifo(self, walk: Walk, op: Op, scope: Scope, core: str) -> None:
+    def fifo(self, turn: Turn, op: Op, scope: Scope, core: str) -> None:
         """A slot of a pipe between cores: what was complete before its push is so behind its pop."""
-        kind, cube, shared = effects.traits_of(op).fifo, walk.core.kind == "cube", walk.shared
+        kind, cube, shared = effects.traits_of(op).fifo, turn.core.kind == "cube", turn.shared
         if not (shared.has("cube") and shared.has("vector")):
             return
         through, pipe = ring(op, scope), effects.pipe_of(op)
@@ -215,7 +223,7 @@ class Signals:
         # What is whole goes between the cube core and the first vector core; the second one may take it, too.
         alone = not split_of(op)
         others = [c.name for c in receivers(shared, split_of(op))] if cube else ["cube"]
-        if alone and walk.core.subblock:
+        if alone and turn.core.subblock:
             return
         what = "slot" if kind in ("push", "pop") else "free"
         for other in others:
@@ -225,10 +233,15 @@ class Signals:
                 self.clocks.wait(core, Pipe.ALL if pipe == Pipe.S else pipe, token.clock)
 
 
+def hands_token(op: Op) -> bool:
+    """Whether an operation is a flag or an event between pipes."""
+    order = effects.traits_of(op).order
+    return order is not None and order.through in ("flag", "event")
+
+
 def _pair(op: Op, core: str) -> Pair | None:
     """The pipes that an operation hands a token between; operations of one pipe need none."""
-    order = effects.traits_of(op).order
-    if order is None or order.through not in ("flag", "event"):
+    if not hands_token(op):
         return None
     source, target = effects.ends_of(op)
     return None if source is None or target is None or source == target else Pair(core, source, target)

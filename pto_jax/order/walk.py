@@ -6,83 +6,30 @@ number and tiles in turns go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from math import lcm
-from typing import Any
 
-from ..analysis.resolve import ResolvedProgram
 from ..errors import ExecutionError, PtoError
 from ..interpreter import Interpreter, Operand, Pointer, Scope, Steps, TileRef, View, chosen, with_storage
 from ..interpreter.cores import Block, Core, cores_of as cores_of_block, kind_of
 from ..interpreter.interpreter import complete
 from ..interpreter.together import side_by_side
-from ..ir import Function, KernelKind, Op, Pipe, Region as Body
+from ..ir import Function, Op, Pipe, Region as Body
 from ..isa import effects
 from ..isa.declare import Phase
 from .clocks import Clocks, Use
+from .judged import Judged
 from .machine import OrderMachine
 from .numbers import Assumed, Course, Doubt, Guesses
 from .regions import Region, tile_region, view_region
-from .signals import SECOND, Signals
+from .signals import Signals, Turn
 
-#: Operations after which a course is given up, trips of which all are followed where a body is short, and the
-#: longest period of trips that is looked for.
-LIMIT, SHORT, LONGEST = 40_000, 600, 24
+#: Operations after which a course is given up, and trips of which all are followed where a body is short.
+LIMIT, SHORT = 40_000, 600
 
 
 class TooLongError(Exception):
     """A course has more operations than are followed."""
-
-
-@dataclass(eq=False)
-class Judged:
-    """What the courses over a program share.
-
-    ``written``: identities of the operations between which nothing is inserted. ``inputs`` are the arguments
-    that are known; ``grid`` blocks share global memory.
-    """
-
-    resolved: ResolvedProgram
-    cores: dict[int, KernelKind]
-    written: frozenset[int]
-    vector: bool = False
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    grid: int = 1
-    #: The numbers of the operations in the order of the text.
-    orders: dict[int, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.orders = {id(op): i for i, op in enumerate(self.resolved.program.walk())}
-
-    @cached_property
-    def paired(self) -> bool:
-        """Whether numbers of flags between cores tell the vector cores apart."""
-        core = (
-            op
-            for op in self.resolved.program.walk()
-            if (o := effects.traits_of(op).order) and o.through == "core"
-        )
-        numbers = (op.attrs.get("event") for op in core)
-        return any(isinstance(n, int) and n >= SECOND for n in numbers)
-
-    @cached_property
-    def period(self) -> int:
-        """After how many trips flags and tiles by trip number repeat: what numbers are divided by."""
-        divisors = {2}
-        for function in self.resolved.program.functions:
-            facts = self.resolved.facts(function)
-            for op in function.walk():
-                if op.name.startswith(("arith.rem", "arith.andi", "arith.div")) and len(op.ins) == 2:
-                    number = facts.of(op).number(op.ins[1])
-                    if isinstance(number, int) and 1 < number <= LONGEST:
-                        divisors.add(number + 1 if op.name == "arith.andi" else number)
-        found = 1
-        for divisor in sorted(divisors):
-            found = lcm(found, divisor) if lcm(found, divisor) <= LONGEST else found
-        return found
 
 
 class Walk(Interpreter):
@@ -163,13 +110,14 @@ class Walk(Interpreter):
         """A while loop, at most a few trips of one whose condition is assumed."""
         before, after = op.regions
         carried: tuple[Operand, ...] = tuple(scope[v] for v in op.ins)
+        passed: list[Operand] = []
         for trip in range(LIMIT):
             condition, *passed = yield from self.block(before, _bound(scope, before, carried))
             holds = self.course.machine.known(condition)
             if isinstance(condition, Assumed) and condition.doubt == Doubt.UNSURE:
                 self.course.signals.doubt(op, [condition])
             # A condition that is assumed to hold would hold for ever.
-            if not holds or (isinstance(condition, Assumed) and trip >= self.course.course.number % 4):
+            if not holds or (isinstance(condition, Assumed) and trip >= self.course.course.numbers[0] % 4):
                 break
             carried = yield from self.block(after, _bound(scope, after, passed))
         for value, operand in zip(op.results, passed, strict=True):
@@ -269,10 +217,10 @@ class CourseRun:
         """Tell clocks and signals what an operation has done."""
         traits = effects.traits_of(op)
         if traits.order is not None and traits.order.through not in ("signal", "transfer"):
-            self.signals.order(walk, op, scope, self.core)
+            self.signals.order(self.turn(walk), op, scope, self.core)
             return
         if traits.fifo in ("push", "pop", "free", "allocate"):
-            self.signals.fifo(walk, op, scope, self.core)
+            self.signals.fifo(self.turn(walk), op, scope, self.core)
         if traits.order is not None and (traits.order.role, traits.order.through) == ("signal", "signal"):
             self.announce(walk, op, scope)
             return
@@ -288,6 +236,10 @@ class CourseRun:
             self.clocks.execute(list(self.elements(op)))
         for value in op.results:
             self.signals.produced[value.name] = effects.pipe_of(op)
+
+    def turn(self, walk: Walk) -> Turn:
+        """What signals see of the core that executes."""
+        return Turn(walk.core, walk.shared, self.region)
 
     def announce(self, walk: Walk, op: Op, scope: Scope) -> None:
         """A signal to other processors says that what came before is over; the rest comes after it."""

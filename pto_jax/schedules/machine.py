@@ -20,8 +20,8 @@ from ..isa import effects
 from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Policy
 from ..order.clocks import PIPES, Clock, Clocks
+from ..order.judged import Judged
 from ..order.signals import Signals
-from ..order.walk import Judged
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,8 @@ def races(
         inputs=inputs,
         grid=grid,
     )
-    found = [replace(finding, mode=mode) for finding in (*found, *overlaps(resolved))]
+    more = (*order.numbers(resolved.program), *overlaps(resolved))
+    found = [replace(finding, mode=mode) for finding in (*found, *more)]
     if not schedules or inputs is None:
         return found
     return witnessed(resolved, found, inputs, grid, schedules, seed)

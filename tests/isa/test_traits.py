@@ -243,6 +243,8 @@ def executed(sample: Sample, on: ProfileName) -> Watch:
 
     def machine(*given: Any) -> Watch:
         machines.append(Watch(*given))
+        # An operation alone has no signal before it.
+        machines[0].in_order = False
         return machines[0]
 
     given = {a.name: argument(a.type, rng) for a in program.functions[0].args}

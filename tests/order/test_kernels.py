@@ -1,4 +1,4 @@
-"""Kernels that went wrong on boards, written anew from their public descriptions: the findings name the cause."""
+"""Kernels that went wrong on boards, written anew from public reports: the findings name the cause."""
 
 from __future__ import annotations
 

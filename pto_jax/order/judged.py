@@ -1,0 +1,66 @@
+"""What the courses over a program share: the operations that the text has to order, and their cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import lcm
+from typing import Any
+
+from ..analysis.resolve import ResolvedProgram
+from ..ir import KernelKind
+from ..isa import effects
+
+#: The longest period of trips that is looked for.
+LONGEST = 24
+#: Numbers of flags between cores from here on are those of the second vector core.
+SECOND = 16
+
+
+@dataclass(eq=False)
+class Judged:
+    """What the courses over a program share.
+
+    ``written``: identities of the operations between which nothing is inserted. ``inputs`` are the arguments
+    that are known; ``grid`` blocks share global memory.
+    """
+
+    resolved: ResolvedProgram
+    cores: Mapping[int, KernelKind]
+    written: frozenset[int]
+    vector: bool = False
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    grid: int = 1
+    #: The numbers of the operations in the order of the text.
+    orders: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.orders = {id(op): i for i, op in enumerate(self.resolved.program.walk())}
+
+    @cached_property
+    def paired(self) -> bool:
+        """Whether numbers of flags between cores tell the vector cores apart."""
+        core = (
+            op
+            for op in self.resolved.program.walk()
+            if (o := effects.traits_of(op).order) and o.through == "core"
+        )
+        numbers = (op.attrs.get("event") for op in core)
+        return any(isinstance(n, int) and n >= SECOND for n in numbers)
+
+    @cached_property
+    def period(self) -> int:
+        """After how many trips flags and tiles by trip number repeat: what numbers are divided by."""
+        divisors = {2}
+        for function in self.resolved.program.functions:
+            facts = self.resolved.facts(function)
+            for op in function.walk():
+                if op.name.startswith(("arith.rem", "arith.andi", "arith.div")) and len(op.ins) == 2:
+                    number = facts.of(op).number(op.ins[1])
+                    if isinstance(number, int) and 1 < number <= LONGEST:
+                        divisors.add(number + 1 if op.name == "arith.andi" else number)
+        found = 1
+        for divisor in sorted(divisors):
+            found = lcm(found, divisor) if lcm(found, divisor) <= LONGEST else found
+        return found

@@ -1,0 +1,40 @@
+"""Of generated programs that order their pipes, operations that order are taken away: the loss is found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from pto_jax.analysis.resolve import resolve
+from pto_jax.ir import Op, Program
+from pto_jax.order import judge
+from pto_jax.order.signals import hands_token
+from tests.generate.test_generate import PRESETS, cases, in_steps
+from tests.verifier.test_removed_order import _without
+
+
+def kinds(program: Program) -> set[str]:
+    """The kinds of findings about a program."""
+    return {finding.kind for finding in judge(resolve(program))}
+
+
+def _less(program: Program, lost: Op) -> Program:
+    functions = tuple(replace(f, body=_without(f.body, lost)) for f in program.functions)
+    return replace(program, functions=functions)
+
+
+@pytest.mark.slow
+def test_300_programs_have_no_finding() -> None:
+    for case in (c for c in cases(5, 330, PRESETS["sync"]) if not in_steps(c.program)):
+        assert kinds(case.program) == set(), case.index
+
+
+def test_99_of_100_lost_tokens_are_found() -> None:
+    told: Counter[bool] = Counter()
+    # What surrounds a fragment may hand tokens to it.
+    for case in (c for c in cases(4, 16, PRESETS["sync"]) if not c.program.fragment):
+        for lost in filter(hands_token, case.program.walk()):
+            told[bool(kinds(_less(case.program, lost)) & {"deadlock", "unmatched"})] += 1
+    assert told[True] >= 0.99 * told.total() and told.total() >= 40, told
