@@ -17,7 +17,14 @@ from .errors import UnknownNameError
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import builder as builder, extension as extension, nn as nn, ops as ops, oracle as oracle
+    from . import (
+        builder as builder,
+        extension as extension,
+        nn as nn,
+        ops as ops,
+        oracle as oracle,
+        pictures as pictures,
+    )
     from .api import load as load, parse as parse, verify as verify
     from .builder import (
         TSYNC as TSYNC,
@@ -98,6 +105,7 @@ _PUBLIC: dict[str, str] = {
     "straight_through": "nn.layers",
     "cost": "",
     "oracle": "",
+    "pictures": "",
     "sanitize": "sanitizer.sanitize",
     "builder": "",
     "extension": "",
