@@ -74,9 +74,14 @@ class Course:
         self._arrays: dict[tuple[int, str], dict[int, Number]] = {}
         self._active: list[str] = []
 
-    def steps(self, function: Function) -> _Steps:
-        """The operations of a function in the order of their execution; TooLongError beyond the limit."""
-        yield from self._call(function, [self._guess(a) for a in function.args], {})
+    def steps(self, function: Function, given: Mapping[str, int] | None = None) -> _Steps:
+        """The operations of a function in the order of their execution; TooLongError beyond the limit.
+
+        ``given`` are numbers of its arguments by name.
+        """
+        known = {name: Number(value) for name, value in (given or {}).items()}
+        arguments = [known[a.name] if a.name in known else self._guess(a) for a in function.args]
+        yield from self._call(function, arguments, {})
 
     def _call(self, function: Function, numbers: Sequence[Number], ends: dict[int, list[Number]]) -> _Steps:
         frame = dict(zip((a.name for a in function.args), numbers, strict=False))

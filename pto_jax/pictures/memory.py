@@ -75,6 +75,7 @@ def memory(program: Any, profile: str | Profile | None = None) -> Picture:
     plots = [plot for f in resolved.program.functions for plot in _plots(resolved, target, f)]
     if not plots:
         raise ArgumentError(f"{program.source}: got a program without tiles; allowed: one tile or more")
+    plots = [plot for plot in plots if plot.bars or plot.peak[0] > plot.capacity] or plots
     names = list(dict.fromkeys(plot.function for plot in plots))
     found = ", ".join(f"{plot.place} {_of(plot)}" for plot in plots[:6])
     label = f"on-chip memory of {', '.join(f'@{n}' for n in names[:4])} on {target.name}: {found}"
