@@ -36,7 +36,8 @@ _STYLE = (
     ".pto .paper{fill:var(--paper)}.pto .outside{fill:url(#pto-hatch)}.pto .undefined{fill:url(#pto-cross)}"
     ".pto .nan{fill:var(--nan)}.pto .inf{fill:var(--inf)}.pto .first{fill:var(--first)}"
     ".pto .reuse{fill:var(--reuse)}.pto .over{fill:var(--over)}.pto .other{fill:var(--other)}"
-    ".pto .clear{fill:transparent}.pto .row{fill:var(--outside)}"
+    ".pto .grey{fill:var(--line)}.pto .again{fill:url(#pto-again)}"
+    ".pto .tint{fill:var(--hatch);fill-opacity:.35}.pto .clear{fill:transparent}.pto .row{fill:var(--outside)}"
     ".pto .frame{fill:none;stroke:var(--ink);stroke-width:1.6}.pto .thin{fill:none;stroke:var(--line)}"
     ".pto .ring{fill:none;stroke:var(--ink);stroke-width:1.5}"
     ".pto .limit{fill:none;stroke:var(--over);stroke-width:1.4;stroke-dasharray:5 3}"
@@ -50,6 +51,8 @@ _DEFS = (
     '<pattern id="pto-cross" width="4" height="4" patternUnits="userSpaceOnUse">'
     '<rect width="4" height="4" style="fill:var(--paper)"/>'
     '<path d="M0 0L4 4M4 0L0 4" style="stroke:var(--soft);stroke-width:.8"/></pattern>'
+    '<pattern id="pto-again" width="5" height="5" patternUnits="userSpaceOnUse">'
+    '<path d="M-1 1L1 -1M0 5L5 0M4 6L6 4" style="stroke:#fff;stroke-width:1.3"/></pattern>'
     '<marker id="pto-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" '
     'orient="auto"><path d="M0 1L7 4L0 7z" style="fill:var(--ink)"/></marker>'
 )
