@@ -27,7 +27,7 @@ from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array
 from ..oracle.step import Policy, Step
 from ..profiles import Profile
-from .cells import CELLS
+from .cells import CELLS, nth
 from .memory import subject
 from .svg import BLOCKS, Canvas, Picture, ticks
 
@@ -50,7 +50,7 @@ class _Stored(np.ndarray[Any, Any]):
 
 
 class _Watching(ReferenceMachine):
-    """Keeps for each byte the block and the instruction that stored it last, and whether others did before."""
+    """Keeps the block and the instruction that stored each byte last, and whether others did before."""
 
     def __init__(self, policy: Policy, buffers: Mapping[str, Array], max_steps: int = 1_000_000) -> None:
         watched: dict[str, Array] = {}
@@ -121,9 +121,9 @@ def grid(
     The blocks are executed on the interpreter with ``args``, as :func:`pto_jax.oracle.run` takes them:
     arrays by name or in order, 4-bit elements one per byte. Elements that no block stores are grey, those
     that more than one instruction stored are hatched. ``grid`` may be any number of blocks. Of more than 64
-    rows or columns every second, third ... one is drawn. VerifyError for a program with errors, ExecutionError
-    for an access outside a buffer, ArgumentError for a number of blocks below 1, unfit arguments and a
-    program that writes no buffer.
+    rows or columns every second, third ... one is drawn. VerifyError for a program with errors,
+    ExecutionError for an access outside a buffer, ArgumentError for a number of blocks below 1, unfit
+    arguments and a program that writes no buffer.
     """
     if isinstance(grid, bool) or not isinstance(grid, int) or grid < 1:
         raise ArgumentError(f"grid: got {grid!r} blocks; allowed: 1 or more")
@@ -136,11 +136,16 @@ def grid(
         return made[-1]
 
     run(program, args, profile=target, entry=entry, grid=grid, partial_launch=True, machine=machine)
-    given = dict(args) if isinstance(args, Mapping) else dict(zip((a.name for a in function.args), args, strict=True))
-    names = [n for n in written_buffers(with_entry(program), function) if n in made[0].block]
-    if not names:
-        raise ArgumentError(f"@{function.name}: got a program that writes no buffer; allowed: one buffer or more")
-    buffers = [_buffer(made[0], a.type, n, np.shape(given[n])) for a in function.args for n in names if a.name == n]
+    names = [a.name for a in function.args]
+    given = dict(args) if isinstance(args, Mapping) else dict(zip(names, args, strict=True))
+    written = written_buffers(with_entry(program), function)
+    buffers = [
+        _buffer(made[0], a.type, a.name, np.shape(given[a.name]))
+        for a in function.args
+        if a.name in written and a.name in made[0].block
+    ]
+    if not buffers:
+        raise ArgumentError(f"@{function.name}: got a program that writes no buffer; allowed: one or more")
     counts = ", ".join(f"{b.name} {int((b.block >= 0).sum())} of {b.block.size} elements" for b in buffers)
     blocks = f"{grid} block{'s' if grid > 1 else ''}"
     canvas = Canvas(480, f"stores of {blocks} of @{function.name}: {counts}")
@@ -181,7 +186,7 @@ def _draw(canvas: Canvas, buffer: _Buffer, top: float) -> float:
     missing, twice = int((buffer.block < 0).sum()), int(buffer.twice.sum())
     note = f"{missing} elements not stored, {twice} stored more than once"
     if steps != (1, 1):
-        note += f"; 1 of {steps[0]} rows and 1 of {steps[1]} columns drawn"
+        note += f"; drawn: {nth(steps[0])} row and {nth(steps[1])} column"
     canvas.text(12, top + 14, f"{buffer.name} {buffer.dtype}[{shape}]", "bold")
     canvas.text(12, top + 28, note, "soft small")
     down, across = -(-rows // steps[0]), -(-cols // steps[1])
@@ -199,7 +204,9 @@ def _draw(canvas: Canvas, buffer: _Buffer, top: float) -> float:
             title = f"[{i * steps[0]}, {j * steps[1]}] " + ("not stored" if block < 0 else f"block {block}")
             title += ", stored more than once" if again else ""
             place = _LEFT + j * width, y0 + i * height, width - 0.4, height - 0.4
-            canvas.rect(*place, "grey" if block < 0 else "", fill=_colour(block) if block >= 0 else "", title=title)
+            canvas.rect(
+                *place, "grey" if block < 0 else "", fill=_colour(block) if block >= 0 else "", title=title
+            )
             if again:
                 canvas.rect(*place, "again", title=title)
     return y0 + down * height + 8
@@ -219,6 +226,8 @@ def _key(canvas: Canvas, buffers: Sequence[_Buffer], blocks: int, y: float) -> f
     for text, kind, fill in words:
         if x + 22 + 5.4 * len(text) > canvas.width:
             x, y = 12.0, y + 18
+        if kind == "again":
+            canvas.rect(x, y, 12, 12, "other", radius=2)
         if kind or fill:
             canvas.rect(x, y, 12, 12, kind, fill=fill, radius=2)
         canvas.text(x + (17 if kind or fill else 0), y + 10, text, "soft small")

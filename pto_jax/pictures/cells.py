@@ -90,15 +90,12 @@ def tile(
     return canvas.picture(draw(canvas, cells, 0) + 8)
 
 
-def cells_of(
-    t: Any, name: str, undefined: Array | None = None, saturated: Array | None = None
-) -> Cells:
+def cells_of(t: Any, name: str, undefined: Array | None = None, saturated: Array | None = None) -> Cells:
     """The numbers of a tile or array with their marks; errors as for :func:`tile`."""
     kind, words, valid, batch = _parts(t)
     rows, cols = words.shape
     masks = [
-        _mask(mask, (rows, cols), what)
-        for mask, what in ((undefined, "undefined"), (saturated, "saturated"))
+        _mask(mask, (rows, cols), what) for mask, what in ((undefined, "undefined"), (saturated, "saturated"))
     ]
     numbers = plain(words, kind.dtype)
     marks = np.full((rows, cols), "", "U1")
@@ -127,7 +124,7 @@ def _parts(t: Any) -> tuple[TileType, Array, tuple[int, int], str]:
                 raise
             raise ArgumentError("picture: got a traced tile; allowed: a tile with values") from None
         if words.ndim > 2 and 0 in words.shape[:-2]:
-            raise ArgumentError(f"picture: got a batch of shape {words.shape[:-2]}; allowed: one tile or more")
+            raise ArgumentError(f"picture: got no tile (batch {words.shape[:-2]}); allowed: one or more")
         batch = f"tile 0 of {'x'.join(map(str, words.shape[:-2]))}, " if words.ndim > 2 else ""
         rows, cols = (int(n.reshape(-1)[0]) for n in sizes)
         return kind, words.reshape(-1, *kind.shape)[0], (rows, cols), batch
@@ -222,7 +219,7 @@ def draw(canvas: Canvas, cells: Cells, top: float) -> float:
     rows, cols = (-(-n // s) for n, s in zip(cells.numbers.shape, steps, strict=True))
     note = cells.note
     if steps != (1, 1):
-        note += f", drawn: {_nth(steps[0])} row and {_nth(steps[1])} column"
+        note += f", drawn: {nth(steps[0])} row and {nth(steps[1])} column"
     canvas.text(12, top + 20, cells.title, "title")
     canvas.text(12, top + 35, note, "soft small")
     width = min(_CELL, (canvas.width - _LEFT - 14) / max(cols, 1))
@@ -237,7 +234,9 @@ def draw(canvas: Canvas, cells: Cells, top: float) -> float:
         canvas.text(x - 4, y + (i + 0.5) * height + 3, str(i * steps[0]), "soft tiny", anchor="end")
     for i in range(rows):
         for j in range(cols):
-            _cell(canvas, cells, (i * steps[0], j * steps[1]), (x + j * width, y + i * height), (width, height))
+            _cell(
+                canvas, cells, (i * steps[0], j * steps[1]), (x + j * width, y + i * height), (width, height)
+            )
     canvas.rect(x, y, cols * width, rows * height, "thin")
     framed = [min(-(-v // s), n) for v, s, n in zip(cells.valid, steps, (rows, cols), strict=True)]
     if all(framed):
@@ -245,7 +244,8 @@ def draw(canvas: Canvas, cells: Cells, top: float) -> float:
     return _legend(canvas, cells, limits, y + rows * height + 12)
 
 
-def _nth(step: int) -> str:
+def nth(step: int) -> str:
+    """Which rows are drawn: every one, every second, third ..."""
     return {1: "every", 2: "every 2nd", 3: "every 3rd"}.get(step, f"every {step}th")
 
 
@@ -267,13 +267,14 @@ def _cell(
         gap = min(1.5, height / 5)
         ring = f"M{num(x + gap)} {num(y + gap)}h{num(width - 2 * gap)}v{num(height - 2 * gap)}"
         canvas.parts.append(f'<path d="{ring}h{num(2 * gap - width)}z" fill="none" stroke="{ink}"/>')
-    room = int((width - 1) / 5)
+    room = int((width - 3) / 4.7)
     shown = short(value, room) if height >= 12 and room >= 3 else ""
     shown = {"U": "U", "I": shown and ("Inf" if value > 0 else "-Inf")}.get(letter, shown)
     if (shown := shown or letter) and min(width, height) >= 6.5:
         small = shown == letter and height < 12
         style = {"N": "on", "I": "on"}.get(letter, "")
-        text = f'font-size:{num(min(height * 0.8, 8.5) if small else 8.5)}px{f";fill:{ink}" if ink else ""}'
+        font = min(height * 0.8, 8.5) if small else min(8.5, (width - 3.5) / (0.62 * len(shown)))
+        text = f"font-size:{num(font)}px{f';fill:{ink}' if ink else ''}"
         canvas.parts.append(
             f'<text x="{num(x + width / 2)}" y="{num(y + height / 2 + (2.2 if small else 3))}" '
             f'class="{style}" text-anchor="middle" style="{text}" pointer-events="none">{shown}</text>'
@@ -308,7 +309,9 @@ def _legend(canvas: Canvas, cells: Cells, limits: tuple[float, float] | None, y:
             canvas.text(x + at, y + 19, short(value, 7), "soft small", anchor=anchor)
         x += 128 + 18
     else:
-        canvas.text(x, y + 9, "no finite numbers in the valid region" if all(cells.valid) else "", "soft small")
+        canvas.text(
+            x, y + 9, "no finite numbers in the valid region" if all(cells.valid) else "", "soft small"
+        )
         x += 190 if all(cells.valid) else 0
     for letter, words in _marks(cells):
         if x + 30 + 5.2 * len(words) > canvas.width:

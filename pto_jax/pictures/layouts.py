@@ -32,8 +32,8 @@ _NAMES = {
 def layout(tile_type: TileType) -> Picture:
     """The memory order of a tile type: the number of each element, frames of boxes, and the first elements.
 
-    The line joins the first 40 elements in the order of memory. Of a tile larger than 32x32 elements or 8x8
-    boxes, the picture has the leading part. For boxed layouts a second part numbers the boxes, with size
+    The line joins the first 40 elements in the order of memory. Of a tile of more than 1024 elements or
+    8x8 boxes, the picture has the leading part. For boxed layouts a second part numbers the boxes, with size
     and bytes of one. ArgumentError for something else and for types that no profile has.
 
     >>> import pto_jax as pto
@@ -46,7 +46,9 @@ def layout(tile_type: TileType) -> Picture:
     size = f"boxes of {box[0]}x{box[1]}, {_bytes(t, box)} each" if t.boxed else _NAMES[t.layout]
     canvas = Canvas(480, f"layout {t.layout} of {_plain(t)}: {size}")
     canvas.text(12, 22, f"layout {t.layout} of {_plain(t)}", "title")
-    canvas.text(12, 38, _NAMES[t.layout] + (f", {size.replace(' each', '')}" if t.boxed else ""), "soft small")
+    canvas.text(
+        12, 38, _NAMES[t.layout] + (f", {size.replace(' each', '')}" if t.boxed else ""), "soft small"
+    )
     part = _Part.of(t)
     words = f"numbers: place in memory, in elements of {_bytes(t, (1, 1))}"
     if (part.rows, part.cols) != t.shape:
@@ -60,7 +62,9 @@ def layout(tile_type: TileType) -> Picture:
 
 def _checked(t: object) -> TileType:
     if not isinstance(t, TileType):
-        raise ArgumentError(f"layout: got a {type(t).__name__}; allowed: a tile type; try: pto.tile_type(...)")
+        raise ArgumentError(
+            f"layout: got a {type(t).__name__}; allowed: a tile type; try: pto.tile_type(...)"
+        )
     if t.conv is not None:
         raise ArgumentError(f"layout: got the convolution tile {t}; allowed: tiles of rows and columns")
     # Capacities differ; what else a type breaks it breaks on every profile.
@@ -95,8 +99,10 @@ class _Part:
 
     @staticmethod
     def of(t: TileType) -> _Part:
+        # Numbers of four digits are read where there are few of them.
+        most = ELEMENTS if t.elements <= ELEMENTS**2 else max(ELEMENTS // 2, *t.stored_box)
         rows, cols = (
-            min(n, ELEMENTS, BOXES * b if t.boxed else n) for n, b in zip(t.shape, t.stored_box, strict=True)
+            min(n, most, BOXES * b if t.boxed else n) for n, b in zip(t.shape, t.stored_box, strict=True)
         )
         width = min(40.0, (480 - _LEFT - 14) / cols)
         return _Part(t, rows, cols, width, min(width, 22.0))
@@ -125,11 +131,13 @@ def _elements(canvas: Canvas, part: _Part) -> float:
             canvas.rect(x - w / 2, y - h / 2, w - 0.5, h - 0.5, "row", title=title)
             if odd:
                 canvas.rect(x - w / 2, y - h / 2, w - 0.5, h - 0.5, "tint", title=title)
-            canvas.parts.append(
-                f'<text x="{num(x)}" y="{num(y + font * 0.36)}" text-anchor="middle" pointer-events="none" '
-                f'style="font-size:{num(font)}px">{number}</text>'
-            )
     _line(canvas, part, places)
+    for number, (i, j) in places.items():
+        x, y = part.middle(i, j)
+        canvas.parts.append(
+            f'<text x="{num(x)}" y="{num(y + font * 0.36)}" text-anchor="middle" pointer-events="none" '
+            f'style="font-size:{num(font)}px">{number}</text>'
+        )
     for i, j, rows, cols in _frames(part):
         canvas.rect(_LEFT + j * w, _TOP + i * h, cols * w - 0.5, rows * h - 0.5, "frame")
     for axis, count in ((0, part.rows), (1, part.cols)):
@@ -166,8 +174,15 @@ def _boxes(canvas: Canvas, t: TileType, top: float) -> float:
     (height, width), bits = t.stored_box, t.dtype.storage_bits
     rows, cols = min(-(-t.rows // height), BOXES), min(-(-t.cols // width), BOXES)
     whole = (-(-t.rows // height), -(-t.cols // width))
-    count = f"{whole[0]}x{whole[1]} boxes of {height}x{width} elements, {size_text(height * width * bits // 8)}"
-    canvas.text(12, top, f"{count} each" + (f"; the first {rows}x{cols}" if whole != (rows, cols) else ""), "soft small")
+    count = (
+        f"{whole[0]}x{whole[1]} boxes of {height}x{width} elements, {size_text(height * width * bits // 8)}"
+    )
+    canvas.text(
+        12,
+        top,
+        f"{count} each" + (f"; the first {rows}x{cols}" if whole != (rows, cols) else ""),
+        "soft small",
+    )
     w, h = min(72.0, (480 - _LEFT - 14) / cols), 30.0
     for i in range(rows):
         for j in range(cols):
@@ -175,6 +190,8 @@ def _boxes(canvas: Canvas, t: TileType, top: float) -> float:
             x, y = _LEFT + j * w, top + 8 + i * h
             canvas.rect(x, y, w - 2, h - 2, "row")
             canvas.rect(x, y, w - 2, h - 2, "ring")
-            canvas.text(x + w / 2 - 1, y + 13, f"box {first // (height * width)}", "small bold", anchor="middle")
+            canvas.text(
+                x + w / 2 - 1, y + 13, f"box {first // (height * width)}", "small bold", anchor="middle"
+            )
             canvas.text(x + w / 2 - 1, y + 24, f"byte {first * bits // 8}", "soft tiny", anchor="middle")
     return top + 8 + rows * h

@@ -254,7 +254,9 @@ def _draw(canvas: Canvas, plot: Plot, top: float, *, last: bool) -> float:
     peak, op = plot.peak
     over = peak > plot.capacity
     canvas.text(12, top + 14, f"@{plot.function} {plot.place}", "title")
-    canvas.text(canvas.width - 12, top + 14, f"{_of(plot)}{_line(op)}", "bad bold" if over else "soft", anchor="end")
+    canvas.text(
+        canvas.width - 12, top + 14, f"{_of(plot)}{_line(op)}", "bad bold" if over else "soft", anchor="end"
+    )
     # A program that uses little of a memory is drawn larger than the capacity allows.
     scaled = plot.top * 2.5 >= plot.capacity
     most = max(plot.top, plot.capacity) * 1.04 if scaled else plot.top * 1.3
@@ -270,16 +272,19 @@ def _draw(canvas: Canvas, plot: Plot, top: float, *, last: bool) -> float:
     for k, names, size in plot.extra:
         under = plot.needed[k] - size
         title = f"{names}: {size_text(size)}"
-        canvas.rect(_LEFT + k * step, y(under + size), step, y(under) - y(under + size), "outside", title=title)
+        canvas.rect(
+            _LEFT + k * step, y(under + size), step, y(under) - y(under + size), "outside", title=title
+        )
     _levels(canvas, plot, y, scaled=scaled, width=width)
     return _axis(canvas, plot, step, y0) if last else y0 + 10
 
 
 def _bar(canvas: Canvas, plot: Plot, bar: Bar, step: float, y: Callable[[float], float]) -> None:
     tile = bar.tile
-    lines = f"{_line(plot.columns[bar.spans[0][0] // 2])[4:]} to{_line(plot.columns[(bar.spans[-1][1] - 1) // 2])[3:]}"
+    first, last = plot.columns[bar.spans[0][0] // 2], plot.columns[(bar.spans[-1][1] - 1) // 2]
+    lines = f",{_line(first)[3:]} to{_line(last)[3:]}" if first.span and last.span else ""
     at = f"bytes {bar.start} to {bar.end - 1}"
-    title = f"%{tile.name}: {tile.type}, {size_text(bar.bytes)}, {at},{lines}"
+    title = f"%{tile.name}: {tile.type}, {size_text(bar.bytes)}, {at}{lines}"
     for first, last in bar.spans:
         x, width = _LEFT + first * step / 2, (last - first) * step / 2
         for low, high, kind in (
@@ -287,19 +292,21 @@ def _bar(canvas: Canvas, plot: Plot, bar: Bar, step: float, y: Callable[[float],
             (max(bar.start, plot.capacity), bar.end, "over"),
         ):
             if high > low:
-                tall = y(low) - y(high)
+                tall = max(y(low) - y(high), 1.5)
                 gap = min(0.6, tall / 4)
-                canvas.rect(x + 0.6, y(high) + gap, width - 1.2, tall - 2 * gap, kind, title=title, radius=1.5)
+                canvas.rect(
+                    x + 0.6, y(high) + gap, width - 1.2, tall - 2 * gap, kind, title=title, radius=1.5
+                )
     first, last = max(bar.spans, key=lambda span: span[1] - span[0])
     width, tall = (last - first) * step / 2, y(bar.start) - y(bar.end)
     if width > 6.4 * (len(tile.name) + 1) + 4 and tall > 10:
         middle = (y(bar.start) + y(bar.end)) / 2
-        canvas.text(_LEFT + (first + last) * step / 4, middle + 3.5, f"%{tile.name}", "on small", anchor="middle")
+        canvas.text(
+            _LEFT + (first + last) * step / 4, middle + 3.5, f"%{tile.name}", "on small", anchor="middle"
+        )
 
 
-def _levels(
-    canvas: Canvas, plot: Plot, y: Callable[[float], float], *, scaled: bool, width: float
-) -> None:
+def _levels(canvas: Canvas, plot: Plot, y: Callable[[float], float], *, scaled: bool, width: float) -> None:
     """The numbers at the left, and the capacity as a line."""
     line = y(plot.capacity) if scaled else y(plot.top * 1.3) + 8
     canvas.path(f"M{num(_LEFT)} {num(line)}h{num(width)}", "limit")
@@ -330,7 +337,9 @@ def _axis(canvas: Canvas, plot: Plot, step: float, y0: float) -> float:
     if step >= 11:
         longest = max(len(op.name) for op in plot.columns)
         for k, op in enumerate(plot.columns):
-            canvas.text(_LEFT + (k + 0.5) * step + 3, bottom + 4, op.name, "soft small", turn=-90, anchor="end")
+            canvas.text(
+                _LEFT + (k + 0.5) * step + 3, bottom + 4, op.name, "soft small", turn=-90, anchor="end"
+            )
         bottom += 5.6 * longest + 6
     depths = sorted({depth for *_, depth in plot.loops})[:_DEPTH]
     for first, last_column, op, depth in plot.loops:
@@ -339,7 +348,9 @@ def _axis(canvas: Canvas, plot: Plot, step: float, y0: float) -> float:
             end = _LEFT + (last_column + 1) * step
             canvas.path(f"M{num(x + 1)} {num(level)}v4H{num(end - 1)}v-4", "ring")
             words = f"loop{_line(op)}".replace(" at", ",")
-            canvas.text((x + end) / 2, level + 13, words if end - x > 60 else "loop", "soft small", anchor="middle")
+            canvas.text(
+                (x + end) / 2, level + 13, words if end - x > 60 else "loop", "soft small", anchor="middle"
+            )
     return bottom + (15 * (len(depths)) + 4 if depths else 0) + _GAP / 2
 
 

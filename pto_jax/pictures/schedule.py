@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """One execution of an instruction, in cycles from the start; ``figure`` says whether its length is one."""
+    """One execution of an instruction, in cycles; ``figure``: its length is a figure of the model."""
 
     name: str
     row: Row
@@ -108,7 +108,7 @@ def schedule(
     program = with_entry(program)
     report = cost(program, profile, model, entry=entry, arguments=arguments)
     if not report.lines:
-        raise ArgumentError(f"{program.source}: got no instruction that a pipe executes; allowed: one or more")
+        raise ArgumentError(f"{program.source}: got no instruction of a pipe; allowed: one or more")
     resolved = resolve(program, profile)
     function = select_entry(resolved.program, entry)
     found = Schedule(function.name, report.model, report.profile)
@@ -181,8 +181,7 @@ class _Execution:
         if order is not None:
             if order.through in ("flag", "event", "token", "core", "cores"):
                 return self.synchronise(core, step, order.role, order.through, forced=forced)
-            if order.role == "barrier":
-                self.drain(core, op)
+            self.drain(core, op)
             return True
         queue = ("fifo", number_of(op), "cube" if (core == "vector") == (traits.fifo == "pop") else "vector")
         after = _START
@@ -222,7 +221,7 @@ class _Execution:
         return True
 
     def drain(self, core: str, op: Op) -> None:
-        """A barrier on all pipes; one on a single pipe changes nothing in program order."""
+        """Wait for all pipes where the operation names all; one pipe is in program order anyway."""
         if Pipe.ALL in op.attrs.values():
             last = max((t for row, t in self.ready.items() if row.core == core), default=_START)
             for pipe in Pipe:

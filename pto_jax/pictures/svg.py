@@ -32,17 +32,19 @@ _STYLE = (
     ".pto text{fill:var(--ink);font:12px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;"
     "font-variant-numeric:tabular-nums}"
     ".pto .title{font-size:13px;font-weight:600}.pto .soft{fill:var(--soft)}.pto .small{font-size:10px}"
-    ".pto .tiny{font-size:8.5px}.pto .bold{font-weight:700}.pto .on{fill:var(--on)}.pto .bad{fill:var(--over)}"
+    ".pto .tiny{font-size:8.5px}.pto .bold{font-weight:700}.pto .on{fill:var(--on)}"
+    ".pto .bad{fill:var(--over)}"
     ".pto .paper{fill:var(--paper)}.pto .outside{fill:url(#pto-hatch)}.pto .undefined{fill:url(#pto-cross)}"
     ".pto .nan{fill:var(--nan)}.pto .inf{fill:var(--inf)}.pto .first{fill:var(--first)}"
     ".pto .reuse{fill:var(--reuse)}.pto .over{fill:var(--over)}.pto .other{fill:var(--other)}"
     ".pto .grey{fill:var(--line)}.pto .again{fill:url(#pto-again)}"
-    ".pto .tint{fill:var(--hatch);fill-opacity:.35}.pto .clear{fill:transparent}.pto .row{fill:var(--outside)}"
+    ".pto .tint{fill:var(--hatch);fill-opacity:.35}.pto .clear{fill:transparent}"
+    ".pto .row{fill:var(--outside)}"
     ".pto .frame{fill:none;stroke:var(--ink);stroke-width:1.6}.pto .thin{fill:none;stroke:var(--line)}"
     ".pto .ring{fill:none;stroke:var(--ink);stroke-width:1.5}"
     ".pto .limit{fill:none;stroke:var(--over);stroke-width:1.4;stroke-dasharray:5 3}"
     ".pto .arrow{fill:none;stroke:var(--ink);stroke-opacity:.55;marker-end:url(#pto-tip)}"
-    ".pto .walk{fill:none;stroke:var(--over);stroke-width:1.2;stroke-linejoin:round}"
+    ".pto .walk{fill:none;stroke:var(--over);stroke-width:1.6;stroke-linejoin:round;stroke-opacity:.45}"
 )
 _DEFS = (
     '<pattern id="pto-hatch" width="5" height="5" patternUnits="userSpaceOnUse">'
@@ -102,7 +104,7 @@ class Canvas:
     label: str
     parts: list[str] = field(default_factory=list)
 
-    def rect(  # noqa: PLR0913 - the attributes of a rectangle
+    def rect(
         self,
         x: float,
         y: float,
@@ -122,7 +124,7 @@ class Canvas:
             f'<rect x="{num(x)}" y="{num(y)}" width="{num(width)}" height="{num(height)}"{corner}{look}{end}'
         )
 
-    def text(  # noqa: PLR0913 - the attributes of a text
+    def text(
         self,
         x: float,
         y: float,
@@ -177,9 +179,7 @@ def colour(value: float, low: float, high: float) -> tuple[str, str]:
     at = 0.5 if high <= low else (value / 2 - low / 2) / (high / 2 - low / 2)
     at = min(max(at, 0.0), 1.0) * (len(_SCALE) - 1)
     i = min(int(at), len(_SCALE) - 2)
-    red, green, blue = (
-        round(a + (b - a) * (at - i)) for a, b in zip(_SCALE[i], _SCALE[i + 1], strict=True)
-    )
+    red, green, blue = (round(a + (b - a) * (at - i)) for a, b in zip(_SCALE[i], _SCALE[i + 1], strict=True))
     bright = 0.299 * red + 0.587 * green + 0.114 * blue > 140
     return f"#{red:02x}{green:02x}{blue:02x}", "#1f2733" if bright else "#ffffff"
 

@@ -98,7 +98,9 @@ def trace(found: Schedule) -> str:
         for run, phase in ((found.runs[wait.source], "s"), (found.runs[wait.target], "f")):
             where = {"pid": cores.index(run.row.core), "tid": int(run.row.pipe)}
             at = run.end if phase == "s" else run.start
-            events.append({"name": "wait", "cat": "wait", "ph": phase, "bp": "e", "id": number, "ts": at, **where})
+            events.append(
+                {"name": "wait", "cat": "wait", "ph": phase, "bp": "e", "id": number, "ts": at, **where}
+            )
     other = {
         "unit": "1 us is 1 cycle",
         "model": found.model,
@@ -183,4 +185,3 @@ def _bar(canvas: Canvas, run: Run, y: float, scale: float) -> None:
     if width > 6 * len(run.name) + 6:
         look = "on small" if run.figure else "small"
         canvas.text(x + width / 2, y + 14, run.name, look, anchor="middle")
-

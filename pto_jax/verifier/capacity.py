@@ -41,8 +41,9 @@ class Part:
 class Need:
     """What on-chip memory an operation needs: ``used`` and ``live`` are sets of tiles, with a bit for each.
 
-    Tiles that live hold contents that are used later, or now. The tiles of ``begins`` may take the bytes of those of ``ends``. ``bytes`` is the least of each buffer
-    without tiles that have an address, ``extra`` what takes bytes besides tiles of the function.
+    Tiles that live hold contents that are used later, or now. The tiles of ``begins`` may take the bytes of
+    those of ``ends``. ``bytes`` is the least of each buffer without tiles that have an address, ``extra``
+    what takes bytes besides tiles of the function.
     """
 
     op: Op

@@ -14,8 +14,8 @@ from tools import architecture
 ROOMS = (
     "errors", "files", "ir", "profiles", "isa", "text", "analysis", "verifier", "api",
     "interpreter", "launches", "lowering", "oracle", "sanitizer", "extension",
-    "extension", "runtime", "builder", "ops", "nn",
-    "debug", "cost", "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing",
+    "extension", "cost", "pictures", "runtime", "builder", "ops", "nn",
+    "debug", "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing",
     "pto_jax", "cases", "devices", "failures", "validation", "system_tests", "campaign", "cli", "__main__",
 )  # fmt: skip
 #: The public names and what they are made of; everything else has a room.
