@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +27,8 @@ from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array
 from ..oracle.step import Policy, Step
 from ..profiles import Profile
-from .cells import CELLS, nth
 from .memory import subject
-from .svg import BLOCKS, Canvas, Picture, ticks
-
-_LEFT = 32.0
+from .svg import BLOCKS, CELLS, Canvas, Lattice, Picture
 
 
 class _Stored(np.ndarray[Any, Any]):
@@ -153,7 +150,7 @@ def grid(
     top = 30.0
     for buffer in buffers:
         top = _draw(canvas, buffer, top)
-    return canvas.picture(_key(canvas, buffers, grid, top))
+    return canvas.picture(canvas.legend(_key(buffers, grid), top) + 6)
 
 
 def _buffer(machine: _Watching, kind: Any, name: str, shape: tuple[int, ...]) -> _Buffer:
@@ -165,7 +162,7 @@ def _buffer(machine: _Watching, kind: Any, name: str, shape: tuple[int, ...]) ->
     else:
         width = d.word.itemsize
         block = machine.block[name].reshape(-1, width).max(1, initial=-1)
-        twice = machine.twice[name].reshape(-1, width).any(1)
+        twice = np.asarray(machine.twice[name].reshape(-1, width).any(1))
     return _Buffer(name, str(d), shape, block, twice)
 
 
@@ -178,58 +175,33 @@ def _colour(block: int) -> str:
 
 def _draw(canvas: Canvas, buffer: _Buffer, top: float) -> float:
     """The elements of a buffer as cells; where they end."""
-    flat = buffer.block.size
-    cols = buffer.shape[-1] if len(buffer.shape) > 1 else min(flat, CELLS)
-    rows = flat // cols if cols else 0
-    steps = max(-(-rows // CELLS), 1), max(-(-cols // CELLS), 1)
-    shape = ", ".join(map(str, buffer.shape))
+    cols = buffer.shape[-1] if len(buffer.shape) > 1 else min(buffer.block.size, CELLS)
+    lattice = Lattice.of((buffer.block.size // cols if cols else 0, cols), top + 46, 22, 22)
     missing, twice = int((buffer.block < 0).sum()), int(buffer.twice.sum())
-    note = f"{missing} elements not stored, {twice} stored more than once"
-    if steps != (1, 1):
-        note += f"; drawn: {nth(steps[0])} row and {nth(steps[1])} column"
+    note = f"{missing} not stored, {twice} stored more than once"
+    shape = ", ".join(map(str, buffer.shape))
     canvas.text(12, top + 14, f"{buffer.name} {buffer.dtype}[{shape}]", "bold")
-    canvas.text(12, top + 28, note, "soft small")
-    down, across = -(-rows // steps[0]), -(-cols // steps[1])
-    width = min(22.0, (canvas.width - _LEFT - 14) / max(across, 1))
-    height = min(width, max(420 / max(down, 1), 5.0))
-    y0 = top + 46
-    for j in ticks(across, 8):
-        canvas.text(_LEFT + (j + 0.5) * width, y0 - 3, str(j * steps[1]), "soft tiny", anchor="middle")
-    for i in range(down):
-        if i in ticks(down, 8):
-            canvas.text(_LEFT - 4, y0 + (i + 0.5) * height + 3, str(i * steps[0]), "soft tiny", anchor="end")
-        for j in range(across):
-            at = i * steps[0] * cols + j * steps[1]
-            block, again = int(buffer.block[at]), bool(buffer.twice[at])
-            title = f"[{i * steps[0]}, {j * steps[1]}] " + ("not stored" if block < 0 else f"block {block}")
-            title += ", stored more than once" if again else ""
-            place = _LEFT + j * width, y0 + i * height, width - 0.4, height - 0.4
-            canvas.rect(
-                *place, "grey" if block < 0 else "", fill=_colour(block) if block >= 0 else "", title=title
-            )
-            if again:
-                canvas.rect(*place, "again", title=title)
-    return y0 + down * height + 8
+    canvas.text(12, top + 28, note + lattice.note, "soft small")
+
+    def paint(at: tuple[int, int], x: float, y: float) -> None:
+        block, again = int(buffer.block[at[0] * cols + at[1]]), bool(buffer.twice[at[0] * cols + at[1]])
+        title = f"[{at[0]}, {at[1]}] " + ("not stored" if block < 0 else f"block {block}")
+        title += ", stored more than once" if again else ""
+        place = x, y, lattice.width - 0.4, lattice.height - 0.4
+        kind, fill = ("grey", "") if block < 0 else ("", _colour(block))
+        canvas.rect(*place, kind, fill=fill, title=title)
+        if again:
+            canvas.rect(*place, "again", title=title)
+
+    return lattice.draw(canvas, paint) + 8
 
 
-def _key(canvas: Canvas, buffers: Sequence[_Buffer], blocks: int, y: float) -> float:
-    """The colours of the blocks; where the picture ends."""
-    shown = [(f"block {n}", n) for n in range(min(blocks, len(BLOCKS)))]
-    words = [(text, "", _colour(n)) for text, n in shown]
+def _key(buffers: Sequence[_Buffer], blocks: int) -> Iterator[tuple[str, str]]:
+    """The colours of the blocks, and of elements without one."""
+    yield from ((_colour(n), f"block {n}") for n in range(min(blocks, len(BLOCKS))))
     if blocks > len(BLOCKS):
-        words.append((f"and {blocks - len(BLOCKS)} more, colours repeat", "", ""))
+        yield "", f"and {blocks - len(BLOCKS)} more, colours repeat"
     if any((b.block < 0).any() for b in buffers):
-        words.append(("not stored", "grey", ""))
+        yield "grey", "not stored"
     if any(b.twice.any() for b in buffers):
-        words.append(("stored more than once", "again", ""))
-    x = 12.0
-    for text, kind, fill in words:
-        if x + 22 + 5.4 * len(text) > canvas.width:
-            x, y = 12.0, y + 18
-        if kind == "again":
-            canvas.rect(x, y, 12, 12, "other", radius=2)
-        if kind or fill:
-            canvas.rect(x, y, 12, 12, kind, fill=fill, radius=2)
-        canvas.text(x + (17 if kind or fill else 0), y + 10, text, "soft small")
-        x += 32 + 5.4 * len(text)
-    return y + 24
+        yield "twice", "stored more than once"

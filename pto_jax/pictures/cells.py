@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import ml_dtypes
@@ -21,12 +21,9 @@ from numpy.typing import NDArray
 from ..errors import ArgumentError
 from ..ir import DType, TileType, from_numpy, unpack_pairs, unpaired
 from ..oracle.numbers import is_small, plain
-from .svg import Canvas, Picture, colour, num, short, ticks
+from .svg import CELLS, Canvas, Lattice, Picture, colour, num, short
 
 Array = NDArray[Any]
-#: Cells per axis; of more rows or columns, the picture has every second, third ... one.
-CELLS = 64
-_LEFT, _TOP, _CELL, _ROW = 32.0, 50.0, 44.0, 22.0
 #: Marks of lanes by their letter: style class and name.
 MARKS = {
     "N": ("nan", "NaN"),
@@ -48,13 +45,7 @@ class Cells:
     valid: tuple[int, int]
     marks: Array
 
-    @property
-    def steps(self) -> tuple[int, int]:
-        """The distances of the rows and columns that are drawn."""
-        rows, cols = self.numbers.shape
-        return max(-(-rows // CELLS), 1), max(-(-cols // CELLS), 1)
-
-    @property
+    @cached_property
     def limits(self) -> tuple[float, float] | None:
         """The smallest and the largest finite number of the valid region; None where it has none."""
         inside = self.numbers[: self.valid[0], : self.valid[1]]
@@ -156,7 +147,7 @@ def _finite(d: DType) -> tuple[float, float]:
         codes = plain(np.arange(1 << d.bits, dtype=d.word), d)
         codes = codes[np.isfinite(codes)]
         return float(codes.min()), float(codes.max())
-    largest = float(ml_dtypes.finfo(d.numpy).max)
+    largest = float(ml_dtypes.finfo(d.numpy).max)  # type: ignore[no-untyped-call]
     return -largest, largest
 
 
@@ -165,7 +156,8 @@ def _at_limit(numbers: Array, d: DType) -> Array:
     if d.bits < 8 or d.pair_of:
         return np.zeros(numbers.shape, bool)
     low, high = _finite(d)
-    return (numbers == high) | ((numbers == low) & (low < 0))
+    limits: Array = (numbers == high) | ((numbers == low) & (low < 0))
+    return limits
 
 
 def array_cells(name: str, array: Array, d: DType) -> Cells:
@@ -183,7 +175,7 @@ def array_cells(name: str, array: Array, d: DType) -> Cells:
     left = int(np.prod(shape, dtype=np.int64)) - words.size
     note = f"{words.size} elements" + (f", {left} at the end not drawn" if left else "")
     title = f"{name} {d}[{', '.join(map(str, shape))}]"
-    return Cells(title, note, d, cells.numbers, words, words.shape, cells.marks)  # type: ignore[arg-type]
+    return Cells(title, note, d, cells.numbers, words, words.shape, cells.marks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,38 +207,16 @@ def array(name: str, values: Array, d: DType) -> Picture:
 
 def draw(canvas: Canvas, cells: Cells, top: float) -> float:
     """Draw title, cells, scale and legend below ``top``; where they end."""
-    steps, limits = cells.steps, cells.limits
-    rows, cols = (-(-n // s) for n, s in zip(cells.numbers.shape, steps, strict=True))
-    note = cells.note
-    if steps != (1, 1):
-        note += f", drawn: {nth(steps[0])} row and {nth(steps[1])} column"
+    lattice = Lattice.of(cells.words.shape, top + 50, 44, 22)
     canvas.text(12, top + 20, cells.title, "title")
-    canvas.text(12, top + 35, note, "soft small")
-    width = min(_CELL, (canvas.width - _LEFT - 14) / max(cols, 1))
-    height = min(width, _ROW, max(480 / max(rows, 1), 6.5))
-    x, y = _LEFT, top + _TOP
-    if not (rows and cols):
-        canvas.text(x, y + 12, "no elements", "soft")
-        return y + 20
-    for j in ticks(cols, 8):
-        canvas.text(x + (j + 0.5) * width, y - 3, str(j * steps[1]), "soft tiny", anchor="middle")
-    for i in ticks(rows, 8):
-        canvas.text(x - 4, y + (i + 0.5) * height + 3, str(i * steps[0]), "soft tiny", anchor="end")
-    for i in range(rows):
-        for j in range(cols):
-            _cell(
-                canvas, cells, (i * steps[0], j * steps[1]), (x + j * width, y + i * height), (width, height)
-            )
-    canvas.rect(x, y, cols * width, rows * height, "thin")
-    framed = [min(-(-v // s), n) for v, s, n in zip(cells.valid, steps, (rows, cols), strict=True)]
+    canvas.text(12, top + 35, cells.note + lattice.note, "soft small")
+    size = lattice.width, lattice.height
+    bottom = lattice.draw(canvas, lambda at, x, y: _cell(canvas, cells, at, (x, y), size))
+    framed = [min(-(-v // s), n) for v, s, n in zip(cells.valid, lattice.steps, lattice.drawn, strict=True)]
     if all(framed):
-        canvas.rect(x, y, framed[1] * width, framed[0] * height, "frame")
-    return _legend(canvas, cells, limits, y + rows * height + 12)
-
-
-def nth(step: int) -> str:
-    """Which rows are drawn: every one, every second, third ..."""
-    return {1: "every", 2: "every 2nd", 3: "every 3rd"}.get(step, f"every {step}th")
+        place = lattice.x, lattice.y, framed[1] * size[0], framed[0] * size[1]
+        canvas.rect(*place, "frame")
+    return _legend(canvas, cells, bottom + 12) if cells.words.size else bottom
 
 
 def _cell(
@@ -295,45 +265,28 @@ def _described(cells: Cells, at: tuple[int, int], value: Any, letter: str, *, ou
     return f"[{at[0]}, {at[1]}] {shown}, bits 0x{word:0{-(-d.bits // 4)}x}{meaning}"
 
 
-def _legend(canvas: Canvas, cells: Cells, limits: tuple[float, float] | None, y: float) -> float:
+def _legend(canvas: Canvas, cells: Cells, y: float) -> float:
     """The colour scale with its numbers, and the marks that occur; where they end."""
-    x = _LEFT
-    if limits is not None:
-        low, high = limits
+    x, entries = 32.0, list(_marks(cells))
+    if cells.limits is not None:
+        low, high = cells.limits
         parts = 1 if low == high else 32
         for k in range(parts):
-            fill, _ = colour(k, 0, max(parts - 1, 1)) if parts > 1 else colour(0, 0, 0)
+            fill, _ = colour(k, 0, parts - 1)
             canvas.rect(x + k * 128 / parts, y, 128 / parts + 0.2, 8, fill=fill)
         numbers = [(0, low, "start"), (64, low / 2 + high / 2, "middle"), (128, high, "end")]
         for at, value, anchor in numbers if parts > 1 else numbers[:1]:
             canvas.text(x + at, y + 19, short(value, 7), "soft small", anchor=anchor)
-        x += 128 + 18
-    else:
-        canvas.text(
-            x, y + 9, "no finite numbers in the valid region" if all(cells.valid) else "", "soft small"
-        )
-        x += 190 if all(cells.valid) else 0
-    for letter, words in _marks(cells):
-        if x + 30 + 5.2 * len(words) > canvas.width:
-            x, y = _LEFT, y + 26
-        _sample(canvas, letter, x, y - 2)
-        canvas.text(x + 17, y + 8, words, "soft small")
-        x += 30 + 5.2 * len(words)
-    return y + 24
+        x += 146
+    elif all(cells.valid):
+        entries.insert(0, ("", "no finite numbers in the valid region"))
+    return canvas.legend(entries, y - 2, x=x, line=26)
 
 
 def _marks(cells: Cells) -> Iterator[tuple[str, str]]:
-    """The marks of a legend: letter ("" for lanes outside the valid region) and words."""
+    """The marks of a legend that occur, as samples and words."""
     for letter, count in cells.counts().items():
-        limit = f" of {cells.dtype}" if letter == "S" else ""
-        yield letter, f"{count} {MARKS[letter][1]}{limit}"
-    if cells.valid != cells.numbers.shape:
-        yield "", "outside the valid region"
-
-
-def _sample(canvas: Canvas, letter: str, x: float, y: float) -> None:
-    kind = MARKS[letter][0] if letter else "outside"
-    canvas.rect(x, y, 12, 12, kind)
-    if letter:
-        on = "on " if letter in "NI" else ""
-        canvas.text(x + 6, y + 9, letter, f"{on}tiny bold", anchor="middle")
+        kind, name = MARKS[letter]
+        yield f"{kind} {letter}", f"{count} {name}{f' of {cells.dtype}' if letter == 'S' else ''}"
+    if cells.valid != cells.words.shape:
+        yield "outside", "outside the valid region"

@@ -281,8 +281,8 @@ def _draw(canvas: Canvas, plot: Plot, top: float, *, last: bool) -> float:
 
 def _bar(canvas: Canvas, plot: Plot, bar: Bar, step: float, y: Callable[[float], float]) -> None:
     tile = bar.tile
-    first, last = plot.columns[bar.spans[0][0] // 2], plot.columns[(bar.spans[-1][1] - 1) // 2]
-    lines = f",{_line(first)[3:]} to{_line(last)[3:]}" if first.span and last.span else ""
+    opens, closes = plot.columns[bar.spans[0][0] // 2], plot.columns[(bar.spans[-1][1] - 1) // 2]
+    lines = f",{_line(opens)[3:]} to{_line(closes)[3:]}" if opens.span and closes.span else ""
     at = f"bytes {bar.start} to {bar.end - 1}"
     title = f"%{tile.name}: {tile.type}, {size_text(bar.bytes)}, {at}{lines}"
     for first, last in bar.spans:
@@ -297,12 +297,12 @@ def _bar(canvas: Canvas, plot: Plot, bar: Bar, step: float, y: Callable[[float],
                 canvas.rect(
                     x + 0.6, y(high) + gap, width - 1.2, tall - 2 * gap, kind, title=title, radius=1.5
                 )
-    first, last = max(bar.spans, key=lambda span: span[1] - span[0])
-    width, tall = (last - first) * step / 2, y(bar.start) - y(bar.end)
+    begin, end = max(bar.spans, key=lambda span: span[1] - span[0])
+    width, tall = (end - begin) * step / 2, y(bar.start) - y(bar.end)
     if width > 6.4 * (len(tile.name) + 1) + 4 and tall > 10:
         middle = (y(bar.start) + y(bar.end)) / 2
         canvas.text(
-            _LEFT + (first + last) * step / 4, middle + 3.5, f"%{tile.name}", "on small", anchor="middle"
+            _LEFT + (begin + end) * step / 4, middle + 3.5, f"%{tile.name}", "on small", anchor="middle"
         )
 
 
@@ -370,12 +370,4 @@ def _key(canvas: Canvas, plots: Sequence[Plot], y: float) -> float:
     tight = [plot for plot, bar in bars if plot.peak[0] <= plot.capacity < bar.end]
     if tight:
         how += f"; a plan of {_of(tight[0])} exists"
-    x = 12.0
-    for kind, words in [*shown, ("", how)]:
-        if x + 20 + 5.3 * len(words) > canvas.width:
-            x, y = 12.0, y + 18
-        if kind:
-            canvas.rect(x, y, 12, 12, kind, radius=2)
-        canvas.text(x + (17 if kind else 0), y + 10, words, "soft small")
-        x += 34 + 5.3 * len(words)
-    return y + 22
+    return canvas.legend([*shown, ("", how)], y) + 4

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -38,6 +38,7 @@ _STYLE = (
     ".pto .nan{fill:var(--nan)}.pto .inf{fill:var(--inf)}.pto .first{fill:var(--first)}"
     ".pto .reuse{fill:var(--reuse)}.pto .over{fill:var(--over)}.pto .other{fill:var(--other)}"
     ".pto .grey{fill:var(--line)}.pto .again{fill:url(#pto-again)}"
+    ".pto .twice{fill:url(#pto-twice)}"
     ".pto .tint{fill:var(--hatch);fill-opacity:.35}.pto .clear{fill:transparent}"
     ".pto .row{fill:var(--outside)}"
     ".pto .frame{fill:none;stroke:var(--ink);stroke-width:1.6}.pto .thin{fill:none;stroke:var(--line)}"
@@ -54,6 +55,9 @@ _DEFS = (
     '<rect width="4" height="4" style="fill:var(--paper)"/>'
     '<path d="M0 0L4 4M4 0L0 4" style="stroke:var(--soft);stroke-width:.8"/></pattern>'
     '<pattern id="pto-again" width="5" height="5" patternUnits="userSpaceOnUse">'
+    '<path d="M-1 1L1 -1M0 5L5 0M4 6L6 4" style="stroke:#fff;stroke-width:1.3"/></pattern>'
+    '<pattern id="pto-twice" width="5" height="5" patternUnits="userSpaceOnUse">'
+    '<rect width="5" height="5" style="fill:var(--other)"/>'
     '<path d="M-1 1L1 -1M0 5L5 0M4 6L6 4" style="stroke:#fff;stroke-width:1.3"/></pattern>'
     '<marker id="pto-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" '
     'orient="auto"><path d="M0 1L7 4L0 7z" style="fill:var(--ink)"/></marker>'
@@ -147,6 +151,29 @@ class Canvas:
         end = f"><title>{escape(title, quote=False)}</title></path>" if title else "/>"
         self.parts.append(f'<path d="{d}" class="{kind}"{end}')
 
+    def legend(
+        self, entries: Iterable[tuple[str, str]], y: float, *, x: float = 12.0, line: float = 18.0
+    ) -> float:
+        """Samples with words, in lines of the picture's width; where they end.
+
+        A sample is a style class, a colour, a class and a letter as in ``nan N``, or "" for words alone.
+        """
+        left = x if x < 40 else 32.0
+        for sample, words in entries:
+            width = (34 if sample else 18) + 5.4 * len(words)
+            if x + width - 12 > self.width and x > left:
+                x, y = left, y + line
+            kind, _, letter = sample.partition(" ")
+            if kind:
+                is_colour = kind.startswith("#")
+                self.rect(x, y, 12, 12, "" if is_colour else kind, fill=kind if is_colour else "", radius=2)
+            if letter:
+                on = "on " if kind in ("nan", "inf") else ""
+                self.text(x + 6, y + 9, letter, f"{on}tiny bold", anchor="middle")
+            self.text(x + (17 if sample else 0), y + 10, words, "soft small")
+            x += width
+        return y + line
+
     def picture(self, height: float) -> Picture:
         """The picture of what was drawn, on paper of the theme's colour."""
         w, h = num(self.width), num(height)
@@ -157,6 +184,60 @@ class Canvas:
             'rx="6"/>\n'
         )
         return Picture(head + "\n".join(self.parts) + "\n</svg>\n", self.label)
+
+
+#: Cells per axis; of more rows or columns, every second, third ... one is drawn.
+CELLS = 64
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Cells of a matrix below ``y``; ``steps`` are the distances of the rows and columns that are drawn."""
+
+    shape: tuple[int, int]
+    steps: tuple[int, int]
+    y: float
+    width: float
+    height: float
+    x: float = 32.0
+
+    @staticmethod
+    def of(shape: tuple[int, int], y: float, widest: float, tallest: float) -> Lattice:
+        """The largest cells that fit, up to some size."""
+        steps = max(-(-shape[0] // CELLS), 1), max(-(-shape[1] // CELLS), 1)
+        rows, cols = (max(-(-n // s), 1) for n, s in zip(shape, steps, strict=True))
+        width = min(widest, 434 / cols)
+        return Lattice(shape, steps, y, width, min(width, tallest, max(480 / rows, 6.5)))
+
+    @property
+    def drawn(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        return -(-self.shape[0] // self.steps[0]), -(-self.shape[1] // self.steps[1])
+
+    @property
+    def note(self) -> str:
+        """Which rows and columns are drawn; "" for all."""
+        names = {1: "every", 2: "every 2nd", 3: "every 3rd"}
+        rows, cols = (names.get(step, f"every {step}th") for step in self.steps)
+        return "" if self.steps == (1, 1) else f", drawn: {rows} row and {cols} column"
+
+    def draw(self, canvas: Canvas, paint: Callable[[tuple[int, int], float, float], None]) -> float:
+        """Label rows and columns and ``paint`` each cell by its index and corner; where the cells end."""
+        rows, cols = self.drawn
+        if not (rows and cols):
+            canvas.text(self.x, self.y + 12, "no elements", "soft")
+            return self.y + 20
+        for j in ticks(cols, 8):
+            at = self.x + (j + 0.5) * self.width
+            canvas.text(at, self.y - 3, str(j * self.steps[1]), "soft tiny", anchor="middle")
+        for i in ticks(rows, 8):
+            at = self.y + (i + 0.5) * self.height + 3
+            canvas.text(self.x - 4, at, str(i * self.steps[0]), "soft tiny", anchor="end")
+        for i in range(rows):
+            for j in range(cols):
+                index = i * self.steps[0], j * self.steps[1]
+                paint(index, self.x + j * self.width, self.y + i * self.height)
+        return self.y + rows * self.height
 
 
 def num(x: float) -> str:

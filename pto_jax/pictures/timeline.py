@@ -139,23 +139,17 @@ def _draw(found: Schedule, label: str, runs: int, text: str) -> Timeline:
     return _closed(canvas, found, runs, bottom, text)
 
 
-def _closed(canvas: Canvas, found: Schedule, runs: int, bottom: float, text: str) -> Timeline:
+def _closed(canvas: Canvas, found: Schedule, runs: int, bottom: float, trace: str) -> Timeline:
     """The notes below the rows, and the picture."""
-    words = [f"no figure in this model, drawn as {found.nominal:,.0f} cycles"] if found.missing else []
-    words += ["bold: the pipe with the most cycles", "arrows: the waits that delay", *found.notes]
+    entries = [
+        ("", words) for words in ("bold: the busiest pipe", "arrows: the waits that delay", *found.notes)
+    ]
+    if found.missing:
+        entries.insert(0, ("outside", f"no figure in this model, drawn as {found.nominal:,.0f} cycles"))
     if runs > len(found.runs):
-        words.append(f"the first {len(found.runs)} of {runs} executions")
-    x, y = 12.0, bottom + 24
-    for number, text_ in enumerate(words):
-        sample = 17 if found.missing and not number else 0
-        if x + sample + 5.6 * len(text_) > canvas.width and x > 12:
-            x, y = 12.0, y + 16
-        if sample:
-            canvas.rect(x, y, 12, 12, "outside")
-        canvas.text(x + sample, y + 10, text_, "soft small")
-        x += sample + 20 + 5.3 * len(text_)
-    picture = canvas.picture(y + 22)
-    return Timeline(picture.svg, picture.label, text)
+        entries.append(("", f"the first {len(found.runs)} of {runs} executions"))
+    picture = canvas.picture(canvas.legend(entries, bottom + 24) + 4)
+    return Timeline(picture.svg, picture.label, trace)
 
 
 def _grid(canvas: Canvas, end: float, scale: float, bottom: float) -> None:
