@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         nn as nn,
         ops as ops,
         oracle as oracle,
+        pictures as pictures,
         runner as runner,
     )
     from .api import load as load, parse as parse, verify as verify
@@ -107,6 +108,7 @@ _PUBLIC: dict[str, str] = {
     "straight_through": "nn.layers",
     "cost": "",
     "oracle": "",
+    "pictures": "",
     "runner": "",
     "sanitize": "sanitizer.sanitize",
     "builder": "",

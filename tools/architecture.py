@@ -41,6 +41,7 @@ PACKAGES = {
     "manual": ("write", "pages of the reference"),
     "examples": ("", "shipped programs"),
     "runner": ("write", "kernels of a model step in order"),
+    "pictures": ("execute", "tiles, memory, pipes as SVG"),
     "runtime": ("execute", "compiled kernels, tiles, traces"),
     "extension": ("execute", "instructions of users"),
     "lowering": ("execute", "JAX rules and executor"),

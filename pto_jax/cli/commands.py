@@ -53,6 +53,11 @@ def parser() -> argparse.ArgumentParser:
         help="run the interpreter and report uses of undefined data that reach a result; =strict: every use",
     )
     sub.add_argument("--dump-state", metavar="OUT.npz", help="write the final tiles and memory spaces")
+    sub.add_argument(
+        "--pictures",
+        metavar="DIR",
+        help="write a picture (SVG) of every buffer that the program wrote; with --break of all tiles",
+    )
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated input (default: 0)")
     sub.add_argument("--grid", type=int, metavar="N", help="blocks to execute (default: 1, or the example's)")
     options.flag(sub, "--partial-launch", "execute another number of blocks than is needed")
@@ -77,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
         ("run k.pto --inputs in.npz --outputs out.npz", "one array per argument, by name"),
         ("run k.pto --trace", "every instruction: shapes, valid regions, range, NaNs"),
         ("run k.pto --break 42:3", "stop before line 42 the third time, write the state"),
+        ("run k.pto --pictures out", "a picture of every buffer that is written"),
         ("run k.pto --sanitize", "where data that nothing defined is used"),
     )
 
@@ -137,6 +143,7 @@ def parser() -> argparse.ArgumentParser:
         "--level", type=options.build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
     )
     options.flag(sub, "--auto-sync", "a tool inserts the synchronisation")
+    sub.add_argument("--memory", metavar="OUT.svg", help="write a picture of on-chip memory, of one FILE")
     options.flag(sub, "--strict", "warnings reject; on a2a3 dependent vector instructions need a barrier")
     sub.add_argument(
         "--format",
@@ -151,6 +158,7 @@ def parser() -> argparse.ArgumentParser:
         ("verify k.pto --profile a5", "exit status 0: accepted, 1: rejected"),
         ("verify --portable kernels/*.pto", "what every profile guarantees"),
         ("verify k.pto --strict", "warnings reject, too"),
+        ("verify k.pto --memory memory.svg", "a picture of on-chip memory"),
         ("verify k.pto --format sarif", "for tools"),
     )
 
@@ -228,11 +236,17 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=N",
         help="value of a scalar argument, which sizes and loop bounds may depend on",
     )
+    sub.add_argument(
+        "--timeline",
+        metavar="OUT",
+        help="write the pipes over time: a picture (.svg), or a trace for Perfetto (.json)",
+    )
     options.flag(sub, "--json", "print JSON")
 
     options.add_examples(
         sub,
         ("cost k.pto --profile a5", "cycles per instruction and pipe"),
+        ("cost k.pto --timeline pipes.svg", "the pipes over time"),
         ("cost k.pto --arg rows=40", "with a value that loop bounds depend on"),
         ("cost a.pto b.pto", "the cheapest first"),
     )
@@ -319,4 +333,9 @@ def _cost(args: argparse.Namespace) -> int:
     ((file, program),) = programs.items()
     priced = cost(program, args.profile, args.model, entry=args.entry, arguments=arguments)
     print(priced.to_json() if args.json else f"{file}: {priced}")
+    if args.timeline is not None:
+        from ..pictures import timeline
+
+        picture = timeline(program, args.profile, args.model, entry=args.entry, arguments=arguments)
+        picture.save(args.timeline)
     return options.ACCEPTED

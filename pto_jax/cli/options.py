@@ -130,6 +130,7 @@ class RunOptions:
     watch: Watch | None = None
     sanitize: SanitizeMode | None = None
     language: TextLanguage | None = None
+    pictures: str | None = None
 
 
 @dataclass(frozen=True)

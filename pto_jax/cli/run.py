@@ -50,7 +50,11 @@ if TYPE_CHECKING:
 
 
 def watched(
-    kernel: Kernel, values: Sequence[Any], watch: Watch, dump_state: str | None
+    kernel: Kernel,
+    values: Sequence[Any],
+    watch: Watch,
+    dump_state: str | None,
+    pictures: str | None = None,
 ) -> tuple[Mapping[str, Any], State] | None:
     """Execute a kernel under observation; None where a breakpoint ended it and saved what there was."""
     stop = Breakpoint.named(kernel.program, watch.stop) if watch.stop is not None else None
@@ -68,11 +72,31 @@ def watched(
         memory.save(path)
         held = f"{len(memory.tiles)} tiles, {len(memory.scalars)} scalars, {len(memory.buffers)} buffers"
         print(f"{stopped}; {held} are in {path}")
+        if pictures is not None:
+            _draw(pictures, kernel, memory.buffers, memory.tiles)
         return None
     if stop is not None:
         times = f"{stop.reached} times" if stop.reached else "never"
         raise ArgumentError(f"--break {watch.stop}: the program ended; it reached that line {times}")
     return outputs, state
+
+
+def _draw(
+    folder: str, kernel: Kernel, arrays: Mapping[str, Any], tiles: Mapping[str, Any] | None = None
+) -> None:
+    """Write a picture of each buffer and tile to a folder, which is made where it is missing."""
+    from ..pictures import array, tile
+
+    types = {a.name: a.type.dtype for a in kernel.arguments if isinstance(a.type, ArrayType)}
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.FileError(f"{folder}: cannot be made: {error.strerror}") from None
+    pictures = {n: array(n, np.asarray(a), types[n]) for n, a in arrays.items() if n in types}
+    pictures |= {n: tile(t, name=f"%{n}") for n, t in (tiles or {}).items()}
+    for name, picture in pictures.items():
+        picture.save(Path(folder) / f"{name.replace('/', '-')}.svg")
+    print(f"pictures: {len(pictures)} in {folder}")
 
 
 def _observed(
@@ -250,6 +274,10 @@ def run(options: RunOptions) -> None:
         regions = {f"{keys.get(n, n)}{REGION}": r for n in arrays if (r := _partial_region(outputs[n]))}
         stored = {keys.get(name, name): storable(a) for name, a in arrays.items()}
         save_arrays(options.outputs, stored | {n: np.array(r, np.int32) for n, r in regions.items()})
+    if options.pictures is not None:
+        written = {name: outputs[name] for name in kernel.outputs}
+        tiles = {name: t for name, t in written.items() if hasattr(t, "valid_rows")}
+        _draw(options.pictures, kernel, arrays, tiles)
     if looked is not None:
         looked.report()
 
@@ -257,7 +285,7 @@ def run(options: RunOptions) -> None:
 def _outputs(kernel: Kernel, values: Sequence[Array], options: RunOptions) -> Mapping[str, Any] | None:
     """What the kernel wrote; None where a breakpoint ended it. Writes the state asked for."""
     if options.watch is not None:
-        execution = watched(kernel, values, options.watch, options.dump_state)
+        execution = watched(kernel, values, options.watch, options.dump_state, options.pictures)
         if execution is None:
             return None
         outputs, state = execution

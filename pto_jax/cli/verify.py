@@ -5,13 +5,15 @@ import sys
 from collections import Counter
 
 from ..api import load, resolve_profile, verify
-from ..errors import Diagnostic, FileError, ParseError
+from ..errors import ArgumentError, Diagnostic, FileError, ParseError
 from .findings import github, placed, sarif
 from .options import ACCEPTED, REJECTED, USAGE
 
 
 def run(args: argparse.Namespace) -> int:
     """Verify the files and print what is found; the exit status."""
+    if args.memory is not None and len(args.files) > 1:
+        raise ArgumentError(f"--memory: got {len(args.files)} files; allowed: one")
     status = ACCEPTED
     everything: list[tuple[str, Diagnostic]] = []
     for file in args.files:
@@ -29,12 +31,28 @@ def run(args: argparse.Namespace) -> int:
                 print(verdict)
         if any(d.severity == "error" for d in findings):
             status = max(status, REJECTED)
+        if args.memory is not None:
+            _draw(args, file, findings)
     if args.format == "github":
         for file, diagnostic in everything:
             print(github(diagnostic, file))
     elif args.format == "sarif":
         print(sarif(everything))
     return status
+
+
+def _draw(args: argparse.Namespace, file: str, findings: list[Diagnostic]) -> None:
+    """Write the picture of on-chip memory, or the reason why there is none to standard error."""
+    from ..pictures.memory import SHOWN, memory
+
+    errors = Counter(d.rule for d in findings if d.severity == "error")
+    if rules := [f"{n} of {rule or 'the syntax'}" for rule, n in errors.items() if rule not in SHOWN]:
+        shown = ", ".join(sorted(SHOWN))
+        message = f"got errors ({', '.join(rules)}); allowed: no errors, or those of {shown}"
+        print(f"pto-jax verify: {args.memory} is not written: {message}", file=sys.stderr)
+        return
+    program = load(file, language=args.language)
+    memory(program, resolve_profile(program, args.profile, arch=args.arch)).save(args.memory)
 
 
 def _findings(args: argparse.Namespace, file: str) -> tuple[list[Diagnostic], str]:

@@ -127,6 +127,17 @@ def decode(words: Array, d: DType) -> Array:
     return words.view(np.dtype(f"{'i' if d.is_signed else 'u'}{d.word_bits // 8}"))
 
 
+def plain(words: Array, d: DType) -> Array:
+    """Raw words as numbers that NumPy computes with: floats as float32, integers as they are.
+
+    >>> from pto_jax.ir import I4
+    >>> plain(np.array([0x3C00], np.uint16), F16), plain(np.array([15], np.uint8), I4)
+    (array([1.], dtype=float32), array([-1], dtype=int8))
+    """
+    numbers = decode(words, d)
+    return numbers.astype(np.float32) if d.is_float else numbers
+
+
 def encode(values: Array, d: DType, *, mode: RoundMode = RoundMode.RINT, saturate: bool = False) -> Array:
     """Words of values, rounded once; NaN becomes the canonical quiet NaN.
 

@@ -1,11 +1,10 @@
-"""Tiles for users: pytrees that compose with jit, vmap and shard_map, shown as heat maps in notebooks."""
+"""Tiles for users: pytrees that compose with jit, vmap and shard_map, shown as pictures in notebooks."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Any
 
 import jax
@@ -14,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import Tracer
-from numpy.typing import NDArray
 
 from ..errors import ArgumentError
 from ..files import user_code
@@ -23,61 +21,6 @@ from ..ir import F32, TILE_DTYPES, DType, TileType, dtype as find_dtype, from_nu
 from ..lowering.bits import from_words, x64
 from ..text import lexer, type_text, types
 from . import conversion, interchange
-
-#: Cells that are shown per axis; larger tiles show every second, third ... element.
-CELLS = 64
-_OUTSIDE = "#d8d8d8"
-_SIZE = "width:7px;height:7px;padding:0;border:0"
-
-
-def page(caption: str, numbers: NDArray[Any], valid: tuple[int, int]) -> str:
-    """HTML of a tile's numbers [rows, cols]: a caption, and a cell for each element, coloured by value.
-
-    Blue is the least finite number of the valid region, yellow the largest, red what is not finite, grey what
-    is outside the region.
-    """
-    rows, cols = numbers.shape
-    steps = (-(-rows // CELLS), -(-cols // CELLS))
-    shown = numbers[:: steps[0], :: steps[1]]
-    inside = numbers[: valid[0], : valid[1]]
-    finite = inside[np.isfinite(inside)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    body = "".join(
-        "<tr>"
-        + "".join(_cell(shown, i, j, steps, valid, (low, high)) for j in range(shown.shape[1]))
-        + "</tr>"
-        for i in range(shown.shape[0])
-    )
-    scale = f"{low:.5g} to {high:.5g}" if finite.size else "no finite numbers"
-    every = f", every {steps[0]}. row and {steps[1]}. column" if steps != (1, 1) else ""
-    return (
-        f"<div><code>{escape(caption)}</code><br><small>{scale}{every}</small>"
-        f'<table style="border-collapse:collapse;border:1px solid #888">{body}</table></div>'
-    )
-
-
-def _cell(
-    shown: NDArray[Any],
-    i: int,
-    j: int,
-    steps: tuple[int, int],
-    valid: tuple[int, int],
-    limits: tuple[float, float],
-) -> str:
-    value, at = float(shown[i, j]), (i * steps[0], j * steps[1])
-    outside = at[0] >= valid[0] or at[1] >= valid[1]
-    colour = _OUTSIDE if outside else _colour(value, *limits)
-    return f'<td title="[{at[0]}, {at[1]}] {value:.6g}" style="{_SIZE};background:{colour}"></td>'
-
-
-def _colour(value: float, low: float, high: float) -> str:
-    """From dark blue over green to yellow, as the usual maps go; red for what is not finite."""
-    if not np.isfinite(value):
-        return "#d62728"
-    at = 0.5 if high <= low else (value - low) / (high - low)
-    ends = ((68, 1, 84), (33, 145, 140), (253, 231, 37))
-    (a, b), part = (ends[:2], 2 * at) if at < 0.5 else (ends[1:], 2 * at - 1)
-    return "#" + "".join(f"{round(x + (y - x) * part):02x}" for x, y in zip(a, b, strict=True))
 
 
 #: The functions of NumPy that operators of arrays call.
@@ -190,18 +133,14 @@ class Tile:
         shown = _values(self, int(rows), int(cols)) if rows > 0 and cols > 0 else "empty"
         return f"{head}{valid}, {shown})"
 
-    def _repr_html_(self) -> str:
-        """What notebooks show: the type and a heat map; of a batch the first tile."""
-        if any(isinstance(x, Tracer) or not hasattr(x, "__array__") for x in _leaves(self) if x is not None):
-            return f"<code>{escape(repr(self))}</code>"
-        sizes = (np.asarray(n).reshape(-1) for n in (self.valid_rows, self.valid_cols))
-        numbers = _numbers(self).reshape(-1, *self.type.shape)
-        if not len(numbers):
-            return f"<code>{escape(repr(self))}</code>"
-        rows, cols = (int(n[0]) for n in sizes)
-        batch = f"tile 0 of {'x'.join(map(str, self.shape[:-2]))}, " if self.ndim > 2 else ""
-        full = self.type.with_valid(*self.type.shape)
-        return page(f"{batch}{full}, valid {rows}x{cols}", numbers[0], (rows, cols))
+    def _repr_svg_(self) -> str | None:
+        """The picture that notebooks show, of a batch the first tile; None where there are no values."""
+        leaves = [x for x in _leaves(self) if x is not None]
+        if any(isinstance(x, Tracer) or not hasattr(x, "__array__") for x in leaves) or 0 in self.shape[:-2]:
+            return None
+        from ..pictures import tile as picture
+
+        return picture(self).svg
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Functions of NumPy on the logical array; operators of NumPy arrays on tiles are refused."""
@@ -355,18 +294,9 @@ def _values(t: Tile, rows: int | None = None, cols: int | None = None) -> str:
 
 def _numbers(t: Tile) -> np.ndarray[Any, Any]:
     """The elements as numbers that NumPy computes with."""
-    words = np.asarray(t.words)
-    if (t.dtype.numpy == t.dtype.word and not t.dtype.is_integer) or t.dtype.packed or t.dtype.bits < 8:
-        # No array type has these elements.
-        from ..oracle.numbers import decode
+    from ..oracle.numbers import plain
 
-        numbers = decode(words, t.dtype)
-    else:
-        numbers = words.view(t.dtype.numpy)
-    if t.dtype.is_float:
-        with np.errstate(invalid="ignore"):
-            return numbers.astype(np.float32)
-    return numbers
+    return plain(np.asarray(t.words), t.dtype)
 
 
 def _known(size: int | None) -> int:

@@ -6,7 +6,7 @@ needs: a destination may take the place of a source that is not needed any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, or_
@@ -25,7 +25,7 @@ NAMED = 8
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """Bytes of a buffer, and what takes them; ``tile`` are those of one tile."""
 
     name: str
@@ -38,12 +38,30 @@ class _Part:
 
 
 @dataclass(frozen=True)
+class Need:
+    """What on-chip memory an operation needs: ``used`` and ``live`` are sets of tiles, with a bit for each.
+
+    Tiles that live hold contents that are used later, or now. The tiles of ``begins`` may take the bytes of
+    those of ``ends``. ``bytes`` is the least of each buffer without tiles that have an address, ``extra``
+    what takes bytes besides tiles of the function.
+    """
+
+    op: Op
+    used: int
+    live: int
+    begins: int
+    ends: int
+    bytes: Mapping[Loc, int]
+    extra: Mapping[Loc, tuple[Part, ...]]
+
+
+@dataclass(frozen=True)
 class _Peak:
     """The most bytes of one buffer that a function and those that it calls need, and what takes them."""
 
     bytes: int = 0
     op: Op | None = None
-    parts: tuple[_Part, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 def capacity_findings(resolved: ResolvedProgram, profile: Profile) -> list[Diagnostic]:
@@ -76,6 +94,16 @@ def needed_bytes(resolved: ResolvedProgram, function: Function, profile: Profile
     return {loc: size for loc, size in sorted(needed.items()) if size}
 
 
+def needs(
+    resolved: ResolvedProgram, profile: Profile, function: Function
+) -> tuple[Lifetimes, tuple[Need, ...]]:
+    """The tiles of a function and what each operation needs of on-chip memory, in the order of the text."""
+    walk = _Search(resolved, profile).walk(function, record=True)
+    return walk.lifetimes, tuple(
+        walk.recorded[id(op)] for op in walk.lifetimes.function.walk() if id(op) in walk.recorded
+    )
+
+
 def _all_fit(resolved: ResolvedProgram, profile: Profile) -> bool:
     """Whether the buffers have room for everything at once, as in nearly all programs."""
     total = dict.fromkeys(Loc, 0)
@@ -95,13 +123,13 @@ def _inserted(resolved: ResolvedProgram, profile: Profile, op: Op) -> int:
     return inserted_scratch(op, profile, bound) + (hidden[1] - hidden[0] if hidden is not None else 0)
 
 
-def _reserved(op: Op) -> Iterator[tuple[Loc, _Part]]:
+def _reserved(op: Op) -> Iterator[tuple[Loc, Part]]:
     """The bytes that an operation reserves for the slots of a pipe, at a place that a tool chooses."""
     size, place = op.attrs.get("size"), op.attrs.get("location")
     reserves = traits_of(op).fifo == "reserve" and op.attrs.get("auto") is True
     loc = Loc.__members__.get(place.name) if isinstance(place, AddressSpace) else None
     if reserves and isinstance(size, int) and loc is not None:
-        yield loc, _Part(f"reserve_buffer {op.attrs.get('name')}", size, op.span)
+        yield loc, Part(f"reserve_buffer {op.attrs.get('name')}", size, op.span)
 
 
 def _error(profile: Profile, loc: Loc, peak: _Peak) -> Diagnostic:
@@ -141,13 +169,17 @@ class _Search:
         return known
 
     def _computed(self, function: Function) -> dict[Loc, _Peak]:
+        return self.walk(function).peaks()
+
+    def walk(self, function: Function, *, record: bool = False) -> _Walk:
+        """The walk over a function, which ``record`` makes keep the need of every operation."""
         lifetimes = Lifetimes(self.resolved, function)
         counted = sum(1 << i for i, tile in enumerate(lifetimes.tiles) if tile.address is None)
-        walk = _Walk(self, lifetimes, counted)
+        walk = _Walk(self, lifetimes, counted, record)
         for loc, part in (reserved for op in function.walk() for reserved in _reserved(op)):
             walk.reserved[loc] = (*walk.reserved.get(loc, ()), part)
         lifetimes.visit(walk.visit)
-        return walk.peaks()
+        return walk
 
 
 @dataclass(eq=False)
@@ -157,10 +189,13 @@ class _Walk:
     search: _Search
     lifetimes: Lifetimes
     counted: int
+    record: bool = False
     #: What is reserved for the slots of pipes, all the time.
-    reserved: dict[Loc, tuple[_Part, ...]] = field(default_factory=dict)
+    reserved: dict[Loc, tuple[Part, ...]] = field(default_factory=dict)
     #: The most of each buffer so far, the operation that needs it, its tiles and what else takes bytes.
-    _most: dict[Loc, tuple[int, Op, int, list[_Part]]] = field(default_factory=dict)
+    _most: dict[Loc, tuple[int, Op, int, list[Part]]] = field(default_factory=dict)
+    #: By the identities of operations, of those in loops the last one.
+    recorded: dict[int, Need] = field(default_factory=dict)
     _live: int = 0
     _bytes: dict[Loc, int] = field(default_factory=dict)
     _turns: dict[tuple[int, Loc], list[int]] = field(default_factory=dict)
@@ -168,18 +203,24 @@ class _Walk:
     def visit(self, op: Op, access: Access, before: int, behind: int) -> None:
         """Note what an operation needs, where it is more than any other one does."""
         live = (before | behind | access.all) & self.counted
-        alone = live & ~self._shared(op, access, before, behind)
+        begins, ends = self._handed_over(op, access, before, behind)
+        alone = live & ~self._shared(begins, ends)
         self._move(alone)
         inner = called(self.search.resolved.program, op)
         callee = self.search.peaks(inner) if inner is not None else {}
         inserted = _inserted(self.search.resolved, self.search.profile, op)
-        scratch = [_Part(f"scratch of {op.name}", inserted, op.span)] if inserted else []
+        scratch = [Part(f"scratch of {op.name}", inserted, op.span)] if inserted else []
+        total, extras = dict[Loc, int](), dict[Loc, tuple[Part, ...]]()
         for loc in {*self._bytes, *self.reserved, *callee, *([Loc.VEC] if scratch else [])}:
             extra = [*self.reserved.get(loc, ()), *(callee[loc].parts if loc in callee else ())]
             extra += scratch if loc == Loc.VEC else []
             needed = self._bytes.get(loc, 0) + sum(part.bytes for part in extra)
+            total[loc], extras[loc] = needed, tuple(extra)
             if loc not in self._most or needed > self._most[loc][0]:
                 self._most[loc] = needed, op, alone, extra
+        if self.record:
+            all_live = before | behind | access.all
+            self.recorded[id(op)] = Need(op, access.all, all_live, begins, ends, total, extras)
 
     def peaks(self) -> dict[Loc, _Peak]:
         """The most that any operation needs, when all have been visited."""
@@ -199,25 +240,29 @@ class _Walk:
             self._bytes[loc] = self._bytes.get(loc, 0) + max(sizes, default=0) - before
         self._live = live
 
-    def _parts(self, tiles: int, loc: Loc) -> list[_Part]:
+    def _parts(self, tiles: int, loc: Loc) -> list[Part]:
         """The tiles that take bytes of a buffer; of those that take turns the largest one."""
         largest: dict[int, Tile] = {}
         for i in bits(tiles):
             tile, turn = self.lifetimes.tiles[i], self.lifetimes.turns[i]
             if tile.type.loc == loc and (turn not in largest or largest[turn].bytes < tile.bytes):
                 largest[turn] = tile
-        return [_Part(f"%{t.name}", t.bytes, t.op.span, t.type.bytes) for t in largest.values()]
+        return [Part(f"%{t.name}", t.bytes, t.op.span, t.type.bytes) for t in largest.values()]
 
-    def _shared(self, op: Op, access: Access, before: int, behind: int) -> int:
-        """The tiles that need no place of their own: destinations in the place of sources, or those sources.
+    def _handed_over(self, op: Op, access: Access, before: int, behind: int) -> tuple[int, int]:
+        """The destinations of an operation that may take the bytes of sources, and those sources.
 
         A source that is not needed behind an operation may give its place to a destination, unless both have
         to lie apart.
         """
         beginning = access.writes & ~before & ~access.reads & self.counted
         ending = access.reads & ~behind & ~access.writes & self.counted & ~self._apart(op, beginning)
-        places = {self.lifetimes.tiles[i].type.loc for i in bits(beginning)} if ending else ()
-        pairs = ((self._only(ending, loc), self._only(beginning, loc)) for loc in places)
+        return (beginning, ending) if beginning and ending else (0, 0)
+
+    def _shared(self, begins: int, ends: int) -> int:
+        """The tiles that need no place of their own: of each buffer the destinations, or the sources."""
+        places = {self.lifetimes.tiles[i].type.loc for i in bits(begins)}
+        pairs = ((self._only(ends, loc), self._only(begins, loc)) for loc in places)
         return reduce(or_, (min(pair, key=self._sum) for pair in pairs), 0)
 
     def _only(self, tiles: int, loc: Loc) -> int:

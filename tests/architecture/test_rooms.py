@@ -14,7 +14,7 @@ from tools import architecture
 ROOMS = (
     "errors", "files", "ir", "profiles", "isa", "text", "analysis",
     "interpreter", "order", "verifier", "api", "cost", "launches", "lowering", "oracle", "sanitizer",
-    "schedules", "extension", "runtime", "builder", "ops", "nn",
+    "schedules", "extension", "pictures", "runtime", "builder", "ops", "nn",
     "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing", "runner",
     "pto_jax", "cases", "devices", "failures", "validation", "system_tests", "campaign", "cli", "__main__",
 )  # fmt: skip

@@ -1,0 +1,46 @@
+"""The picture of the README: a tile before and after a saturating conversion.
+
+``python -m tools.pictures --update`` writes it into ``docs/_static``; a test compares the bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import pto_jax as pto
+from pto_jax.pictures import Picture
+from pto_jax.pictures.cells import cells_of, draw
+from pto_jax.pictures.svg import Canvas
+
+PICTURE = Path(__file__).parents[1] / "docs/_static/tile.svg"
+#: Rows x columns of the tile, and those that are valid.
+SHAPE, VALID = (4, 16), (3, 10)
+PROGRAM = "%z = taddreluconv %x, %x : (!pto.tile<f32, 4, 16>, !pto.tile<f32, 4, 16>) -> !pto.tile<f16, 4, 16>"
+
+
+def picture() -> Picture:
+    """The argument above the result, with the instruction between them."""
+    numbers = ((np.arange(64).reshape(SHAPE) * 17 % 49) - 8) * np.float32(1000)
+    numbers[1, 4] = np.nan
+    x = pto.tile(numbers.astype(np.float32), valid=VALID)
+    # The sum of two arguments of which only a part is valid.
+    typed = PROGRAM.replace("16>", "16, valid=3x10>")
+    z = pto.compile(pto.parse(typed), profile="a2a3")(numbers.astype(np.float32))["z"]
+    canvas = Canvas(
+        480, "A tile of 4x16 numbers, 3x10 of them valid, before and after a saturating conversion"
+    )
+    middle = draw(canvas, cells_of(x, "x"), 0)
+    canvas.path(f"M240 {middle + 4}v30", "arrow")
+    canvas.text(228, middle + 17, "%z = taddreluconv %x, %x", "bold", anchor="end")
+    canvas.text(252, middle + 17, "x + x, negative numbers to 0, to f16,", "soft small")
+    canvas.text(252, middle + 30, "numbers beyond 65504 become 65504", "soft small")
+    return canvas.picture(draw(canvas, cells_of(z, "z"), middle + 34) + 8)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--update"]:
+        sys.exit("usage: python -m tools.pictures --update")
+    picture().save(PICTURE)
