@@ -23,8 +23,8 @@ from ..cost import CostReport, cost
 from ..errors import ArgumentError, Span
 from ..ir import Function, KernelKind, Op, Pipe, PipeEventType, Program
 from ..isa.effects import ends_of, pipe_named, pipe_of, traits_of
-from ..profiles import Profile
 from ..order.judge import is_as_written
+from ..profiles import Profile
 
 #: The course of :class:`Course` that is followed: what only execution knows is 3, and conditions hold.
 _COURSE = 3

@@ -116,8 +116,8 @@ def _constant(kernel: str, argument: Value, value: Any) -> Op:
         constant = math.nan
         if word.tobytes() != np.asarray(np.nan, word.dtype).tobytes():
             raise ArgumentError(
-                f"{kernel}: scalar {argument.name!r}: got a NaN of other bits than the canonical one; allowed: "
-                "numbers, infinities, np.nan; try: pass it as an argument"
+                f"{kernel}: scalar {argument.name!r}: got a NaN of other bits than the canonical one; "
+                "allowed: numbers, infinities, np.nan; try: pass it as an argument"
             )
     return Op("arith.constant", results=(argument,), attributes=attrs(value=constant), span=argument.span)
 

@@ -22,7 +22,6 @@ from ..lowering.bits import from_words, x64
 from ..text import lexer, type_text, types
 from . import conversion, interchange
 
-
 #: The functions of NumPy that operators of arrays call.
 _OPERATORS = frozenset((
     np.add, np.subtract, np.multiply, np.true_divide, np.floor_divide, np.remainder, np.power, np.matmul,

@@ -150,4 +150,4 @@ def test_bad_input_is_one_error() -> None:
 
 def test_the_rules_that_are_drawn_exist() -> None:
     text = memory(pto.parse(OVER)).svg
-    assert SHOWN == {"capacity", "tile-capacity", "address-range"} and "over" in text
+    assert {"capacity", "tile-capacity", "address-range"} == SHOWN and "over" in text

@@ -72,7 +72,8 @@ def test_a_barrier_on_all_pipes_holds_all_back() -> None:
 
 
 def test_loops_take_the_numbers_of_arguments() -> None:
-    loop = f"%c0 = arith.constant 0 : index\n    %c1 = arith.constant 1 : index\n    scf.for %i = %c0 to %n step %c1 {{\n    {LOAD}{ADD}{STORE}}}"
+    loop = "%c0 = arith.constant 0 : index\n    %c1 = arith.constant 1 : index\n"
+    loop += f"    scf.for %i = %c0 to %n step %c1 {{\n    {LOAD}{ADD}{STORE}}}"
     found = scheduled(kernel(loop), n=5)
     assert len(found.runs) == 15 and found.notes == []
     # A buffer is loaded again when the instruction before has read it.
@@ -139,7 +140,8 @@ def test_the_trace_has_a_thread_per_pipe_and_a_flow_per_wait(tmp_path: Path) -> 
 
 
 def test_a_long_program_is_cut_in_the_picture_and_whole_in_the_trace() -> None:
-    loop = f"%c0 = arith.constant 0 : index\n    %c1 = arith.constant 1 : index\n    scf.for %i = %c0 to %n step %c1 {{\n    {LOAD}{ADD}{STORE}}}"
+    loop = "%c0 = arith.constant 0 : index\n    %c1 = arith.constant 1 : index\n"
+    loop += f"    scf.for %i = %c0 to %n step %c1 {{\n    {LOAD}{ADD}{STORE}}}"
     picture = timeline(pto.parse(kernel(loop)), arguments={"n": 200})
     assert "the first 400 of 600 executions" in picture.svg
     assert picture.trace.count('"ph": "X"') == 600
