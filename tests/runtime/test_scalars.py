@@ -75,7 +75,7 @@ def test_positions_outside_read_zero_and_write_nothing(position: int) -> None:
     wanted = a.view(np.uint16).copy()
     wanted[7] = 0
     np.testing.assert_array_equal(np.asarray(outputs["b"]).view(np.uint16), wanted)
-    with pytest.raises(pto.ExecutionError, match="tgetval: got offset .*; allowed: an element of the tile"):
+    with pytest.raises(pto.ExecutionError, match=r"tgetval: got offset .*; allowed: an element of the tile"):
         pto.compile(pto.parse(PROGRAM), profile="a5").eager(a, b, i)
 
 
