@@ -17,7 +17,7 @@ def require(path: str) -> None:
         listed = ", ".join(f".{s}" for s in SUFFIXES)
         raise ArgumentError(f"--plot {path}: allowed: a file that ends in {listed}")
     if importlib.util.find_spec("matplotlib") is None:
-        raise ArgumentError("--plot needs matplotlib; usual fix: pip install 'pto_jax[plot]'")
+        raise ArgumentError("--plot needs matplotlib; try: pip install 'pto_jax[plot]'")
 
 
 def draw(path: str, figures: Iterable[Figure], title: str) -> None:
@@ -31,7 +31,7 @@ def draw(path: str, figures: Iterable[Figure], title: str) -> None:
         if f.better:
             groups.setdefault(f.unit, []).append(f)
     if not groups:
-        raise ArgumentError("--plot: found no ratios; usual fix: name a benchmark that has some")
+        raise ArgumentError("--plot: got no ratios; try: name a benchmark that has some")
     heights = [len(g) + 2 for g in groups.values()]
     canvas = Canvas(figsize=(9, 0.28 * sum(heights)), layout="constrained")
     canvas.suptitle(title)

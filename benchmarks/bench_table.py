@@ -22,7 +22,7 @@ from pto_jax.files import read_json, write_text
 #: How much worse than the table's a ratio may be.
 ALLOWED = 1.25
 _COMMITTED = Path(__file__).with_name("bench_table.json")
-_RENEW = "usual fix: measure it on this machine, python -m benchmarks --update --table FILE"
+_RENEW = "try: measure it on this machine, python -m benchmarks --update --table FILE"
 
 
 def default_table() -> str:
@@ -70,13 +70,13 @@ class Table:
             }
             return cls(given["platform"], given["machine"], dict(given["versions"]), given["date"], rows)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ArgumentError(f"{path}: found no table of benchmarks ({error!r}); {_RENEW}") from error
+            raise ArgumentError(f"{path}: got no table of benchmarks ({error!r}); {_RENEW}") from error
 
     def require(self, found: str) -> None:
         """Raise ArgumentError where the table was measured on another kind of device."""
         if found != self.platform:
             raise ArgumentError(
-                f"the table was measured on {self.platform} ({self.machine}), found {found}; {_RENEW}"
+                f"the table was measured on {self.platform} ({self.machine}), got {found}; {_RENEW}"
             )
 
     def regressions(self, figures: Iterable[Figure]) -> list[str]:
@@ -89,7 +89,7 @@ class Table:
             worse = row.value / f.value if row.better == "higher" else f.value / row.value
             if not worse <= ALLOWED:
                 lines.append(
-                    f"{f.name}: found {f.value:.3g} {f.unit}, the table of {self.date} has {row.value:.3g}; "
+                    f"{f.name}: got {f.value:.3g} {f.unit}, the table of {self.date} has {row.value:.3g}; "
                     f"{worse:.2f} times worse, allowed: {ALLOWED}"
                 )
         return lines

@@ -60,7 +60,7 @@ _one_place = require("one-place", "src.loc == dst.loc", ("cpu_sim",))
 
 _larger = require(
     "dst-room",
-    "dst.rows >= src.rows and dst.cols >= src.cols",
+    "dst.shape >= src.shape",
 )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from jax.core import Tracer
 
-from ..errors import Diagnostic, ExecutionError, Span
+from ..errors import Diagnostic, ExecutionError, Span, objection
 from ..files import save_arrays
 from ..interpreter import Operand, Scope, TileRef
 from ..ir import short_list
@@ -107,8 +107,8 @@ class Report:
             one = tuple(np.argwhere(broken)[0])
             numbers = [np.asarray(n)[one].item() for n in values]
             got = f"got {site.found.format(*numbers)}" if site.found else "the run-time rule is broken"
-            about = (site.span, site.instruction, None, site.rule)
-            problems.append(Diagnostic("error", got + where, *about, allowed=site.allowed))
+            message = objection(got, site.allowed) + where
+            problems.append(Diagnostic("error", message, site.span, site.instruction, rule=site.rule))
         return problems
 
     def raise_if_broken(self) -> None:

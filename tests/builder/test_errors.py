@@ -95,7 +95,10 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "element type": (lambda a: b.alloc_tile("f31", 8, 8), "unknown element type 'f31'; known: f32"),
     "bounds": (lambda a: b.range(a.n, b.cast(a.n, "i32")), "upper bound: got .* i32; allowed: index"),
     "carried": (carried_without_next, "carries values; allowed: loop.give"),
-    "value of a loop": (inner_value, r"is defined in the loop \(.*test_errors.py:\d+:\d+\) and ends with it"),
+    "value of a loop": (
+        inner_value,
+        r"last is assigned in the loop \(.*test_errors.py:\d+:\d+\) and used after it",
+    ),
     "event of a branch": (inner_event, "is defined in the branch .* and ends with it"),
     "break": (left_loop, "the loop is still open; allowed: regions that run to their end"),
     "types of branches": (wrong_branch, "got %x, which is f32, for scf.if .*; allowed: index"),

@@ -115,7 +115,7 @@ def test_a_report_has_the_numbers_of_its_first_batch_element_and_trip() -> None:
     batched = jax.vmap(moved()[1], in_axes=(None, None, None, 0, None, None, None))
     _, report = batched(X, -X, 0, np.array([0, 60, 61]), 64, 64, 64)
     assert report.problems()[0].message.endswith(
-        "got offset 60 and size 8 in dimension 1 of %vv, whose extent is 64; batch index 1, 2"
+        "whose extent is 64; allowed: a window inside %vv; batch index 1, 2"
     )
     s = Source("%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index")
     s.view("%v", "%x", (4, 64), (64, 1)).view("%u", "%y", (1, 8), (8, 1)).tile("%t", "f32", 1, 8)

@@ -33,7 +33,9 @@ X, W = np.ones((4, 8), np.float32), np.ones((8, 4), np.float32)
     ],
 )
 def test_an_operator_on_a_tile_is_an_error_that_says_what_computes(use: Callable[[], Any]) -> None:
-    with pytest.raises(pto.PtoError, match=r"got .*vec 8x8xf32.*pto\.ops\.names.*t\.array"):
+    with pytest.raises(
+        pto.PtoError, match=r"a Tile \(vec 8x8xf32\) is not an array.*pto\.ops\.names.*TILE\.array"
+    ):
         use()
 
 
@@ -58,12 +60,12 @@ def test_functions_on_arrays_inside_a_kernel_name_the_instruction_of_kernels() -
     def k(x: Any) -> None:
         pto.ops.tabs(pto.alloc_tile("f32", 8, 8))  # type: ignore[arg-type]
 
-    with pytest.raises(pto.ArgumentError, match=r"inside @pto.kernel the instruction is pto\.tabs"):
+    with pytest.raises(pto.ArgumentError, match=r"got the kernel tile .*; try: pto\.tabs"):
         _ = k.program
 
 
 def test_layers_say_which_arrays_they_take() -> None:
-    with pytest.raises(pto.ArgumentError, match="x: got a Quantised; allowed: an array of floats"):
+    with pytest.raises(pto.ArgumentError, match="x: got .codes, scale.; allowed: an array of floats"):
         nn.linear(nn.quantise(X), W)
     fix = r"try: nn.quantise\(w, format='int8', axis=0\)"
     with pytest.raises(pto.ArgumentError, match=rf"w: got scales \[8, 1\] of codes .*{fix}"):
@@ -135,7 +137,7 @@ def test_python_habits_in_kernels_name_what_does_it() -> None:
         pto.store_scalar(pto.cast(total, "f32"), x, 0)
 
     for function, message in (
-        (smaller, r"pto\.minimum\(a, b\)"),
+        (smaller, r"try: pto\.minimum\(n, 16\)"),
         (summed, r"pto\.range\(n, carried=\[start\]\)"),
     ):
         types = {"n": "index", "x": pto.ptr("f32")}

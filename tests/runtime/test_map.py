@@ -120,7 +120,10 @@ def test_a_broken_rule_names_the_index_in_the_whole_batch() -> None:
     indices = np.zeros(23, np.int64)
     indices[[9, 11]] = 32
     out = np.zeros_like(X)
-    with pytest.raises(pto.ExecutionError, match=r"of the tile, 0 to 31; got offset 32; batch index 9, 11"):
+    with pytest.raises(
+        pto.ExecutionError,
+        match=r"got offset 32; allowed: an element of the tile, 0 to 31; batch index 9, 11",
+    ):
         ELEMENT.map({"a": X, "n": indices}, chunk=8, out=out)
     assert out[:8].any() and not out[8:].any()
 

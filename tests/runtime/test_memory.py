@@ -114,7 +114,7 @@ def test_lanes_outside_the_buffer_read_zero_and_are_not_written(source: Source, 
     wanted[where[inside]] = x[where[inside]]
     for out in (kept, kernel(x, z, o, p, 8)["z"]):
         assert (np.asarray(out) == wanted).all()
-    with pytest.raises(pto.ExecutionError, match="the buffer of 240 elements; got elements"):
+    with pytest.raises(pto.ExecutionError, match=r"got elements .*the buffer of 240 elements"):
         kernel.with_state(x, z, o, p, 8)
     _, report = pto.compile(windowed(source, ("%r", 8)), checks=True)(x, z, o, p, 8)
     assert {(d.instruction, d.rule) for d in report.problems()} == {

@@ -120,7 +120,7 @@ def test_calls_are_followed() -> None:
 def test_a_kernel_that_stores_nothing_is_named(body: str, silent: bool) -> None:
     listed = found(body)
     assert [d.rule for d in listed] == ([] if silent else ["stores-nothing"])
-    assert silent or "@f writes tiles and stores none of them" in listed[0].message
+    assert silent or "@f stores to no argument, so that its result is empty" in listed[0].message
 
 
 def test_a_tile_argument_is_no_result() -> None:

@@ -373,7 +373,8 @@ def scalar_types(operands: tuple[Operand, ...]) -> Constraint:
                 continue
             if not (operand.converts and d.is_float == expected[1].is_float):
                 of = expected[0] if expected[0] == "the instruction" else f"type of {expected[0]}"
-                yield operand.name, f"{_scalar_name(operand)} has type {d}", f"{expected[1]}, the {of}"
+                allowed = f"a scalar of type {expected[1]}, the {of}"
+                yield operand.name, f"{_scalar_name(operand)} has type {d}", allowed
 
     return rule
 

@@ -16,22 +16,13 @@ from ..changes import DIALECT
 from ..declare import AttrMap, Breaker, Constraint, Finding, Implied, Operand, Site
 from .constraints import HARDWARE, HEADERS, element_type, same_as
 from .forbid import Types, assign, edit, forbid, one_block, retile
-from .require import Let, require
+from .require import Extent, require
 from .typesets import HALVES
 
 #: Rows and columns, None where nothing is needed or known.
 Want = tuple[int, int] | None
 _A2A3: tuple[ProfileName, ...] = ("a2a3",)
 Severity = Literal["error", "warning"]
-
-
-def _wanted(needed: Callable[[Site], Want]) -> Let:
-    """The rows and columns that a function computes, as values of an expression."""
-
-    def axis(at: int) -> Callable[[Site], int | None]:
-        return lambda site: None if (want := needed(site)) is None else want[at]
-
-    return {"rows": axis(0), "cols": axis(1)}
 
 
 def scratch(
@@ -46,9 +37,9 @@ def scratch(
     """The scratch tile has at least the valid rows and columns ``needed`` computes."""
     return require(
         "tmp-size",
-        f"{name}.valid_rows >= rows and {name}.valid_cols >= cols",
+        f"{name}.region >= room",
         profiles,
-        let=_wanted(needed),
+        let={"room": lambda site: None if (want := needed(site)) is None else Extent(want)},
         why=text,
         statement=f"scratch tile {name} holds {text}",
         severity=severity,

@@ -13,7 +13,7 @@ from ..samples.operations import Sample
 from . import constraints, typesets
 from .constraints import HEADERS
 from .forbid import Types, first_tile, one_block
-from .require import require
+from .require import Extent, require
 
 Want = tuple[int | None, int | None]
 A5_AND_SIMULATOR: tuple[ProfileName, ...] = ("cpu_sim", "a5")
@@ -67,9 +67,9 @@ def room(
     """A tile with at least the physical rows and columns ``needed`` computes (None: not known)."""
     return require(
         f"{name}-room",
-        f"{name}.rows >= rows and {name}.cols >= cols",
+        f"{name}.shape >= room",
         profiles,
-        let={"rows": lambda site: needed(site)[0], "cols": lambda site: needed(site)[1]},
+        let={"room": lambda site: Extent(needed(site))},
         why=text,
         statement=f"{name} holds {text}",
         severity=severity,

@@ -52,7 +52,7 @@ def _halve(names: tuple[str, ...]) -> Breaker:
 def _physical(sources: tuple[str, ...], domain: str) -> Constraint:
     return require(
         "no-broadcast",
-        f"it.rows >= {domain}.valid_rows and it.cols >= {domain}.valid_cols",
+        f"it.shape >= {domain}.sizes",
         it=sources,
         why="no implicit broadcasting: trowexpand and tcolexpand expand",
         source=f"{OVERVIEW} (shared constraints)",

@@ -126,8 +126,17 @@ def _of_elements(read: Callable[[Facts, str], Any]) -> Quantity:
     return Quantity("bits", read, "{name} has elements of {value} {noun}")
 
 
-def _by(size: tuple[Any, Any]) -> str:
-    return f"{size[0]}x{size[1]}"
+class Extent(tuple[int | None, int | None]):
+    """Rows and columns, None for one that is not known; comparisons leave that one out."""
+
+    __slots__ = ()
+
+    def __ge__(self, other: object) -> bool:
+        pairs = zip(self, other, strict=True) if isinstance(other, Extent) else ()
+        return all(a is None or b is None or a >= b for a, b in pairs)
+
+    def __str__(self) -> str:
+        return "x".join("?" if n is None else str(n) for n in self)
 
 
 class _Signless(str):
@@ -147,8 +156,9 @@ QUANTITIES: Mapping[str, Quantity] = {
     "valid_cols": _count("valid columns", lambda f, n: f.size(n, 1)),
     "bytes": _count("bytes", lambda f, n: f.tile(n).bytes),
     "elements": _count("elements", lambda f, n: f.tile(n).elements),
-    "shape": Quantity("size", lambda f, n: _by(f.tile(n).shape), "{name} is {value}"),
-    "region": _word("valid region", lambda f, n: _by((f.size(n, 0), f.size(n, 1)))),
+    "shape": Quantity("size", lambda f, n: Extent(f.tile(n).shape), "{name} is {value}"),
+    "region": _word("valid region", lambda f, n: Extent((f.size(n, 0), f.size(n, 1)))),
+    "sizes": _word("valid region", lambda f, n: Extent(f.valid.get(n, (None, None)))),
     "element": _word("element type", lambda f, n: _Signless(f.element(n))),
     "width": _of_elements(lambda f, n: dtype(f.element(n)).storage_bits),
     "valid_elements": _count("valid elements", lambda f, n: f.size(n, 0) * f.size(n, 1)),
@@ -278,7 +288,7 @@ def _allowed(
         words = _words(tree, it)
         if value is not None and isinstance(tree, ast.Name) and tree.id in let:
             v = value(tree)
-            return str(v) if isinstance(v, int | str) else ", ".join(map(str, v)) or "nothing"
+            return str(v) if isinstance(v, int | str | Extent) else ", ".join(map(str, v)) or "nothing"
         return words if value is None or not any(_measured(tree)) else f"{value(tree)}, {words}"
 
     match test:
@@ -580,6 +590,7 @@ _CHANGES: Mapping[str, tuple[_Change, ...]] = {
     "valid_rows": _VALID_ROWS,
     "valid_cols": _VALID_COLUMNS,
     "region": _VALID_ROWS + _VALID_COLUMNS,
+    "sizes": _VALID_ROWS + _VALID_COLUMNS,
     "loc": tuple(partial(_placed, loc) for loc in (Loc.MAT, Loc.VEC, Loc.ACC, Loc.LEFT)),
     "layout": _ORDERS,
     "blayout": _ORDERS[:2],

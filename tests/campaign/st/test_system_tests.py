@@ -272,11 +272,11 @@ def test_rows_are_padded_in_memory_of_the_host(tmp_path: Path) -> None:
         (MAIN.format('std::fprintf(stderr, "no %s", "luck"); return 3;'), "", "fails: no luck"),
         (MAIN.format(""), "", "launches no kernel"),
         (MAIN.format("int *p = nullptr; p[0] = 1;"), "", "is not followed"),
-        (MAIN.format("size = (;"), "", "main.cpp:1: got ';'; expected an expression"),
-        (MAIN.format("size = 1"), "", "main.cpp:1: got 'return'; expected ';'"),
+        (MAIN.format("size = (;"), "", "main.cpp:1: got ';'; allowed: an expression"),
+        (MAIN.format("size = 1"), "", "main.cpp:1: got 'return'; allowed: ';'"),
         (MAIN.format("L(stream);"), "void L(void *s);", "L is declared, but not in the text"),
         ("int main(int argc) { L(1); }", "void L(strange *s) {}", "launch.cpp:1: got 'strange'"),
-        ("int x = @;", "", "main.cpp:1: got '@'; expected an expression"),
+        ("int x = @;", "", "main.cpp:1: got '@'; allowed: an expression"),
     ],
 )
 def test_what_is_not_understood_of_a_host_program_is_named(
