@@ -139,7 +139,9 @@ class Plot:
         last = max(placed, key=lambda b: b.end, default=None)
         if last is not None and last.end > most:
             return last.end, self.columns[last.spans[0][0] // 2]
-        return most, self.columns[self.needed.index(most)] if self.needed else None
+        # The last one, which the rule names, too.
+        behind = self.needed[::-1].index(most) if self.needed else 0
+        return most, self.columns[-1 - behind] if self.needed else None
 
 
 def _plots(resolved: ResolvedProgram, target: Profile, function: Function) -> Iterator[Plot]:

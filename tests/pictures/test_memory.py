@@ -29,9 +29,9 @@ OVER = program(
     "\n    ".join(
         [
             ONE,
-            allocs(64, "a", "b", "c", "d"),
+            allocs(64, "a", "b", "c", "d", "e"),
             fill(64, "a", "b", "c", "d"),
-            add(64, "a", "b", "c"),
+            add(64, "a", "b", "e"),
             add(64, "c", "d", "a"),
         ]
     )
@@ -87,7 +87,7 @@ def test_one_tile_beyond_its_memory_and_an_address_beyond_it_are_drawn() -> None
     placed = program("\n    ".join([ONE, address, allocs(128, "a"), fill(128, "a")]))
     placed = placed.replace("alloc_tile :", "alloc_tile addr = %at :")
     picture = memory(pto.parse(placed))
-    assert "256 of 192 KiB at line 8" in picture.svg and "addresses of the program" in picture.svg
+    assert "256 of 192 KiB at line 11" in picture.svg and "addresses of the program" in picture.svg
     assert "bytes 131072 to 262143" in picture.svg
 
 
@@ -109,7 +109,8 @@ def test_examples_fit_and_show_every_tile(name: str) -> None:
     picture = memory(parsed)
     assert "beyond the capacity" not in picture.svg
     for op in parsed.walk():
-        if "alloc" in op.name:
+        # Scratch that a5 leaves alone has no lifetime.
+        if "alloc" in op.name and op.results[0].name != "tmp":
             assert f"%{op.results[0].name}: " in picture.svg, op.results[0].name
 
 
@@ -127,7 +128,7 @@ def test_scratch_slots_and_calls_are_hatched() -> None:
 @pytest.mark.parametrize("name", PROFILE_NAMES)
 def test_fragments_have_their_results(name: str) -> None:
     text = "%c = tadd %a, %b : !pto.tile<16x16xf32>\n%d = tneg %c : !pto.tile<16x16xf32>"
-    assert "vec 1 of" in memory(pto.parse(text), name).label
+    assert "vec 2 of" in memory(pto.parse(text), name).label
 
 
 def test_bad_input_is_one_error() -> None:
@@ -138,8 +139,6 @@ def test_bad_input_is_one_error() -> None:
         memory(pto.parse(FITS), "a9")
     with pytest.raises(pto.ArgumentError, match="got a str; allowed: a program or a kernel"):
         memory("x.pto")
-    with pytest.raises(pto.ArgumentError, match="without operations"):
-        memory(pto.parse(""))
     with pytest.raises(pto.ArgumentError, match="without tiles"):
         memory(
             pto.parse(
