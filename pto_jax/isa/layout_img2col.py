@@ -210,13 +210,15 @@ def _other_order(t: ir.TileType) -> ir.TileType:
     )
 
 
-_left_layout = require(
-    "layout",
-    "dst.layout == order",
-    when="dst.loc == left",
-    let={"order": lambda site: "ZZ" if site.profile.name == "a2a3" else "NZ"},
-    statement="dst is NZ, on a2a3 ZZ",
-    invalid_if=edit("dst", _other_order),
+_LEFT_LAYOUTS = tuple(
+    require(
+        "layout",
+        f"dst.layout == {order}",
+        names,
+        when="dst.loc == left",
+        invalid_if=edit("dst", _other_order),
+    )
+    for order, names in (("ZZ", ("a2a3",)), ("NZ", ("cpu_sim", "a5")))
 )
 
 
@@ -312,7 +314,7 @@ TIMG2COL = declare.Instruction(
         replace(constraints.type_row(_OPERANDS, ("T",), _TABLE), breaks=_breaks_types),
         constraints.place((_DST,), (ir.Loc.LEFT,), ("cpu_sim", "a2a3", "a5")),
         _image,
-        _left_layout,
+        *_LEFT_LAYOUTS,
         _geometry,
     ),
     (("src",), ("src", "posM", "posK")),
