@@ -179,7 +179,7 @@ def read_geometry(given: Mapping[str, str]) -> Geometry | str:
     >>> read_geometry({"filter": "3x3", "padding": "1x1x1x1"}).padding
     (1, 1, 1, 1)
     >>> read_geometry({"filter": "3"})
-    'found filter=3; allowed: 2 sizes, as in filter=1x1'
+    'got filter=3; allowed: 2 sizes, as in filter=1x1'
     """
     values: dict[str, object] = {}
     for key, text in given.items():
