@@ -210,15 +210,17 @@ def _other_order(t: ir.TileType) -> ir.TileType:
     )
 
 
-_LEFT_LAYOUTS = tuple(
+_LEFT_LAYOUTS = (
+    require(
+        "layout", "dst.layout == ZZ", ("a2a3",), when="dst.loc == left", invalid_if=edit("dst", _other_order)
+    ),
     require(
         "layout",
-        f"dst.layout == {order}",
-        names,
+        "dst.layout == NZ",
+        ("cpu_sim", "a5"),
         when="dst.loc == left",
         invalid_if=edit("dst", _other_order),
-    )
-    for order, names in (("ZZ", ("a2a3",)), ("NZ", ("cpu_sim", "a5")))
+    ),
 )
 
 
