@@ -90,7 +90,7 @@ class Table:
             if not worse <= ALLOWED:
                 lines.append(
                     f"{f.name}: got {f.value:.3g} {f.unit}, the table of {self.date} has {row.value:.3g}; "
-                    f"{worse:.2f} times worse, allowed: {ALLOWED}"
+                    f"{worse:.2f} times worse; allowed: {ALLOWED}"
                 )
         return lines
 

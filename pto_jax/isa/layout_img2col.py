@@ -210,13 +210,17 @@ def _other_order(t: ir.TileType) -> ir.TileType:
     )
 
 
-_left_layout = require(
-    "layout",
-    "dst.layout == order",
-    when="dst.loc == left",
-    let={"order": lambda site: "ZZ" if site.profile.name == "a2a3" else "NZ"},
-    statement="dst is NZ, on a2a3 ZZ",
-    invalid_if=edit("dst", _other_order),
+_LEFT_LAYOUTS = (
+    require(
+        "layout", "dst.layout == ZZ", ("a2a3",), when="dst.loc == left", invalid_if=edit("dst", _other_order)
+    ),
+    require(
+        "layout",
+        "dst.layout == NZ",
+        ("cpu_sim", "a5"),
+        when="dst.loc == left",
+        invalid_if=edit("dst", _other_order),
+    ),
 )
 
 
@@ -312,7 +316,7 @@ TIMG2COL = declare.Instruction(
         replace(constraints.type_row(_OPERANDS, ("T",), _TABLE), breaks=_breaks_types),
         constraints.place((_DST,), (ir.Loc.LEFT,), ("cpu_sim", "a2a3", "a5")),
         _image,
-        _left_layout,
+        *_LEFT_LAYOUTS,
         _geometry,
     ),
     (("src",), ("src", "posM", "posK")),

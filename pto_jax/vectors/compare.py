@@ -126,7 +126,7 @@ def compare_words(
     >>> from pto_jax.ir import F32
     >>> one = np.array([0x3F800000], np.uint32)
     >>> print(compare_words("dst", F32, one, one + np.uint32(2), Rule(ulp=1)).first)
-    dst element 0: expected 0x3f800000 (1.0), found 0x3f800002 (1.000000238418579), 2 ULP apart
+    dst element 0: expected 0x3f800000 (1.0), got 0x3f800002 (1.000000238418579), 2 ULP apart
     """
     if expected.shape != actual.shape or expected.dtype != actual.dtype:
         found, wanted = (f"{a.dtype}{list(a.shape)}" for a in (actual, expected))

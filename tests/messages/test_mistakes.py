@@ -79,7 +79,7 @@ LINES = {
         'pto.tadds(t, t, pto.constant(1.0, "f16"))',
         "scalar has type f16; allowed: a scalar of type f32, the type of dst", "pto.tadds(t, t, 1.0)"),
     "index": (
-        "pto.tmuls(t, t, n)", "scalar has type index; allowed: a scalar of type", "pto.tmuls(t, t, pto.cast(n, 'f32'))"),
+        "pto.tmuls(t, t, n)", "has type index; allowed: a scalar", "pto.tmuls(t, t, pto.cast(n, 'f32'))"),
     "column": (
         'm = pto.alloc_tile("f32", 16, 1)', "one row of a row_major tile (1 x f32) takes 4 bytes; allowed: "
         "a multiple of 32", 'pto.alloc_tile("f32", 16, 1, blayout="col_major")'),

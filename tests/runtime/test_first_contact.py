@@ -138,7 +138,7 @@ def test_python_habits_in_kernels_name_what_does_it() -> None:
 
     for function, message in (
         (smaller, r"try: pto\.minimum\(n, 16\)"),
-        (summed, r"pto\.range\(n, carried=\[start\]\)"),
+        (summed, r"pto\.range\(n, carried=\[total\]\)"),
     ):
         types = {"n": "index", "x": pto.ptr("f32")}
         with pytest.raises(pto.BuildError, match=message):

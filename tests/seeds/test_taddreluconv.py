@@ -248,7 +248,9 @@ def test_only_the_listed_type_pairs_are_supported(profile: str) -> None:
         found = errors(ssa(f"16x64x{source}", f"16x64x{source}", f"16x64x{d}"), profile)
         assert (found == []) == ((source, d) in PAIRS), (source, d, found)
         if found:
-            assert any(f"dst: {d}" in e and "f16/f32, i8/f16, i8/i16" in e for e in found), (source, d, found)
+            beside = [to for first, to in PAIRS if first == source]
+            allowed = f"allowed from {source}: {', '.join(beside)}" if beside else "f16/f32, i8/f16, i8/i16"
+            assert any(f"dst: {d}" in e and allowed in e for e in found), (source, d, found)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

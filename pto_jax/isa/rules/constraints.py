@@ -222,7 +222,8 @@ def _allowed_types(site: Site, bound: Mapping[str, tuple[str, DType]], legal: Ro
     profiles = [
         name
         for name, rows in instruction.types.items()
-        if any(all(h in (None, x) for h, x in zip(have, row, strict=True)) for row in rows)
+        if name in HARDWARE
+        and any(all(h in (None, x) for h, x in zip(have, row, strict=True)) for row in rows)
     ]
     profile = "a5" if "a5" in profiles else next(iter(profiles), "")
     fix = f'profile="{profile}"' if profile else ""
