@@ -13,7 +13,7 @@ kernel gets which buffers. Buffers are arrays by name; a kernel that writes one 
 3
 >>> launch = {"kernel": "add.pto", "arguments": ["a", "a", "b"]}
 >>> _ = (folder / "launches.json").write_text(json.dumps({"launches": [launch]}))
->>> out = run(folder, {"a": np.ones(1024, np.float32), "b": np.zeros(1024, np.float32)})
+>>> out = run(folder, {"a": np.ones(4096, np.float32), "b": np.zeros(4096, np.float32)})
 >>> out["b"][:2]
 array([2., 2.], dtype=float32)
 """

@@ -65,7 +65,7 @@ def test_functions_on_arrays_inside_a_kernel_name_the_instruction_of_kernels() -
 
 
 def test_layers_say_which_arrays_they_take() -> None:
-    with pytest.raises(pto.ArgumentError, match="x: got .codes, scale.; allowed: an array of floats"):
+    with pytest.raises(pto.ArgumentError, match=r"x: got .codes, scale.; allowed: an array of floats"):
         nn.linear(nn.quantise(X), W)
     fix = r"try: nn.quantise\(w, format='int8', axis=0\)"
     with pytest.raises(pto.ArgumentError, match=rf"w: got scales \[8, 1\] of codes .*{fix}"):
