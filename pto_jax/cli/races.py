@@ -31,7 +31,7 @@ def add(command: Adder) -> None:
         "--profile", choices=PROFILE_NAMES, help="default: the program's pto.target_arch, else a2a3"
     )
     sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
-    sub.add_argument("--inputs", metavar="IN.npz", help="arguments by name; what is missing is assumed")
+    sub.add_argument("--inputs", metavar="IN.npz", help="arguments by name; the other arguments are assumed")
     sub.add_argument(
         "--grid", type=int, default=1, metavar="N", help="blocks that share global memory (default: 1)"
     )

@@ -41,7 +41,7 @@ def _step(args: argparse.Namespace) -> int:
 
     found = run(args.folder, arrays, args.launches, profile=args.profile, executor=args.executor, told=told)
     if not found:
-        raise ArgumentError("the step has no buffers; usual fix: --inputs IN.npz")
+        raise ArgumentError("the step has no buffers; try: --inputs IN.npz")
     if args.outputs:
         save_arrays(args.outputs, {name: storable(a) for name, a in found.items()})
     print(f"buffers: {', '.join(found)}")

@@ -68,7 +68,7 @@ def run(  # noqa: PLR0913 - keywords
     if region not in ("ones", "backing"):
         raise ArgumentError(
             f"out_of_region is {region!r}; the reference interpreter has 'ones' and 'backing', and undefined "
-            "lanes are found by `pto-jax run --sanitize`"
+            "lanes are reported by `pto-jax run --sanitize`"
         )
     if subnormals not in ("keep", "flush"):
         raise ArgumentError(f"subnormals is {subnormals!r}; allowed: 'keep', 'flush'")

@@ -138,7 +138,7 @@ def _announced(race: Race, count: int, where: str) -> Finding:
     )
     diagnostic = Diagnostic("warning", message, use.op.span, use.op.name, rule="hazard")
     one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
-    missing = f"PIPE_{first.pipe.name} -> PIPE_S; usual fix: {allowed} before {use.op.name}"
+    missing = f"PIPE_{first.pipe.name} -> PIPE_S; try: {allowed} before {use.op.name}"
     return Finding("race", one, two, missing, count, diagnostic, (first.op, use.op))
 
 
@@ -153,18 +153,18 @@ def _edge(first: Use, use: Use, carried: bool) -> str:
     edge = f"PIPE_{first.pipe.name} -> PIPE_{use.pipe.name}"
     if first.core != use.core:
         return (
-            f"{edge} from core {first.core or 'main'} to core {use.core or 'main'}; usual fix: sync.set on "
+            f"{edge} from core {first.core or 'main'} to core {use.core or 'main'}; try: sync.set on "
             f"PIPE_{first.pipe.name} behind {first.op.name}, sync.wait before {use.op.name}"
         )
     if first.pipe == use.pipe:
-        return f"{edge}; usual fix: barrier PIPE_{use.pipe.name} between {first.op.name} and {use.op.name}"
+        return f"{edge}; try: barrier PIPE_{use.pipe.name} between {first.op.name} and {use.op.name}"
     flag = f"flag[PIPE_{first.pipe.name}, PIPE_{use.pipe.name}, id]"
     if carried:
         return (
-            f"{edge} on the back edge of the loop; usual fix: set_{flag} behind {first.op.name} and before "
+            f"{edge} on the back edge of the loop; try: set_{flag} behind {first.op.name} and before "
             f"the loop, wait_{flag} before {use.op.name} and behind the loop"
         )
-    return f"{edge}; usual fix: set_{flag} behind {first.op.name}, wait_{flag} before {use.op.name}"
+    return f"{edge}; try: set_{flag} behind {first.op.name}, wait_{flag} before {use.op.name}"
 
 
 # -- tokens ----------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class _Verdict:
             if always and not self.may_be_set(pair, op):
                 severity = "error"
             flag = _flag(pair, op)
-            missing = f"{_arrow(pair)}; usual fix: set_{flag} on every path to the wait"
+            missing = f"{_arrow(pair)}; try: set_{flag} on every path to the wait"
             yield self.finding("deadlock", op, message, missing, len(assumptions), severity, pair.target)
 
     def may_be_set(self, pair: Pair, op: Op) -> bool:
@@ -240,7 +240,7 @@ class _Verdict:
                 "a wait between two signals of the same pipes and number"
             )
             missing = (
-                f"{_arrow(pair)}; usual fix: wait_{_flag(pair, op)} between both signals, or another number"
+                f"{_arrow(pair)}; try: wait_{_flag(pair, op)} between both signals, or another number"
             )
             yield self.finding(
                 "unmatched", op, message, missing, len(assumptions), "warning", pair.source, earlier
@@ -259,7 +259,7 @@ class _Verdict:
                 f"sets a token that nothing waits for up to the end of @{self.function.name}{some}; allowed: "
                 "one wait for every signal"
             )
-            missing = f"{_arrow(pair)}; usual fix: wait_{_flag(pair, op)} behind the last use it guards"
+            missing = f"{_arrow(pair)}; try: wait_{_flag(pair, op)} behind the last use it guards"
             yield self.finding("unmatched", op, message, missing, len(assumptions), "warning", pair.source)
 
     def brackets(self) -> Iterator[Finding]:
@@ -278,7 +278,7 @@ class _Verdict:
                 found.setdefault(id(op), (op, what, None))
         for op, what, earlier in found.values():
             message = f"{what}; allowed: get_buf and rls_buf in turns for every pipe and buffer"
-            missing = "usual fix: one rls_buf behind every get_buf of the same class and buffer"
+            missing = "try: one rls_buf behind every get_buf of the same class and buffer"
             pipe = effects.pipe_named(op.attrs.get("op_type"))
             yield self.finding("unmatched", op, message, missing, 1, "warning", pipe, earlier)
 
@@ -289,7 +289,7 @@ class _Verdict:
         for diagnostic in found:
             op = by_place.get((diagnostic.span, diagnostic.instruction or ""))
             if op is not None:
-                missing = "usual fix: as many signals or pushes on the other core as this one waits for"
+                missing = "try: as many signals or pushes on the other core as this one waits for"
                 yield self.finding(
                     "deadlock", op, diagnostic.message, missing, 1, "error", effects.pipe_of(op)
                 )
@@ -307,7 +307,7 @@ class _Verdict:
             message = f"gives {noun} up to the end of @{self.function.name}, {count} times"
             message += f", into a pipe of {slots} slots, and waits for a free one for ever" if full else ""
             message += "; allowed: as many on both cores"
-            missing = f"usual fix: {'a pop' if what == 'slot' else 'a wait'} on the other core for each"
+            missing = f"try: {'a pop' if what == 'slot' else 'a wait'} on the other core for each"
             kind: Kind = "deadlock" if full else "unmatched"
             yield self.finding(kind, op, message, missing, count, "warning", effects.pipe_of(op))
 
@@ -344,7 +344,7 @@ def numbers(program: Program) -> Iterator[Finding]:
         if not 0 <= event < EVENTS:
             message = f"number {event}; allowed: 0 to {EVENTS - 1}"
             diagnostic = Diagnostic("error", message, op.span, op.name, rule="token")
-            missing = f"usual fix: a free number of 0 to {EVENTS - 1}"
+            missing = f"try: a free number of 0 to {EVENTS - 1}"
             yield Finding(
                 "unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,)
             )

@@ -122,7 +122,7 @@ def _arguments(place: str, kernel: Kernel, launch: Launch) -> dict[str, Part | f
     count = len(listed)
     if count != len(wanted) or set(given) != set(wanted):
         names = ", ".join(listed) if isinstance(listed, Mapping) else f"{count} values"
-        raise ArgumentError(f"{place}: found the arguments {names}; allowed: {', '.join(wanted)}")
+        raise ArgumentError(f"{place}: got the arguments {names}; allowed: {', '.join(wanted)}")
     return given
 
 
@@ -141,10 +141,10 @@ def _value(place: str, kernel: Kernel, name: str, part: Part | float, state: Map
     argument = next(a for a in kernel.arguments if a.name == name)
     if isinstance(argument.type, ScalarType):
         if isinstance(part, Part):
-            raise ArgumentError(f"{place} is a scalar, {argument.type}; found buffer {part.buffer}")
+            raise ArgumentError(f"{place} is a scalar, {argument.type}; got buffer {part.buffer}")
         return np.asarray(part).astype(argument.type.dtype.numpy)
     if not isinstance(part, Part):
-        raise ArgumentError(f"{place} is a buffer, {argument.type}; found the number {part}")
+        raise ArgumentError(f"{place} is a buffer, {argument.type}; got the number {part}")
     if part.buffer not in state:
         raise ArgumentError(f"{place}: no buffer {part.buffer!r}; there are: {', '.join(state) or 'none'}")
     whole = state[part.buffer]

@@ -98,7 +98,7 @@ def overlaps(resolved: ResolvedProgram) -> Iterator[Finding]:
             at = op.span.line if op.span is not None else 0
             pipe = f"PIPE_{effects.pipe_of(op).name}"
             second = Place(at, op.name, pipe, "", f"%{written.name}", "write", op.span)
-            missing = f"bytes of its own for %{written.name}; usual fix: another address"
+            missing = f"bytes of its own for %{written.name}; try: another address"
             yield Finding("overlap", first, second, missing, 1, finding, (op,))
 
 

@@ -73,7 +73,7 @@ class Body:
         found = self.known.get(name)
         if found is None:
             state = "has no value on every way here" if name in self.known else "is not defined here"
-            self.words.fail(f"found '{name}', which {state}", index)
+            self.words.fail(f"got '{name}', which {state}", index)
         return found
 
     # -- operations ----------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Body:
             return self.constant(number.number, number.type.dtype, at=at)
         if number.value.type != ir.ScalarType(number.type.dtype):
             self.words.fail(
-                f"found a {number.value.type} in an expression; no operation computes with it", at
+                f"got a {number.value.type} in an expression; no operation computes with it", at
             )
         return number.value
 
@@ -169,7 +169,7 @@ class Body:
         """A scalar; anything else is a ParseError."""
         if isinstance(thing, Number):
             return thing
-        return self.words.fail("found something that is no scalar, expected a scalar", at)
+        return self.words.fail("got something that is no scalar; allowed: a scalar", at)
 
     def condition(self, thing: Thing, at: int) -> ir.Value:
         """A scalar as the condition of a branch."""
@@ -197,7 +197,7 @@ class Body:
         name = _conversion(source, to)
         if name is None:
             kinds = f"{source.dtype.name} to {to.dtype.name}"
-            self.words.fail(f"found a conversion from {kinds}, which no operation of programs stands for", at)
+            self.words.fail(f"got a conversion from {kinds}, which no operation of programs stands for", at)
         return Number(to, self.result(name, (number.value,), ir.ScalarType(to.dtype), at=at))
 
     def _folded(self, number: Number, to: CType, at: int) -> int | float:
@@ -208,7 +208,7 @@ class Body:
         if to.dtype == ir.I1:
             return int(bool(number.number))
         if isinstance(number.number, float) and not abs(number.number) < 2.0 ** (to.dtype.bits - 1):
-            self.words.fail(f"found {number.number}, which does not fit {to.dtype.name}", at)
+            self.words.fail(f"got {number.number}, which does not fit {to.dtype.name}", at)
         bits = to.dtype.bits
         whole = int(number.number) % (1 << bits)
         return whole - (1 << bits) if whole >> (bits - 1) and not to.unsigned else whole

@@ -70,7 +70,7 @@ class Calls(Expressions):
         candidates = intrinsics().get(plain(name))
         if candidates is None:
             words.fail(
-                f"found the unknown intrinsic '{name}'{suggestion(plain(name), list(intrinsics()))}", at
+                f"got the unknown intrinsic '{name}'{suggestion(plain(name), list(intrinsics()))}", at
             )
         template = self.template() if words.text == "<" else ()
         words.expect("(")
@@ -78,7 +78,7 @@ class Calls(Expressions):
         words.expect(";")
         found = next((m for i in candidates for m in _matches(i, call)), None)
         if found is None:
-            words.fail(f"found {_shown(call)}, which {_wanted(candidates)}", at)
+            words.fail(f"got {_shown(call)}, which {_wanted(candidates)}", at)
         self._instruction(found, at)
 
     def template(self) -> tuple[Thing, ...]:
@@ -95,7 +95,7 @@ class Calls(Expressions):
         if words.text.isdigit() or words.text == "-":
             at = words.index
             number = self._unary()
-            return number if isinstance(number, Number) else words.fail("expected a number", at)
+            return number if isinstance(number, Number) else words.fail("got no number; allowed: a number", at)
         at = words.index
         name = words.name()
         if words.text == "<":
@@ -104,7 +104,7 @@ class Calls(Expressions):
         kind, _, member = plain(name).rpartition("::")
         found = members().get(f"{'Precision' if kind.endswith('Algorithm') else kind}::{member}")
         if found is None and kind:
-            words.fail(f"found the unknown template argument '{name}'", at)
+            words.fail(f"got the unknown template argument '{name}'", at)
         return found
 
     def _argument(self) -> Argument:
@@ -112,7 +112,7 @@ class Calls(Expressions):
         at = words.index
         thing = self.expression()
         if isinstance(thing, Unplaced):
-            words.fail(f"found the tile '{thing.name}' without an address; usual fix: TASSIGN before it", at)
+            words.fail(f"got the tile '{thing.name}' without an address; try: TASSIGN before it", at)
         return Argument(thing, at)
 
     def _instruction(self, match: Match, at: int) -> None:
@@ -155,7 +155,7 @@ class Calls(Expressions):
         if signed == d:
             return self.value(self.converted(number, CType(d), at), at)
         return self.words.fail(
-            f"found a scalar of type {number.type.dtype.name} that the program computes for a tile of "
+            f"got a scalar of type {number.type.dtype.name} that the program computes for a tile of "
             f"{d.name}; allowed: a constant, or a tile of {signed.name}",
             at,
         )

@@ -51,7 +51,7 @@ class Expressions(Body):
         """An expression, which may choose between two values."""
         self.words.depth += 1
         if self.words.depth > MAX_DEPTH:
-            self.words.fail(f"found an expression nested more than {MAX_DEPTH} levels deep, the limit")
+            self.words.fail(f"got an expression nested more than {MAX_DEPTH} levels deep, the limit")
         at = self.words.index
         found = self._binary(self._unary(), 0)
         if self.words.text == "?":
@@ -86,7 +86,7 @@ class Expressions(Body):
     def _unconditional(self, before: int, at: int) -> None:
         """Refuse loads since some operation, which are not done where the choice does not need them."""
         if any(not op.name.startswith("arith.") for op in self.ops[before:]):
-            self.words.fail("found a choice between values that are loaded; allowed: values", at)
+            self.words.fail("got a choice between values that are loaded; allowed: values", at)
 
     def _binary(self, left: Thing, least: int) -> Thing:
         words = self.words
@@ -103,7 +103,7 @@ class Expressions(Body):
     def _combined(self, sign: str, left: Thing, right: Thing, at: int) -> Thing:
         if isinstance(left, Pointer):
             if sign != "+":
-                self.words.fail(f"found '{sign}' behind a pointer; allowed: '+'", at)
+                self.words.fail(f"got '{sign}' behind a pointer; allowed: '+'", at)
             value = left.value
             offset = self.index(right, at)
             return Pointer(self.result("addptr", (value, offset), value.type, at=at))
@@ -118,7 +118,7 @@ class Expressions(Body):
         table = _FLOAT if common.is_float else _INTEGER
         name = table.get(sign)
         if name is None:
-            self.words.fail(f"found '{sign}' between numbers of type {common.dtype.name}", at)
+            self.words.fail(f"got '{sign}' between numbers of type {common.dtype.name}", at)
         if common.unsigned and sign in "/%":
             name = name.replace("si", "ui")
         ins = (self.value(a, at), self.value(b, at))
@@ -197,7 +197,7 @@ class Expressions(Body):
         number = self.scalar()
         words.expect(")")
         if to is None:
-            words.fail(f"found a cast to another type than a scalar; allowed: {', '.join(SCALARS)}", at)
+            words.fail(f"got a cast to another type than a scalar; allowed: {', '.join(SCALARS)}", at)
         return self.converted(number, to, at)
 
     def _called(self, name: str, at: int) -> Thing:
@@ -205,14 +205,14 @@ class Expressions(Body):
         words = self.words
         if name not in _QUERIES and name != DATA:
             words.fail(
-                f"found a call of '{name}' in an expression; allowed: {DATA}, {', '.join(_QUERIES)}", at
+                f"got a call of '{name}' in an expression; allowed: {DATA}, {', '.join(_QUERIES)}", at
             )
         words.take()
         if name == DATA:
             view = self.expression()
             words.expect(")")
             if not isinstance(view, View):
-                words.fail(f"found {DATA} of something that is no view", at)
+                words.fail(f"got {DATA} of something that is no view", at)
             return view.pointer
         words.expect(")")
         query = self.result(_QUERIES[name], (), ir.ScalarType(ir.I64), at=at)
@@ -240,7 +240,7 @@ class Expressions(Body):
             )
             return self._element_scalar(loaded, d, at)
         if not isinstance(thing, Pointer):
-            self.words.fail("found an index of something that is neither a pointer nor an array", at)
+            self.words.fail("got an index of something that is neither a pointer nor an array", at)
         t = thing.value.type
         assert isinstance(t, ir.PtrType)
         loaded = self.result("load_scalar", (thing.value, offset), ir.ScalarType(t.dtype), at=at)
@@ -250,13 +250,13 @@ class Expressions(Body):
         """``t.GetValue(i)``."""
         words = self.words
         if words.name() != "GetValue" or not isinstance(thing, Named):
-            words.fail("found a member; allowed in expressions: GetValue of a tile", at + 1)
+            words.fail("got a member; allowed in expressions: GetValue of a tile", at + 1)
         t = thing.value.type
         words.expect("(")
         offset = self.index(self.expression(), at)
         words.expect(")")
         if not isinstance(t, ir.TileType):
-            words.fail("found GetValue of something that is no tile", at + 1)
+            words.fail("got GetValue of something that is no tile", at + 1)
         got = self.result("tgetval", (thing.value, offset), ir.ScalarType(t.dtype), at=at + 1)
         return self._element_scalar(got, t.dtype, at)
 
@@ -264,7 +264,7 @@ class Expressions(Body):
         """A loaded element as a scalar of C++; 64-bit integers become indices."""
         to = scalar_of(d)
         if to is None:
-            self.words.fail(f"found a scalar of type {d.name}, which C++ does not compute with", at)
+            self.words.fail(f"got a scalar of type {d.name}, which C++ does not compute with", at)
         if to.dtype == d:
             return Number(to, value)
         if d.bits == to.dtype.bits and to.dtype != ir.INDEX:

@@ -48,7 +48,7 @@ class _File:
         while words.text:
             self._declaration()
         if not self._kernels:
-            words.fail("found no kernel; allowed: functions 'static __aicore__ void NAME(...) { ... }'")
+            words.fail("got no kernel; allowed: functions 'static __aicore__ void NAME(...) { ... }'")
         known: dict[str, ir.Function] = {}
         readers = []
         for name, at in self._kernels.items():
@@ -129,7 +129,7 @@ class _File:
     def _other(self, start: int) -> NoReturn:
         words = self.words
         shown = " ".join(words.texts[start : start + 8])
-        words.fail(f"found '{shown}', which is no declaration that the assembler writes", start)
+        words.fail(f"got '{shown}', which is no declaration that the assembler writes", start)
 
     # -- the entry -----------------------------------------------------------------------------------
 
@@ -196,7 +196,7 @@ class _Kernel(Statements):
         match = _SECTION.match(words.text)
         assert match is not None
         if self.kind is not None:
-            words.fail("found a second section of a kernel; allowed: one")
+            words.fail("got a second section of a kernel; allowed: one")
         self.kind = _SECTIONS[match[1]]
         words.take()
         while not words.text.startswith("#endif"):
@@ -223,7 +223,7 @@ class _Kernel(Statements):
         elif not is_pointer and scalar is not None:
             t = ir.ScalarType(scalar.dtype)
         else:
-            words.fail(f"found an argument of type '{kind}'; allowed: scalars, pointers '__gm__ T *'", at)
+            words.fail(f"got an argument of type '{kind}'; allowed: scalars, pointers '__gm__ T *'", at)
         value = ir.Value(self.fresh(named, name), t, words.place(place))
         self.known[name] = Pointer(value) if is_pointer else Number(scalar or SCALARS["int"], value)
         return value

@@ -92,7 +92,7 @@ class Statements(Calls):
             self.drained = drained and text in _CACHE
             read(self)
         elif text[:1] == "#":
-            words.fail(f"found '{text[:60]}' inside a section; allowed: none but its '#endif'")
+            words.fail(f"got '{text[:60]}' inside a section; allowed: none but its '#endif'")
         elif text in self.functions:
             self._call()
         elif words.peek() in ("(", "<"):
@@ -112,7 +112,7 @@ class Statements(Calls):
             end += 1
         shown = " ".join(words.texts[at : min(end, at + 12)])
         allowed = "what the assembler writes (docs/how-to/read_emitted_cpp.md)"
-        words.fail(f"found the statement '{shown}', a form that is not read; allowed: {allowed}", at)
+        words.fail(f"got the statement '{shown}', a form that is not read; allowed: {allowed}", at)
 
     def _end(self) -> None:
         self.words.expect(";")
@@ -128,7 +128,7 @@ class Statements(Calls):
         given = words.listed(self.expression, ")")
         self._end()
         if len(given) != count:
-            words.fail(f"found {len(given)} arguments of {words.texts[at]}; allowed: {count}", at)
+            words.fail(f"got {len(given)} arguments of {words.texts[at]}; allowed: {count}", at)
         return at, given
 
     # -- declarations --------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class Statements(Calls):
         words.expect("]")
         self._end()
         if not isinstance(size, int) or size < 1:
-            words.fail(f"found the array '{name}' without a constant size", place)
+            words.fail(f"got the array '{name}' without a constant size", place)
         t = ir.LocalArrayType((size,), d)
         names = (words.source_name(at, shared=True), name)
         self.known[name] = Named(self.result("declare_local_array", (), t, at=place, names=names))
@@ -191,7 +191,7 @@ class Statements(Calls):
             found = Named(self.result("arith.constant", (), t, at=at, attributes=attributes, names=(name,)))
         self._end()
         if found is None:
-            words.fail(f"found an unknown member of {kind}", place)
+            words.fail(f"got an unknown member of {kind}", place)
         self.known[name] = found
 
     def _alias(self) -> None:
@@ -213,7 +213,7 @@ class Statements(Calls):
             if words.text in self.known:
                 given = [self.known[words.take()]]
             elif read(words) != t:
-                words.fail(f"found '{name}' of one type with a value of another", at)
+                words.fail(f"got '{name}' of one type with a value of another", at)
         if words.accept("("):
             given = words.listed(self.expression, ")")
         self._end()
@@ -227,7 +227,7 @@ class Statements(Calls):
         if len(given) == 1 and isinstance(given[0], Unplaced) and given[0].type == t:
             given = list(given[0].valid)
         if len(given) != t.valid.count(None):
-            message = f"found {len(given)} valid sizes for {t}; allowed: {t.valid.count(None)}"
+            message = f"got {len(given)} valid sizes for {t}; allowed: {t.valid.count(None)}"
             self.words.fail(message, found.at)
         valid = tuple(self.number(n, found.at) for n in given)
         self.known[found.name] = Unplaced(t, valid, found.at, found.name, self.words.depth)
@@ -248,7 +248,7 @@ class Statements(Calls):
         elif isinstance(tile, Named) and isinstance(tile.value.type, ir.TileType):
             self.emit("tassign", (self.mention(tile.value, at + 2), address), at=at)
         else:
-            words.fail(f"found TASSIGN of '{words.texts[at + 2]}', which is no tile", at)
+            words.fail(f"got TASSIGN of '{words.texts[at + 2]}', which is no tile", at)
 
     def _made(self, tile: Unplaced, name: str, given: Mapping[str, ir.Value], attributes: Any = None) -> None:
         """Make a tile with the operation that places it."""
@@ -261,7 +261,7 @@ class Statements(Calls):
         """``TRESHAPE(v, source);``: another tile at the bytes of one."""
         at, (tile, source) = self._arguments(2)
         if not isinstance(tile, Unplaced) or not isinstance(source, Named):
-            self.words.fail("found TRESHAPE; allowed: a tile without an address, and one that has one", at)
+            self.words.fail("got TRESHAPE; allowed: a tile without an address, and one that has one", at)
         names = (self._source.get(tile.name), tile.name)
         value = self.result("treshape", (self.mention(source.value, at + 4),), tile.type, at=at, names=names)
         self.known[tile.name] = Named(value)
@@ -272,7 +272,7 @@ class Statements(Calls):
         given = [self.number(n, found.at) for n in found.given]
         opened = found.type.count(-1)
         if len(given) not in (opened, 5):
-            message = f"found {len(given)} numbers for '{found.name}'; allowed: 5, or one for each -1"
+            message = f"got {len(given)} numbers for '{found.name}'; allowed: 5, or one for each -1"
             self.words.fail(message, found.at)
         if len(given) == 5:
             given = [n for n, static in zip(given, found.type, strict=True) if static < 0]
@@ -291,9 +291,9 @@ class Statements(Calls):
                 Sizes(strides),
             ]:
                 if t.dtype != element:
-                    self.words.fail(f"found '{found.name}' of {element.name} at a pointer {t}", found.at)
+                    self.words.fail(f"got '{found.name}' of {element.name} at a pointer {t}", found.at)
             case _:
-                message = f"found '{found.name}', whose arguments are no pointer, shape and stride"
+                message = f"got '{found.name}', whose arguments are no pointer, shape and stride"
                 self.words.fail(message, found.at)
         # Extents of 1 in front say nothing; programs write views with two dimensions.
         kept = range(next((i for i, n in enumerate(shape[:3]) if n.number != 1), 3), 5)
@@ -323,7 +323,7 @@ class Statements(Calls):
         pointer = self.expression()
         self._end()
         if not isinstance(pointer, Pointer) or element != getattr(pointer.value.type, "dtype", None):
-            words.fail(f"found '{name}', which is not given a pointer of its type", start)
+            words.fail(f"got '{name}', which is not given a pointer of its type", start)
         self.known[name] = Pointer(self.renamed(pointer.value, before, words.source_name(start), name))
 
     def _call(self) -> None:
@@ -340,7 +340,7 @@ class Statements(Calls):
             elif isinstance(thing, Pointer) and thing.value.type == t:
                 ins.append(thing.value)
             else:
-                words.fail(f"found another argument for {parameter} of '{name}'; allowed: {t}", at)
+                words.fail(f"got another argument for {parameter} of '{name}'; allowed: {t}", at)
         self.emit("call", ins, at=at, attributes={"callee": ir.Symbol(name)})
 
     # -- pipes ---------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class Statements(Calls):
         given = words.listed(self.expression, ")")
         self._end()
         if len(given) != 3 or not isinstance(given[0], Pointer):
-            words.fail("found a pipe without pointer and two buffers; allowed: TPipe<...>(pointer, n, n)", at)
+            words.fail("got a pipe without pointer and two buffers; allowed: TPipe<...>(pointer, n, n)", at)
         ins = [given[0].value, *(self._as_element(self.number(b, at), ir.I32, at) for b in given[1:])]
         groups: Groups = (("gm_slot_buffer", 1), ("c2v_consumer_buf", 1), ("v2c_consumer_buf", 1))
         core = self._cores(at)[0]
@@ -368,20 +368,20 @@ class Statements(Calls):
     def _cores(self, at: int) -> tuple[str, str]:
         """The core of the section, and the other one."""
         if self.kind is None:
-            self.words.fail("found a pipe outside a section; allowed: inside '#if defined(__DAV_CUBE__)'", at)
+            self.words.fail("got a pipe outside a section; allowed: inside '#if defined(__DAV_CUBE__)'", at)
         return ("aic", "aiv") if self.kind is ir.KernelKind.CUBE else ("aiv", "aic")
 
     def _push(self) -> None:
         at, tile, attributes = self._transfer(2)
         if not isinstance(tile, Named):
-            self.words.fail("found TPUSH of something that is no tile with an address", at)
+            self.words.fail("got TPUSH of something that is no tile with an address", at)
         ins = (self.mention(tile.value, at),)
         self.emit(f"tpush_to_{self._cores(at)[1]}", ins, at=at, attributes=attributes)
 
     def _pop(self) -> None:
         at, tile, attributes = self._transfer(2)
         if not isinstance(tile, Unplaced):
-            self.words.fail("found TPOP into something that is no tile without an address", at)
+            self.words.fail("got TPOP into something that is no tile without an address", at)
         sizes = [self.index(n, at) for n in tile.valid]
         given: dict[str, ir.Value] = {}
         if len(sizes) == 2:
@@ -398,7 +398,7 @@ class Statements(Calls):
         axis = words.texts[words.closing(words.index + 1) - 1] if words.peek() == "<" else ""
         at, given = self._arguments(count)
         if not isinstance(given[0], Pipe) or axis.rpartition("::")[2] not in _AXES:
-            words.fail(f"found no pipe, or no split; allowed: {words.texts[at]}<..., SPLIT>(pipe, ...)", at)
+            words.fail(f"got no pipe, or no split; allowed: {words.texts[at]}<..., SPLIT>(pipe, ...)", at)
         attributes: dict[str, ir.AttrValue] = {"split": _AXES.index(axis.rpartition("::")[2])}
         if given[0].id:
             attributes["id"] = given[0].id
@@ -417,13 +417,13 @@ class Statements(Calls):
         elif words.accept("="):
             kind = self._declared.get(name)
             if kind is None:
-                words.fail(f"found an assignment to '{name}', which has a value already", at)
+                words.fail(f"got an assignment to '{name}', which has a value already", at)
             self.known[name] = self.converted(self.scalar(), kind, at)
             self._end()
         else:
             offset, number = self._element()
             if not isinstance(thing, Named) or not isinstance(t := thing.value.type, ir.LocalArrayType):
-                words.fail(f"found an element of '{name}', which is no array", at)
+                words.fail(f"got an element of '{name}', which is no array", at)
             groups: Groups = (("array", 1), ("indices", 1), ("value", 1))
             ins = (thing.value, offset, self._as_element(number, t.dtype, at))
             self.emit("local_array_set", ins, at=at, groups=groups)
@@ -446,12 +446,12 @@ class Statements(Calls):
         first, second = (self.number(n, method) for n in given)
         if isinstance(thing, Unplaced) and name == "SetValidShape":
             if thing.depth != words.depth:
-                words.fail("found SetValidShape of a tile without an address in another region", method)
+                words.fail("got SetValidShape of a tile without an address in another region", method)
             sizes = zip((first, second), thing.type.valid, strict=True)
             self.known[thing.name] = replace(thing, valid=tuple(n for n, known in sizes if known is None))
             return
         if not isinstance(thing, Named) or not isinstance(t := thing.value.type, ir.TileType):
-            words.fail(f"found {name} of '{words.texts[at]}', which is no tile with an address", at)
+            words.fail(f"got {name} of '{words.texts[at]}', which is no tile with an address", at)
         tile, index = self.mention(thing.value, at), self.index(first, method)
         if name == "SetValidShape":
             self.emit("set_validshape", (tile, index, self.index(second, method)), at=method)
@@ -459,7 +459,7 @@ class Statements(Calls):
             ins = (index, self._as_element(second, t.dtype, method))
             self.emit("tsetval", ins, outs=(tile,), at=method)
         else:
-            words.fail(f"found {name}; allowed: SetValidShape, SetValue", method)
+            words.fail(f"got {name}; allowed: SetValidShape, SetValue", method)
 
     def _stored(self) -> None:
         """``(p)[i] = x;``: a store of a scalar to global memory."""
@@ -497,7 +497,7 @@ class Statements(Calls):
 
     def _of_pipe(self, thing: Thing, at: int) -> ir.Pipe:
         if not isinstance(thing, ir.Pipe):
-            self.words.fail("found no pipe; allowed: a pipe, as PIPE_V", at)
+            self.words.fail("got no pipe; allowed: a pipe, as PIPE_V", at)
         return thing
 
     def _barrier(self) -> None:
@@ -516,7 +516,7 @@ class Statements(Calls):
         if listed is None:
             self._unread(at)
         if words.text == "dsb" and not self.drained:
-            words.fail("found a dsb without pipe_barrier(PIPE_ALL) before it; no operation is that alone", at)
+            words.fail("got a dsb without pipe_barrier(PIPE_ALL) before it; no operation is that alone", at)
         words.go(end)
         self._end()
         for name, attributes in listed:
@@ -527,7 +527,7 @@ class Statements(Calls):
         """``PTOAS__DCCI_SINGLE_CACHE_LINE(p);``."""
         at, (pointer,) = self._arguments(1)
         if not isinstance(pointer, Pointer):
-            self.words.fail("found a cache line of something that is no pointer", at)
+            self.words.fail("got a cache line of something that is no pointer", at)
         self.emit("cmo.cacheinvalid", (self.mention(pointer.value, at + 2),), at=at)
 
     # -- control flow --------------------------------------------------------------------------------
@@ -537,7 +537,7 @@ class Statements(Calls):
         words = self.words
         words.depth += 1
         if words.depth > MAX_DEPTH:
-            words.fail(f"found a region nested more than {MAX_DEPTH} levels deep, the limit")
+            words.fail(f"got a region nested more than {MAX_DEPTH} levels deep, the limit")
         if words.accept("{"):
             while not words.accept("}"):
                 if not words.text:
@@ -583,7 +583,7 @@ class Statements(Calls):
         changed = self._changes(words.index)
         moved = next((n for n in changed if n in words.texts[header : words.index]), None)
         if moved is not None:
-            words.fail(f"found a loop whose bounds use '{moved}', which its body changes", header)
+            words.fail(f"got a loop whose bounds use '{moved}', which its body changes", header)
         inits = [self.value(self.number(self.find(n, at), at), at) for n in changed]
         arguments = [ir.Value(self.fresh(name), ir.ScalarType(ir.INDEX), words.place(place))]
         arguments += [

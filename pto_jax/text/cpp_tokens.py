@@ -145,7 +145,7 @@ class Words(Source):
                 depth -= 1
                 if depth == 0:
                     return i
-        return self.fail(f"found '{opening}' that nothing closes", index)
+        return self.fail(f"got '{opening}' that nothing closes", index)
 
     # -- places and errors ---------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class Words(Source):
     def unexpected(self, expected: str) -> NoReturn:
         """Raise a ParseError that names the current word and what was expected."""
         shown = f"'{self.text[:40]}'" if self.text else "end of text"
-        self.fail(f"found {shown}, expected {expected}")
+        self.fail(f"got {shown}; allowed: {expected}")
 
     def fail(self, message: str, index: int | None = None) -> NoReturn:
         """Raise a ParseError at the current word, or at a given one."""

@@ -39,13 +39,13 @@ def _tile(words: Words, opened: int) -> ir.TileType:
     place = words.index
     element = ELEMENTS.get(words.name())
     if element is None:
-        words.fail(f"found the unknown element type '{words.texts[place]}'", place)
+        words.fail(f"got the unknown element type '{words.texts[place]}'", place)
     words.expect(",")
     rows = whole(words)
     words.expect(",")
     cols = whole(words)
     if rows < 1 or cols < 1:
-        words.fail(f"found a tile of {rows} rows and {cols} columns; allowed: 1 or more of each", place)
+        words.fail(f"got a tile of {rows} rows and {cols} columns; allowed: 1 or more of each", place)
     more: list[Any] = []
     for kind in _KINDS:
         if not words.accept(","):
@@ -88,7 +88,7 @@ def view_type(words: Words) -> tuple[ir.DType, ir.GlobalLayout, tuple[str, ...]]
     close = words.closing(opened)
     element = ELEMENTS.get(words.texts[opened + 1])
     if element is None:
-        words.fail(f"found the unknown element type '{words.texts[opened + 1]}'", opened + 1)
+        words.fail(f"got the unknown element type '{words.texts[opened + 1]}'", opened + 1)
     layout = members().get(plain(words.texts[close - 1]))
     words.go(close + 1)
     known = layout if isinstance(layout, ir.GlobalLayout) else ir.GlobalLayout.ND
@@ -103,7 +103,7 @@ def extents(words: Words) -> tuple[int, ...]:
         words.unexpected("'<'")
     found = tuple(words.listed(lambda: whole(words), ">"))
     if len(found) > 5:
-        words.fail(f"found {len(found)} extents; allowed: 5", at)
+        words.fail(f"got {len(found)} extents; allowed: 5", at)
     return found + (-1,) * (5 - len(found))
 
 
@@ -123,7 +123,7 @@ def pipe_settings(words: Words) -> dict[str, ir.AttrValue]:
     words.expect(">")
     if direction is None or not 2 <= len(rest) <= 4:
         words.fail(
-            "found settings of a pipe; allowed: number, direction, slot size, slots, local, nosplit", at
+            "got settings of a pipe; allowed: number, direction, slot size, slots, local, nosplit", at
         )
     names = ("slot_size", "slot_num", "local_slot_num", "nosplit")
     found: dict[str, ir.AttrValue] = {

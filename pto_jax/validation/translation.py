@@ -205,7 +205,7 @@ def _order(before: Kernel, after: Kernel, extra: Collection[str]) -> tuple[int, 
         order = tuple(names.index(a.name) for a in ours)
     if len(ours) != len(places):
         more = [a.name for a in theirs if isinstance(a.type, ScalarType) and a.name not in extra]
-        fix = f"; usual fix: --arg {more[0]}=N for a scalar that only after has" if more else ""
+        fix = f"; try: --arg {more[0]}=N for a scalar that only after has" if more else ""
         message = f"the arguments differ: {_signature(before)} and {_signature(after)}"
         raise ArgumentError(message + (fix if len(places) > len(ours) else ""))
     for position, (a, i) in enumerate(zip(ours, order, strict=True)):

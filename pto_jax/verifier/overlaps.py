@@ -110,7 +110,7 @@ def shared_bytes(op: Op, bound: Bound, facts: FunctionFacts, profile: Profile) -
         certain = one.certainly_overlaps(two)
         found = f"{name} ({pair[0]}) and {other} ({pair[1]}) {'share' if certain else 'may share'} bytes"
         allowed = f"allowed on {profile.name}: {name} apart from {other}, {apart.source}"
-        error = error_of(op, "overlap", f"{found}; {allowed}; usual fix: another tile as {name}", pair[0])
+        error = error_of(op, "overlap", f"{found}; {allowed}; try: another tile as {name}", pair[0])
         yield error if certain else replace(error, severity="warning")
 
 

@@ -72,7 +72,7 @@ def test_a_scalar_that_only_the_kernel_has_gets_a_value(commands: Any) -> None:
     )
     before, after = commands.file("k.pto", SOURCE), commands.file("k.cpp", base)
     assert commands("diff", before, after) == 2
-    assert "usual fix: --arg v4=N for a scalar that only after has" in commands.err
+    assert "try: --arg v4=N for a scalar that only after has" in commands.err
     assert commands("diff", before, after, "--count", 2, "--arg", "v6=0") == 0
 
 
@@ -109,4 +109,4 @@ def test_what_is_not_read_is_shown_with_its_place(commands: Any) -> None:
     wrong = EMITTED.replace("TMULS(v10, v10, v94)", "TWHAT(v10)")
     assert commands("verify", commands.file("k.cpp", wrong)) == 1
     line = next(i for i, text in enumerate(wrong.splitlines(), 1) if "TWHAT" in text)
-    assert f"k.cpp:{line}:5: error: found the unknown intrinsic 'TWHAT'" in commands.out + commands.err
+    assert f"k.cpp:{line}:5: error: got the unknown intrinsic 'TWHAT'" in commands.out + commands.err

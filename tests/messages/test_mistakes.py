@@ -179,8 +179,8 @@ def test_codes_and_scale_are_no_weights() -> None:
     names = {"nn": pto.nn, "pto": pto, "x": X, "w": np.ones((64, 32), np.float32)}
     linecache.cache["<linear>"] = (len(text), None, [text], "<linear>")
     said = refused(lambda: eval(compile(text, "<linear>", "eval"), names))
-    assert said.startswith("linear: w: got (codes, scale); allowed: the array itself")
-    assert eval(fix_of(said), names).shape == (16, 32)
+    assert said.startswith("linear: w: got scales [64, 1] of codes [64, 32], which do not belong to columns")
+    assert eval(f"nn.linear(x, {fix_of(said)})", {**names, "nn": pto.nn}).shape == (16, 32)
 
 
 TEXTS = {

@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: nn.linear(normal(3, 64), nn.quantise(W, format="fp8", axis=0), profile="a2a3"),
         "profile 'a2a3' has no products of format 'fp8'",
     ),
-    "codes as an input": (lambda: nn.linear(nn.quantise(W), W), "linear: x: got a Quantised"),
+    "codes as an input": (lambda: nn.linear(nn.quantise(W), W), r"linear: x: got \(codes, scale\)"),
 }
 
 

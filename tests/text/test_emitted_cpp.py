@@ -159,7 +159,7 @@ def test_branches_hand_on_scalars_and_what_one_of_them_leaves_open_is_no_value()
     _, branch, store = ops(body)
     assert store.ins[0].name == branch.results[0].name
     assert [r.ops[-1].name for r in branch.regions] == ["scf.yield", "scf.yield"]
-    with pytest.raises(ParseError, match="found 'v9', which has no value on every way here"):
+    with pytest.raises(ParseError, match="got 'v9', which has no value on every way here"):
         read("int32_t v9; if (v4 == v93) { v9 = v95; } (v3)[v93] = v9;")
 
 
@@ -352,30 +352,30 @@ def test_communication_is_read_and_verified_and_not_executed() -> None:
 
 #: What is not read: part of a kernel, and what the message says.
 REFUSED: dict[str, str] = {
-    "while (v4 < v90) { }": "found the unknown intrinsic 'while'",
-    "printf(v4);": "found the unknown intrinsic 'printf'",
-    "TWHAT(v4);": "found the unknown intrinsic 'TWHAT'",
-    "v4 = v90;": "found an assignment to 'v4', which has a value already",
-    "v77 = v90;": "found the statement 'v77 = v90', a form that is not read",
-    "int64_t v9 = v77;": "found 'v77', which is not defined here",
-    "int64_t v9 = v4 << v90;": "found '<<', expected ';'",
-    "goto end;": "found the statement 'goto end', a form that is not read",
-    "dsb(DSB_DDR);": "found a dsb without pipe_barrier(PIPE_ALL) before it",
-    "dcci(v1, v2);": "found the statement 'dcci ( v1 , v2 )', a form that is not read",
-    "set_flag(PIPE_X, PIPE_V, EVENT_ID0);": "found 'PIPE_X', which is not defined here",
-    "set_vector_mask(0, 1);": "found the statement 'set_vector_mask ( 0 , 1 )'",
-    "for (int64_t i = v93; i <= v4; i += v92) { }": "found '<=', expected 'i <'",
-    "Tile<TileType::Vec, float, 16, 16> v9; TEXPANDS(v9, v94);": "found the tile 'v9' without an address",
-    "Tile<TileType::Nowhere, float, 16, 16> v9;": "found 'TileType::Nowhere', expected a member of Loc",
-    "Tile<TileType::Vec, double, 16, 16> v9;": "found the unknown element type 'double'",
-    "TADD(v4, v4, v4);": r"found TADD\(index, index, index\), which is none of: TADD\(dst, src0, src1\)",
-    "return; pipe_barrier(PIPE_V);": "found the statement 'return', a form that is not read",
+    "while (v4 < v90) { }": "got the unknown intrinsic 'while'",
+    "printf(v4);": "got the unknown intrinsic 'printf'",
+    "TWHAT(v4);": "got the unknown intrinsic 'TWHAT'",
+    "v4 = v90;": "got an assignment to 'v4', which has a value already",
+    "v77 = v90;": "got the statement 'v77 = v90', a form that is not read",
+    "int64_t v9 = v77;": "got 'v77', which is not defined here",
+    "int64_t v9 = v4 << v90;": "got '<<'; allowed: ';'",
+    "goto end;": "got the statement 'goto end', a form that is not read",
+    "dsb(DSB_DDR);": "got a dsb without pipe_barrier(PIPE_ALL) before it",
+    "dcci(v1, v2);": "got the statement 'dcci ( v1 , v2 )', a form that is not read",
+    "set_flag(PIPE_X, PIPE_V, EVENT_ID0);": "got 'PIPE_X', which is not defined here",
+    "set_vector_mask(0, 1);": "got the statement 'set_vector_mask ( 0 , 1 )'",
+    "for (int64_t i = v93; i <= v4; i += v92) { }": "got '<='; allowed: 'i <'",
+    "Tile<TileType::Vec, float, 16, 16> v9; TEXPANDS(v9, v94);": "got the tile 'v9' without an address",
+    "Tile<TileType::Nowhere, float, 16, 16> v9;": "got 'TileType::Nowhere'; allowed: a member of Loc",
+    "Tile<TileType::Vec, double, 16, 16> v9;": "got the unknown element type 'double'",
+    "TADD(v4, v4, v4);": r"got TADD\(index, index, index\), which is none of: TADD\(dst, src0, src1\)",
+    "return; pipe_barrier(PIPE_V);": "got the statement 'return', a form that is not read",
     "Tile<TileType::Vec, float, 8, 8, BLayout::RowMajor, -1, -1> v9(v92, v92);"
-    "if (v4 == v93) { v9.SetValidShape(v4, v4); }": "found SetValidShape of a tile without an address",
-    "#else": "found '#else' inside a section",
-    "int64_t v9 = f(v4);": "found a call of 'f' in an expression",
-    "int32_t v9 = v4 == v90 ? (v3)[v93] : v5;": "found a choice between values that are loaded",
-    "for (int64_t i = v93; i < v4; i += v92) {": "found '{' that nothing closes",
+    "if (v4 == v93) { v9.SetValidShape(v4, v4); }": "got SetValidShape of a tile without an address",
+    "#else": "got '#else' inside a section",
+    "int64_t v9 = f(v4);": "got a call of 'f' in an expression",
+    "int32_t v9 = v4 == v90 ? (v3)[v93] : v5;": "got a choice between values that are loaded",
+    "for (int64_t i = v93; i < v4; i += v92) {": "got '{' that nothing closes",
 }
 
 
@@ -398,11 +398,11 @@ def test_what_is_not_read_is_one_error_with_its_place(statement: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "found no kernel"),
-        ("int x = 3;", "found 'int x = 3 ;"),
-        ("static __aicore__ void k() {", "found '{' that nothing closes"),
-        ("static __aicore__ int k() { }", "found 'static __aicore__ int k"),
-        ("static __aicore__ void k(double v1) { }", "found an argument of type 'double'"),
+        ("", "got no kernel"),
+        ("int x = 3;", "got 'int x = 3 ;"),
+        ("static __aicore__ void k() {", "got '{' that nothing closes"),
+        ("static __aicore__ int k() { }", "got 'static __aicore__ int k"),
+        ("static __aicore__ void k(double v1) { }", "got an argument of type 'double'"),
     ],
 )
 def test_files_without_a_kernel_are_refused(text: str, message: str) -> None:
