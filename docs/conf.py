@@ -24,7 +24,7 @@ extensions = [
     "sphinx_design",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_static"]
+exclude_patterns = ["_static", "gallery/cards.md"]
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 # A heading may follow one two levels above it: pages of instructions have one level.

@@ -6,22 +6,36 @@ They are written beside the others when the site is built, and are not kept unde
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import re
 import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pto_jax import isa
+from pto_jax.api import load
 from pto_jax.cli import commands as command_line
+from pto_jax.cli.main import main as command_line_main
+from pto_jax.examples import EXAMPLES
+from pto_jax.examples.describe import Example
 from pto_jax.isa.history import changes
 from pto_jax.isa.reference import Json, record, types_text
 from pto_jax.manual import manual, topics
+from pto_jax.pictures import memory, timeline
 from pto_jax.profiles import PROFILE_NAMES
 
 #: What is written, relative to the folder of the site.
-FOLDERS = ("reference/instructions", "reference/language", "reference/tables", "reference/commands")
+FOLDERS = (
+    "reference/instructions",
+    "reference/language",
+    "reference/tables",
+    "reference/commands",
+    "gallery",
+)
 
 #: What `python -m benchmarks --update` writes.
 BENCH_TABLE = Path(__file__).parents[1] / "benchmarks/bench_table.json"
@@ -33,7 +47,7 @@ def write(site: Path) -> None:
     """Write all pages; those of an earlier build are gone."""
     for folder in FOLDERS:
         shutil.rmtree(site / folder, ignore_errors=True)
-    for name, text in pages():
+    for name, text in (*pages(), *gallery()):
         path = site / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -51,6 +65,60 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/tables/types.md", _types()
     yield "reference/tables/performance.md", performance()
     yield from _commands()
+
+
+# -- gallery -------------------------------------------------------------------------------------------
+
+
+def gallery() -> Iterator[tuple[str, str]]:
+    """A page and pictures for each shipped example, which is executed, and the cards that lead there."""
+    cards = ["::::{grid} 1 2 2 3", ":gutter: 2", ""]
+    for example in EXAMPLES.values():
+        pictures = dict(_pictures(example.name))
+        for name, picture in pictures.items():
+            yield f"gallery/{example.name}-{name}.svg", picture
+        output, result = _executed(example.name)
+        yield f"gallery/{example.name}-result.svg", result
+        yield f"gallery/{example.name}.md", _example_page(example, output, pictures)
+        card = [f":::{{grid-item-card}} {example.name}", f":link: gallery/{example.name}", ":link-type: doc"]
+        cards += [
+            *card,
+            f":img-bottom: gallery/{example.name}-result.svg",
+            "",
+            f"{example.summary}.",
+            ":::",
+            "",
+        ]
+    yield "gallery/cards.md", "\n".join([*cards, "::::", ""])
+
+
+def _pictures(name: str) -> Iterator[tuple[str, str]]:
+    program = load(EXAMPLES[name].path)
+    yield "memory", memory(program).svg
+    yield "timeline", timeline(program).svg
+
+
+def _executed(name: str) -> tuple[str, str]:
+    """What ``pto-jax run`` prints of an example, and the picture of its first result."""
+    printed = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
+        status = command_line_main(["run", "--example", name, "--pictures", folder])
+        assert status == 0, printed.getvalue()
+        first = min(Path(folder).glob("*.svg"))
+        lines = [line for line in printed.getvalue().splitlines() if not line.startswith("pictures:")]
+        return "\n".join(lines), first.read_text(encoding="utf-8")
+
+
+def _example_page(example: Example, output: str, pictures: Iterable[str]) -> str:
+    program = example.path.read_text(encoding="utf-8")
+    titles = {"memory": "On-chip memory", "timeline": "Pipes over time"}
+    parts = [f"{_ALONE}# {example.name}", f"{example.summary}."]
+    parts += [f"```console\n$ pto-jax run --example {example.name}\n```", f"```text\n{output}\n```"]
+    parts += [f"![The result of {example.name}]({example.name}-result.svg)"]
+    for name in pictures:
+        parts += [f"## {titles[name]}", f"![{titles[name]} of {example.name}]({example.name}-{name}.svg)"]
+    parts += ["## Program", f"```pto\n{program}```"]
+    return "\n\n".join(parts) + "\n"
 
 
 # -- instructions --------------------------------------------------------------------------------------

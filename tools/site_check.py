@@ -8,6 +8,7 @@ search finds an instruction. Needs Chromium or Chrome on the path.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 import shutil
@@ -154,7 +155,9 @@ class _Server(SimpleHTTPRequestHandler):
     def do_GET(self) -> None:
         page = {"/checks": self._page, "/planted.html": PLANTED}.get(self.path)
         if page is None:
-            super().do_GET()
+            # A frame that is removed closes its connections.
+            with contextlib.suppress(ConnectionError):
+                super().do_GET()
             return
         self.send_response(200)
         self.send_header("Content-Type", "text/html")

@@ -160,7 +160,7 @@ EXAMPLES = (
     ),
     Example(
         "pipe_linear",
-        "y = relu((x @ w) * scale + bias), int8 weights: cube and vector cores that meet in FIFO pipes",
+        "y = relu((x @ w) * scale + bias), int8 weights: cube and vector cores with FIFO pipes between them",
         _pipe_inputs,
         _pipe,
         grid=2,

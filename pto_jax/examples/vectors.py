@@ -69,7 +69,7 @@ EXAMPLES = (
     ),
     Example(
         "grid_reduction",
-        "sum and sum of squares of a 200x128 matrix, 5 blocks that meet in atomic stores",
+        "sum and sum of squares of a 200x128 matrix, 5 blocks with atomic stores",
         _reduction_inputs,
         _reduction,
         grid=5,

@@ -239,9 +239,7 @@ class _Verdict:
                 f"sets a token that {earlier.name}{where} has set and nothing has waited for{some}; allowed: "
                 "a wait between two signals of the same pipes and number"
             )
-            missing = (
-                f"{_arrow(pair)}; try: wait_{_flag(pair, op)} between both signals, or another number"
-            )
+            missing = f"{_arrow(pair)}; try: wait_{_flag(pair, op)} between both signals, or another number"
             yield self.finding(
                 "unmatched", op, message, missing, len(assumptions), "warning", pair.source, earlier
             )

@@ -156,9 +156,7 @@ class Body:
             assert number.number is not None
             return self.constant(number.number, number.type.dtype, at=at)
         if number.value.type != ir.ScalarType(number.type.dtype):
-            self.words.fail(
-                f"got a {number.value.type} in an expression; no operation computes with it", at
-            )
+            self.words.fail(f"got a {number.value.type} in an expression; no operation computes with it", at)
         return number.value
 
     def index(self, thing: Thing, at: int) -> ir.Value:

@@ -69,9 +69,7 @@ class Calls(Expressions):
         name = words.name()
         candidates = intrinsics().get(plain(name))
         if candidates is None:
-            words.fail(
-                f"got the unknown intrinsic '{name}'{suggestion(plain(name), list(intrinsics()))}", at
-            )
+            words.fail(f"got the unknown intrinsic '{name}'{suggestion(plain(name), list(intrinsics()))}", at)
         template = self.template() if words.text == "<" else ()
         words.expect("(")
         call = Intrinsic(name, at, template, tuple(words.listed(self._argument, ")")))
@@ -95,7 +93,9 @@ class Calls(Expressions):
         if words.text.isdigit() or words.text == "-":
             at = words.index
             number = self._unary()
-            return number if isinstance(number, Number) else words.fail("got no number; allowed: a number", at)
+            return (
+                number if isinstance(number, Number) else words.fail("got no number; allowed: a number", at)
+            )
         at = words.index
         name = words.name()
         if words.text == "<":

@@ -204,9 +204,7 @@ class Expressions(Body):
         """A helper of the assembler, or a query."""
         words = self.words
         if name not in _QUERIES and name != DATA:
-            words.fail(
-                f"got a call of '{name}' in an expression; allowed: {DATA}, {', '.join(_QUERIES)}", at
-            )
+            words.fail(f"got a call of '{name}' in an expression; allowed: {DATA}, {', '.join(_QUERIES)}", at)
         words.take()
         if name == DATA:
             view = self.expression()

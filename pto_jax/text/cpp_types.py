@@ -122,9 +122,7 @@ def pipe_settings(words: Words) -> dict[str, ir.AttrValue]:
         rest.append(int(words.take() == "true") if words.text in ("true", "false") else whole(words))
     words.expect(">")
     if direction is None or not 2 <= len(rest) <= 4:
-        words.fail(
-            "got settings of a pipe; allowed: number, direction, slot size, slots, local, nosplit", at
-        )
+        words.fail("got settings of a pipe; allowed: number, direction, slot size, slots, local, nosplit", at)
     names = ("slot_size", "slot_num", "local_slot_num", "nosplit")
     found: dict[str, ir.AttrValue] = {
         "id": number,

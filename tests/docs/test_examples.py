@@ -17,7 +17,7 @@ import pytest
 from pto_jax.cli.main import main
 
 DOCS = Path(__file__).parents[2] / "docs"
-GENERATED = ("instructions", "language", "tables", "commands")
+GENERATED = ("instructions", "language", "tables", "commands", "gallery")
 PAGES = sorted(p for p in DOCS.rglob("*.md") if not set(p.parts) & set(GENERATED))
 #: Languages of blocks that are no examples of this package, and of what they are.
 OTHER = {
@@ -28,6 +28,7 @@ OTHER = {
     "{toctree}": "the order of pages",
     "{eval-rst}": "what Sphinx makes of docstrings, whose examples the doctests execute",
     "{generated}": "a table that the build makes",
+    "{include}": "a part that the build makes",
 }
 #: Folders and pages that need no example.
 WITHOUT = ("docs", "project", "reference", "python", "related_tools")

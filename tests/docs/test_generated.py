@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from pto_jax.cli.commands import parser
+from pto_jax.examples import EXAMPLES
 from pto_jax.isa import instructions
 from pto_jax.manual import topics
 
@@ -86,6 +87,17 @@ def test_an_earlier_build_leaves_nothing(
     old.touch()
     generated.write(tmp_path)
     assert not old.exists() and (tmp_path / "reference/instructions/tadd.md").exists()
+
+
+@pytest.mark.slow
+def test_the_gallery_has_a_page_with_three_pictures_for_each_example(generated: ModuleType) -> None:
+    files = dict(generated.gallery())
+    for name in EXAMPLES:
+        page = files[f"gallery/{name}.md"]
+        for picture in ("result", "memory", "timeline"):
+            assert f"({name}-{picture}.svg)" in page
+            assert files[f"gallery/{name}-{picture}.svg"].startswith("<svg ")
+        assert f":link: gallery/{name}\n" in files["gallery/cards.md"]
 
 
 def test_generated_folders_are_ignored(generated: ModuleType) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 ROOT = Path(__file__).parents[2]
-GENERATED = ("instructions", "language", "tables", "commands")
+GENERATED = ("instructions", "language", "tables", "commands", "gallery")
 PAGES = sorted(
     [
         *ROOT.glob("*.md"),
