@@ -93,9 +93,9 @@ class Calls(Expressions):
         if words.text.isdigit() or words.text == "-":
             at = words.index
             number = self._unary()
-            return (
-                number if isinstance(number, Number) else words.fail("got no number; allowed: a number", at)
-            )
+            if not isinstance(number, Number):
+                words.fail("got no number; allowed: a number", at)
+            return number
         at = words.index
         name = words.name()
         if words.text == "<":
