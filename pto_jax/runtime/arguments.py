@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
+from jax.core import Tracer
 from jax.core import Tracer
 
 from ..analysis.entries import Argument, GlobalTypes
@@ -103,7 +103,7 @@ def _constant(kernel: str, argument: Value, value: Any) -> Op:
     assert isinstance(argument.type, ScalarType)
     d = argument.type.dtype
     number = conversion.as_scalar(value, d, f"{kernel}: scalar {argument.name!r}")
-    if isinstance(number, jax.core.Tracer):
+    if isinstance(number, Tracer):
         raise ArgumentError(
             f"{kernel}: scalar {argument.name!r}: got a traced value; allowed: a number that is known when "
             "the kernel is compiled; try: pass it as an argument"
