@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from jax.core import Tracer
-from jax.core import Tracer
 
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.provenance import called
