@@ -60,8 +60,9 @@ def races(
     text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not
     given is assumed, in several courses. With ``schedules``, each race is executed in so many legal orders of
     the pipes on ``inputs``, in ``grid`` blocks, and its ``witness`` shows the bits that differ; ``seed``
-    chooses the orders. The blocks of a launch are not compared with each other. ArgumentError for an unknown mode, profile or architecture, and for
-    schedules without inputs.
+    chooses the orders. The blocks of a launch are not compared with each other.
+
+    ArgumentError for an unknown mode, profile or architecture, and for schedules without inputs.
 
     >>> import pto_jax as pto
     >>> races(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"))
