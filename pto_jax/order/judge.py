@@ -28,16 +28,15 @@ def judge(
     as_written: bool = True,
     vector: bool = False,
     inputs: Mapping[str, Any] | None = None,
-    grid: int = 1,
 ) -> list[Finding]:
     """The findings about a program; of a fragment its surroundings may set or wait.
 
     ``as_written``: nothing is inserted, whatever functions hold; else nothing into those that hold a flag or
     an event. ``vector``: dependent operations of the vector pipe need a barrier between them, too. ``inputs``
-    are arguments by name, as far as a caller has them; ``grid`` blocks share global memory.
+    are arguments by name, as far as a caller has them.
     """
     program = resolved.program
-    judged = judged_program(resolved, as_written=as_written, vector=vector, inputs=inputs, grid=grid)
+    judged = judged_program(resolved, as_written=as_written, vector=vector, inputs=inputs)
     listed: list[Finding] = []
     for function in roots(program):
         if function.external:
@@ -55,12 +54,11 @@ def judged_program(
     as_written: bool = True,
     vector: bool = False,
     inputs: Mapping[str, Any] | None = None,
-    grid: int = 1,
 ) -> Judged:
     """What the courses over a program share."""
     program = resolved.program
     written = _written(program, as_written)
-    return Judged(resolved, cores_of(program), written, vector, dict(inputs or {}), grid)
+    return Judged(resolved, cores_of(program), written, vector, dict(inputs or {}))
 
 
 def _once(listed: list[Finding]) -> list[Finding]:

@@ -23,7 +23,7 @@ class Judged:
     """What the courses over a program share.
 
     ``written``: identities of the operations between which nothing is inserted. ``inputs`` are the arguments
-    that are known; ``grid`` blocks share global memory.
+    that are known.
     """
 
     resolved: ResolvedProgram
@@ -31,7 +31,6 @@ class Judged:
     written: frozenset[int]
     vector: bool = False
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    grid: int = 1
     #: The numbers of the operations in the order of the text.
     orders: dict[int, int] = field(default_factory=dict)
 

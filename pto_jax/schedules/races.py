@@ -58,10 +58,11 @@ def races(
     ``sync`` is ``"as-written"`` (all order is in the text), ``"inserted"`` (a tool orders the pipes of each
     core), ``"strict"`` (as written, and dependent vector instructions need a barrier) or ``"auto"``: what the
     text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not
-    given is assumed, in several courses. ``grid`` blocks share global memory. With ``schedules``, each race
-    is executed in so many legal orders of the pipes on ``inputs``, and its ``witness`` shows the bits that
-    differ; ``seed`` chooses the orders. ArgumentError for an unknown mode, profile or architecture, and for
-    schedules without inputs.
+    given is assumed, in several courses. With ``schedules``, each race is executed in so many legal orders of
+    the pipes on ``inputs``, in ``grid`` blocks, and its ``witness`` shows the bits that differ; ``seed``
+    chooses the orders. The blocks of a launch are not compared with each other.
+
+    ArgumentError for an unknown mode, profile or architecture, and for schedules without inputs.
 
     >>> import pto_jax as pto
     >>> races(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"))
@@ -79,7 +80,6 @@ def races(
         as_written=sync in ("as-written", "strict"),
         vector=mode == "strict" and selected.name == "a2a3",
         inputs=inputs,
-        grid=grid,
     )
     more = (*order.numbers(resolved.program), *overlaps(resolved))
     found = [replace(finding, mode=mode) for finding in (*found, *more)]

@@ -1,8 +1,8 @@
 """The catalogue of synchronisation errors as small kernels with their verdicts, and correct ones beside them.
 
-The first 46 numbers are those of a catalogue of reports. Not here are those that need several processors: two
-writers of one line of a cache (38), asynchronous copies (39), cycles and counters between processors
-(40 to 44, 46).
+Numbers are those of a catalogue of reports. Not here are those that need several blocks or processors
+(29, 30, 38, 40 to 46, 51), asynchronous copies (39), pipes of popped tiles on A5 (16), and pairs of one pipe
+there (23). An overlap (10) is a test of memory, 47 a kernel of :mod:`tests.order.test_kernels`.
 """
 
 from __future__ import annotations
