@@ -70,7 +70,7 @@ def is_zero_tangent(x: Any) -> bool:
     return isinstance(x, ad.Zero)
 
 
-def untraced(x: Any) -> np.ndarray[Any, Any] | np.generic | None:
+def untraced(x: Any) -> Any:
     """The NumPy array that vmap passes on as a traced one, None where there is none."""
     inner: Any = x
     while isinstance(inner, Tracer):

@@ -26,7 +26,7 @@ assert (jax.process_count(), jax.local_device_count(), jax.device_count()) == (2
 tiles, out = np.load(given, mmap_mode="r"), np.load(results, mmap_mode="r+")
 kernel = pto.compile(pto.parse("%d = texp %a : !pto.tile<4x8xf32>\\n%e = tmul %d, %d"))
 first, end = (len(tiles) * n // jax.process_count() for n in (process, process + 1))
-got = kernel.map(tiles[first:end], chunk=3)["e"]
+found = kernel.map(tiles[first:end], chunk=3)["e"]
 out[first:end] = found.array
 out.flush()
 # Every process has the results of all only when all of them have written.

@@ -160,7 +160,7 @@ def test_rows_beyond_the_array_are_found_by_name_and_line() -> None:
             ("tstore", 9, "in-bounds"),
         ][: 2 * broken]
     for diagnostic, name in zip(problems, ("x", "y"), strict=True):
-        assert name in diagnostic.message.replace(":", " ").replace(")", " ").replace("(", " ").split()
+        assert f"of {name};" in diagnostic.message
         assert "40 elements" in diagnostic.message
     runs: tuple[Run, ...] = (checked.eager, lambda *a: oracle.run(raised.program, a))
     for run in runs:
