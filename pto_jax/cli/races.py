@@ -59,8 +59,13 @@ def add_memory(command: Adder) -> None:
     sub = command("memory", memory, "Show which tile has which bytes of on-chip memory from where to where.")
     sub.add_argument("file", metavar="FILE")
     sub.add_argument("--profile", choices=PROFILE_NAMES, help="default: as for races")
+    sub.add_argument("--svg", metavar="OUT.svg", help="also write a picture of it")
     options.add_language(sub)
-    options.add_examples(sub, ("memory k.pto", "per buffer the peak, and a bar of lines for every tile"))
+    options.add_examples(
+        sub,
+        ("memory k.pto", "per buffer the peak, and a bar of lines for every tile"),
+        ("memory k.pto --svg memory.svg", "the same as a picture"),
+    )
 
 
 def memory(args: argparse.Namespace) -> int:
@@ -84,6 +89,10 @@ def memory(args: argparse.Namespace) -> int:
         overlaps += overwritten(resolved, function)
     for finding in overlaps:
         print(finding.render())
+    if args.svg is not None:
+        from ..pictures import memory as picture
+
+        picture(program, profile).save(args.svg)
     return REJECTED if overlaps else ACCEPTED
 
 

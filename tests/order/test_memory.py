@@ -46,7 +46,10 @@ def test_the_command_shows_the_peak_and_exits_with_1_for_lost_values(
 ) -> None:
     path = tmp_path / "k.pto"
     path.write_text(HEAD + CHAIN + "return\n}", encoding="utf-8")
-    assert main(["memory", str(path)]) == 0
+    picture = tmp_path / "memory.svg"
+    assert main(["memory", str(path), "--svg", str(picture)]) == 0
+    assert picture.read_text().startswith("<svg ")
+    assert main(["memory", str(path), "--svg", str(tmp_path / "none/memory.svg")]) == 2
     shown = capsys.readouterr().out
     assert "peak 8192 of 196608 bytes (4 %) at line" in shown and "%a, %b" in shown and "####" in shown
     half = f"%z = pto.alloc_tile addr = %half : {T}\n"
