@@ -88,7 +88,7 @@ def load_weights(path: str | Path) -> dict[str, Any]:
     >>> load_weights("no.safetensors")
     Traceback (most recent call last):
     ...
-    pto_jax.errors.FileError: no.safetensors: No such file or directory
+    pto_jax.errors.FileError: no.safetensors: no such file
     """
     library, content = _library(path), read_bytes(path, MAX_ARRAYS)
     try:
