@@ -358,13 +358,25 @@ class Document:
             return None
         start = self.source.rfind("\n", 0, defining.start) + 1
         line = self.source[start:].partition("\n")[0].strip()
-        place = (
-            self.source.count("\n", 0, name.start) + 1,
-            name.start - self.source.rfind("\n", 0, name.start),
-        )
-        type_ = self._types.get(place)
-        shown = f"`{name.text}: {_short(type_)}`\n\n" if type_ is not None else ""
+        type_ = self.type_at(name)
+        shown = f"`{name.text}: {type_}`\n\n" if type_ is not None else ""
         return f"{shown}```pto\n{line}\n```"
+
+    def type_at(self, name: Name) -> str | None:
+        """The type of a mention of a value in a few characters; None while the text has errors."""
+        line = self.source.count("\n", 0, name.start) + 1
+        type_ = self._types.get((line, name.start - self.source.rfind("\n", 0, name.start)))
+        return None if type_ is None else _short(type_)
+
+    def same_names(self, other: Document) -> bool:
+        """Whether every mention is defined by the same one as in a text that differs in one name."""
+
+        def order(names: Names) -> list[int | None]:
+            places = {id(n): i for i, n in enumerate(names.mentions)}
+            found = (names.definition(n) for n in names.mentions)
+            return [None if d is None else places[id(d)] for d in found]
+
+        return order(self.names) == order(other.names)
 
     # -- completion ------------------------------------------------------------------------------------
 

@@ -1,22 +1,24 @@
 """A language server for PTO text, over standard input and output. Needs the extra ``lsp`` (pygls).
 
 Diagnostics are those of :func:`pto_jax.verify`, hover shows pages of the reference and types of values;
-definitions of values and functions are found, instructions and names are completed. Whole texts are sent.
+values and functions have definitions, references and new names, instructions and names are completed, texts
+are formatted, and fixes of diagnostics are code actions. Whole texts are sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.workspace import PositionCodec
 
 from ..errors import ArgumentError, Diagnostic
-from . import documents
+from . import documents, edits
 
 #: Seconds without a change after which a text is verified.
 _PAUSE = 0.05
@@ -120,6 +122,22 @@ class Places:
         """The place of a name."""
         return lsp.Range(self.position(name.start), self.position(name.end))
 
+    def part(self, start: int, end: int) -> lsp.Range:
+        """The place of some characters."""
+        return lsp.Range(self.position(start), self.position(end))
+
+    def symbol(self, found: edits.Symbol) -> lsp.DocumentSymbol:
+        """An entry of the outline."""
+        kinds = {"function": lsp.SymbolKind.Function, "value": lsp.SymbolKind.Variable}
+        return lsp.DocumentSymbol(
+            found.name.text,
+            kinds[found.kind],
+            self.part(found.name.start, found.end),
+            self.range(found.name),
+            detail=found.detail or None,
+            children=[self.symbol(c) for c in found.children],
+        )
+
     def _client(self, line: int, column: int) -> lsp.Position:
         text = self._lines[line] if line < len(self._lines) else ""
         return lsp.Position(line, self._codec.client_num_units(text[:column]))
@@ -165,6 +183,7 @@ def make_server(settings: documents.Settings, version: str) -> PtoServer:
         server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
 
     _answer(server)
+    _answer_edits(server)
     return server
 
 
@@ -191,6 +210,66 @@ def _answer(server: PtoServer) -> None:
     def completion(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
         uri, position = at(params)
         return [_item(c) for c in server.document(uri).completions(position)]
+
+
+def _answer_edits(server: PtoServer) -> None:
+    """Define what is answered about changes of a text, its outline and its types."""
+
+    def changes(uri: str, made: Sequence[edits.Edit]) -> list[lsp.TextEdit]:
+        places = server.places(uri)
+        return [lsp.TextEdit(places.part(e.start, e.end), e.text) for e in made]
+
+    @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
+    def formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
+        uri = params.text_document.uri
+        source = server.document(uri).source
+        text = edits.formatted(source)
+        return [] if text == source else changes(uri, [edits.Edit(0, len(source), text)])
+
+    @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
+    def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
+        uri, places = params.text_document.uri, server.places(params.text_document.uri)
+        found = edits.references(server.document(uri), places.character(params.position))
+        declared = params.context.include_declaration
+        definition = server.document(uri).definition(places.character(params.position))
+        return [lsp.Location(uri, places.range(n)) for n in found if declared or n != definition]
+
+    @server.feature(lsp.TEXT_DOCUMENT_RENAME)
+    def rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit:
+        uri, position = params.text_document.uri, server.places(params.text_document.uri)
+        try:
+            made = edits.renamed(server.document(uri), position.character(params.position), params.new_name)
+        except ArgumentError as error:
+            raise JsonRpcInvalidParams(str(error)) from None
+        return lsp.WorkspaceEdit({uri: changes(uri, made)})
+
+    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    def symbols(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
+        places = server.places(params.text_document.uri)
+        return [places.symbol(s) for s in edits.symbols(server.document(params.text_document.uri))]
+
+    @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
+    def hints(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
+        places = server.places(params.text_document.uri)
+        part = (places.character(params.range.start), places.character(params.range.end))
+        found = edits.hints(server.document(params.text_document.uri), *part)
+        return [lsp.InlayHint(places.position(at), t, kind=lsp.InlayHintKind.Type) for at, t in found]
+
+    @server.feature(
+        lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix])
+    )
+    def actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        uri, places = params.text_document.uri, server.places(params.text_document.uri)
+        document, lines = server.document(uri), (params.range.start.line, params.range.end.line)
+        made = []
+        for diagnostic in document.diagnostics(server.settings):
+            shown = places.diagnostic(diagnostic)
+            if lines[0] <= shown.range.start.line <= lines[1]:
+                for action in edits.actions(document, diagnostic, server.settings):
+                    edit = lsp.WorkspaceEdit({uri: changes(uri, action.edits)})
+                    kind = lsp.CodeActionKind.QuickFix
+                    made.append(lsp.CodeAction(action.title, kind=kind, diagnostics=[shown], edit=edit))
+        return made
 
 
 def _item(found: documents.Completion) -> lsp.CompletionItem:

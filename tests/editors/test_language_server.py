@@ -180,3 +180,34 @@ def test_it_ends_without_an_error_while_the_client_keeps_its_input_open() -> Non
         send(server.stdin, "exit")
         assert server.wait(timeout=60) == 0
         assert b"Traceback" not in server.stderr.read()
+
+
+def test_edits_are_answered_through_the_protocol(editor: Editor) -> None:
+    wrong = editor.write(TEXT.replace("tadd", "  tadx"))
+    text = lsp.TextDocumentIdentifier(URI)
+    asked = lsp.CodeActionParams(text, wrong[0].range, lsp.CodeActionContext(wrong))
+    actions: Any = editor.ask(editor.client.text_document_code_action_async(asked))
+    assert "Replace by tadd" in [a.title for a in actions]
+    editor.write(TEXT.replace("tadd", "  tadd"))
+    options = lsp.FormattingOptions(2, True)
+    made: Any = editor.ask(
+        editor.client.text_document_formatting_async(lsp.DocumentFormattingParams(text, options))
+    )
+    assert made[0].new_text == TEXT
+    editor.write(TEXT)
+    at = lsp.Position(1, 0)
+    renamed: Any = editor.ask(editor.client.text_document_rename_async(lsp.RenameParams(text, at, "sum")))
+    assert [e.new_text for e in renamed.changes[URI]] == ["%sum", "%sum"]
+    found: Any = editor.ask(
+        editor.client.text_document_references_async(
+            lsp.ReferenceParams(lsp.ReferenceContext(False), text, at)
+        )
+    )
+    assert [r.range.start.line for r in found] == [2]
+    outline: Any = editor.ask(
+        editor.client.text_document_document_symbol_async(lsp.DocumentSymbolParams(text))
+    )
+    assert [s.name for s in outline] == ["%d", "%e"]
+    whole = lsp.Range(lsp.Position(0, 0), lsp.Position(9, 0))
+    hints: Any = editor.ask(editor.client.text_document_inlay_hint_async(lsp.InlayHintParams(text, whole)))
+    assert len(hints) == 2 and all(h.label.startswith(": ") for h in hints)
