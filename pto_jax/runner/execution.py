@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from .. import oracle
 from ..api import load
 from ..errors import ArgumentError
-from ..ir import ScalarType
+from ..ir import ScalarType, Type
 from ..profiles import ProfileName
 from ..runtime.interchange import received
 from ..runtime.kernel import Kernel, compile
@@ -21,6 +22,8 @@ from .description import DESCRIPTION, Launch, Part, Step, read_step
 Array: TypeAlias = NDArray[Any]
 #: Arguments that say which block a call executes, and how many there are, in programs that ask so.
 BLOCK, BLOCKS = "__pypto_spmd_block_idx", "__pypto_spmd_block_num"
+#: Compiled kernels by file, function and blocks.
+Kernels: TypeAlias = "dict[tuple[str, str | None, int], Kernel]"
 #: Told of each launch when it is done: its number, the launch, the names of the buffers it wrote.
 Told: TypeAlias = "Callable[[int, Launch, tuple[str, ...]], None]"
 
@@ -53,7 +56,7 @@ def run(
     for name, (d, shape) in described.buffers.items():
         state.setdefault(name, np.zeros(shape, d.numpy))
     chosen: Any = profile or described.profile
-    kernels: dict[tuple[str, str | None, int], Kernel] = {}
+    kernels: Kernels = {}
     for number, launch in enumerate(described.launches):
         place = f"launches[{number}] ({launch.kernel})"
         kernel = _kernel(kernels, root, launch, chosen)
@@ -74,7 +77,7 @@ def _kernel(
     if key not in kernels:
         program = load(root / launch.kernel)
         one = compile(program, profile, launch.entry, partial_launch=True, warn=False)
-        grid = 1 if any(a.name in (BLOCK, BLOCKS) for a in one.arguments) else launch.blocks
+        grid = 1 if any(a.name == BLOCK for a in one.arguments) else launch.blocks
         kernels[key] = compile(program, profile, launch.entry, grid=grid, partial_launch=True, warn=False)
     return kernels[key]
 
@@ -150,4 +153,15 @@ def _value(place: str, kernel: Kernel, name: str, part: Part | float, state: Map
     whole = state[part.buffer]
     if part.offset > whole.size:
         raise ArgumentError(f"{place}: offset {part.offset}; buffer {part.buffer} has {whole.size} elements")
-    return whole.reshape(-1)[part.offset :] if part.offset else whole
+    return _shaped(place, argument.type, whole.reshape(-1)[part.offset :] if part.offset else whole)
+
+
+def _shaped(place: str, t: Type, array: Array) -> Array:
+    """A buffer in the extents that a kernel declares, where it declares all of them."""
+    declared = getattr(t, "dims", ())
+    dims = tuple(n for n in declared if n is not None)
+    if not dims or len(dims) != len(declared):
+        return array
+    if array.size < prod(dims):
+        raise ArgumentError(f"{place} is a buffer, {t}; found {array.size} elements, {prod(dims)} are needed")
+    return array.reshape(-1)[: prod(dims)].reshape(dims)

@@ -225,4 +225,4 @@ def test_hover_in_emitted_cpp_shows_instructions_and_values() -> None:
     assert document.definition(call) is None
     broken = Document("k.cpp", text.replace("TMULS", "TWHAT"))
     (finding,) = broken.diagnostics(Settings())
-    assert finding.message.startswith("found the unknown intrinsic 'TWHAT'")
+    assert finding.message.startswith("got the unknown intrinsic 'TWHAT'")

@@ -1,0 +1,151 @@
+"""A model step without a board: kernels of a folder executed in order, with buffers that they share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax import runner
+from tests.text.emitted import file, tile, view
+
+BLOCKS = "__pypto_spmd_block_idx, __pypto_spmd_block_num"
+#: The block b of the grid multiplies rows [16 b, 16 b + 16) of x by a third.
+SCALED = (
+    file(
+        "int64_t v8 = (int64_t)v5; int64_t v9 = (int64_t)((uint64_t)v8 * (uint64_t)256);"
+        + view("v12", "v1 + v9")
+        + view("v13", "v2 + v9")
+        + tile("v10")
+        + "TLOAD(v10, v12); set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0); wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);"
+        "TMULS(v10, v10, v94); set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);"
+        "wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);"
+        "TSTORE(v13, v10);",
+        args="__gm__ float *v1, __gm__ float *v2, int32_t v5, int32_t v6",
+    )
+    + f'extern "C" void kernel_entry(__gm__ int64_t *args) {{ k(x, y, {BLOCKS}); }}'
+)
+TILE, WHOLE = "!pto.tile<f32, 16, 16>", "!pto.tensor_view<16x16xf32>"
+ADDED = f"""func.func @add(%x: {WHOLE}, %s: f32, %y: {WHOLE}) {{
+  %a = pto.alloc_tile : {TILE}
+  %b = pto.alloc_tile : {TILE}
+  pto.tload ins(%x : {WHOLE}) outs(%a : {TILE})
+  pto.tadds ins(%a, %s : {TILE}, f32) outs(%b : {TILE})
+  pto.tstore ins(%b : {TILE}) outs(%y : {WHOLE})
+  return
+}}
+"""
+STEP: dict[str, Any] = {
+    "profile": "a2a3",
+    "buffers": {"h": {"shape": [32, 16], "type": "f32"}},
+    "launches": [
+        {"kernel": "aiv/scaled.cpp", "blocks": 2, "arguments": {"x": "x", "y": "h"}},
+        {"kernel": "added.pto", "arguments": [{"buffer": "h", "offset": 256}, 0.5, "y"]},
+    ],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "aiv").mkdir()
+    (tmp_path / "aiv/scaled.cpp").write_text(SCALED)
+    (tmp_path / "added.pto").write_text(ADDED)
+    describe(tmp_path)
+    return tmp_path
+
+
+def describe(folder: Path, **changed: Any) -> None:
+    (folder / "launches.json").write_text(json.dumps(STEP | changed))
+
+
+def arrays() -> dict[str, np.ndarray[Any, Any]]:
+    x = np.arange(512, dtype=np.float32).reshape(32, 16)
+    return {"x": x, "y": np.zeros((16, 16), np.float32)}
+
+
+@pytest.mark.parametrize("executor", ["engine", "interpreter"])
+def test_kernels_see_what_those_before_them_wrote(folder: Path, executor: Any) -> None:
+    given = arrays()
+    seen: list[tuple[int, str, tuple[str, ...]]] = []
+    out = runner.run(
+        folder,
+        given,
+        executor=executor,
+        told=lambda i, launch, written: seen.append((i, launch.kernel, written)),
+    )
+    wanted = given["x"] * np.float32(0.333333343)
+    np.testing.assert_array_equal(out["h"], wanted)
+    np.testing.assert_array_equal(out["y"], wanted[16:] + np.float32(0.5))
+    assert seen == [(0, "aiv/scaled.cpp", ("h",)), (1, "added.pto", ("y",))]
+    # What the caller gave stays as it is.
+    assert not given["y"].any()
+
+
+def test_a_description_may_be_given(folder: Path) -> None:
+    step = runner.Step((runner.Launch("added.pto", {"x": runner.Part("x"), "s": 1, "y": runner.Part("y")}),))
+    given = {"x": np.ones((16, 16), np.float32), "y": np.zeros(256, np.float32)}
+    assert set(runner.run(folder, given, step)["y"]) == {2.0}
+
+
+#: A change of the description, and what the error says.
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"launches": []}, "launches is []; allowed: a list of one launch or more"),
+    ({"steps": 3}, "a key of the description is 'steps'; allowed: launches, buffers, profile"),
+    ({"profile": "a7"}, "profile is 'a7'; allowed: cpu_sim, a2a3, a5"),
+    ({"buffers": {"h": {"shape": [0]}}}, "buffers.h.shape is [0]; allowed: a list of extents"),
+    ({"buffers": {"h": {"shape": [4], "type": "f99"}}}, "buffers.h.type: "),
+    ({"launches": [{"kernel": 3}]}, "launches[0].kernel is 3; allowed: the name of a file"),
+    (
+        {"launches": [{"kernel": "added.pto", "blocks": 0, "arguments": []}]},
+        "launches[0].blocks is 0; allowed: a number of 1 or more",
+    ),
+    ({"launches": [{"kernel": "none.pto", "arguments": []}]}, "none.pto: no such file"),
+    (
+        {"launches": [{"kernel": "added.pto", "arguments": ["x", 1]}]},
+        "launches[0] (added.pto): found the arguments 2 values; allowed: x, s, y",
+    ),
+    (
+        {"launches": [{"kernel": "added.pto", "arguments": ["z", 1, "y"]}]},
+        "launches[0] (added.pto): argument x: no buffer 'z'; there are: x, y, h",
+    ),
+    (
+        {"launches": [{"kernel": "added.pto", "arguments": ["x", "y", "y"]}]},
+        "buffer y is argument y, which is written, and s; allowed: another buffer",
+    ),
+    (
+        {"launches": [{"kernel": "added.pto", "arguments": ["x", "h", "y"]}]},
+        "argument s is a scalar, f32; found buffer h",
+    ),
+    (
+        {"launches": [{"kernel": "added.pto", "arguments": [2, 1, "y"]}]},
+        "argument x is a buffer, tensor_view<16x16xf32>; found the number 2",
+    ),
+    (
+        {"launches": [{"kernel": "added.pto", "arguments": [{"buffer": "x", "offset": 999}, 1, "y"]}]},
+        "offset 999; buffer x has 512 elements",
+    ),
+    (
+        {"launches": [{"kernel": "added.pto", "arguments": [{"buffer": "x", "offset": 400}, 1, "y"]}]},
+        "found 112 elements, 256 are needed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), WRONG)
+def test_what_is_wrong_is_one_error(folder: Path, changed: dict[str, Any], message: str) -> None:
+    describe(folder, **changed)
+    with pytest.raises((pto.FileError, pto.ArgumentError)) as caught:
+        runner.run(folder, arrays())
+    assert message in str(caught.value)
+
+
+def test_text_that_is_no_json_and_an_unknown_executor_are_refused(folder: Path) -> None:
+    (folder / "launches.json").write_text("{")
+    with pytest.raises(pto.FileError, match=r"launches.json:1: no JSON"):
+        runner.run(folder, arrays())
+    with pytest.raises(pto.ArgumentError, match="executor 'board'; allowed: engine, interpreter"):
+        runner.run(folder, arrays(), executor="board")  # type: ignore[arg-type]
