@@ -163,5 +163,7 @@ def _shaped(place: str, t: Type, array: Array) -> Array:
     if not dims or len(dims) != len(declared):
         return array
     if array.size < prod(dims):
-        raise ArgumentError(f"{place} is a buffer, {t}; found {array.size} elements, {prod(dims)} are needed")
+        raise ArgumentError(
+            f"{place} is a buffer, {t}; got {array.size} elements; allowed: {prod(dims)} or more"
+        )
     return array.reshape(-1)[: prod(dims)].reshape(dims)

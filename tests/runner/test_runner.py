@@ -106,7 +106,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"launches": [{"kernel": "none.pto", "arguments": []}]}, "none.pto: no such file"),
     (
         {"launches": [{"kernel": "added.pto", "arguments": ["x", 1]}]},
-        "launches[0] (added.pto): found the arguments 2 values; allowed: x, s, y",
+        "launches[0] (added.pto): got the arguments 2 values; allowed: x, s, y",
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": ["z", 1, "y"]}]},
@@ -118,11 +118,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": ["x", "h", "y"]}]},
-        "argument s is a scalar, f32; found buffer h",
+        "argument s is a scalar, f32; got buffer h",
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": [2, 1, "y"]}]},
-        "argument x is a buffer, tensor_view<16x16xf32>; found the number 2",
+        "argument x is a buffer, tensor_view<16x16xf32>; got the number 2",
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": [{"buffer": "x", "offset": 999}, 1, "y"]}]},
@@ -130,7 +130,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": [{"buffer": "x", "offset": 400}, 1, "y"]}]},
-        "found 112 elements, 256 are needed",
+        "got 112 elements; allowed: 256 or more",
     ),
 ]
 
