@@ -31,7 +31,7 @@ def count(picture: Picture, kind: str) -> int:
 
 @pytest.mark.parametrize("d", TILE_DTYPES, ids=str)
 def test_every_element_type_has_its_bits(d: DType) -> None:
-    words = np.arange(256, dtype=d.word).reshape(8, 32) % (1 << min(d.bits, 16))
+    words = (np.arange(256).reshape(8, 32) % (1 << min(d.bits, 16))).astype(d.word)
     picture = tile(pto.tile(words, dtype=d, valid=(5, 31)))
     found = titles(picture)
     assert len(found) == 256 and f"vec 8x32x{d}" in picture.label
@@ -41,18 +41,18 @@ def test_every_element_type_has_its_bits(d: DType) -> None:
 
 
 def test_nan_infinite_saturated_and_undefined_lanes_have_their_marks() -> None:
-    x = X.copy()
+    x = np.arange(64, dtype=np.float32).reshape(4, 16)
     x[0, :4] = [np.nan, np.inf, -np.inf, 7e4]
     half = pto.ops.tcvt(pto.tile(x, valid=(2, 5)), dst="f16", sat_mode="ON")
-    undefined = np.zeros((4, 8), bool)
+    undefined = np.zeros((4, 16), bool)
     undefined[1, 1] = undefined[3, 3] = True  # The second one is outside the valid region.
     picture = tile(half, undefined=undefined)
     assert (count(picture, "nan"), count(picture, "undefined")) == (1, 1)
     assert "[0, 3] 65504, bits 0x7bff: at the limit of f16" in titles(picture)
-    assert "[1, 1] 9, bits 0x4880: undefined" in titles(picture)
+    assert "[1, 1] 17, bits 0x4c40: undefined" in titles(picture)
     for words in ("1 NaN", "1 undefined"):
         assert f">{words}<" in picture.svg
-    assert "at the limit of f16" not in tile(half, saturated=np.zeros((4, 8), bool)).svg
+    assert "at the limit of f16" not in tile(half, saturated=np.zeros((4, 16), bool)).svg
     infinite = tile(pto.tile(x))
     assert count(infinite, "inf") == 2 and ">-Inf<" in infinite.svg and ">2 Inf<" in infinite.svg
 

@@ -76,15 +76,13 @@ def test_elements_of_a_tile_are_those_of_its_array() -> None:
 
 
 def test_a_notebook_shows_values_and_the_valid_region() -> None:
-    shown = pto.tile(np.where(X == 9, np.nan, X), valid=(2, 3))._repr_html_()
-    assert "vec 4x8xf32, valid 2x3" in shown and "<small>0 to 10</small>" in shown
-    assert shown.count("<td") == 32 and shown.count("#d8d8d8") == 32 - 6
-    assert shown.count("#d62728") == 1 and shown.count("#440154") == 1 and shown.count("#fde725") == 1
-    batch = jax.vmap(pto.tile)(np.zeros((3, 2, 200), np.float32))._repr_html_()
-    assert "tile 0 of 3, vec 2x200xf32" in batch and "every 1. row and 4. column" in batch
-    codes = pto.tile(CODES, dtype="hif8")._repr_html_()
-    assert "<small>0 to 15</small>" in codes
-    assert jax.eval_shape(pto.tile, X)._repr_html_() == "<code>Tile(vec 4x8xf32, traced)</code>"
+    shown = pto.tile(np.where(X == 9, np.nan, X), valid=(2, 3))._repr_svg_()
+    assert shown is not None and "vec 4x8xf32" in shown and "valid 2x3" in shown
+    assert shown.count('class="outside"><title') == 32 - 6 and shown.count('class="nan"><title') == 1
+    batch = jax.vmap(pto.tile)(np.zeros((3, 2, 200), np.float32))._repr_svg_()
+    assert batch is not None and "tile 0 of 3, valid 2x200" in batch and "every 4th column" in batch
+    assert pto.tile(CODES, dtype="hif8")._repr_svg_() is not None
+    assert jax.eval_shape(pto.tile, X)._repr_svg_() is None
 
 
 def test_tiles_are_equal_where_type_region_and_words_are() -> None:
