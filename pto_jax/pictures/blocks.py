@@ -4,7 +4,7 @@
 >>> from pto_jax.examples import example
 >>> launch = example("rmsnorm")
 >>> grid(pto.load(launch.path), launch.arguments(), grid=launch.grid)
-<Picture: stores of 4 blocks of @rmsnorm: y 8192 of 8192 elements>
+<Picture: stores of 4 blocks of @rmsnorm: y 16384 of 16384 elements>
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ def layout(tile_type: TileType) -> Picture:
     and bytes of one. ArgumentError for something else and for types that no profile has.
 
     >>> import pto_jax as pto
-    >>> picture = layout(pto.tile_type("f32", 4, 8, blayout="col_major"))
-    >>> "element [1, 2]: number 9, bytes 36 to 39" in picture.svg
+    >>> picture = layout(pto.tile_type("f32", 8, 4, blayout="col_major"))
+    >>> "element [1, 2]: number 17, bytes 68 to 71" in picture.svg
     True
     """
     t = _checked(tile_type)
@@ -78,8 +78,9 @@ def _checked(t: object) -> TileType:
     return t
 
 
-def _plain(t: TileType) -> TileType:
-    return t.with_valid(*t.shape)
+def _plain(t: TileType) -> str:
+    """The type without its valid region and layout."""
+    return str(t.with_valid(*t.shape)).removesuffix(f" {t.layout}")
 
 
 def _bytes(t: TileType, box: tuple[int, int]) -> str:

@@ -6,7 +6,7 @@ fit, as a tool may do at build levels 1 and 2.
 >>> import pto_jax as pto
 >>> from pto_jax.examples import example
 >>> memory(pto.load(example("vector_add").path))
-<Picture: on-chip memory of @vector_add on a2a3: vec 48 of 192 KiB>
+<Picture: on-chip memory of @vector_add on a2a3: vec 32 of 192 KiB>
 """
 
 from __future__ import annotations

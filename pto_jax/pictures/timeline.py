@@ -64,7 +64,7 @@ def timeline(
 
     >>> import pto_jax as pto
     >>> picture = timeline(pto.parse("%d = tadd %a, %b : !pto.tile<16x64xf32>"))
-    >>> '"name": "tadd", "ph": "X", "ts": 0.0, "dur": 2575.0' in picture.trace
+    >>> '"name": "tadd", "ph": "X", "ts": 0, "dur": 2575.0' in picture.trace
     True
     """
     program, target = subject(program, profile)
