@@ -78,8 +78,9 @@ def _checked(t: object) -> TileType:
     return t
 
 
-def _plain(t: TileType) -> TileType:
-    return t.with_valid(*t.shape)
+def _plain(t: TileType) -> str:
+    """The type without its valid region and layout."""
+    return str(t.with_valid(*t.shape)).removesuffix(f" {t.layout}")
 
 
 def _bytes(t: TileType, box: tuple[int, int]) -> str:

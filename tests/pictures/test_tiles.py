@@ -31,7 +31,7 @@ def count(picture: Picture, kind: str) -> int:
 
 @pytest.mark.parametrize("d", TILE_DTYPES, ids=str)
 def test_every_element_type_has_its_bits(d: DType) -> None:
-    words = (np.arange(256) % (1 << min(d.bits, 16))).astype(d.word).reshape(8, 32)
+    words = (np.arange(256).reshape(8, 32) % (1 << min(d.bits, 16))).astype(d.word)
     picture = tile(pto.tile(words, dtype=d, valid=(5, 31)))
     found = titles(picture)
     assert len(found) == 256 and f"vec 8x32x{d}" in picture.label

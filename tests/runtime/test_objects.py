@@ -77,13 +77,11 @@ def test_elements_of_a_tile_are_those_of_its_array() -> None:
 
 def test_a_notebook_shows_values_and_the_valid_region() -> None:
     shown = pto.tile(np.where(X == 9, np.nan, X), valid=(2, 3))._repr_svg_()
-    assert shown is not None and "vec 4x8xf32, valid 2x3" in shown
-    # Every element outside has its own cell, the NaN a mark with a letter.
-    assert shown.count('class="outside"') >= 32 - 6 and 'class="nan"' in shown
+    assert shown is not None and "vec 4x8xf32" in shown and "valid 2x3" in shown
+    assert shown.count('class="outside"><title') == 32 - 6 and shown.count('class="nan"><title') == 1
     batch = jax.vmap(pto.tile)(np.zeros((3, 2, 200), np.float32))._repr_svg_()
-    assert batch is not None and "tile 0 of 3" in batch and "every row and every 4th column" in batch
-    codes = pto.tile(CODES, dtype="hif8")._repr_svg_()
-    assert codes is not None and "xhif8" in codes
+    assert batch is not None and "tile 0 of 3, valid 2x200" in batch and "every 4th column" in batch
+    assert pto.tile(CODES, dtype="hif8")._repr_svg_() is not None
     assert jax.eval_shape(pto.tile, X)._repr_svg_() is None
 
 
@@ -102,7 +100,7 @@ def test_a_tile_of_a_tile_has_its_contents_and_another_region() -> None:
 
 
 def test_a_tile_is_no_buffer() -> None:
-    with pytest.raises(pto.ArgumentError, match=r"argument 'x': got a Tile.*t\.array"):
+    with pytest.raises(pto.ArgumentError, match=r"argument 'x': found a Tile.*t\.array"):
         scaled(pto.tile(X), X)
 
 
