@@ -2,7 +2,7 @@
 
 >>> import pto_jax as pto
 >>> layout(pto.tile_type("f16", 32, 32, loc="mat"))
-<Picture: layout NZ of mat 32x32xf16 NZ: boxes of 16x16, 512 bytes each>
+<Picture: layout NZ of mat 32x32xf16: boxes of 16x16, 512 bytes each>
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_a_tile_of_a_tile_has_its_contents_and_another_region() -> None:
 
 
 def test_a_tile_is_no_buffer() -> None:
-    with pytest.raises(pto.ArgumentError, match=r"argument 'x': found a Tile.*t\.array"):
+    with pytest.raises(pto.ArgumentError, match=r"argument 'x': got a Tile.*t\.array"):
         scaled(pto.tile(X), X)
 
 
