@@ -1,4 +1,4 @@
-"""Where the walks over a program begin, and which core executes its operations."""
+"""Where the walks over a program begin, which core executes its operations, and who orders its pipes."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,6 +20,17 @@ def cores_of(program: Program) -> Mapping[int, KernelKind]:
         kind = function.attrs.get("pto.kernel_kind")
         found.update(_inside(function.body, kind if isinstance(kind, KernelKind) else None))
     return found
+
+
+def hands_token(op: Op) -> bool:
+    """Whether an operation is a flag or an event between pipes."""
+    order = effects.traits_of(op).order
+    return order is not None and order.through in ("flag", "event")
+
+
+def is_as_written(function: Function) -> bool:
+    """Whether a function orders its pipes by flags or events, so that nothing is inserted into it."""
+    return any(map(hands_token, function.walk()))
 
 
 def _inside(region: Region, kind: KernelKind | None) -> Iterator[tuple[int, KernelKind]]:

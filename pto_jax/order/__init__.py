@@ -1,4 +1,4 @@
 """Order: which operations of a program happen before others, and what goes wrong where nothing says so."""
 
 from .findings import Finding as Finding, Place as Place, numbers as numbers
-from .judge import is_as_written as is_as_written, judge as judge, judged_program as judged_program
+from .judge import judge as judge, judged_program as judged_program

@@ -8,13 +8,12 @@ from typing import Any
 
 from ..analysis.provenance import called
 from ..analysis.resolve import ResolvedProgram
-from ..analysis.roots import cores_of, roots
+from ..analysis.roots import cores_of, hands_token, is_as_written, roots
 from ..ir import I1, Function, Program, ScalarType
 from . import findings
 from .findings import Finding
 from .judged import Judged
 from .numbers import ASSUMED, Course
-from .signals import hands_token
 from .walk import CourseRun
 
 #: Courses beyond those with all conditions alike, for programs whose conditions have nothing to do with each
@@ -136,11 +135,6 @@ def _is_condition(value: object) -> bool:
 
 
 # -- what is judged --------------------------------------------------------------------------------------
-
-
-def is_as_written(function: Function) -> bool:
-    """Whether a function orders its pipes by flags or events, so that nothing is inserted into it."""
-    return any(map(hands_token, function.walk()))
 
 
 def _written(program: Program, as_written: bool) -> frozenset[int]:

@@ -122,17 +122,6 @@ class OrderMachine(NoStorage):
         """Turn to the memory of a core."""
         self.core = core
 
-    def require(
-        self,
-        op: ir.Op,
-        rule: str,
-        allowed: str,
-        broken: Scalar,
-        found: str = "",
-        values: Sequence[Scalar] = (),
-    ) -> None:
-        """Not checked: the rules of execution are others."""
-
     # -- storage -------------------------------------------------------------------------------------
 
     def _own(self, t: ir.TileType, root: Hashable) -> Storage:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .. import isa
+from ..analysis.roots import hands_token
 from ..errors import Diagnostic
 from ..interpreter import Operand, Scope, TileRef
 from ..interpreter.cores import Block, Core
@@ -231,12 +232,6 @@ class Signals:
                 self._between.give((what, key, core, other), Token(self.clocks.complete(core, pipe), op))
             elif (token := self._between.take((what, key, other, core))) is not None:
                 self.clocks.wait(core, Pipe.ALL if pipe == Pipe.S else pipe, token.clock)
-
-
-def hands_token(op: Op) -> bool:
-    """Whether an operation is a flag or an event between pipes."""
-    order = effects.traits_of(op).order
-    return order is not None and order.through in ("flag", "event")
 
 
 def _pair(op: Op, core: str) -> Pair | None:

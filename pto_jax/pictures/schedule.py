@@ -18,12 +18,11 @@ from ..analysis.entries import select_entry
 from ..analysis.pipes import number_of
 from ..analysis.provenance import AliasClasses, called
 from ..analysis.resolve import ResolvedProgram, resolve, with_entry
-from ..analysis.roots import cores_of
+from ..analysis.roots import cores_of, is_as_written
 from ..cost import CostReport, cost
 from ..errors import ArgumentError, Span
 from ..ir import Function, KernelKind, Op, Pipe, PipeEventType, Program
 from ..isa.effects import ends_of, pipe_named, pipe_of, traits_of
-from ..order.judge import is_as_written
 from ..profiles import Profile
 
 #: The course of :class:`Course` that is followed: what only execution knows is 3, and conditions hold.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, lru_cache, partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.export
@@ -27,13 +27,14 @@ from ..lowering.bits import x64
 from ..lowering.canary import cached_code
 from ..lowering.machine.program import Observer
 from ..profiles import Profile, profile as find_profile
-from . import arguments, conversion, derivatives, execution, explain, judged_calls, streaming
+from . import arguments, conversion, derivatives, execution, judged_calls, streaming
 from .arguments import check_accesses, elements, prepare, type_of, with_scalars
-from .debug import inspection
-from .debug.inspection import StopAt, Trace
-from .explain import Explanation
 from .state import PackedReport, Report, State
 from .tiles import Tile
+
+if TYPE_CHECKING:
+    from .debug.inspection import StopAt, Trace
+    from .explain import Explanation
 
 
 @cache
@@ -310,6 +311,8 @@ class Kernel:
         >>> step.line, step.instruction, list(step.operands), step.written["c"].array[0, 0].item()
         (1, 'tadd', ['a', 'b'], 2.0)
         """
+        from .debug import inspection
+
         return inspection.trace(self, args, kwargs, start, limit)  # pyright: ignore[reportArgumentType]
 
     def stop_at(self, line: int | str, n: int = 1) -> StopAt:
@@ -329,6 +332,8 @@ class Kernel:
         >>> state.tiles["b"].array[0, 0].item()
         -1.0
         """
+        from .debug import inspection
+
         return inspection.StopAt(self, line, n)  # pyright: ignore[reportArgumentType]
 
     def explain(self) -> Explanation:
@@ -349,6 +354,8 @@ class Kernel:
           pipe V: 2448
           busiest pipe: 2448, one after another: 2448
         """
+        from . import explain
+
         return explain.explain(self)  # pyright: ignore[reportArgumentType]
 
     def map(

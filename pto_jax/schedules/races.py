@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import api, ir, order
 from ..analysis.resolve import ResolvedProgram, resolve
+from ..analysis.roots import is_as_written
 from ..errors import ArgumentError, PtoError
 from ..isa import effects
 from ..oracle import run
@@ -31,7 +32,7 @@ def mode_of(program: ir.Program, profile: Profile) -> Mode:
     >>> mode_of(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"), pto.profile("a2a3"))
     'inserted'
     """
-    if not any(map(order.is_as_written, program.functions)):
+    if not any(map(is_as_written, program.functions)):
         return "inserted"
     barriers = any(
         (found := effects.traits_of(op).order) is not None

@@ -3,10 +3,12 @@
 from typing import Literal
 
 from ..ir import Program, TextLanguage, program
-from .cpp_program import SUFFIXES, read_cpp
 from .generic_text import generic_lines
 from .printer import Printer, named_language
 from .programs import ProgramReader
+
+#: Names of files that hold C++.
+SUFFIXES = (".cpp", ".cc", ".cxx", ".cce")
 
 __all__ = ["SUFFIXES", "parse", "print_program"]
 
@@ -24,6 +26,8 @@ def parse(text: str, file: str = "<text>", language: TextLanguage | None = None)
     (True, ['%a', '%b'], ('d',))
     """
     if language == "c++" or (language is None and file.endswith(SUFFIXES)):
+        from .cpp_program import read_cpp
+
         return read_cpp(text, file)
     return ProgramReader(text, file, language).program()
 

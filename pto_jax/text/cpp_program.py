@@ -12,8 +12,6 @@ from .cpp_statements import Statements
 from .cpp_tokens import Words
 from .cpp_values import ELEMENTS, SCALARS, Number, Pointer
 
-#: Names of files that hold C++.
-SUFFIXES = (".cpp", ".cc", ".cxx", ".cce")
 _SECTIONS = {"__DAV_CUBE__": ir.KernelKind.CUBE, "__DAV_VEC__": ir.KernelKind.VECTOR}
 _SECTION = re.compile(r"#\s*(?:if defined\s*\(?\s*|ifdef\s+)(__DAV_(?:CUBE|VEC)__)\s*\)?\Z")
 #: Functions that the assembler writes around kernels.

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from .. import isa, order
+from .. import isa
 from ..analysis import facts, resolve as resolution
 from ..analysis.calls import too_many_calls, too_many_trips
 from ..analysis.facts import OperandFacts
 from ..analysis.resolve import ResolvedProgram, resolve
+from ..analysis.roots import is_as_written
 from ..errors import Diagnostic, Span
 from ..ir import PRESENT, Function, MultiTileType, Op, Program, Region, StructType, TileType, Type, Value
 from ..isa.check import EXPLICIT, Scratch, Valid, check_op, hidden_scratch, run_time_rules, unsupported
@@ -256,13 +257,16 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
 
 def order_findings(resolved: ResolvedProgram, build: Build, sink: _Sink) -> list[Diagnostic]:
     """Operations that nothing orders, and tokens that stall or leak, in programs that order their pipes."""
-    written = build.as_written or any(map(order.is_as_written, resolved.program.functions))
+    written = build.as_written or any(map(is_as_written, resolved.program.functions))
     if not written:
         return []
+    # Most programs leave the order to the assembler and need none of it.
+    from ..order import judge
+
     # Dependent vector instructions need a barrier between them on A2/A3, not on A5.
     vector = build.strict and resolved.profile is not None and resolved.profile.name == "a2a3"
     try:
-        return [f.diagnostic for f in order.judge(resolved, as_written=build.as_written, vector=vector)]
+        return [f.diagnostic for f in judge(resolved, as_written=build.as_written, vector=vector)]
     except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
         # A program that is wrong in other ways may have no execution that could be followed.
         if any(d.severity == "error" for d in sink.found):

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from pto_jax.analysis.resolve import resolve
+from pto_jax.analysis.roots import hands_token
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import cases
 from pto_jax.ir import Op, Program
 from pto_jax.order import judge
-from pto_jax.order.signals import hands_token
 from tests.generate.test_generate import in_steps
 from tests.verifier.test_removed_order import _without
 

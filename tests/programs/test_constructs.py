@@ -13,10 +13,11 @@ import pytest
 import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.analysis.resolve import resolve
+from pto_jax.analysis.roots import is_as_written
 from pto_jax.interpreter import Scope
 from pto_jax.ir import Function, Op, Program
 from pto_jax.oracle.machine import ReferenceMachine
-from pto_jax.order import is_as_written, judge
+from pto_jax.order import judge
 from pto_jax.text import print_program
 from tests.programs.cases import FOLDER, load
 from tests.programs.constructs import constructs, recorded, rejections

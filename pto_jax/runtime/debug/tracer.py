@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +79,7 @@ class Step:
 
 
 @dataclass(kw_only=True)
-class Recorder:
+class Recorder(ABC):
     """An observer that makes a :class:`Step` of every instruction while :meth:`wants` says so.
 
     ``detail="micro"`` adds the micro-operations of the first ``lanes`` lanes to the text. ``functions`` are
@@ -95,13 +96,13 @@ class Recorder:
     _operands: dict[str, Any] = field(default_factory=dict)
     _buffers: dict[str, Any] = field(default_factory=dict)
 
+    @abstractmethod
     def wants(self) -> bool:
         """Whether the next instruction becomes a step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, step: Step) -> None:
         """Use a step."""
-        raise NotImplementedError
 
     def value(self, machine: JaxMachine, operand: Operand) -> Any:
         """What a step keeps of an operand."""
