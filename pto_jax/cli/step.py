@@ -35,11 +35,13 @@ def _step(args: argparse.Namespace) -> int:
 
     arrays = load_arrays(args.inputs) if args.inputs else {}
 
-    def told(number: int, launch: Launch, written: tuple[str, ...]) -> None:
+    def show(number: int, launch: Launch, written: tuple[str, ...]) -> None:
         blocks = f"{launch.blocks} block{'' if launch.blocks == 1 else 's'}"
         print(f"{number}: {launch.kernel}, {blocks}: writes {', '.join(written) or 'nothing'}", flush=True)
 
-    found = run(args.folder, arrays, args.launches, profile=args.profile, executor=args.executor, told=told)
+    found = run(
+        args.folder, arrays, args.launches, profile=args.profile, executor=args.executor, observer=show
+    )
     if not found:
         raise ArgumentError("the step has no buffers; try: --inputs IN.npz")
     if args.outputs:

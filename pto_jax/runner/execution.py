@@ -15,6 +15,7 @@ from ..api import load
 from ..errors import ArgumentError
 from ..ir import ScalarType, Type
 from ..profiles import ProfileName
+from ..runtime.conversion import as_scalar
 from ..runtime.interchange import received
 from ..runtime.kernel import Kernel, compile
 from .description import DESCRIPTION, Launch, Part, Step, read_step
@@ -24,8 +25,8 @@ Array: TypeAlias = NDArray[Any]
 BLOCK, BLOCKS = "__pypto_spmd_block_idx", "__pypto_spmd_block_num"
 #: Compiled kernels by file, function and blocks.
 Kernels: TypeAlias = "dict[tuple[str, str | None, int], Kernel]"
-#: Told of each launch when it is done: its number, the launch, the names of the buffers it wrote.
-Told: TypeAlias = "Callable[[int, Launch, tuple[str, ...]], None]"
+#: Called after each launch with its number, the launch and the names of the buffers it wrote.
+Observer: TypeAlias = "Callable[[int, Launch, tuple[str, ...]], None]"
 
 
 def run(
@@ -35,7 +36,7 @@ def run(
     *,
     profile: ProfileName | None = None,
     executor: Literal["engine", "interpreter"] = "engine",
-    told: Told | None = None,
+    observer: Observer | None = None,
 ) -> dict[str, Array]:
     """Execute the kernels of a folder as its description says; the buffers at the end, by name.
 
@@ -61,8 +62,8 @@ def run(
         place = f"launches[{number}] ({launch.kernel})"
         kernel = _kernel(kernels, root, launch, chosen)
         written = _launch(place, kernel, launch, state, executor)
-        if told is not None:
-            told(number, launch, written)
+        if observer is not None:
+            observer(number, launch, written)
     return state
 
 
@@ -145,7 +146,7 @@ def _value(place: str, kernel: Kernel, name: str, part: Part | float, state: Map
     if isinstance(argument.type, ScalarType):
         if isinstance(part, Part):
             raise ArgumentError(f"{place} is a scalar, {argument.type}; got buffer {part.buffer}")
-        return np.asarray(part).astype(argument.type.dtype.numpy)
+        return np.asarray(as_scalar(part, argument.type.dtype, place))
     if not isinstance(part, Part):
         raise ArgumentError(f"{place} is a buffer, {argument.type}; got the number {part}")
     if part.buffer not in state:

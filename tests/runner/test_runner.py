@@ -75,7 +75,7 @@ def test_kernels_see_what_those_before_them_wrote(folder: Path, executor: Any) -
         folder,
         given,
         executor=executor,
-        told=lambda i, launch, written: seen.append((i, launch.kernel, written)),
+        observer=lambda i, launch, written: seen.append((i, launch.kernel, written)),
     )
     wanted = given["x"] * np.float32(0.333333343)
     np.testing.assert_array_equal(out["h"], wanted)
@@ -149,3 +149,18 @@ def test_text_that_is_no_json_and_an_unknown_executor_are_refused(folder: Path) 
         runner.run(folder, arrays())
     with pytest.raises(pto.ArgumentError, match="executor 'board'; allowed: engine, interpreter"):
         runner.run(folder, arrays(), executor="board")  # type: ignore[arg-type]
+
+
+def test_a_number_that_an_integer_does_not_hold_is_refused(tmp_path: Path) -> None:
+    text = "func.func @f(%n: i32, %y: !pto.ptr<i32>) {\n  %c0 = arith.constant 0 : index\n"
+    text += "  pto.store_scalar %n, %y[%c0] : !pto.ptr<i32>, i32\n  return\n}\n"
+    (tmp_path / "k.pto").write_text(text)
+    for executor in ("engine", "interpreter"):
+        for number, held in ((3, True), (2.5, False), (2**31, False)):
+            launch = {"kernel": "k.pto", "arguments": [number, "y"]}
+            (tmp_path / "launches.json").write_text(json.dumps({"launches": [launch]}))
+            if held:
+                assert runner.run(tmp_path, {"y": np.zeros(1, np.int32)}, executor=executor)["y"][0] == 3
+            else:
+                with pytest.raises(pto.ArgumentError, match="argument n"):
+                    runner.run(tmp_path, {"y": np.zeros(1, np.int32)}, executor=executor)
