@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from ..api import load, resolve_profile
+from ..api import load, resolve_profile, verify
 from ..errors import Diagnostic, FileError, ParseError, PtoError
 from ..ir import Program
 from ..profiles import ARCHITECTURES, PROFILE_NAMES, Profile
@@ -83,10 +83,19 @@ def memory(args: argparse.Namespace) -> int:
     profile = resolve_profile(program, args.profile)
     resolved = resolve(program, profile)
     overlaps: list[Diagnostic] = []
-    for function in resolved.program.functions:
-        for line in Memory.of(resolved, function).lines(dict(profile.capacity)):
-            print(line)
-        overlaps += overwritten(resolved, function)
+    lines: list[str] = []
+    try:
+        for function in resolved.program.functions:
+            lines += Memory.of(resolved, function).lines(dict(profile.capacity))
+            overlaps += overwritten(resolved, function)
+    except Exception:
+        # A program that is wrong in other ways may have no lifetimes.
+        errors = [d for d in verify(program, profile) if d.severity == "error"]
+        if not errors:
+            raise
+        print("\n".join(map(str, errors)), file=sys.stderr)
+        return USAGE
+    print("\n".join(lines))
     for finding in overlaps:
         print(finding.render())
     if args.svg is not None:

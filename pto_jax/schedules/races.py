@@ -11,7 +11,7 @@ import numpy as np
 from .. import api, ir, order
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..analysis.roots import is_as_written
-from ..errors import ArgumentError, PtoError
+from ..errors import ArgumentError, PtoError, VerifyError
 from ..isa import effects
 from ..oracle import run
 from ..order import Finding, Place
@@ -63,7 +63,8 @@ def races(
     the pipes on ``inputs``, in ``grid`` blocks, and its ``witness`` shows the bits that differ; ``seed``
     chooses the orders. The blocks of a launch are not compared with each other.
 
-    ArgumentError for an unknown mode, profile or architecture, and for schedules without inputs.
+    ArgumentError for an unknown mode, profile or architecture, and for schedules without inputs;
+    VerifyError for a program that is wrong in other ways, so that nothing can be followed.
 
     >>> import pto_jax as pto
     >>> races(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"))
@@ -76,13 +77,20 @@ def races(
     selected = api.resolve_profile(program, profile, arch=arch)
     resolved = resolve(program, selected)
     mode = mode_of(resolved.program, selected) if sync == "auto" else sync
-    found = order.judge(
-        resolved,
-        as_written=sync in ("as-written", "strict"),
-        vector=mode == "strict" and selected.name == "a2a3",
-        inputs=inputs,
-    )
-    more = (*order.numbers(resolved.program), *overlaps(resolved))
+    try:
+        found = order.judge(
+            resolved,
+            as_written=sync in ("as-written", "strict"),
+            vector=mode == "strict" and selected.name == "a2a3",
+            inputs=inputs,
+        )
+        more = (*order.numbers(resolved.program), *overlaps(resolved))
+    except Exception:
+        # A program that is wrong in other ways may have no execution that could be followed.
+        errors = [d for d in api.verify(program, selected) if d.severity == "error"]
+        if errors:
+            raise VerifyError(errors) from None
+        raise
     found = [replace(finding, mode=mode) for finding in (*found, *more)]
     if not schedules or inputs is None:
         return found

@@ -267,7 +267,7 @@ def order_findings(resolved: ResolvedProgram, build: Build, sink: _Sink) -> list
     vector = build.strict and resolved.profile is not None and resolved.profile.name == "a2a3"
     try:
         return [f.diagnostic for f in judge(resolved, as_written=build.as_written, vector=vector)]
-    except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+    except Exception:
         # A program that is wrong in other ways may have no execution that could be followed.
         if any(d.severity == "error" for d in sink.found):
             return []
