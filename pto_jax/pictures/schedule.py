@@ -13,7 +13,7 @@ from statistics import median
 from typing import NamedTuple, TypeAlias
 
 from ..analysis.addresses import Bytes
-from ..analysis.courses import Course, Step, TooLongError
+from ..analysis.courses import ASSUMED, Course, Step, TooLongError
 from ..analysis.entries import select_entry
 from ..analysis.pipes import number_of
 from ..analysis.provenance import AliasClasses, called
@@ -25,8 +25,8 @@ from ..ir import Function, KernelKind, Op, Pipe, PipeEventType, Program
 from ..isa.effects import ends_of, pipe_named, pipe_of, traits_of
 from ..profiles import Profile
 
-#: The course of :class:`Course` that is followed: what only execution knows is 3, and conditions hold.
-_COURSE = 3
+#: The courses of :class:`Course` that are tried until one executes an instruction.
+_COURSES = tuple(sorted(range(len(ASSUMED)), key=lambda i: (i != 3, i)))
 #: Cycles of an instruction without a figure, where none has one.
 _NOMINAL = 100
 
@@ -111,10 +111,16 @@ def schedule(
     resolved = resolve(program, profile)
     function = select_entry(resolved.program, entry)
     found = Schedule(function.name, report.model, report.profile)
-    course = Course(resolved.program, resolved.values, lambda op: True, _COURSE)
-    _Execution(resolved, report, found).follow(course, function, arguments)
-    if course.assumes:
-        found.notes.append("numbers that only execution knows count as 3")
+    for number in _COURSES:
+        found = Schedule(function.name, report.model, report.profile)
+        course = Course(resolved.program, resolved.values, lambda op: True, number)
+        _Execution(resolved, report, found).follow(course, function, arguments)
+        if course.assumes:
+            found.notes.append(f"run-time numbers count as {course.assumed}")
+        if found.runs or not course.assumes:
+            break
+    if not found.runs:
+        found.notes.append("no instruction is executed with these numbers")
     return found
 
 

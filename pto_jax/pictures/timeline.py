@@ -58,9 +58,10 @@ def timeline(
     A row per pipe and core has a bar for each execution and arrows from what it waits for. The pipe with
     the most cycles is bold. Instructions without a figure are hatched, counted in the title and drawn with
     the median of the others. ``arguments`` gives scalar arguments by name, as for :func:`pto_jax.cost`;
-    numbers that only execution knows count as 3, and conditions as true. This is a picture of the model's
-    figures and the program's order, not a measurement. VerifyError for a program with errors, ArgumentError
-    for an unknown profile, model, entry or argument and for a program without instructions.
+    run-time numbers count as 3, or as another number where 3 executes nothing, and conditions as true.
+    This is a picture of the model's figures and the program's order, not a measurement. VerifyError for a
+    program with errors, ArgumentError for an unknown profile, model, entry or argument and for a program
+    without instructions.
 
     >>> import pto_jax as pto
     >>> picture = timeline(pto.parse("%d = tadd %a, %b : !pto.tile<16x64xf32>"))
@@ -121,7 +122,7 @@ def _draw(found: Schedule, label: str, runs: int, text: str) -> Timeline:
     busy = found.busy
     rows = {row: 64 + _ROW * i for i, row in enumerate(busy)}
     scale = (width - _LEFT - 16) / max(found.end, 1)
-    most = max(busy.values())
+    most = max(busy.values(), default=0)
     bottom = 64 + _ROW * len(rows)
     for row, y in rows.items():
         canvas.rect(_LEFT, y - 2, width - _LEFT - 16, _BAR + 4, "row", radius=3)

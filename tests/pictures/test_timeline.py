@@ -83,7 +83,7 @@ def test_loops_take_the_numbers_of_arguments() -> None:
     # A buffer is loaded again when the instruction before has read it.
     assert found.runs[3].start == found.runs[1].end
     unknown = scheduled(kernel(LOOP))
-    assert len(unknown.runs) == 9 and unknown.notes == ["numbers that only execution knows count as 3"]
+    assert len(unknown.runs) == 9 and unknown.notes == ["run-time numbers count as 3"]
 
 
 def test_called_functions_share_the_data_of_their_caller() -> None:
@@ -165,3 +165,13 @@ def test_bad_input_is_one_error(tmp_path: Path) -> None:
         timeline(pto.parse(kernel("")))
     with pytest.raises(pto.ArgumentError, match=r"names in \.svg or \.json"):
         timeline(parsed).save(tmp_path / "t.txt")
+
+
+def test_numbers_that_execute_something_are_assumed_or_the_picture_says_so() -> None:
+    head = "%c16 = arith.constant 16 : index\n    %far = arith.constant {} : index\n"
+    loop = head + f"    scf.for %i = %far to %n step %c16 {{{{\n    {LOAD}{ADD}{STORE}}}}}"
+    found = scheduled(kernel(loop.format(32)))
+    assert found.runs and found.notes == ["run-time numbers count as 64"]
+    empty = timeline(pto.parse(kernel(loop.format(4096))))
+    assert "no instruction is executed with these numbers" in empty.svg
+    assert json.loads(empty.trace)["traceEvents"] == []
