@@ -86,13 +86,12 @@ def _merging(d: DType, count: int, grouped: bool, exhausted: bool) -> Callable[.
         found: Array = lax.cond(jnp.all(descend), at_once, stepwise, values, *job)
         return found
 
-    def in_a_kernel(
-        values: UInt[Array, "batch records"], *job: Int32[Array, "..."]
-    ) -> Int32[Array, "batch _"]:
+    def merge(values: UInt[Array, "batch records"], *job: Int32[Array, "..."]) -> Int32[Array, "batch _"]:
         shape = merging_gpu.Shape(values.shape[1], count, d, grouped, exhausted)
         return merging_gpu.merged(values, job, shape)
 
-    return slicing.of_batches(platforms.by_platform(order, cuda=in_a_kernel), 5)
+    cuda = merging_gpu.kernel(merge, order)
+    return slicing.of_batches(platforms.by_platform(order, cuda=cuda), 5)
 
 
 class _Places(NamedTuple):

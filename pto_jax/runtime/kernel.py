@@ -22,7 +22,7 @@ from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.resolve import fill, resolve, with_entry
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
 from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType, short_list
-from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
+from ..lowering import MAX_STEPS, Accesses, Semantics, accesses, primitives
 from ..lowering.bits import x64
 from ..lowering.canary import cached_code
 from ..lowering.machine.program import Observer
@@ -439,10 +439,13 @@ class Kernel:
 
         ``exported.serialize()`` gives bytes that ``jax.export.deserialize(...).call`` executes, without this
         package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
-        present one.
+        present one. Code for "cuda" holds Triton kernels for merges and float products, which JAX promises
+        to execute only in the version that exported them.
         """
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
-        return jax.export.export(jax.jit(self), platforms=platforms)(*args, **kwargs)
+        own = [jax.export.DisabledSafetyCheck.custom_call(primitives.TRITON)]
+        export = jax.export.export(jax.jit(self), platforms=platforms, disabled_checks=own)
+        return export(*args, **kwargs)
 
     def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
         """The results of one call by argument names, and the run-time rules it broke of those it follows."""
