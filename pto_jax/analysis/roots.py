@@ -38,7 +38,8 @@ def _inside(region: Region, kind: KernelKind | None) -> Iterator[tuple[int, Kern
         if kind is not None:
             yield id(op), kind
         for inner in op.regions:
-            yield from _inside(inner, _section(op) or kind)
+            section = _section(op)
+            yield from _inside(inner, kind if section is None else section)
 
 
 def _section(op: Op) -> KernelKind | None:

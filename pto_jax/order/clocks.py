@@ -50,6 +50,28 @@ class Race(NamedTuple):
     announced: Announced = ""
 
 
+#: An operation of a pipe: the number of the agent, and the number of the operation on it.
+Moment: TypeAlias = tuple[int, int]
+
+
+class Issued(NamedTuple):
+    """An operation that a pipe has executed, and what was complete before it."""
+
+    op: Op
+    core: str
+    pipe: Pipe
+    moment: Moment
+    before: Clock
+
+
+@dataclass
+class Trace:
+    """All operations of an execution in their order, and every two of them that race."""
+
+    issued: list[Issued] = field(default_factory=list)
+    clashes: list[tuple[Moment, Moment]] = field(default_factory=list)
+
+
 class _Last(NamedTuple):
     epoch: int
     use: Use
@@ -59,10 +81,12 @@ class _Last(NamedTuple):
 class Clocks:
     """The clocks of one execution, and the races that it shows.
 
-    ``vector``: operations of the vector pipe complete in order only behind a barrier of it.
+    ``vector``: operations of the vector pipe complete in order only behind a barrier of it. ``trace`` keeps
+    the execution, if somebody wants it.
     """
 
     vector: bool = False
+    trace: Trace | None = None
     regions: Regions = field(default_factory=Regions)
     races: dict[tuple[int, int, Pipe, Pipe], Race] = field(default_factory=dict)
     counts: dict[tuple[int, int, Pipe, Pipe], int] = field(default_factory=dict)
@@ -122,6 +146,10 @@ class Clocks:
     def execute(self, uses: list[Use]) -> None:
         """An operation uses regions, all on pipes of its own core."""
         epochs = {(use.core, use.pipe): self.issue(use.core, use.pipe) for use in uses}
+        if self.trace is not None:
+            for (core, pipe), epoch in epochs.items():
+                moment, before = (self.agent(core, pipe), epoch), self.before(core, pipe)
+                self.trace.issued.append(Issued(uses[0].op, core, pipe, moment, before))
         for use in uses:
             agent, number = self.agent(use.core, use.pipe), self.regions.of(use.region)
             for other, last in self._clashing(agent, number, use):
@@ -159,6 +187,9 @@ class Clocks:
             key = (id(first.op), id(use.op), first.pipe, use.pipe)
             self.races.setdefault(key, Race(first, use))
             self.counts[key] = self.counts.get(key, 0) + 1
+            if self.trace is not None:
+                agent = self.agent(use.core, use.pipe)
+                self.trace.clashes.append(((other, last.epoch), (agent, self._issued[agent])))
 
     def publish(self, core: str) -> None:
         """What a core has written so far is visible to other cores and processors."""

@@ -17,7 +17,7 @@ from ..interpreter.together import side_by_side
 from ..ir import Function, Op, Pipe, Region as Body
 from ..isa import effects
 from ..isa.declare import Phase
-from .clocks import Clocks, Use
+from .clocks import Clocks, Trace, Use
 from .judged import Judged
 from .machine import OrderMachine
 from .numbers import Assumed, Course, Doubt, Guesses
@@ -159,11 +159,11 @@ def _further(passed: list[tuple[Operand, ...]], skipped: int, period: int) -> tu
 class CourseRun:
     """One execution of a function with its clocks and signals."""
 
-    def __init__(self, judged: Judged, course: Course) -> None:
+    def __init__(self, judged: Judged, course: Course, trace: Trace | None = None) -> None:
         self.judged, self.course = judged, course
         self.guesses = Guesses(course)
         self.machine = OrderMachine(self.guesses, judged.inputs)
-        self.clocks = Clocks(judged.vector)
+        self.clocks = Clocks(judged.vector, trace)
         self.signals = Signals(self.clocks, judged)
         self.core = self.kind = ""
         #: Whether the course has come to its end.

@@ -97,6 +97,36 @@ def races(
     return witnessed(resolved, found, inputs, grid, schedules, seed)
 
 
+def order_changes(
+    old: ir.Program, new: ir.Program, profile: ProfileName | Profile | None = None
+) -> order.Changes:
+    """What two versions of a program order differently, where they differ in their synchronisation.
+
+    Both are judged as they are written; where one of them asks for it (:func:`mode_of`), dependent vector
+    instructions need barriers, too. ``edges`` are lost or gained order between the same instructions, each
+    with its effect; ``findings`` those that only ``new`` has. VerifyError for a program that is wrong in
+    other ways, ArgumentError for an unknown profile.
+
+    >>> import pto_jax as pto
+    >>> t = "!pto.tile_buf<vec, 16x16xf32>"
+    >>> flag = "[<PIPE_V>, <PIPE_M>, <EVENT_ID0>]"
+    >>> old = f"pto.set_flag{flag}\npto.wait_flag{flag}\npto.tabs ins(%a : {t}) outs(%b : {t})"
+    >>> order_changes(pto.parse(old), pto.parse(old)).edges
+    []
+    """
+    selected = [api.resolve_profile(program, profile) for program in (old, new)]
+    both = [resolve(program, p) for program, p in zip((old, new), selected, strict=True)]
+    strict = any(mode_of(r.program, p) == "strict" for r, p in zip(both, selected, strict=True))
+    try:
+        return order.compare(*both, vector=strict)
+    except Exception:
+        for resolved, p in zip(both, selected, strict=True):
+            errors = [d for d in api.verify(resolved.program, p) if d.severity == "error"]
+            if errors:
+                raise VerifyError(errors) from None
+        raise
+
+
 def overlaps(resolved: ResolvedProgram) -> Iterator[Finding]:
     """The values that are overwritten before their last read, because tiles share bytes."""
     for function in resolved.program.functions:
