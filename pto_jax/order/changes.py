@@ -18,7 +18,7 @@ from ..analysis.roots import roots
 from ..ir import Function, Op, Pipe, Program, TileType
 from ..isa import effects
 from . import findings
-from .clocks import PIPES, Issued, Moment, Trace
+from .clocks import Issued, Moment, Trace
 from .findings import Finding
 from .judge import courses, judged_program
 from .judged import Judged
@@ -380,7 +380,7 @@ def _races(entry: _Found, races: Sequence[Finding], numbers: Mapping[int, int]) 
 
 
 def _named(finding: Finding, numbers: Mapping[int, int]) -> tuple[object, ...]:
-    """What makes findings of both versions the same one: places of instructions, kinds of other operations."""
+    """What findings of both versions have in common: instructions, and the kinds of other operations."""
     ops = tuple(numbers.get(id(op), op.name) for op in finding.ops)
     pipes = finding.first.pipe, finding.second.pipe if finding.second is not None else ""
     return finding.kind, ops, pipes, finding.missing if finding.kind != "race" else ""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from random import Random
 from typing import Any
 
 from ..analysis.provenance import called
 from ..analysis.resolve import ResolvedProgram
 from ..analysis.roots import cores_of, hands_token, is_as_written, roots
-from ..ir import I1, Function, Program, ScalarType
+from ..ir import I1, Function, Op, Program, ScalarType
+from ..isa import effects
 from . import findings
 from .findings import Finding
 from .judged import Judged
@@ -17,8 +19,10 @@ from .numbers import ASSUMED, Course
 from .walk import CourseRun
 
 #: Courses beyond those with all conditions alike, for programs whose conditions have nothing to do with each
-#: other; at most so many further ones, with such numbers; and how many numbers and conditions are drawn.
-_MIXED, _FURTHER, _SMALL, _PERIOD = 4, 24, (0, 0, 1, 2, 5), 16
+#: other; at most so many further ones, of small numbers and of sizes; and how many numbers are drawn.
+_MIXED, _FURTHER, _SMALL, _SIZES, _PERIOD = 4, 24, (-1, 0, 0, 1, 2, 5), (0, 1, 2, 64, 1024, 4096), 16
+#: How many numbers that are loaded are alike before they repeat those of arguments.
+_LOADED = 240
 
 
 def judge(
@@ -71,31 +75,39 @@ def _once(listed: list[Finding]) -> list[Finding]:
 def courses(judged: Judged, function: Function) -> list[CourseRun]:
     """The courses over a function: one where the text decides, else several with assumed numbers.
 
-    Further ones with numbers by chance follow while there are flags that none has come to.
+    Further ones follow while there are flags that none has come to, or loops around flags that none repeats.
     """
     runs: list[CourseRun] = []
     wanted = _flags(judged.resolved.program, function)
     for course in _assumptions(judged.resolved.program):
         run = CourseRun(judged, course).run(function)
         runs.append(run)
-        wanted -= run.signals.reached
+        wanted -= run.reached
         if not run.guesses.used:
             return runs
-    random = Random(0)
-    for i in range(_FURTHER):
+    for course in _further(runs[0].arguments):
         if not wanted:
             break
-        numbers = tuple(random.choice(_SMALL) for _ in range(_PERIOD))
-        holds = tuple(random.random() < 0.5 for _ in range(_PERIOD))
-        run = CourseRun(judged, Course(numbers, holds, 100 + i)).run(function)
-        if run.signals.reached & wanted:
+        run = CourseRun(judged, course).run(function)
+        if run.reached & wanted:
             runs.append(run)
-            wanted -= run.signals.reached
+            wanted -= run.reached
     return runs
 
 
+def _further(arguments: int) -> Iterator[Course]:
+    """More courses: small arguments beside sizes that are loaded, then numbers by chance."""
+    for i, (given, size) in enumerate(product((0, 1), _SIZES[-2:])):
+        numbers = (given,) * arguments + (size,) * _LOADED
+        yield Course(numbers, (i % 2 == 0,), 100 + _FURTHER + i)
+    random = Random(0)
+    for i in range(_FURTHER):
+        numbers = tuple(random.choice(_SIZES if i % 2 else _SMALL) for _ in range(_PERIOD))
+        yield Course(numbers, tuple(random.random() < 0.5 for _ in range(_PERIOD)), 100 + i)
+
+
 def _flags(program: Program, function: Function) -> set[int]:
-    """The identities of the flags of a function and of those that it calls."""
+    """The identities of the flags of a function and of those that it calls, and of loops around flags."""
     listed, pending = {function.name: function}, [function]
     while pending:
         for op in pending.pop().walk():
@@ -103,7 +115,14 @@ def _flags(program: Program, function: Function) -> set[int]:
             if callee is not None and callee.name not in listed:
                 listed[callee.name] = callee
                 pending.append(callee)
-    return {id(op) for f in listed.values() for op in f.walk() if hands_token(op)}
+    ops = [op for f in listed.values() for op in f.walk()]
+    flags = {id(op) for op in ops if hands_token(op)}
+    return flags | {id(op) for op in ops if _repeats(op) and any(id(inner) in flags for inner in op.walk())}
+
+
+def _repeats(op: Op) -> bool:
+    regions = effects.traits_of(op).regions
+    return regions is not None and regions.runs == "for"
 
 
 def _assumptions(program: Program) -> Iterator[Course]:

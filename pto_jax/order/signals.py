@@ -212,12 +212,16 @@ class Signals:
             if tokens and core != other:
                 yield what, len(tokens), tokens[0].op
 
-    def fifo(self, turn: Turn, op: Op, scope: Scope, core: str) -> None:
-        """A slot of a pipe between cores: what was complete before its push is so behind its pop."""
+    def fifo(self, turn: Turn, op: Op, scope: Scope, core: str, phases: Sequence[Phase]) -> None:
+        """A slot of a pipe between cores: what was complete before its push is so behind its pop.
+
+        A pop holds back the whole core, on A5 the pipe that waits for the slot.
+        """
         kind, cube, shared = effects.traits_of(op).fifo, turn.core.kind == "cube", turn.shared
         if not (shared.has("cube") and shared.has("vector")):
             return
         through, pipe = ring(op, scope), effects.pipe_of(op)
+        waits = phases[0].pipe if kind == "pop" and phases and self._is("a5") else Pipe.ALL
         self.slots = through.slots
         sends = kind in ("push", "allocate")
         key = through.to_vector if cube == sends else through.to_cube
@@ -231,7 +235,7 @@ class Signals:
             if kind in ("push", "free"):
                 self._between.give((what, key, core, other), Token(self.clocks.complete(core, pipe), op))
             elif (token := self._between.take((what, key, other, core))) is not None:
-                self.clocks.wait(core, Pipe.ALL if pipe == Pipe.S else pipe, token.clock)
+                self.clocks.wait(core, waits, token.clock)
 
 
 def _pair(op: Op, core: str) -> Pair | None:

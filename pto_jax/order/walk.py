@@ -6,17 +6,21 @@ number and tiles in turns go.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from ..errors import ExecutionError, PtoError
 from ..interpreter import Interpreter, Operand, Pointer, Scope, Steps, TileRef, View, chosen, with_storage
 from ..interpreter.cores import Block, Core, cores_of as cores_of_block, kind_of
+from ..interpreter.fifo import ring
 from ..interpreter.interpreter import complete
 from ..interpreter.together import side_by_side
 from ..ir import Function, Op, Pipe, Region as Body
 from ..isa import effects
 from ..isa.declare import Phase
+from ..isa.rules.pipes import are_windows
+from ..profiles import ProfileName
 from .clocks import Clocks, Trace, Use
 from .judged import Judged
 from .machine import OrderMachine
@@ -74,6 +78,10 @@ class Walk(Interpreter):
 
     def single(self, op: Op, scope: Scope) -> Steps[None]:
         """An operation that is no loop; what nothing executes gives results of which nothing is known."""
+        if effects.traits_of(op).fifo == "pop":
+            through = ring(op, scope)
+            key = through.to_cube if self.core.kind == "cube" else through.to_vector
+            self.course.machine.popping = key, through.local
         try:
             yield from super().step(op, scope)
         except PtoError:
@@ -92,6 +100,8 @@ class Walk(Interpreter):
         trips = max(0, -((low - high) // stride)) if stride > 0 else 0
         passed = [tuple(scope[v] for v in op.group("inits"))]
         at, inside = 0, _length(body)
+        if trips > 2 or not any(isinstance(n, Assumed) for n in (lower, upper, step)):
+            self.course.repeated.add(id(op))
         shown = _shown(trips, self.course.judged.period, self.around * inside)
         outside, self.around = self.around, self.around * max(1, len(shown))
         for trip in shown:
@@ -166,6 +176,14 @@ class CourseRun:
         self.clocks = Clocks(judged.vector, trace)
         self.signals = Signals(self.clocks, judged)
         self.core = self.kind = ""
+        profile = judged.resolved.profile
+        self.profile: ProfileName = profile.name if profile is not None else "a2a3"
+        #: Slots that popped tiles are windows into, by core, from the first one that is not freed.
+        self.windows: dict[str, deque[Use | None]] = {}
+        #: How many numbers are those of arguments.
+        self.arguments = 0
+        #: The loops of which it has followed a second trip, or whose trips the text says.
+        self.repeated: set[int] = set()
         #: Whether the course has come to its end.
         self.ended = False
         self._left = LIMIT
@@ -176,6 +194,7 @@ class CourseRun:
         kind = kind_of(function)
         self.kind = kind or ""
         operands = [self.machine.argument(a) for a in function.args]
+        self.arguments = self.guesses.leaves
         memory = tuple(dict.fromkeys(o.buffer for o in operands if isinstance(o, Pointer | View)))
         shared = Block(self.guesses.leaf(None), 1, cores, 0, memory)
         try:
@@ -196,6 +215,11 @@ class CourseRun:
         except PtoError:
             return self
         return self
+
+    @property
+    def reached(self) -> set[int]:
+        """The flags that the course has come to, and the loops that it has repeated."""
+        return self.signals.reached | self.repeated
 
     def of_core(self, operands: Sequence[Operand], core: Core) -> list[Operand]:
         """The arguments of a core: numbers may tell the vector cores of a block apart."""
@@ -220,7 +244,11 @@ class CourseRun:
             self.signals.order(self.turn(walk), op, scope, self.core)
             return
         if traits.fifo in ("push", "pop", "free", "allocate"):
-            self.signals.fifo(self.turn(walk), op, scope, self.core)
+            self.signals.fifo(self.turn(walk), op, scope, self.core, self.phases(walk, op))
+        if traits.fifo == "free" and self.windows.get(self.core):
+            use = self.windows[self.core].popleft()
+            # Behind the free the producer fills the slot again.
+            self.clocks.execute([use._replace(op=op)] if use is not None else [])
         if traits.order is not None and (traits.order.role, traits.order.through) == ("signal", "signal"):
             self.announce(walk, op, scope)
             return
@@ -232,6 +260,8 @@ class CourseRun:
             uses = list(self.uses(walk, op, scope, phase))
             if uses:
                 self.clocks.execute(uses)
+            if traits.fifo == "pop" and are_windows(self.profile):
+                self.windows.setdefault(self.core, deque()).append(uses[0] if uses else None)
         if self.machine.touched:
             self.clocks.execute(list(self.elements(op)))
         for value in op.results:
@@ -251,9 +281,9 @@ class CourseRun:
 
     def phases(self, walk: Walk, op: Op) -> tuple[Phase, ...]:
         """The steps of an instruction on its pipes."""
-        resolved, profile = walk.reading.of(op), self.judged.resolved.profile
+        resolved = walk.reading.of(op)
         attrs = resolved.bound.attrs if resolved.bound is not None else op.attrs
-        return effects.phases_of(op, resolved.values, attrs, profile.name if profile is not None else "a2a3")
+        return effects.phases_of(op, resolved.values, attrs, self.profile)
 
     def uses(self, walk: Walk, op: Op, scope: Scope, phase: Phase) -> Iterator[Use]:
         """The bytes that an operation reads and writes in a step; scratch is written."""
