@@ -100,7 +100,7 @@ def races(
 def order_changes(
     old: ir.Program, new: ir.Program, profile: ProfileName | Profile | None = None
 ) -> order.Changes:
-    """What two versions of a program order differently, where they differ in their synchronisation.
+    r"""What two versions of a program order differently, where they differ in their synchronisation.
 
     Both are judged as they are written; where one of them asks for it (:func:`mode_of`), dependent vector
     instructions need barriers, too. ``edges`` are lost or gained order between the same instructions, each

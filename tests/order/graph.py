@@ -118,14 +118,23 @@ class Graph:
         return found
 
 
-def unordered(resolved: ResolvedProgram, *, vector: bool = False) -> set[tuple[str, Pipe, Pipe]]:
-    """The races of a program, by the definition, in the courses that the product follows."""
-    found: set[tuple[str, Pipe, Pipe]] = set()
+@dataclass
+class Judgement:
+    """What the definition says of a program, and the flags that its courses come to."""
+
+    races: set[tuple[str, Pipe, Pipe]] = field(default_factory=set)
+    reached: set[int] = field(default_factory=set)
+
+
+def by_definition(resolved: ResolvedProgram, *, vector: bool = False) -> Judgement:
+    """The races of a program in the courses that the product follows."""
+    found = Judgement()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(walk, "Clocks", Graph)
         judged = judged_program(resolved, vector=vector)
         for function in roots(resolved.program):
             for run in courses(judged, function):
                 assert isinstance(run.clocks, Graph)
-                found |= run.clocks.unordered()
+                found.races |= run.clocks.unordered()
+                found.reached |= run.reached
     return found

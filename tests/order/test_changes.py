@@ -25,7 +25,7 @@ def changes(old: str, new: str, profile: str = "a2a3") -> Changes:
 def told(found: Changes) -> list[str]:
     """Edges in short."""
     return [
-        f"{e.change} {e.first.operation} {e.first.pipe[5:]}->{e.second.operation} {e.second.pipe[5:]}: {e.effect}"
+        f"{e.change} {'->'.join(f'{end.operation} {end.pipe[5:]}' for end in (e.first, e.second))}: {e.effect}"
         for e in found.edges
     ]
 
@@ -50,7 +50,11 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     ),
     "another number": (STEP, STEP.replace("EVENT_ID0", "EVENT_ID5"), []),
     "a barrier instead of a flag": (STEP, STEP.replace(sync("MTE2", "V"), BARRIER), []),
-    "one barrier more": (STEP + load("b"), STEP + BARRIER + load("b"), ["gained tstore MTE3->tload MTE2: stricter"]),
+    "one barrier more": (
+        STEP + load("b"),
+        STEP + BARRIER + load("b"),
+        ["gained tstore MTE3->tload MTE2: stricter"],
+    ),
     "a wait that comes too late": (
         STEP,
         STEP.replace(wait("MTE2", "V") + add("d", "a"), add("d", "a") + wait("MTE2", "V")),
@@ -92,7 +96,9 @@ def test_a_lost_flag_between_cores_is_a_race() -> None:
 
 def test_barriers_of_the_vector_pipe_count_where_one_version_has_them() -> None:
     steps = sync("MTE2", "V") + add("d", "a") + "pto.barrier <PIPE_V>\n" + add("e", "d")
-    assert told(changes(steps, steps.replace("pto.barrier <PIPE_V>\n", ""))) == ["lost tadd V->tadd V: race now"]
+    assert told(changes(steps, steps.replace("pto.barrier <PIPE_V>\n", ""))) == [
+        "lost tadd V->tadd V: race now"
+    ]
     assert told(changes(steps, steps.replace("pto.barrier <PIPE_V>\n", ""), "a5")) == []
 
 
