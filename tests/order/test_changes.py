@@ -24,10 +24,8 @@ def changes(old: str, new: str, profile: str = "a2a3") -> Changes:
 
 def told(found: Changes) -> list[str]:
     """Edges in short."""
-    return [
-        f"{e.change} {'->'.join(f'{end.operation} {end.pipe[5:]}' for end in (e.first, e.second))}: {e.effect}"
-        for e in found.edges
-    ]
+    ends = [("->".join(f"{x.operation} {x.pipe[5:]}" for x in (e.first, e.second)), e) for e in found.edges]
+    return [f"{e.change} {between}: {e.effect}" for between, e in ends]
 
 
 #: By name: the old body, the new one, and what differs.

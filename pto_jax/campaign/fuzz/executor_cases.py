@@ -60,7 +60,7 @@ SHOWN = 3
 #: Machines of one arithmetic each: inexact instructions give the same bits on all of them.
 _ALIKE = (
     frozenset({"eager", "jit", "profile", "lockstep"}),
-    frozenset({"oracle", "interpreter", "sanitizer"}),
+    frozenset({"oracle", "interpreter", "sanitizer", "races"}),
 )
 
 
