@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import pto_jax as pto
+from pto_jax import errors
 from pto_jax.cases import legal_orders, mutation
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.legal_orders import LegalOrders
@@ -47,9 +48,9 @@ def _case(body: str, *origin: str) -> Case:
 
 @pytest.mark.parametrize(
     ("origin", "error"),
-    [((), pto.UndefinedDataError), (("k.pto", "a flag was taken away"), pto.NotExecutableError)],
+    [((), errors.UndefinedDataError), (("k.pto", "a flag was taken away"), errors.NotExecutableError)],
 )
-def test_a_finding_is_a_failure_but_of_mutants(origin: tuple[str, ...], error: type[pto.PtoError]) -> None:
+def test_a_finding_is_a_failure_but_of_mutants(origin: tuple[str, ...], error: type[errors.PtoError]) -> None:
     with pytest.raises(error, match="nothing orders it after tload"):
         LegalOrders().run(_case(STEP.replace(sync("MTE2", "V"), ""), *origin))
 
