@@ -108,7 +108,7 @@ class Graph:
         for (agent, region, write), nodes in groups:
             if agent[1] == Pipe.S and not write:
                 continue
-            mask = sum(1 << n for n in nodes)
+            mask = sum(1 << n for n in set(nodes))
             for (other, near, writes), later in groups:
                 alike = agent == other and not (self.vector and agent[1] == Pipe.V)
                 if alike or not (write or writes) or not common(region, near):
