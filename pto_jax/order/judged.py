@@ -9,9 +9,11 @@ from math import lcm
 from typing import Any
 
 from ..analysis.resolve import ResolvedProgram
-from ..ir import KernelKind
+from ..ir import KernelKind, Pipe
 from ..isa import effects
 
+#: The arguments by which a program asks which block, of how many, and which vector core it is.
+BLOCK, BLOCKS, SUBBLOCK = (f"__pypto_spmd_{name}" for name in ("block_idx", "block_num", "subblock_idx"))
 #: The longest period of trips that is looked for.
 LONGEST = 24
 #: Numbers of flags between cores from here on are those of the second vector core.
@@ -33,6 +35,19 @@ class Judged:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     #: The numbers of the operations in the order of the text.
     orders: dict[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def meets(self) -> bool:
+        """Whether the blocks of a launch wait for each other."""
+        return any(effects.traits_of(op).meets_blocks for op in self.resolved.program.walk())
+
+    @cached_property
+    def caches(self) -> bool:
+        """Whether the scalar unit stores to global memory, through its cache."""
+        return any(
+            effects.traits_of(op).has("write", "global") and effects.pipe_of(op) == Pipe.S
+            for op in self.resolved.program.walk()
+        )
 
     def __post_init__(self) -> None:
         self.orders = {id(op): i for i, op in enumerate(self.resolved.program.walk())}

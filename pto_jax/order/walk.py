@@ -11,18 +11,29 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from ..errors import ExecutionError, PtoError
-from ..interpreter import Interpreter, Operand, Pointer, Scope, Steps, TileRef, View, chosen, with_storage
+from ..interpreter import (
+    Interpreter,
+    Operand,
+    Pointer,
+    Scalar,
+    Scope,
+    Steps,
+    TileRef,
+    View,
+    chosen,
+    with_storage,
+)
 from ..interpreter.cores import Block, Core, cores_of as cores_of_block, kind_of
 from ..interpreter.fifo import ring
 from ..interpreter.interpreter import complete
-from ..interpreter.together import side_by_side
-from ..ir import Function, Op, Pipe, Region as Body
+from ..ir import AtomicType, Function, KernelKind, Op, Pipe, Region as Body
 from ..isa import effects
 from ..isa.declare import Phase
 from ..isa.rules.pipes import are_windows
 from ..profiles import ProfileName
+from .blocks import Meetings, Member, Running, block_of, kind_of as kind_of_core, launched, prefix
 from .clocks import Clocks, Trace, Use
-from .judged import Judged
+from .judged import BLOCK, BLOCKS, SUBBLOCK, Judged
 from .machine import OrderMachine
 from .numbers import Assumed, Course, Doubt, Guesses
 from .regions import Region, tile_region, view_region
@@ -39,9 +50,11 @@ class TooLongError(Exception):
 class Walk(Interpreter):
     """Executes the operations of one core and tells clocks and signals about them."""
 
-    def __init__(self, course: CourseRun, core: Core, shared: Block) -> None:
+    def __init__(self, course: CourseRun, core: Core, shared: Block, named: str = "") -> None:
         super().__init__(course.judged.resolved.program, course.machine, core, shared)
         self.course = course
+        #: What the names of the block's cores begin with.
+        self.named = named
         #: How many more operations the loops around execute one of their body for.
         self.around = 1
 
@@ -58,6 +71,8 @@ class Walk(Interpreter):
             yield from self.repeat(op, scope)
         elif runs == "while":
             yield from self.again(op, scope)
+        elif traits.meets_blocks:
+            yield from course.meetings.pass_by(op, course.core, course.member_of(self))
         else:
             yield from self.single(op, scope)
             if runs is None and not traits.calls:
@@ -67,9 +82,9 @@ class Walk(Interpreter):
     def core_of(self, op: Op) -> str:
         """The core that executes an operation: the one that runs, or the one that the text says."""
         if self.core.name:
-            return self.core.name
+            return self.named + self.core.name
         kind = self.course.judged.cores.get(id(op))
-        return kind.name.lower() if kind is not None else self.course.kind
+        return (self.named + (kind.name.lower() if kind is not None else self.course.kind)).strip()
 
     def steers(self, op: Op, scope: Scope) -> Sequence[Operand]:
         """The numbers that say how often the regions of an operation execute."""
@@ -175,6 +190,7 @@ class CourseRun:
         self.machine = OrderMachine(self.guesses, judged.inputs)
         self.clocks = Clocks(judged.vector, trace)
         self.signals = Signals(self.clocks, judged)
+        self.meetings = Meetings(self.clocks)
         self.core = self.kind = ""
         profile = judged.resolved.profile
         self.profile: ProfileName = profile.name if profile is not None else "a2a3"
@@ -188,25 +204,31 @@ class CourseRun:
         self.ended = False
         self._left = LIMIT
 
-    def run(self, function: Function) -> CourseRun:
-        """Follow a function."""
+    def run(self, function: Function, numbers: Sequence[int] = (), count: int = 1) -> CourseRun:
+        """Follow a function: one block, or those with some ``numbers`` of a launch of ``count``."""
         cores = cores_of_block(self.judged.resolved.program, function)
         kind = kind_of(function)
         self.kind = kind or ""
         operands = [self.machine.argument(a) for a in function.args]
         self.arguments = self.guesses.leaves
         memory = tuple(dict.fromkeys(o.buffer for o in operands if isinstance(o, Pointer | View)))
-        shared = Block(self.guesses.leaf(None), 1, cores, 0, memory)
+        blocks: dict[int | None, tuple[Block, Running]] = {}
+        for number in numbers or (None,):
+            own: Scalar = self.guesses.leaf(None) if number is None else number
+            shared = Block(own, count, cores, 0, memory)
+            running = {}
+            for core in cores:
+                if len(cores) == 1 or kind is None or core.kind == kind:
+                    walk = Walk(self, core, shared, prefix(number))
+                    given = self.of_core(function, operands, core, number, count)
+                    running[core] = walk.function(function, given, Scope())
+                    self.member(prefix(number), core.name)
+            blocks[number] = shared, running
         try:
-            if len(cores) == 1:
-                complete(Walk(self, cores[0], shared).function(function, operands, Scope()))
+            if len(cores) == 1 and not numbers:
+                complete(next(iter(blocks[None][1].values())))
             else:
-                running = {
-                    core: Walk(self, core, shared).function(function, self.of_core(operands, core), Scope())
-                    for core in cores
-                    if kind is None or core.kind == kind
-                }
-                side_by_side(self.machine, shared, running)
+                launched(self.machine, self.meetings, blocks)
             self.ended = True
         except TooLongError:
             return self
@@ -216,17 +238,35 @@ class CourseRun:
             return self
         return self
 
+    def member(self, named: str, core: str) -> None:
+        """Note a core that is followed; one that executes everything is known by the kinds of its parts."""
+        for kind in ("", *(k.name.lower() for k in KernelKind)) if not core else (core,):
+            name = (named + kind).strip()
+            self.clocks.blocks |= {name: block_of(name)} if named else {}
+        self.meetings.members.append(Member((named + core).strip(), kind_of_core(core or self.kind)))
+
+    def member_of(self, walk: Walk) -> Member:
+        """The core that a walk follows."""
+        return Member((walk.named + walk.core.name).strip(), kind_of_core(walk.core.name or self.kind))
+
     @property
     def reached(self) -> set[int]:
         """The flags that the course has come to, and the loops that it has repeated."""
         return self.signals.reached | self.repeated
 
-    def of_core(self, operands: Sequence[Operand], core: Core) -> list[Operand]:
+    def of_core(
+        self, function: Function, operands: Sequence[Operand], core: Core, number: int | None, count: int
+    ) -> list[Operand]:
         """The arguments of a core: numbers may tell the vector cores of a block apart."""
         apart = core.subblock > 0
+        known = {} if number is None else {BLOCK: number, BLOCKS: count, SUBBLOCK: core.subblock}
         return [
-            self.guesses.leaf(None)._replace(value=o.value) if apart and isinstance(o, Assumed) else o
-            for o in operands
+            known[a.name]
+            if a.name in known
+            else self.guesses.leaf(None)._replace(value=o.value)
+            if apart and isinstance(o, Assumed)
+            else o
+            for a, o in zip(function.args, operands, strict=True)
         ]
 
     def count(self) -> None:
@@ -269,7 +309,7 @@ class CourseRun:
 
     def turn(self, walk: Walk) -> Turn:
         """What signals see of the core that executes."""
-        return Turn(walk.core, walk.shared, self.region)
+        return Turn(walk.core, walk.shared, self.region, walk.named)
 
     def announce(self, walk: Walk, op: Op, scope: Scope) -> None:
         """A signal to other processors says that what came before is over; the rest comes after it."""
@@ -299,7 +339,9 @@ class CourseRun:
             operand = operands[name] if name in operands else scope.find(value)
             region = self.region(operand)
             if region is not None:
-                yield Use(op, self.core, phase.pipe, str(value), write, region, written)
+                atomic = write and op.attrs.get("atomicType") == AtomicType.ATOMIC_ADD
+                use = Use(op, self.core, phase.pipe, str(value), write, region, written, atomic)
+                yield from self.with_lines(use)
 
     def elements(self, op: Op) -> Iterator[Use]:
         """The elements of global memory that the scalar unit has read or written."""
@@ -308,7 +350,20 @@ class CourseRun:
             view = View(pointer.buffer, pointer.dtype, pointer.offset, (1,), (1,))
             region = self.region(view)
             if region is not None:
-                yield Use(op, self.core, Pipe.S, f"%{pointer.buffer}", write, region, written)
+                yield from self.with_lines(
+                    Use(op, self.core, Pipe.S, f"%{pointer.buffer}", write, region, written)
+                )
+
+    def with_lines(self, use: Use) -> Iterator[Use]:
+        """A use, and that of the lines of a cache that it writes where other cores might."""
+        yield use
+        if (
+            use.write
+            and use.region.space.loc is None
+            and self.judged.caches
+            and len(self.meetings.members) > 1
+        ):
+            yield use._replace(region=use.region.lines())
 
     def region(self, operand: Operand) -> Region | None:
         """The bytes of a handle or view."""

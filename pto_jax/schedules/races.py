@@ -61,7 +61,8 @@ def races(
     text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not
     given is assumed, in several courses. With ``schedules``, each race is executed in so many legal orders of
     the pipes on ``inputs``, in ``grid`` blocks, and its ``witness`` shows the bits that differ; ``seed``
-    chooses the orders. The blocks of a launch are not compared with each other.
+    chooses the orders. The first two blocks and the last one of a launch of ``grid`` blocks are compared with
+    each other; where blocks meet, those of a launch of two or more.
 
     ArgumentError for an unknown mode, profile or architecture, and for schedules without inputs;
     VerifyError for a program that is wrong in other ways, so that nothing can be followed.
@@ -83,6 +84,7 @@ def races(
             as_written=sync in ("as-written", "strict"),
             vector=mode == "strict" and selected.name == "a2a3",
             inputs=inputs,
+            grid=grid,
         )
         more = (*order.numbers(resolved.program), *overlaps(resolved))
     except Exception:

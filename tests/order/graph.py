@@ -56,7 +56,7 @@ class Graph:
     #: The product collects races while it executes; a graph has them at the end.
     races: dict[object, object] = field(default_factory=dict)
     counts: dict[object, int] = field(default_factory=dict)
-    signals: int = 0
+    blocks: dict[str, str] = field(default_factory=dict)
 
     def agent(self, core: str, pipe: Pipe) -> Agent:
         return core, pipe
