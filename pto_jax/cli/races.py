@@ -33,7 +33,11 @@ def add(command: Adder) -> None:
     sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
     sub.add_argument("--inputs", metavar="IN.npz", help="arguments by name; the other arguments are assumed")
     sub.add_argument(
-        "--grid", type=int, default=1, metavar="N", help="blocks that --schedules executes (default: 1)"
+        "--grid",
+        type=int,
+        default=1,
+        metavar="N",
+        help="blocks of the launch, which are compared with each other (default: 1; 2 where blocks meet)",
     )
     sub.add_argument(
         "--schedules",

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from .. import isa
 from ..errors import Diagnostic, Span
-from ..ir import Function, Op, Pipe, Program
+from ..ir import Function, KernelKind, Op, Pipe, Program
 from ..isa import effects
 from .blocks import ALL, block_of
 from .clocks import Race, Use
@@ -400,6 +400,42 @@ def numbers(program: Program) -> Iterator[Finding]:
             yield Finding(
                 "unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,)
             )
+
+
+def hangs(judged: Judged) -> Iterator[Finding]:
+    """Flags and barriers at which an A5 stops: of pipes that its core does not have, or of one pipe only."""
+    profile = judged.resolved.profile
+    if profile is None or profile.name != "a5":
+        return
+    for op in judged.resolved.program.walk():
+        order = effects.traits_of(op).order
+        if order is None or order.through not in ("flag", "event", "pipe"):
+            continue
+        named = effects.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type")))
+        ends = (named,) if order.through == "pipe" else effects.ends_of(op)
+        foreign = [p for p in ends if p in _OF_CUBE and judged.cores.get(id(op)) == KernelKind.VECTOR]
+        if foreign:
+            message = (
+                f"names PIPE_{foreign[0].name} on a vector core, which stops there; allowed: its own pipes"
+            )
+            yield _hang(
+                op, foreign[0], message, "error", "try: without it; the pipe is that of the cube core"
+            )
+        elif len(ends) == 2 and ends[0] is not None and ends[0] == ends[1]:
+            message = (
+                f"is a flag from PIPE_{ends[0].name} to itself, at which a5 may stop; allowed: two pipes"
+            )
+            yield _hang(op, ends[0], message, "warning", "try: without it; a pipe executes in order")
+
+
+#: Pipes of the cube core: on a5, flags and barriers of a vector core that name them stop it or are refused by
+#: its compiler (assembler issues 168, 374, 482, 1026); as flags of one pipe may do (tilelang-ascend 1458).
+_OF_CUBE = (Pipe.M, Pipe.MTE1, Pipe.FIX)
+
+
+def _hang(op: Op, pipe: Pipe, message: str, severity: Literal["error", "warning"], missing: str) -> Finding:
+    diagnostic = Diagnostic(severity, message, op.span, op.name, rule="token")
+    return Finding("deadlock", _place(op, pipe), None, missing, 1, diagnostic, (op,))
 
 
 def _arrow(pair: Pair) -> str:

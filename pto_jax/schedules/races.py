@@ -86,7 +86,8 @@ def races(
             inputs=inputs,
             grid=grid,
         )
-        more = (*order.numbers(resolved.program), *overlaps(resolved))
+        stops = order.hangs(order.judged_program(resolved))
+        more = (*order.numbers(resolved.program), *stops, *overlaps(resolved))
     except Exception:
         # A program that is wrong in other ways may have no execution that could be followed.
         errors = [d for d in api.verify(program, selected) if d.severity == "error"]
