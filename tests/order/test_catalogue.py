@@ -360,3 +360,13 @@ RIGHT_ONES: dict[str, tuple[str, str]] = {
 def test_a_correct_kernel_is_not_reported(name: str) -> None:
     body, profile = RIGHT_ONES[name]
     assert [str(f) for f in judged(body, profile)] == []
+
+
+@pytest.mark.parametrize(("wait", "found"), [("pto.tsync<TLOAD>\n", ["race V->MTE3"]), ("", [])])
+def test_a_function_that_waits_for_operations_is_judged_as_it_is_written(wait: str, found: list[str]) -> None:
+    """A page shows such waits in manual mode; without them a tool inserts all order."""
+    body = load("a") + wait + add("d", "a")
+    assert told(judged(body + store("d"), as_written=False)) == found
+    assert told(judged(body + "pto.tsync<TADD>\n" + store("d"), as_written=False)) == (
+        [] if wait else ["race MTE2->V"]
+    )
