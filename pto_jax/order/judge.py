@@ -21,6 +21,8 @@ from .walk import CourseRun
 #: Courses beyond those with all conditions alike, for programs whose conditions have nothing to do with each
 #: other; at most so many further ones, of small numbers and of sizes; and how many numbers are drawn.
 _MIXED, _FURTHER, _SMALL, _SIZES, _PERIOD = 4, 24, (-1, 0, 0, 1, 2, 5), (0, 1, 2, 64, 1024, 4096), 16
+#: So many first numbers: one of them at least differs from others where something depends on a number.
+_ALIKE = 3
 #: How many numbers that are loaded are alike before they repeat those of arguments.
 _LOADED = 240
 
@@ -90,6 +92,7 @@ def courses(judged: Judged, function: Function) -> list[CourseRun]:
     """The courses over a function: one where the text decides, else several with assumed numbers.
 
     Further ones follow while there are flags that none has come to, or loops around flags that none repeats.
+    Where the first numbers decide nothing, no others do.
     """
     runs: list[CourseRun] = []
     wanted = _flags(judged.resolved.program, function)
@@ -97,7 +100,8 @@ def courses(judged: Judged, function: Function) -> list[CourseRun]:
         run = CourseRun(judged, course).run(function)
         runs.append(run)
         wanted -= run.reached
-        if not run.guesses.used:
+        alike = len(runs) == _ALIKE and not (wanted or any(r.guesses.depends for r in runs))
+        if alike or not run.guesses.used:
             return runs
     for course in _further(runs[0].arguments):
         if not wanted:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from functools import cached_property
 
 from ..errors import ExecutionError, PtoError
 from ..interpreter import (
@@ -26,9 +26,7 @@ from ..interpreter import (
 from ..interpreter.cores import Block, Core, cores_of as cores_of_block, kind_of
 from ..interpreter.fifo import ring
 from ..interpreter.interpreter import complete
-from ..ir import AtomicType, Function, KernelKind, Op, Pipe, Region as Body
-from ..isa import effects
-from ..isa.declare import Phase
+from ..ir import Function, KernelKind, Op, Pipe, Region as Body
 from ..isa.rules.pipes import are_windows
 from ..profiles import ProfileName
 from .blocks import Meetings, Member, Running, block_of, kind_of as kind_of_core, launched, prefix
@@ -36,9 +34,12 @@ from .clocks import Clocks, Trace, Use
 from .judged import BLOCK, BLOCKS, SUBBLOCK, Judged
 from .machine import OrderMachine
 from .numbers import Assumed, Course, Doubt, Guesses
+from .operations import Known, Named
 from .regions import Region, tile_region, view_region
 from .signals import Signals, Turn
 
+#: Operations with regions that a number chooses or repeats.
+_STEERED = ("for", "while", "if", "switch")
 #: Operations after which a course is given up, and trips of which all are followed where a body is short.
 LIMIT, SHORT = 40_000, 600
 
@@ -55,52 +56,53 @@ class Walk(Interpreter):
         self.course = course
         #: What the names of the block's cores begin with.
         self.named = named
+        #: The names of the core by the kinds of core that operations say.
+        self.names: dict[str, str] = {}
         #: How many more operations the loops around execute one of their body for.
         self.around = 1
 
     def step(self, op: Op, scope: Scope) -> Steps[None]:
         """Execute one operation."""
-        course = self.course
+        course, known = self.course, self.course.judged.known(op)
         course.count()
-        course.core = self.core_of(op)
-        traits = effects.traits_of(op)
-        runs = traits.regions.runs if traits.regions is not None else None
-        if runs in ("for", "while", "if", "switch"):
+        course.core = self.core_of(known)
+        if known.runs is not None and known.runs in _STEERED:
             course.signals.doubt(op, self.steers(op, scope))
-        if runs == "for":
+        if known.runs == "for":
             yield from self.repeat(op, scope)
-        elif runs == "while":
+        elif known.runs == "while":
             yield from self.again(op, scope)
-        elif traits.meets_blocks:
+        elif known.traits.meets_blocks:
             yield from course.meetings.pass_by(op, course.core, course.member_of(self))
         else:
-            yield from self.single(op, scope)
-            if runs is None and not traits.calls:
-                course.core = self.core_of(op)
-                course.note(self, op, scope)
+            yield from self.single(op, scope, known)
+            if known.runs is None and not known.traits.calls and (known.uses or course.machine.touched):
+                course.core = self.core_of(known)
+                course.note(self, op, scope, known)
 
-    def core_of(self, op: Op) -> str:
+    def core_of(self, known: Known) -> str:
         """The core that executes an operation: the one that runs, or the one that the text says."""
-        if self.core.name:
-            return self.named + self.core.name
-        kind = self.course.judged.cores.get(id(op))
-        return (self.named + (kind.name.lower() if kind is not None else self.course.kind)).strip()
+        name = self.names.get(known.kind)
+        if name is None:
+            own = self.core.name or known.kind or self.course.kind
+            name = self.names[known.kind] = (self.named + own).strip()
+        return name
 
     def steers(self, op: Op, scope: Scope) -> Sequence[Operand]:
         """The numbers that say how often the regions of an operation execute."""
         named = [v for name in ("lb", "ub", "step") for v in op.group(name)] or op.ins[:1]
         return [scope.find(v) for v in named]
 
-    def single(self, op: Op, scope: Scope) -> Steps[None]:
+    def single(self, op: Op, scope: Scope, known: Known) -> Steps[None]:
         """An operation that is no loop; what nothing executes gives results of which nothing is known."""
-        if effects.traits_of(op).fifo == "pop":
+        if known.traits.fifo == "pop":
             through = ring(op, scope)
             key = through.to_cube if self.core.kind == "cube" else through.to_vector
             self.course.machine.popping = key, through.local
         try:
             yield from super().step(op, scope)
         except PtoError:
-            if op.regions or effects.traits_of(op).calls:
+            if op.regions or known.traits.calls:
                 raise
             for value in op.results:
                 scope.bind(value, self.course.machine.unknown(value))
@@ -109,13 +111,12 @@ class Walk(Interpreter):
 
     def repeat(self, op: Op, scope: Scope) -> Steps[None]:
         """A loop: all trips of a short one, else the first ones and the last ones."""
-        machine, body = self.course.machine, op.regions[0]
+        body = op.regions[0]
         lower, upper, step = (scope[op.group(name)[0]] for name in ("lb", "ub", "step"))
-        low, high, stride = (machine.known(n) or 0 for n in (lower, upper, step))
-        trips = max(0, -((low - high) // stride)) if stride > 0 else 0
+        trips = self.course.guesses.trips(lower, upper, step)
         passed = [tuple(scope[v] for v in op.group("inits"))]
         at, inside = 0, _length(body)
-        if trips > 2 or not any(isinstance(n, Assumed) for n in (lower, upper, step)):
+        if trips > 1 or not any(isinstance(n, Assumed) for n in (lower, upper, step)):
             self.course.repeated.add(id(op))
         shown = _shown(trips, self.course.judged.period, self.around * inside)
         outside, self.around = self.around, self.around * max(1, len(shown))
@@ -277,35 +278,41 @@ class CourseRun:
 
     # -- what operations do --------------------------------------------------------------------------
 
-    def note(self, walk: Walk, op: Op, scope: Scope) -> None:
+    def note(self, walk: Walk, op: Op, scope: Scope, known: Known) -> None:
         """Tell clocks and signals what an operation has done."""
-        traits = effects.traits_of(op)
+        traits = known.traits
         if traits.order is not None and traits.order.through not in ("signal", "transfer"):
             self.signals.order(self.turn(walk), op, scope, self.core)
             return
-        if traits.fifo in ("push", "pop", "free", "allocate"):
-            self.signals.fifo(self.turn(walk), op, scope, self.core, self.phases(walk, op))
-        if traits.fifo == "free" and self.windows.get(self.core):
-            use = self.windows[self.core].popleft()
-            # Behind the free the producer fills the slot again.
-            self.clocks.execute([use._replace(op=op)] if use is not None else [])
+        if traits.fifo is not None:
+            self.pass_slot(walk, op, scope, known)
         if traits.order is not None and (traits.order.role, traits.order.through) == ("signal", "signal"):
             self.announce(walk, op, scope)
             return
         before: Pipe | None = None
-        for phase in self.phases(walk, op):
+        for phase, operands in known.steps:
             if before is not None:
                 self.signals.hand_over(op, self.core, before, phase)
             before = phase.pipe
-            uses = list(self.uses(walk, op, scope, phase))
+            uses = list(self.uses(op, scope, known, phase.pipe, operands))
             if uses:
                 self.clocks.execute(uses)
             if traits.fifo == "pop" and are_windows(self.profile):
                 self.windows.setdefault(self.core, deque()).append(uses[0] if uses else None)
         if self.machine.touched:
-            self.clocks.execute(list(self.elements(op)))
+            self.clocks.execute(list(self.elements(op, known)))
         for value in op.results:
-            self.signals.produced[value.name] = effects.pipe_of(op)
+            self.signals.produced[value.name] = known.pipe
+
+    def pass_slot(self, walk: Walk, op: Op, scope: Scope, known: Known) -> None:
+        """A slot of a pipe between cores is pushed, popped or freed."""
+        if known.traits.fifo in ("push", "pop", "free", "allocate"):
+            phases = [step.phase for step in known.steps]
+            self.signals.fifo(self.turn(walk), op, scope, self.core, phases)
+        if known.traits.fifo == "free" and self.windows.get(self.core):
+            use = self.windows[self.core].popleft()
+            # Behind the free the producer fills the slot again.
+            self.clocks.execute([use._replace(op=op)] if use is not None else [])
 
     def turn(self, walk: Walk) -> Turn:
         """What signals see of the core that executes."""
@@ -319,50 +326,34 @@ class CourseRun:
             self.clocks.announce(Use(op, self.core, Pipe.S, str(value), True, region))
         self.clocks.barrier(self.core, Pipe.ALL)
 
-    def phases(self, walk: Walk, op: Op) -> tuple[Phase, ...]:
-        """The steps of an instruction on its pipes."""
-        resolved = walk.reading.of(op)
-        attrs = resolved.bound.attrs if resolved.bound is not None else op.attrs
-        return effects.phases_of(op, resolved.values, attrs, self.profile)
-
-    def uses(self, walk: Walk, op: Op, scope: Scope, phase: Phase) -> Iterator[Use]:
+    def uses(self, op: Op, scope: Scope, known: Known, pipe: Pipe, named: Sequence[Named]) -> Iterator[Use]:
         """The bytes that an operation reads and writes in a step; scratch is written."""
-        resolved = walk.reading.of(op)
-        executed, written = self.machine.executed, id(op) in self.judged.written
+        executed = self.machine.executed
         operands = executed.operands if executed is not None and executed.op is op else {}
-        indexed = {e.operand for e in effects.traits_of(op).effects if e.indexed and e.resource == "global"}
-        named = ((False, name) for name in phase.reads), ((True, name) for name in phase.writes)
-        for write, name in chain(*named):
-            value = resolved.values.get(name)
-            if value is None or name in indexed:
-                continue
-            operand = operands[name] if name in operands else scope.find(value)
-            region = self.region(operand)
+        for name, value, text, write, atomic in named:
+            region = self.region(operands[name] if name in operands else scope.find(value))
             if region is not None:
-                atomic = write and op.attrs.get("atomicType") == AtomicType.ATOMIC_ADD
-                use = Use(op, self.core, phase.pipe, str(value), write, region, written, atomic)
-                yield from self.with_lines(use)
+                use = Use(op, self.core, pipe, text, write, region, known.written, atomic)
+                yield from self.with_lines(use) if write and self.lines else (use,)
 
-    def elements(self, op: Op) -> Iterator[Use]:
+    def elements(self, op: Op, known: Known) -> Iterator[Use]:
         """The elements of global memory that the scalar unit has read or written."""
-        written = id(op) in self.judged.written
         for write, pointer in self.machine.touched:
             view = View(pointer.buffer, pointer.dtype, pointer.offset, (1,), (1,))
             region = self.region(view)
             if region is not None:
-                yield from self.with_lines(
-                    Use(op, self.core, Pipe.S, f"%{pointer.buffer}", write, region, written)
-                )
+                use = Use(op, self.core, Pipe.S, f"%{pointer.buffer}", write, region, known.written)
+                yield from self.with_lines(use) if write and self.lines else (use,)
+
+    @cached_property
+    def lines(self) -> bool:
+        """Whether several cores share lines of a cache."""
+        return self.judged.caches and len(self.meetings.members) > 1
 
     def with_lines(self, use: Use) -> Iterator[Use]:
-        """A use, and that of the lines of a cache that it writes where other cores might."""
+        """A write, and that of the lines of a cache that it is in."""
         yield use
-        if (
-            use.write
-            and use.region.space.loc is None
-            and self.judged.caches
-            and len(self.meetings.members) > 1
-        ):
+        if use.region.space.loc is None:
             yield use._replace(region=use.region.lines())
 
     def region(self, operand: Operand) -> Region | None:
