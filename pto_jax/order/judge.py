@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import product
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..analysis.provenance import called
 from ..analysis.resolve import ResolvedProgram
@@ -16,7 +16,7 @@ from . import findings
 from .findings import Finding
 from .judged import Judged
 from .numbers import ASSUMED, Course
-from .walk import CourseRun
+from .walk import CourseRun, Listed
 
 #: Courses beyond those with all conditions alike, for programs whose conditions have nothing to do with each
 #: other; at most so many further ones, of small numbers and of sizes; and how many numbers are drawn.
@@ -111,6 +111,26 @@ def courses(judged: Judged, function: Function) -> list[CourseRun]:
             runs.append(run)
             wanted -= run.reached
     return runs
+
+
+class Listing(NamedTuple):
+    """The operations of one block of a function in the order of their execution, core by core.
+
+    ``number`` is what run-time numbers were assumed to be, None where none decided anything; ``cut``: there
+    are more operations than are listed.
+    """
+
+    listed: list[Listed]
+    number: int | None
+    cut: bool
+
+
+def listing(resolved: ResolvedProgram, function: Function, arguments: Mapping[str, int], at: int) -> Listing:
+    """What a function executes with run-time numbers that are all ``ASSUMED[at]``."""
+    listed: list[Listed] = []
+    course = Course((ASSUMED[at],), (at % 2 == 1,), at)
+    run = CourseRun(judged_program(resolved, inputs=arguments), course, listed=listed).run(function)
+    return Listing(listed, ASSUMED[at] if run.guesses.used else None, run.cut)
 
 
 def _further(arguments: int) -> Iterator[Course]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from ..errors import ExecutionError, PtoError
 from ..interpreter import (
@@ -42,6 +43,16 @@ from .signals import Signals, Turn
 _STEERED = ("for", "while", "if", "switch")
 #: Operations after which a course is given up, and trips of which all are followed where a body is short.
 LIMIT, SHORT = 40_000, 600
+#: Operations up to which they are listed, in all trips.
+LISTED = 20_000
+
+
+class Listed(NamedTuple):
+    """An operation that is executed: on which core, and the number that its first operand is, if any."""
+
+    op: Op
+    core: str
+    number: int | None
 
 
 class TooLongError(Exception):
@@ -72,6 +83,11 @@ class Walk(Interpreter):
             yield from self.repeat(op, scope)
         elif known.runs == "while":
             yield from self.again(op, scope)
+        elif course.listed is not None:
+            yield from self.single(op, scope, known)
+            if not op.regions and not known.traits.calls:
+                number = scope.find(op.ins[0]) if op.ins else None
+                course.listed.append(Listed(op, self.core.name, course.guesses.value(number)))
         elif known.traits.meets_blocks:
             yield from course.meetings.pass_by(op, course.core, course.member_of(self))
         else:
@@ -118,7 +134,9 @@ class Walk(Interpreter):
         at, inside = 0, _length(body)
         if trips > 1 or not any(isinstance(n, Assumed) for n in (lower, upper, step)):
             self.course.repeated.add(id(op))
-        shown = _shown(trips, self.course.judged.period, self.around * inside)
+        shown: Sequence[int] = range(trips)
+        if self.course.listed is None:
+            shown = _shown(trips, self.course.judged.period, self.around * inside)
         outside, self.around = self.around, self.around * max(1, len(shown))
         for trip in shown:
             carried = _further(passed, trip - at, self.course.judged.period)
@@ -185,8 +203,16 @@ def _further(passed: list[tuple[Operand, ...]], skipped: int, period: int) -> tu
 class CourseRun:
     """One execution of a function with its clocks and signals."""
 
-    def __init__(self, judged: Judged, course: Course, trace: Trace | None = None) -> None:
+    def __init__(
+        self,
+        judged: Judged,
+        course: Course,
+        trace: Trace | None = None,
+        listed: list[Listed] | None = None,
+    ) -> None:
         self.judged, self.course = judged, course
+        #: The operations that are executed, where these are wanted and nothing else is.
+        self.listed = listed
         self.guesses = Guesses(course)
         self.machine = OrderMachine(self.guesses, judged.inputs)
         self.clocks = Clocks(judged.vector, trace)
@@ -203,7 +229,9 @@ class CourseRun:
         self.repeated: set[int] = set()
         #: Whether the course has come to its end.
         self.ended = False
-        self._left = LIMIT
+        self._left = LIMIT if listed is None else LISTED
+        #: Whether it has come to that limit.
+        self.cut = False
 
     def run(self, function: Function, numbers: Sequence[int] = (), count: int = 1) -> CourseRun:
         """Follow a function: one block, or those with some ``numbers`` of a launch of ``count``."""
@@ -232,6 +260,7 @@ class CourseRun:
                 launched(self.machine, self.meetings, blocks)
             self.ended = True
         except TooLongError:
+            self.cut = True
             return self
         except ExecutionError as error:
             self.ended = self.signals.stuck(error.diagnostics)

@@ -22,7 +22,7 @@ from ..runtime.kernel import Kernel, compile
 from .description import DESCRIPTION, Launch, Part, Step, read_step
 
 Array: TypeAlias = NDArray[Any]
-#: Arguments that say which block a call executes, of how many, and which vector core of the block, in programs
+#: Arguments that say which block a call executes, of how many, and which vector core of it, in programs
 #: that ask so.
 BLOCK, BLOCKS, SUBBLOCK = (f"__pypto_spmd_{name}" for name in ("block_idx", "block_num", "subblock_idx"))
 #: Vector cores of a block.
