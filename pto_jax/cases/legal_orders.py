@@ -38,7 +38,7 @@ class LegalOrders:
     def run(self, case: Case) -> Run:
         """The results of a case in an order that its number decides on."""
         profile = profiles.profile(self.profile) if self.profile else case.profile
-        found = [f.diagnostic for f in races(case.program, profile) if f.kind in _KINDS]
+        found = [f.diagnostic for f in races(case.program, profile, grid=case.grid) if f.kind in _KINDS]
         if found and case.origin:
             raise errors.NotExecutableError(found[:1])
         if found:

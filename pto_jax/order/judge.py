@@ -33,14 +33,14 @@ def judge(
     as_written: bool = True,
     vector: bool = False,
     inputs: Mapping[str, Any] | None = None,
-    grid: int = 0,
+    grid: int = 1,
 ) -> list[Finding]:
     """The findings about a program; of a fragment its surroundings may set or wait.
 
     ``as_written``: nothing is inserted, whatever functions hold; else nothing into those that hold a flag or
     an event. ``vector``: dependent operations of the vector pipe need a barrier between them, too. ``inputs``
     are arguments by name, as far as a caller has them. With a ``grid`` of several blocks, the first two and
-    the last one are compared with each other; with one of 1, two blocks of a program whose blocks meet.
+    the last one are compared with each other.
     """
     program = resolved.program
     judged = judged_program(resolved, as_written=as_written, vector=vector, inputs=inputs)
@@ -52,19 +52,11 @@ def judge(
         listed += findings.races(judged, runs)
         if not program.fragment and not function.private:
             listed += findings.tokens(judged, function, runs)
-        numbers = _blocks(judged, grid)
-        if numbers and not program.fragment:
-            count = max(grid, len(numbers))
-            several = [CourseRun(judged, r.course).run(function, numbers, count) for r in runs]
+        if grid > 1 and not program.fragment:
+            numbers = tuple(dict.fromkeys((0, 1, grid - 1)))
+            several = [CourseRun(judged, r.course).run(function, numbers, grid) for r in runs]
             listed += findings.between_blocks(judged, function, several)
     return _once(listed)
-
-
-def _blocks(judged: Judged, grid: int) -> tuple[int, ...]:
-    """The blocks of a launch that are compared with each other; none where one block is judged."""
-    if grid > 1:
-        return tuple(dict.fromkeys((0, 1, grid - 1)))
-    return (0, 1) if grid and judged.meets else ()
 
 
 def judged_program(

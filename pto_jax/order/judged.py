@@ -39,11 +39,6 @@ class Judged:
     _known: dict[int, Known] = field(default_factory=dict)
 
     @cached_property
-    def meets(self) -> bool:
-        """Whether the blocks of a launch wait for each other."""
-        return any(effects.traits_of(op).meets_blocks for op in self.resolved.program.walk())
-
-    @cached_property
     def caches(self) -> bool:
         """Whether the scalar unit stores to global memory, through its cache."""
         return any(

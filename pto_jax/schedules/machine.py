@@ -70,12 +70,12 @@ class Queues:
         self.done[self.clocks.agent(core, pipe)] = self.clocks.issue(core, pipe)
 
     def settle(self, clock: Clock) -> None:
-        """Execute what is complete by a clock."""
+        """Execute what is complete by a clock, each time of the pipe that goes first."""
         while True:
             late = [a for a, n in enumerate(clock) if self.waiting.get(a) and self.done.get(a, 0) < n]
             if not late:
                 return
-            self._execute(late[0])
+            self._execute(min(late, key=lambda a: self._rank[a]))
 
     def flush(self) -> None:
         """Execute everything, each time the first instruction of the pipe that goes first."""

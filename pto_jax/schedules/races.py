@@ -50,7 +50,7 @@ def races(
     arch: str | None = None,
     sync: str = "auto",
     inputs: Mapping[str, Any] | None = None,
-    grid: int = 1,
+    grid: int | None = None,
     schedules: int = 0,
     seed: int = 0,
 ) -> list[Finding]:
@@ -60,9 +60,9 @@ def races(
     core), ``"strict"`` (as written, and dependent vector instructions need a barrier) or ``"auto"``: what the
     text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not
     given is assumed, in several courses. With ``schedules``, each race is executed in so many legal orders of
-    the pipes on ``inputs``, in ``grid`` blocks, and its ``witness`` shows the bits that differ; ``seed``
-    chooses the orders. The first two blocks and the last one of a launch of ``grid`` blocks are compared with
-    each other; where blocks meet, those of a launch of two or more.
+    the pipes on ``inputs``, in ``grid`` blocks (default: one), and its ``witness`` shows the bits that
+    differ; ``seed`` chooses the orders. The first two blocks and the last one of a launch of ``grid`` blocks
+    are compared with each other; without it two of them where the blocks of a program wait for each other.
 
     ArgumentError for an unknown mode, profile or architecture, and for schedules without inputs;
     VerifyError for a program that is wrong in other ways, so that nothing can be followed.
@@ -84,7 +84,7 @@ def races(
             as_written=sync in ("as-written", "strict"),
             vector=mode == "strict" and selected.name == "a2a3",
             inputs=inputs,
-            grid=grid,
+            grid=(2 if _meets_blocks(program) else 1) if grid is None else grid,
         )
         stops = order.hangs(order.judged_program(resolved))
         more = (*order.numbers(resolved.program), *stops, *overlaps(resolved))
@@ -97,7 +97,12 @@ def races(
     found = [replace(finding, mode=mode) for finding in (*found, *more)]
     if not schedules or inputs is None:
         return found
-    return witnessed(resolved, found, inputs, grid, schedules, seed)
+    return witnessed(resolved, found, inputs, grid or 1, schedules, seed)
+
+
+def _meets_blocks(program: ir.Program) -> bool:
+    """Whether the blocks of a program wait for each other."""
+    return any(effects.traits_of(op).meets_blocks for op in program.walk())
 
 
 def order_changes(

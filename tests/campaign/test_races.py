@@ -30,7 +30,7 @@ def test_programs_that_order_their_pipes_have_the_bits_of_their_text_in_other_or
 
 def test_another_order_shows_what_a_flag_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the check, mutants that lost flags give other bits: the orders are adversarial."""
-    monkeypatch.setattr(legal_orders, "races", lambda *_: [])
+    monkeypatch.setattr(legal_orders, "races", lambda *_, **__: [])
     kinds = []
     for case in cases(11, 8, PRESETS["ordered"]):
         tokens = [op for op in case.program.walk() if orders(op) and op.name == "set_flag"]

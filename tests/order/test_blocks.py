@@ -12,6 +12,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.cli.main import main
+from pto_jax.order import Finding
 from tests.order.test_catalogue import SCALAR
 from tests.order.texts import BARRIER, FENCE, HEAD, T, W, add, load, section, store, sync, told
 
@@ -45,7 +46,7 @@ def only_first(body: str) -> str:
 
 
 #: By number and name: the body, the blocks, and what is found.
-WRONG: dict[str, tuple[str, int, list[str]]] = {
+WRONG: dict[str, tuple[str, int | None, list[str]]] = {
     "every block writes the same rows": (store("a"), 2, ["race MTE3->MTE3"]),
     "one block reads what the next one writes": (
         OWN + NEXT + store("a", "own") + load("b", "far"),
@@ -54,21 +55,21 @@ WRONG: dict[str, tuple[str, int, list[str]]] = {
     ),
     "30 stored, met, loaded": (
         OWN + NEXT + store("a", "own") + SYNCALL + load("b", "far"),
-        1,
+        None,
         ["race MTE3->MTE2"],
     ),
     "30 drained and not published": (
         OWN + NEXT + store("a", "own") + DRAIN + SYNCALL + load("b", "far"),
-        1,
+        None,
         ["race MTE3->MTE2"],
     ),
     "30 met before it is read": (
         OWN + NEXT + load("b", "far") + SYNCALL + store("a", "own"),
-        1,
+        None,
         ["race MTE2->MTE3"],
     ),
-    "29 met under a branch of one block": (only_first(SYNCALL), 1, ["deadlock"]),
-    "29 met once more by one block": (SYNCALL + only_first(SYNCALL), 1, ["deadlock"]),
+    "29 met under a branch of one block": (only_first(SYNCALL), None, ["deadlock"]),
+    "29 met once more by one block": (SYNCALL + only_first(SYNCALL), None, ["deadlock"]),
     "38 one line by two blocks": (
         NUMBER + "pto.store_scalar %one, %words[%blk] : !pto.ptr<i32>, i32\n",
         2,
@@ -77,9 +78,13 @@ WRONG: dict[str, tuple[str, int, list[str]]] = {
 }
 
 
-def found(body: str, grid: int, sync: str = "as-written") -> list[str]:
-    program = pto.parse(HEAD + body + "return\n}", "k.pto")
-    return told(pto.races(program, "a2a3", sync=sync, grid=grid))
+def races(body: str, grid: int | None, sync: str = "as-written") -> list[Finding]:
+    """Findings about a launch; of None blocks: those that are chosen where nothing is said."""
+    return pto.races(pto.parse(HEAD + body + "return\n}", "k.pto"), "a2a3", sync=sync, grid=grid)
+
+
+def found(body: str, grid: int | None, sync: str = "as-written") -> list[str]:
+    return told(races(body, grid, sync))
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -89,17 +94,18 @@ def test_a_wrong_launch_is_found(name: str, mode: str) -> None:
     assert set(expected) <= set(found(body, grid, mode)), found(body, grid, mode)
 
 
-RIGHT: dict[str, tuple[str, int]] = {
+RIGHT: dict[str, tuple[str, int | None]] = {
     "rows of their own": (OWN + store("a", "own"), 4),
     "one block of a program without a number": (store("a"), 1),
+    "one block that waits for all": (store("a") + SYNCALL, 1),
     "all blocks read the same": (load("a"), 4),
     "stored, published, met, loaded": (
         OWN + NEXT + store("a", "own") + FENCE + SYNCALL + load("b", "far"),
-        1,
+        None,
     ),
     "read, drained, met, stored": (
         OWN + NEXT + load("b", "far") + BARRIER + SYNCALL + store("a", "own"),
-        1,
+        None,
     ),
     "a flag of the storing pipe to all blocks": (
         OWN
@@ -107,7 +113,7 @@ RIGHT: dict[str, tuple[str, int]] = {
         + store("a", "own")
         + "pto.set_cross_block <PIPE_MTE3>, 3\npto.wait_cross_block <PIPE_MTE3>, 3\n"
         + load("b", "far"),
-        1,
+        None,
     ),
     "met as often": (SYNCALL + SYNCALL, 3),
     "sums in one step": (
@@ -126,13 +132,12 @@ RIGHT: dict[str, tuple[str, int]] = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_correct_launch_is_not_reported(name: str) -> None:
     body, grid = RIGHT[name]
-    program = pto.parse(HEAD + body + "return\n}", "k.pto")
-    assert [str(f) for f in pto.races(program, "a2a3", sync="as-written", grid=grid)] == []
+    assert [str(f) for f in races(body, grid)] == []
 
 
 def test_the_message_names_both_blocks_and_the_way_to_order_them() -> None:
     body, grid, _ = WRONG["one block reads what the next one writes"]
-    _, first = pto.races(pto.parse(HEAD + body + "return\n}", "k.pto"), "a2a3", sync="as-written", grid=grid)
+    _, first = races(body, grid)
     assert "of block 1 and nothing orders it after tstore" in first.diagnostic.message
     assert "on PIPE_MTE3 of block 0; allowed: a fence and a barrier of all cores" in first.diagnostic.message
     assert first.missing == (
@@ -142,7 +147,7 @@ def test_the_message_names_both_blocks_and_the_way_to_order_them() -> None:
 
 def test_what_is_complete_and_not_published_says_so() -> None:
     body, grid, _ = WRONG["30 drained and not published"]
-    first, *_ = pto.races(pto.parse(HEAD + body + "return\n}", "k.pto"), "a2a3", sync="as-written", grid=grid)
+    first, *_ = races(body, grid)
     assert "and is not published; allowed: fence.barrier_all before the barrier" in first.diagnostic.message
 
 
