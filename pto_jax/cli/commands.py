@@ -96,6 +96,11 @@ def parser() -> argparse.ArgumentParser:
         "--series",
         "find the first of some dumps (files, folders, or a folder of them) that differs from dump 1",
     )
+    options.flag(
+        sub,
+        "--sync",
+        "compare what two versions of a program, or of folders of them, order: flags, events, barriers",
+    )
     sub.add_argument(
         "--ulp",
         action="append",
@@ -132,6 +137,8 @@ def parser() -> argparse.ArgumentParser:
         ("diff kernel.pto kernel.cpp", "a source and the C++ that an assembler emitted for it"),
         ("diff --corpus before/ after/ --junit verdicts.xml", "folders of programs of the same paths"),
         ("diff --series dumps/", "the first dump that is wrong"),
+        ("diff --sync old.cpp new.cpp", "order lost and gained; exit status 1: the new one has findings"),
+        ("diff --sync old/ new/ --json out.json", "the same for folders of two assemblers"),
     )
 
     sub = command("verify", _verify, "Check programs against a hardware profile.")

@@ -146,6 +146,11 @@ class Traits:
         return any(e.access == access and (not resources or e.resource in resources) for e in self.effects)
 
     @property
+    def meets_blocks(self) -> bool:
+        """Whether an operation signals to the cores of all blocks, or waits for them."""
+        return self.order is not None and self.order.through == "cores" and not self.order.publishes
+
+    @property
     def pure(self) -> bool:
         """Whether an operation that binds results does nothing else: without a use of them it may go.
 
