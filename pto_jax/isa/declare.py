@@ -156,7 +156,8 @@ class Operand:
     for, ``within`` the operand that positions are in, ``implied`` what tools put in its place, ``used_on``
     the profiles that use scratch which no tool puts in. A scalar that ``converts`` may have another type of
     its kind, integer or float. A view that is ``loaded_as`` another operand stands for it: a tile with the
-    elements of the view.
+    elements of the view. In examples its elements are ``shown``, where general ones would say little,
+    and its last rows and columns are not valid, as many as ``lacking`` counts.
     """
 
     name: str
@@ -176,6 +177,8 @@ class Operand:
     used_on: tuple[ProfileName, ...] = PROFILE_NAMES
     loaded_as: str = ""
     within: str = ""
+    shown: tuple[float, ...] = ()
+    lacking: tuple[int, int] = (0, 0)
 
     @property
     def vector(self) -> VectorType:

@@ -301,9 +301,9 @@ def _help(instruction: isa.Instruction) -> str:
     if instruction.type_vars:
         lines += ["", f"Element types ({', '.join(instruction.type_vars)}):"]
         lines += [f"  {p}: {types}" for p in profiles.PROFILE_NAMES for types in every_type(instruction, p)]
-    called = op_examples.example(instruction)
+    called = op_examples.example(instruction, small=False)
     if called is not None:
-        lines += ["", "Example:", f"  {called}"]
+        lines += ["", "Example:", *(f"  {line}" for line in called.statements)]
     return "\n".join(lines)
 
 

@@ -132,6 +132,24 @@ class Tile:
         shown = _values(self, int(rows), int(cols)) if rows > 0 and cols > 0 else "empty"
         return f"{head}{valid}, {shown})"
 
+    def __str__(self) -> str:
+        """The type, and the valid elements: at most 8 rows of 88 characters.
+
+        >>> print(tile(np.float32([[1, -2.5]] * 2), valid=(2, 1)))
+        vec 2x2xf32, valid 2x1
+        1
+        1
+        """
+        leaves = [x for x in _leaves(self) if x is not None]
+        if self.words is None or any(isinstance(x, Tracer) or not hasattr(x, "__array__") for x in leaves):
+            return repr(self)
+        if np.ndim(self.words) > 2:
+            return repr(self)
+        rows, cols = int(self.valid_rows), int(self.valid_cols)
+        t = self.type.with_valid(*self.type.shape)
+        head = str(t) if (rows, cols) == t.shape else f"{t}, valid {rows}x{cols}"
+        return "\n".join([head, *_lines(_numbers(self)[: max(rows, 0), : max(cols, 0)])])
+
     def _repr_svg_(self) -> str | None:
         """The picture that notebooks show, of a batch the first tile; None where there are no values."""
         leaves = [x for x in _leaves(self) if x is not None]
@@ -289,6 +307,20 @@ def _values(t: Tile, rows: int | None = None, cols: int | None = None) -> str:
         max_line_width=1 << 30,
     )
     return " ".join(text.split())
+
+
+def _lines(numbers: np.ndarray[Any, Any]) -> Iterator[str]:
+    """The rows of a matrix with aligned columns, as far as they are shown."""
+    rows, cols = numbers.shape
+    cells = [
+        [f"{n:.6g}" if isinstance(n, float) else f"{n}" for n in row[:32]] for row in numbers[:8].tolist()
+    ]
+    width = max((len(cell) for row in cells for cell in row), default=0)
+    most = 84 // (width + 1)
+    for row in cells:
+        yield " ".join(cell.rjust(width) for cell in row[:most]) + (" ..." if cols > min(most, 32) else "")
+    if rows > 8:
+        yield "..."
 
 
 def _numbers(t: Tile) -> np.ndarray[Any, Any]:
