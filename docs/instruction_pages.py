@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from pto_jax import api, isa
-from pto_jax.builder import examples
+from pto_jax.cli import examples
 from pto_jax.ir import TILE_DTYPES, TileType
 from pto_jax.isa.declare import Attribute, Constraint, Contradiction, Decision, Instruction
 from pto_jax.isa.history import changes_of

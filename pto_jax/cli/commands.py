@@ -321,7 +321,7 @@ def _isa(args: argparse.Namespace) -> int:
     from ..manual import manual
 
     def python(instruction: "Instruction") -> str:
-        from ..builder.examples import session
+        from .examples import session
 
         return session(instruction)
 

@@ -158,8 +158,9 @@ def _call(sample: Sample, profile: Profile) -> Call | None:
 
 def _open(t: Type) -> Type:
     """A plain tile of which a part is valid as :func:`pto_jax.tile` makes it: with its sizes as data."""
-    plain = isinstance(t, TileType) and t == TileType(t.dtype, t.rows, t.cols, t.v_row, t.v_col)
-    return t.with_valid(None, None) if plain and not t.is_full and isinstance(t, TileType) else t
+    if not isinstance(t, TileType) or t.is_full or t != TileType(t.dtype, *t.shape, *t.valid):
+        return t
+    return t.with_valid(None, None)
 
 
 def _written(sample: Sample, given: dict[str, Type], options: list[str], results: int) -> Call:

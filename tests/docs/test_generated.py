@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from pto_jax.builder.examples import session
 from pto_jax.cli.commands import parser
+from pto_jax.cli.examples import session
 from pto_jax.examples import EXAMPLES
 from pto_jax.isa import instructions
 from pto_jax.manual import topics

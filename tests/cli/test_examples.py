@@ -11,7 +11,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa
-from pto_jax.builder import examples
+from pto_jax.cli import examples
 from pto_jax.cli.main import main
 from pto_jax.runtime import op_functions
 
