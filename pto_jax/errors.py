@@ -6,7 +6,7 @@ complaint about a program, an argument or an execution, and nothing else.
 
 import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
@@ -37,15 +37,21 @@ def objection(got: str, allowed: str = "", fix: str = "") -> str:
     >>> objection("tadds: got a scalar of type f16", "f32", "pto.tadds(t, t, 1.0)")
     'tadds: got a scalar of type f16; allowed: f32; try: pto.tadds(t, t, 1.0)'
     """
-    if allowed and allowed not in got:
+    if allowed and allowed not in got and "; allowed" not in got:
         got = f"{got}; allowed: {allowed}"
     blank = "" if fix.startswith("\n") else " "
     return f"{got}; try:{blank}{fix}" if fix and fix not in got else got
 
 
-def fix_of(message: str) -> str:
-    """The fix that a message ends with, "" where it has none."""
-    return textwrap.dedent(message.rpartition("; try:")[2]).strip() if "; try:" in message else ""
+def parts_of(message: str) -> tuple[str, str, str]:
+    """What a message of this form got, allows and proposes; "" for a part that it does not have.
+
+    >>> parts_of("grid: got 0; allowed: a positive number; try: grid=1")
+    ('grid: got 0', 'a positive number', 'grid=1')
+    """
+    rest, _, fix = message.rpartition("; try:") if "; try:" in message else (message, "", "")
+    got, _, allowed = rest.partition("; allowed: ")
+    return got, allowed, textwrap.dedent(fix).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +89,14 @@ class Diagnostic:
 
     ``message`` says what the operand or operation has and what is allowed, both from the constructor's
     ``message`` and ``allowed``; ``fix`` is a change that can be pasted, in Python for programs built there,
-    else in PTO text. ``rule`` is the identifier of the constraint in the instruction's declaration
-    (``pto-jax isa NAME`` prints it).
+    else in PTO text. ``got`` is the message without both. ``rule`` is the identifier of the constraint in
+    the instruction's declaration (``pto-jax isa NAME`` prints it).
 
-    >>> found = Diagnostic("error", "got 1 row", instruction="tneg", allowed="8", fix="rows=8")
-    >>> print(found)
+    >>> diagnostic = Diagnostic("error", "got 1 row", instruction="tneg", allowed="8", fix="rows=8")
+    >>> print(diagnostic)
     error: tneg: got 1 row; allowed: 8; try: rows=8
+    >>> diagnostic.to_json()["fix"]
+    'rows=8'
     """
 
     severity: Severity
@@ -99,10 +107,14 @@ class Diagnostic:
     rule: str | None = None
     allowed: str = ""
     fix: str = ""
+    got: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         message = objection(self.message, self.allowed, self.fix)
-        object.__setattr__(self, "fix", textwrap.dedent(self.fix).strip() or fix_of(message))
+        got, allowed, fix = parts_of(message)
+        object.__setattr__(self, "got", bounded(got))
+        object.__setattr__(self, "allowed", self.allowed or bounded(allowed))
+        object.__setattr__(self, "fix", textwrap.dedent(self.fix).strip() or fix)
         object.__setattr__(self, "message", bounded(message))
         if self.instruction is not None:
             object.__setattr__(self, "instruction", bounded(self.instruction, MOST_SHOWN))
@@ -112,6 +124,23 @@ class Diagnostic:
         subject = f"{self.instruction}: " if self.instruction else ""
         operand = f"operand {self.operand}: " if self.operand else ""
         return f"{place}{self.severity}: {subject}{operand}{self.message}"
+
+    def to_json(self, file: str | None = None) -> dict[str, str | int | None]:
+        """The parts by name; ``file`` is that of a program whose diagnostic has no location."""
+        span = self.span
+        return {
+            "file": span.file if span else file,
+            "line": span.line if span else None,
+            "column": span.col if span else None,
+            "severity": self.severity,
+            "rule": self.rule,
+            "instruction": self.instruction,
+            "operand": self.operand,
+            "got": self.got,
+            "allowed": self.allowed or None,
+            "fix": self.fix or None,
+            "message": self.message,
+        }
 
     def render(self) -> str:
         """The one-line form followed by the source line and a caret, when known."""
@@ -124,10 +153,14 @@ class Diagnostic:
 class PtoError(Exception):
     """Base of all errors of the package; ``diagnostics`` holds every finding.
 
-    ``allowed`` and ``fix`` complete the message of an error that is no finding about a program.
+    ``allowed`` and ``fix`` complete the message of an error that is no finding about a program, and are
+    attributes of it, as ``got`` is.
 
-    >>> print(PtoError("grid: got 0", allowed="a positive number", fix="grid=1"))
+    >>> error = PtoError("grid: got 0", allowed="a positive number", fix="grid=1")
+    >>> print(error)
     grid: got 0; allowed: a positive number; try: grid=1
+    >>> error.got, error.fix
+    ('grid: got 0', 'grid=1')
     """
 
     def __init__(
@@ -135,6 +168,7 @@ class PtoError(Exception):
     ) -> None:
         listed = tuple(diagnostics)
         message = objection(message, allowed, fix)
+        self.got, self.allowed, self.fix = parts_of(message)
         # Several findings stand on lines of their own.
         super().__init__(bounded(message, 2 * MOST_CHARACTERS if not listed else 10 * MOST_CHARACTERS))
         self.diagnostics: tuple[Diagnostic, ...] = listed

@@ -153,7 +153,10 @@ def parser() -> argparse.ArgumentParser:
         "--format",
         choices=findings.FORMATS,
         default="text",
-        help="format of the diagnostics: text, annotations of GitHub workflows, or SARIF (default: text)",
+        help="format of the diagnostics: text, annotations of GitHub workflows, JSON, SARIF (default: text)",
+    )
+    sub.add_argument(
+        "--json", action="store_const", const="json", dest="format", help="the same as --format json"
     )
     options.add_language(sub)
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from ..api import load, resolve_profile, verify
 from ..errors import ArgumentError, Diagnostic, FileError, ParseError
-from .findings import github, placed, sarif
+from .findings import as_json, github, placed, sarif
 from .options import ACCEPTED, REJECTED, USAGE
 
 
@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "github":
         for file, diagnostic in everything:
             print(github(diagnostic, file))
-    elif args.format == "sarif":
-        print(sarif(everything))
+    elif args.format in ("json", "sarif"):
+        print(as_json(everything) if args.format == "json" else sarif(everything))
     return status
 
 
