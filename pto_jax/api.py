@@ -1,5 +1,6 @@
 """Reading and checking programs: the part of the public interface that needs no JAX."""
 
+import re
 from importlib.resources.abc import Traversable
 from os import PathLike
 from pathlib import Path
@@ -38,6 +39,9 @@ def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = No
     """
     from . import text as reader
 
+    if isinstance(text, str) and re.fullmatch(r"\S+\.(pto|cpp|cc|cxx|cce)", text):
+        got = f"parse: got the name of a file, {text!r}"
+        raise ArgumentError(got, allowed="the text of a program", fix=f'pto.load("{text}")')
     if language is not None and language not in TEXT_LANGUAGES:
         raise ArgumentError(f"language {language!r}; allowed: {', '.join(TEXT_LANGUAGES)}")
     return reader.parse(text, file=file, language=language)
@@ -93,6 +97,8 @@ def resolve_profile(
     >>> resolve_profile(parse("tneg %dst, %src : !pto.tile<16x16xf32>")).name
     'a2a3'
     """
+    if isinstance(program, str):
+        raise ArgumentError("got text", allowed="a program", fix="pto.parse(text)")
     if given is not None:
         return _profile(given)
     if arch is not None and arch not in ARCHITECTURES:

@@ -4,6 +4,7 @@ All errors derive from :class:`PtoError`, so ``except pto.PtoError`` catches eve
 complaint about a program, an argument or an execution, and nothing else.
 """
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -51,7 +52,18 @@ def parts_of(message: str) -> tuple[str, str, str]:
     """
     rest, _, fix = message.rpartition("; try:") if "; try:" in message else (message, "", "")
     got, _, allowed = rest.partition("; allowed: ")
-    return got, allowed, textwrap.dedent(fix).strip()
+    meant = re.search(r"\(did you mean '([^']+)'", message)
+    return got, allowed, textwrap.dedent(fix).strip() or (meant[1] if meant else "")
+
+
+def nearest(given: object, allowed: Iterable[str]) -> str:
+    """The allowed word that is closest to a wrong one, "" where none is.
+
+    >>> nearest("A3", ["cpu_sim", "a2a3", "a5"]), nearest("fastest", ["exact", "fast"]), nearest(3, ["a"])
+    ('a2a3', 'fast', '')
+    """
+    words = {word.lower(): word for word in allowed}
+    return next((words[w] for w in get_close_matches(str(given).lower(), list(words), n=1)), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, Literal
 
-from .errors import ArgumentError
+from .errors import ArgumentError, nearest
 from .ir import BLayout, DType, Loc, Program
 
 ProfileName = Literal["cpu_sim", "a2a3", "a5"]
@@ -118,7 +118,9 @@ def profile(name: str | Profile) -> Profile:
         return name
     found = PROFILES.get(name) if isinstance(name, str) else None
     if found is None:
-        raise ArgumentError(f"unknown profile {name!r}; allowed: {', '.join(PROFILES)}")
+        close = nearest(name, PROFILES)
+        fix = f'profile="{close}"' if close else ""
+        raise ArgumentError(f"unknown profile {name!r}", allowed=", ".join(PROFILES), fix=fix)
     return found
 
 

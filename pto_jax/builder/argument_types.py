@@ -82,13 +82,21 @@ def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     return ir.TensorViewType(dims, element(dtype))
 
 
+#: Names of the hardware's buffers for the memories of tiles.
+_BUFFERS = {"L0A": "left", "L0B": "right", "L0C": "acc", "L1": "mat", "UB": "vec", "BT": "bias"}
+
+
 def member(cls: type[E], given: object, what: str) -> E:
     """A member of an enumeration: itself, its name in any spelling of the text, or its number."""
     from ..text.attributes import words
 
     choice = _choice(cls, given)
     if choice is None:
-        fail(f"{what}: got {given!r}; allowed: {words(cls)}")
+        listed = words(cls)
+        close = _BUFFERS.get(str(given).upper(), "") if cls is ir.Loc else ""
+        close = close or errors.nearest(given, listed.split(", "))
+        fix = f'{what.rpartition(": ")[2]}="{close}"' if close else ""
+        fail(f"{what}: got {given!r}", allowed=listed, fix=fix)
     return choice
 
 

@@ -8,7 +8,7 @@ operands exclude subnormals, float32 gives the same bits in a fraction of the ti
 import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial, reduce
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import SymbolicZero
 
 from .. import ops, profiles
-from ..errors import ArgumentError, DifferentiationError
+from ..errors import ArgumentError, DifferentiationError, nearest
 from ..ir import F32
 from ..lowering.numerics import NativeFloat
 from ..runtime.interchange import received
@@ -259,6 +259,10 @@ def linear(
             f"linear: got x {list(x.shape)} and w {list(w.shape)}; allowed: x [..., K] and w [K, N]"
             + ("; try: w.T" if w.ndim == 2 and x.ndim and x.shape[-1] == w.shape[1] else "")
         )
+    if isinstance(bias, str):
+        close = nearest(bias, get_args(FormatName)) or "int8"
+        got = f"linear: bias: got {bias!r}"
+        raise ArgumentError(got, allowed="an array [N], or no bias", fix=f'format="{close}"')
     if bias is not None:
         bias = floats("linear: bias", bias)
         if bias.shape != w.shape[1:]:

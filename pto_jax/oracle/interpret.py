@@ -135,11 +135,17 @@ def _entry(program: ir.Program, name: str | None) -> ir.Function:
 
 def _arguments(function: ir.Function, given: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
     names = [v.name for v in function.args]
+    if hasattr(given, "dtype"):
+        listed = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+        got = f"function {function.name}: got an array"
+        raise ArgumentError(got, allowed="the arguments by name, or as a sequence", fix=listed)
     named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
     count = len(given)
     if count != len(names) or set(named) != set(names):
         found = ", ".join(map(str, named)) if isinstance(given, Mapping) else f"{count} arguments"
-        raise ArgumentError(f"function {function.name} takes ({', '.join(names)}); got {found or 'nothing'}")
+        listed = ", ".join(names)
+        got = f"function {function.name}: got {found or 'nothing'}"
+        raise ArgumentError(got, allowed=f"({listed})", fix=f"({listed}{',' if len(names) == 1 else ''})")
     return named
 
 
@@ -184,9 +190,11 @@ def _operand(value: ir.Value, given: Any, machine: ReferenceMachine) -> Operand:
         strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
         return View(value.name, _element(value), 0, shape, strides)
     if isinstance(value.type, ir.TileType):
-        raise ArgumentError(
-            f"argument {value.name} is a {type(given).__name__}; an OracleTile of {value.type} is needed"
-        )
+        t = value.type
+        plain = t == ir.TileType(t.dtype, *t.shape)
+        made = f'pto.oracle.OracleTile(pto.tile_type("{t.dtype}", {t.rows}, {t.cols}), {value.name})'
+        got = f"argument {value.name}: got a {type(given).__name__}"
+        raise ArgumentError(got, allowed=f"an OracleTile of {t}", fix=made if plain else "")
     return given
 
 

@@ -11,7 +11,7 @@ from jax.core import Tracer
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.provenance import called
 from ..analysis.resolve import resolve
-from ..errors import ArgumentError, Diagnostic, ExecutionError
+from ..errors import ArgumentError, Diagnostic, ExecutionError, nearest
 from ..ir import (
     FRAGMENT,
     DType,
@@ -37,7 +37,7 @@ MAX_BUFFER_ELEMENTS = 2**31 - 1
 
 
 #: The usual fix of an argument with further leading dimensions.
-_BATCH = "; a batch: jax.vmap(kernel)"
+_BATCH = "; try: jax.vmap(kernel)"
 
 
 def type_of(name: str, value: Any) -> Type | None:
@@ -123,8 +123,14 @@ def _constant(kernel: str, argument: Value, value: Any) -> Op:
 
 def _misshapen(what: str, array: Any, t: Type, declared: tuple[int, ...]) -> ArgumentError:
     shape = tuple(np.shape(array))
-    batch = _BATCH if len(shape) > len(declared) and shape[-len(declared) :] == declared else ""
-    return ArgumentError(f"{what}: got shape {shape}; allowed: {t}{batch}")
+    fix, name = "", what.rpartition("argument ")[2].strip("'")
+    if len(shape) > len(declared) and shape[-len(declared) :] == declared:
+        fix = "jax.vmap(kernel)"
+    elif shape == declared[::-1]:
+        fix = f"{name}.T"
+    elif math.prod(shape) == math.prod(declared) and len(shape) < 2:
+        fix = f"{name}.reshape{declared}"
+    return ArgumentError(f"{what}: got shape {shape}", allowed=str(t), fix=fix)
 
 
 def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
@@ -219,17 +225,23 @@ def bound(
 ) -> dict[str, Any]:
     """Arguments by name; ArgumentError for one that is missing, unknown or given twice."""
     if len(args) > len(names):
-        raise ArgumentError(f"{kernel}: {len(args)} arguments given, it takes {len(names)}: {_list(names)}")
+        fix = f"kernel({', '.join(names)})"
+        got = f"{kernel}: got {len(args)} arguments"
+        raise ArgumentError(got, allowed=f"{len(names)}: {_list(names)}", fix=fix)
     values = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            raise ArgumentError(f"{kernel}: no argument {name!r}; it takes: {_list(names)}")
+            close = nearest(name, [n for n in names if n not in kwargs])
+            fix = f"{close}=..." if close else ""
+            raise ArgumentError(f"{kernel}: got the argument {name!r}", allowed=_list(names), fix=fix)
         if name in values:
             raise ArgumentError(f"{kernel}: argument {name!r} is given twice")
         values[name] = value
     missing = [n for n in names if n not in values and n not in optional]
     if missing:
-        raise ArgumentError(f"{kernel}: missing argument(s): {_list(missing)}")
+        got = f"got {_list(list(values))}" if values else "got no arguments"
+        fix = f"kernel({', '.join(names)})"
+        raise ArgumentError(f"{kernel}: {got}", allowed=f"also {_list(missing)}", fix=fix)
     return values
 
 

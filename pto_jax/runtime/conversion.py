@@ -1,5 +1,6 @@
 """Arrays at the border of the engine: user arrays to raw words and back."""
 
+import math
 from functools import partial
 from typing import Any
 
@@ -49,9 +50,12 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
         return _converted(x, dtype, what)
     original, x = x, settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
+        wanted, narrowed = np.dtype(dtype.numpy).name, _narrowing(original, dtype)
+        number = what.rpartition("argument ")[2].strip("'")
         raise ArgumentError(
-            f"{what}: got an array of {np.dtype(x.dtype).name}; allowed: {dtype.name} "
-            f"(array type {np.dtype(dtype.numpy).name} or raw {dtype.word.name}){_narrowing(original, dtype)}"
+            f"{what}: got an array of {np.dtype(x.dtype).name}",
+            allowed=f"{dtype.name} (array type {wanted} or raw {dtype.word.name}){narrowed}",
+            fix="" if narrowed else f'{number if number.isidentifier() else "x"}.astype("{wanted}")',
         )
     _nothing_wraps(original, what)
     return x
@@ -90,6 +94,8 @@ def _converted(x: Any, dtype: DType, what: str, wanted: str = "") -> np.ndarray[
         wide = isinstance(x, int) and not isinstance(x, bool)
         kind = f"an integer of {x.bit_length()} bits" if wide else f"the {type(x).__name__} {x!r:.40}"
         fix = f"np.asarray(..., np.{dtype.numpy.name})" if isinstance(x, list | tuple) else ""
+        if isinstance(x, float) and math.isfinite(x):
+            fix = f"int({x!r})"
         raise ArgumentError(f"{what}: got {kind}", allowed=wanted or dtype.name, fix=fix)
     with np.errstate(over="ignore"):
         array = numbers.astype(dtype.numpy)

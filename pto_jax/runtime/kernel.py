@@ -20,7 +20,7 @@ from .. import api, launches, profiles
 from ..analysis import entries
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.resolve import fill, resolve, with_entry
-from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
+from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, nearest
 from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
 from ..lowering.bits import x64
@@ -82,7 +82,9 @@ def _checked(profile: str | Profile, numerics: str, out_of_region: str | None, s
 
 def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise ArgumentError(f"{name}: got {value!r}; allowed: {', '.join(allowed)}")
+        close = nearest(value, allowed)
+        fix = f'{name}="{close}"' if close else ""
+        raise ArgumentError(f"{name}: got {value!r}", allowed=", ".join(allowed), fix=fix)
 
 
 def _shapes(

@@ -132,8 +132,8 @@ def _source(instruction: isa.Instruction, index: int, name: str, source: Any) ->
 def _array_type(what: str, array: Any) -> op_request.ArrayType:
     shape = tuple(array.shape)
     if len(shape) != 2:
-        fix = "reshape it, for example x[None, :]" if len(shape) == 1 else "use jax.vmap for leading axes"
-        raise ArgumentError(f"{what}: got an array of shape {shape}; allowed: [rows, cols]; {fix}")
+        fix = "x[None, :]" if len(shape) == 1 else "jax.vmap(f) for leading axes" if shape else ""
+        raise ArgumentError(f"{what}: got an array of shape {shape}", allowed="[rows, cols]", fix=fix)
     try:
         element = from_numpy(array.dtype)
     except (ArgumentError, TypeError):
@@ -141,9 +141,8 @@ def _array_type(what: str, array: Any) -> op_request.ArrayType:
     if element is None or element not in TILE_DTYPES:
         names = ", ".join(d.numpy.name for d in TILE_DTYPES if d.numpy != d.word or not d.is_float)
         listed = ", ".join(dict.fromkeys(names.split(", ")))
-        raise ArgumentError(
-            f"{what}: got an array of {array.dtype}; allowed: {listed}; x.astype(...) converts it"
-        )
+        fix = 'x.astype("float32")' if np.dtype(array.dtype).kind == "f" else 'x.astype("int32")'
+        raise ArgumentError(f"{what}: got an array of {array.dtype}", allowed=listed, fix=fix)
     if 0 in shape:
         raise ArgumentError(f"{what}: got an array of shape {shape}; allowed: at least one row and column")
     return op_request.ArrayType(element, *shape)
@@ -214,8 +213,12 @@ def _member(instruction: isa.Instruction, key: str, value: Any) -> AttrValue:
     if issubclass(attribute.type, IntEnum) and not isinstance(value, attribute.type):
         name = str(value).upper().removeprefix("CAST_")
         if name not in attribute.type.__members__:
-            names = ", ".join(attribute.type.__members__)
-            raise ArgumentError(f"{instruction.name}: got {key}={value!r}; allowed: {names}")
+            close = errors.nearest(name, attribute.type.__members__)
+            raise ArgumentError(
+                f"{instruction.name}: got {key}={value!r}",
+                allowed=", ".join(attribute.type.__members__),
+                fix=f'{key}="{close}"' if close else "",
+            )
         return attribute.type[name]
     return tuple(value) if isinstance(value, list) else value
 

@@ -227,7 +227,7 @@ def test_arguments_name_what_they_got() -> None:
         pto.tload(t, pto.GlobalTensor(x, (16, 64)))
         pto.tstore(pto.GlobalTensor(y, (16, 64)), t)
 
-    message = "k: argument 'n': got the float 3.5; allowed: index (an integer)"
+    message = "k: argument 'n': got the float 3.5; allowed: index (an integer); try: int(3.5)"
     assert refused(lambda: k(X, X, 3.5)) == message
     said = refused(lambda: k([["a"] * 64] * 16, X, 3))
     assert "argument 'x': got the list" in said and fix_of(said) == "np.asarray(..., np.float32)"
