@@ -68,9 +68,15 @@ def nearest(given: object, allowed: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A place in program text: 1-based line and column, and the source line itself.
+    r"""A location in program text: 1-based line and column, the length in characters, and the source line.
 
-    ``python`` says that it is a place in the Python code that made the program.
+    ``python`` marks a location in the Python code that built the program.
+
+    >>> span = Span("k.pto", 3, 6, 4, "%z = tadd %x")
+    >>> print(span, span.caret(), sep="\n")
+    k.pto:3:6
+    %z = tadd %x
+         ^^^^
     """
 
     file: str
@@ -196,11 +202,27 @@ class _Located(PtoError):
 
 
 class ParseError(_Located):
-    """Program text that cannot be read; carries file, line, column and a caret line."""
+    """Program text that cannot be read; carries file, line, column and a caret line.
+
+    >>> import pto_jax as pto
+    >>> try:
+    ...     pto.parse("%z = taddx %x")
+    ... except pto.ParseError as error:
+    ...     print(error.diagnostics[0].span, error.diagnostics[0].fix)
+    <text>:1:6 tadd
+    """
 
 
 class VerifyError(_Located):
-    """A program that the selected profile does not allow."""
+    """A program that the selected profile does not allow.
+
+    >>> import pto_jax as pto
+    >>> try:
+    ...     pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f8e4m3, 4, 32>"), profile="a2a3")
+    ... except pto.VerifyError as error:
+    ...     print(error.diagnostics[0].rule, error.diagnostics[0].fix)
+    types profile="a5"
+    """
 
 
 class ExecutionError(_Located):
@@ -212,7 +234,15 @@ class UndefinedDataError(_Located):
 
 
 class ArgumentError(PtoError):
-    """A call of the Python interface with arguments it does not accept."""
+    """A call of the Python interface with arguments it does not accept.
+
+    >>> import pto_jax as pto
+    >>> try:
+    ...     pto.profile("A3")
+    ... except pto.ArgumentError as error:
+    ...     print(error)
+    unknown profile 'A3'; allowed: cpu_sim, a2a3, a5; try: profile="a2a3"
+    """
 
 
 class UnknownNameError(PtoError, AttributeError):
@@ -240,7 +270,15 @@ class BuildError(_Located, ArgumentError):
 
 
 class FileError(PtoError):
-    """A file that cannot be read, or does not hold what its use requires; the message names it."""
+    """A file that cannot be read, or does not hold what its use requires; the message names it.
+
+    >>> import pto_jax as pto
+    >>> try:
+    ...     pto.load("nowhere.pto")
+    ... except pto.FileError as error:
+    ...     print(error)
+    nowhere.pto: no such file
+    """
 
 
 class DeviceError(PtoError):
@@ -254,7 +292,15 @@ class UnusableDeviceError(PtoError):
 
 
 class DifferentiationError(PtoError):
-    """Gradient of an exact instruction: integer bit handling has no useful derivative."""
+    """Gradient of an exact instruction: integer bit handling has no useful derivative.
+
+    >>> import jax, numpy as np, pto_jax as pto
+    >>> try:
+    ...     jax.grad(lambda x: pto.ops.tneg(x).array.sum())(np.ones((1, 8), np.float32))
+    ... except pto.DifferentiationError as error:
+    ...     print(error.fix.partition(" + ")[0])
+    x
+    """
 
 
 class ExactnessError(PtoError):
@@ -262,10 +308,17 @@ class ExactnessError(PtoError):
 
 
 class PtoWarning(UserWarning):
-    """What compiling a program says about it without failing: every warning of :func:`pto_jax.verify`.
+    """A warning of the verifier about a program that compiles: each of :func:`pto_jax.verify`.
 
-    Shown once per program and profile; ``warnings.simplefilter("error", pto.PtoWarning)`` makes errors of
-    them, ``"ignore"`` hides them.
+    It is shown once per program and profile. ``warnings.simplefilter("error", pto.PtoWarning)`` makes errors
+    of warnings, ``"ignore"`` hides them.
+
+    >>> import warnings, pto_jax as pto
+    >>> program = pto.parse("%z = tadd %x, %y : !pto.tile<f8e4m3, 2, 32>")
+    >>> with warnings.catch_warnings(record=True, action="always") as seen:
+    ...     kernel = pto.compile(program, profile="cpu_sim")
+    >>> seen[0].category.__name__
+    'PtoWarning'
     """
 
 

@@ -23,6 +23,11 @@ class Profile:
 
     ``capacity`` is in bytes per on-chip buffer (0: the buffer does not exist). ``ub_scratch`` is the
     byte range of the unified buffer that instructions without a ``tmp`` operand use themselves.
+
+    >>> import pto_jax as pto
+    >>> p = pto.profile("a2a3")
+    >>> p.title, p.capacity[pto.tile_type("f32", 8, 8).loc]
+    ('Ascend A2/A3', 196608)
     """
 
     name: ProfileName

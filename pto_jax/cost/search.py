@@ -31,7 +31,13 @@ MAX_CANDIDATES = 100_000
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """A program with its cost report; ``unknown`` counts executions without a figure, by instruction."""
+    """A program with its cost report; ``unknown`` counts executions without a figure, by instruction.
+
+    >>> import pto_jax as pto
+    >>> ranking = pto.cost.rank({"add": pto.parse("%z = tadd %x, %y : !pto.tile<f32, 16, 64>")})
+    >>> ranking.variants[0].name
+    'add'
+    """
 
     name: str
     report: CostReport
@@ -52,6 +58,11 @@ class Ranking(Sequence[Variant]):
 
     A variant with fewer executions without a figure stands before others, as its cost is better known; equal
     ones are ordered by the busiest pipe, then by the sum of all pipes.
+
+    >>> import pto_jax as pto
+    >>> ranking = pto.cost.rank([pto.parse("%z = tadd %x, %y : !pto.tile<f32, 16, 64>")])
+    >>> len(ranking.variants)
+    1
     """
 
     variants: tuple[Variant, ...]
@@ -103,6 +114,12 @@ def rank(
     that sizes and loop bounds depend on. Without ``model`` it is "tables" on a2a3 and "a5_fit" on a5.
     Raises ArgumentError where there is no program, for arguments that are no numbers, and as
     :func:`pto_jax.cost`.
+
+    >>> import pto_jax as pto
+    >>> texts = {n: f"%z = tadd %x, %y : !pto.tile<f32, {n}, 64>" for n in (16, 8)}
+    >>> ranking = rank({str(n): pto.parse(text) for n, text in texts.items()})
+    >>> [v.name for v in ranking.variants]
+    ['8', '16']
     """
     named = programs if isinstance(programs, Mapping) else {_name(p, i): p for i, p in enumerate(programs)}
     if not named:
@@ -126,7 +143,11 @@ def _order(variant: Variant) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One point of a search space: its parameters, cycles of the busiest pipe and of all, and its error."""
+    """One point of a search space: its parameters, cycles of the busiest pipe and of all, and its error.
+
+    >>> Candidate({"rows": 16}, overlapped=120, serial=300).parameters["rows"]
+    16
+    """
 
     parameters: Mapping[str, Any]
     overlapped: float
@@ -140,6 +161,10 @@ class Tuning:
     """The candidates of a search space in the order of the space; ``print`` writes those of ``front``.
 
     ``refused`` are the parameters of candidates that the verifier or the builder refuses, with the reason.
+
+    >>> listed = (Candidate({"rows": 16}, 120, 300, 0.5), Candidate({"rows": 64}, 200, 400, 0.1))
+    >>> [c.parameters for c in Tuning(listed).front], Tuning(listed).best(error=0.2).overlapped
+    ([{'rows': 16}, {'rows': 64}], 200)
     """
 
     candidates: tuple[Candidate, ...]

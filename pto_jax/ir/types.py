@@ -426,7 +426,12 @@ def conv_tile(d: DType, conv: Conv, loc: Loc = Loc.MAT) -> TileType:
 
 @dataclass(frozen=True)
 class ScalarType:
-    """A scalar: an element type, ``index`` or ``i1``."""
+    """A scalar: an element type, ``index`` or ``i1``.
+
+    >>> import pto_jax as pto
+    >>> str(pto.ScalarType(pto.dtype("f32")))
+    'f32'
+    """
 
     dtype: DType
 
@@ -447,7 +452,12 @@ class MultiTileType:
 
 @dataclass(frozen=True)
 class PtrType:
-    """Pointer into global memory (or, on ISA pages, into another address space)."""
+    """Pointer into global memory (or, on ISA pages, into another address space).
+
+    >>> import pto_jax as pto
+    >>> str(pto.ptr("f16")), pto.ptr("f16") == pto.PtrType(pto.dtype("f16"))
+    ('ptr<f16>', True)
+    """
 
     dtype: DType
     space: AddressSpace = AddressSpace.GM

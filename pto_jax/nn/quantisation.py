@@ -129,6 +129,11 @@ class Quantised(NamedTuple):
 
     In format "mx" the scale is an array of e8m0 exponents (``float8_e8m0fnu``), one for 32 codes along an
     axis.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> codes, scale = pto.nn.quantise(np.float32([[1.0, -2.0]]))
+    >>> codes.tolist(), codes.dtype.name
+    ([[64, -127]], 'int8')
     """
 
     codes: Array

@@ -23,6 +23,10 @@ class OracleTile:
     """A tile with its contents: ``data`` is the whole physical tile as an array [rows, cols].
 
     It is of the element type or of its raw words; ``v_row`` and ``v_col`` default to the type's valid region.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> OracleTile(pto.tile_type("f32", 2, 8), np.zeros((2, 8), np.float32), v_col=5).valid
+    (2, 5)
     """
 
     type: ir.TileType
@@ -62,6 +66,11 @@ def run(  # noqa: PLR0913 - keywords
     executed one after another: an ExecutionError where the program needs another number of them, unless it is
     a ``partial_launch``. ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
     that executes, for callers that watch it.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> x = OracleTile(pto.tile_type("f32", 2, 8), np.ones((2, 8), np.float32))
+    >>> run(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"), (x, x))["z"].data[0, :3]
+    array([2., 2., 2.], dtype=float32)
     """
     selected = profiles.profile(profile) if profile is not None else profiles.profile_of_program(program)
     region = out_of_region or selected.out_of_region

@@ -121,6 +121,13 @@ def grid(
     rows or columns every second, third ... one is drawn. VerifyError for a program with errors,
     ExecutionError for an access outside a buffer, ArgumentError for a number of blocks below 1, unfit
     arguments and a program that writes no buffer.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> from pto_jax.examples import EXAMPLES
+    >>> program = pto.load(EXAMPLES["vector_add"].path)
+    >>> x = np.ones((128, 64), np.float32)
+    >>> grid(program, [x, x, x], grid=4).svg.startswith("<svg ")
+    True
     """
     if isinstance(grid, bool) or not isinstance(grid, int) or grid < 1:
         raise ArgumentError(f"grid: got {grid!r} blocks; allowed: 1 or more")

@@ -46,6 +46,16 @@ def run(
     once; the interpreter needs no compilation, which is faster for a step that is executed once. Raises
     FileError for files that are missing or cannot be read, ParseError and VerifyError for kernels,
     ArgumentError for arguments that do not fit, ExecutionError for a rule that an execution breaks.
+
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from pto_jax.examples import EXAMPLES
+    >>> from pto_jax.runner import Launch, Part
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "add.pto").write_text(EXAMPLES["vector_add"].path.read_text())
+    >>> step = Step((Launch("add.pto", [Part("a"), Part("a"), Part("c")]),))
+    >>> run(folder, {"a": np.ones(4096, np.float32), "c": np.zeros(4096, np.float32)}, step)["c"][:2]
+    array([2., 2.], dtype=float32)
     """
     if executor not in ("engine", "interpreter"):
         raise ArgumentError(f"executor {executor!r}; allowed: engine, interpreter")

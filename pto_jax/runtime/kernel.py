@@ -274,6 +274,12 @@ class Kernel:
         """Execute instruction by instruction, each from the compile cache.
 
         Raises ExecutionError where a run-time rule is broken.
+
+        >>> import numpy as np, pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"))
+        >>> x = np.ones((2, 8), np.float32)
+        >>> kernel.eager(x, x)["z"].array[0, :3].tolist()
+        [2.0, 2.0, 2.0]
         """
         outputs, report, _ = self._run(args, kwargs, jit=False)
         report.raise_if_broken()
@@ -430,6 +436,12 @@ class Kernel:
 
         Shapes are as for :func:`jax.jit`: ``jax.ShapeDtypeStruct`` or arrays, by position or name; without
         any, buffers have the elements that the program accesses at least.
+
+        >>> import jax, pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"))
+        >>> x = jax.ShapeDtypeStruct((2, 8), "float32")
+        >>> callable(kernel.lower(x, x).compile())
+        True
         """
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
         return jax.jit(self).lower(*args, **kwargs)
@@ -442,6 +454,12 @@ class Kernel:
         ``exported.serialize()`` gives bytes that ``jax.export.deserialize(...).call`` executes, without this
         package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
         present one.
+
+        >>> import pto_jax as pto
+        >>> from pto_jax.examples import EXAMPLES
+        >>> kernel = pto.compile(pto.load(EXAMPLES["vector_add"].path), grid=4)
+        >>> [str(a.dtype) for a in kernel.export().in_avals]
+        ['float32', 'float32', 'float32']
         """
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
         return jax.export.export(jax.jit(self), platforms=platforms)(*args, **kwargs)

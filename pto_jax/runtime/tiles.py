@@ -182,7 +182,11 @@ class Tile:
         return iter(self.array)
 
     def astype(self, dtype: Any) -> Array:
-        """The logical array in another array type, as JAX converts it; instructions convert with ``tcvt``."""
+        """The logical array in another array type, as JAX converts it; instructions convert with ``tcvt``.
+
+        >>> tile(np.ones((1, 16), np.float32)).astype(np.float16).dtype.name
+        'float16'
+        """
         return self.array.astype(dtype)
 
     @property
@@ -252,7 +256,11 @@ class Tile:
         return self
 
     def dynamic(self) -> Tile:
-        """The same tile with its valid sizes as arrays, so that they can differ within a batch."""
+        """The same tile with its valid sizes as arrays, so that they can differ within a batch.
+
+        >>> tile(np.ones((2, 16), np.float32)).dynamic().type.valid
+        (None, None)
+        """
         batch = self.words.shape[:-2]
         rows = jnp.broadcast_to(jnp.asarray(self.valid_rows, np.int32), batch)
         cols = jnp.broadcast_to(jnp.asarray(self.valid_cols, np.int32), batch)
