@@ -43,7 +43,7 @@ def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = No
         got = f"parse: got the name of a file, {text!r}"
         raise ArgumentError(got, allowed="the text of a program", fix=f'pto.load("{text}")')
     if language is not None and language not in TEXT_LANGUAGES:
-        raise ArgumentError(f"language {language!r}; allowed: {', '.join(TEXT_LANGUAGES)}")
+        raise ArgumentError(f"language {language!r}", allowed=", ".join(TEXT_LANGUAGES))
     return reader.parse(text, file=file, language=language)
 
 
@@ -77,7 +77,7 @@ def verify(
     from .verifier.programs import Build, verify_program
 
     if level is not None and level not in LEVELS:
-        raise ArgumentError(f"level {level}; allowed: {', '.join(map(str, LEVELS))}")
+        raise ArgumentError(f"level {level}", allowed=", ".join(map(str, LEVELS)))
     selected, build = resolve_profile(program, profile, arch=arch), Build(level, auto_sync, strict)
     findings = list(verify_program(program, selected, portable=portable, build=build))
     errors = [d for d in findings if d.severity == "error"]
@@ -102,5 +102,5 @@ def resolve_profile(
     if given is not None:
         return _profile(given)
     if arch is not None and arch not in ARCHITECTURES:
-        raise ArgumentError(f"unknown architecture {arch!r}; allowed: {', '.join(ARCHITECTURES)}")
+        raise ArgumentError(f"unknown architecture {arch!r}", allowed=", ".join(ARCHITECTURES))
     return profile_of_program(program, arch)

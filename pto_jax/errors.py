@@ -38,10 +38,10 @@ def objection(got: str, allowed: str = "", fix: str = "") -> str:
     >>> objection("tadds: got a scalar of type f16", "f32", "pto.tadds(t, t, 1.0)")
     'tadds: got a scalar of type f16; allowed: f32; try: pto.tadds(t, t, 1.0)'
     """
-    if allowed and allowed not in got and "; allowed" not in got:
+    if allowed and "; allowed" not in got:
         got = f"{got}; allowed: {allowed}"
     blank = "" if fix.startswith("\n") else " "
-    return f"{got}; try:{blank}{fix}" if fix and fix not in got else got
+    return f"{got}; try:{blank}{fix}" if fix and "; try:" not in got else got
 
 
 def parts_of(message: str) -> tuple[str, str, str]:

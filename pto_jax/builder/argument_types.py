@@ -37,7 +37,7 @@ def as_type(given: object, what: str = "type") -> ir.Type:
     if isinstance(given, type) and given in _PYTHON:
         return ir.ScalarType(_PYTHON[given])
     if not isinstance(given, str):
-        fail(f"{what}: got {given!r}; allowed: a type (pto.ptr('f32'), 'index', '!pto.ptr<f32>' ...)")
+        fail(f"{what}: got {given!r}", allowed="a type (pto.ptr('f32'), 'index', '!pto.ptr<f32>' ...)")
     element = ir.find_dtype(given)
     return ir.ScalarType(element) if element is not None else _parsed(given, what)
 
@@ -106,7 +106,7 @@ def either(*classes: type[IntEnum], given: object, what: str) -> IntEnum:
 
     choice = next((c for c in (_choice(cls, given) for cls in classes) if c is not None), None)
     if choice is None:
-        fail(f"{what}: got {given!r}; allowed: {', '.join(map(words, classes))}")
+        fail(f"{what}: got {given!r}", allowed=", ".join(map(words, classes)))
     return choice
 
 
@@ -145,7 +145,7 @@ def tile_type(
     place = member(ir.Loc, loc, "loc")
     for what, size in (("rows", rows), ("cols", cols)):
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            fail(f"{what}: got {size!r}; allowed: a positive Python integer")
+            fail(f"{what}: got {size!r}", allowed="a positive Python integer")
     outer, inner, size_of_box = _order(place, blayout, slayout)
     v_row, v_col = (rows, cols) if valid is None else valid
     return ir.TileType(

@@ -13,7 +13,7 @@ from .options import ACCEPTED, REJECTED, USAGE
 def run(args: argparse.Namespace) -> int:
     """Verify the files and print what is found; the exit status."""
     if args.memory is not None and len(args.files) > 1:
-        raise ArgumentError(f"--memory: got {len(args.files)} files; allowed: one")
+        raise ArgumentError(f"--memory: got {len(args.files)} files", allowed="one")
     status = ACCEPTED
     everything: list[tuple[str, Diagnostic]] = []
     for file in args.files:

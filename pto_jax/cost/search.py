@@ -123,7 +123,7 @@ def rank(
     """
     named = programs if isinstance(programs, Mapping) else {_name(p, i): p for i, p in enumerate(programs)}
     if not named:
-        raise ArgumentError("rank: got no programs; allowed: one or more")
+        raise ArgumentError("rank: got no programs", allowed="one or more")
     variants = []
     for name, one in named.items():
         program = _program(one)
@@ -131,7 +131,7 @@ def rank(
         report = cost(program, profile, chosen, entry=entry, arguments=arguments)
         if not is_number(report.serial):
             raise ArgumentError(
-                "rank: arguments: got arrays; allowed: numbers; try: pto.cost.tune for a space"
+                "rank: arguments: got arrays", allowed="numbers", fix="pto.cost.tune for a space"
             )
         variants.append(Variant(name, report))
     return Ranking(tuple(sorted(variants, key=_order)))
@@ -192,8 +192,8 @@ class Tuning:
         if not allowed:
             least = min(c.error for c in self.candidates)
             raise ArgumentError(
-                f"best: no candidate has an error of at most {error:.6g} and at most {cost:.6g} cycles; "
-                f"allowed: errors from {least:.6g}, cycles from {min(c.overlapped for c in self.candidates)}"
+                f"best: no candidate has an error of at most {error:.6g} and at most {cost:.6g} cycles",
+                allowed=f"errors from {least:.6g}, cycles from {min(c.overlapped for c in self.candidates)}",
             )
         if np.isfinite(cost) and not np.isfinite(error):
             return min(allowed, key=lambda c: (c.error, c.overlapped, c.serial))
@@ -249,7 +249,7 @@ def tune(
     sizes = [len(values) for values in space.values()]
     count = int(np.prod(sizes, dtype=np.float64))
     if not space or count < 1 or count > MAX_CANDIDATES:
-        raise ArgumentError(f"tune: got {count if space else 0} candidates; allowed: 1 to {MAX_CANDIDATES}")
+        raise ArgumentError(f"tune: got {count if space else 0} candidates", allowed=f"1 to {MAX_CANDIDATES}")
     points = [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
     function = program if callable(program) and not hasattr(program, "program") else None
     options = {"profile": profile, "model": model, "entry": entry}
@@ -266,7 +266,7 @@ def tune(
     errors = np.zeros(len(accepted)) if error is None else np.asarray(error(accepted), np.float64)
     if errors.shape != (len(accepted),):
         raise ArgumentError(
-            f"tune: error: got shape {errors.shape}; allowed: {(len(accepted),)}, one for each"
+            f"tune: error: got shape {errors.shape}", allowed=f"{(len(accepted),)}, one for each"
         )
     rows = zip(accepted, busiest.tolist(), total.tolist(), errors.tolist(), complete, strict=True)
     first = reports[0]
@@ -311,7 +311,9 @@ def _report(program: Program, arguments: Mapping[str, Any] | None, options: Any)
 def _program(one: Any) -> Program:
     program = getattr(one, "program", one)
     if not isinstance(program, Program):
-        raise ArgumentError(f"got {type(one).__name__}; allowed: programs and kernels; try: pto.parse(text)")
+        raise ArgumentError(
+            f"got {type(one).__name__}", allowed="programs and kernels", fix="pto.parse(text)"
+        )
     return program
 
 

@@ -171,7 +171,7 @@ def _types(name: str, types: Types) -> dict[ProfileName, tuple[tuple[str, ...], 
     by_profile = types if isinstance(types, Mapping) else dict.fromkeys(PROFILE_NAMES, types)
     unknown = [p for p in by_profile if p not in PROFILE_NAMES]
     if unknown:
-        raise ArgumentError(f"{name}: got the profile {unknown[0]!r}; allowed: {', '.join(PROFILE_NAMES)}")
+        raise ArgumentError(f"{name}: got the profile {unknown[0]!r}", allowed=", ".join(PROFILE_NAMES))
     return {p: tuple((dtype(d).name,) for d in listed) for p, listed in by_profile.items()}
 
 

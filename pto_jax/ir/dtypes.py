@@ -224,7 +224,7 @@ def dtype(name: object) -> DType:
     found = find_dtype(name) if isinstance(name, str) else _of_array_type(name)
     if found is None:
         known = ", ".join(d.name for d in ALL_DTYPES)
-        raise ArgumentError(f"unknown element type {name!r}; allowed: {known}")
+        raise ArgumentError(f"unknown element type {name!r}", allowed=f"{known}")
     return found
 
 

@@ -266,9 +266,9 @@ def linear(
     if bias is not None:
         bias = floats("linear: bias", bias)
         if bias.shape != w.shape[1:]:
-            raise ArgumentError(f"linear: got bias {list(bias.shape)}; allowed: [N], here {[w.shape[1]]}")
+            raise ArgumentError(f"linear: got bias {list(bias.shape)}", allowed=f"[N], here {[w.shape[1]]}")
     if how.format.largest is None and (scale is not None or (w_scale is not None and not is_stored)):
-        raise ArgumentError(f"linear: format {format!r} has no scales of its own; allowed: scale=None")
+        raise ArgumentError(f"linear: format {format!r} has no scales of its own", allowed="scale=None")
     scales = (
         None if scale is None else scale_of("linear: scale", scale, (*x.shape[:-1], 1)),
         w_scale if w_scale is None or is_stored else scale_of("linear: w_scale", w_scale, (1, w.shape[1])),
@@ -277,9 +277,9 @@ def linear(
     whole_along("linear: w", w, (0,), "K")
     if both := sorted(names(spec_of(x)) & names(spec_of(w))):
         raise ArgumentError(
-            f"linear: got x {jax.typeof(x)} and w {jax.typeof(w)}, both sharded over {', '.join(both)}; "
-            "allowed: rows of x and columns of w over different mesh axes; try: "
-            "jax.sharding.reshard(w, jax.P(None, None))"
+            (f"linear: got x {jax.typeof(x)} and w {jax.typeof(w)}, both sharded over {', '.join(both)}"),
+            allowed="rows of x and columns of w over different mesh axes",
+            fix="jax.sharding.reshard(w, jax.P(None, None))",
         )
     if all(isinstance(n, int) for n in x.shape):
         return _layer(how, is_stored)(x, w, bias, *scales)

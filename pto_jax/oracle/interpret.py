@@ -80,7 +80,7 @@ def run(  # noqa: PLR0913 - keywords
             "lanes are reported by `pto-jax run --sanitize`"
         )
     if subnormals not in ("keep", "flush"):
-        raise ArgumentError(f"subnormals is {subnormals!r}; allowed: 'keep', 'flush'")
+        raise ArgumentError(f"subnormals is {subnormals!r}", allowed="'keep', 'flush'")
     program = resolve.with_entry(program)
     function = _entry(program, entry)
     given = _arguments(function, buffers)
@@ -175,7 +175,7 @@ def _bytes(value: ir.Value, given: Any) -> Array:
     d = _element(value)
     array = np.ascontiguousarray(given)
     if array.dtype not in (d.numpy, d.word):
-        raise ArgumentError(f"argument {value.name} holds {array.dtype}; allowed: {d}")
+        raise ArgumentError(f"argument {value.name} holds {array.dtype}", allowed=f"{d}")
     words = array.reshape(-1).view(d.word)
     memory = np.zeros(d.storage_bytes(len(words)), np.uint8)
     storage.write_words(memory, np.arange(len(words)), words, d)
@@ -210,7 +210,7 @@ def _operand(value: ir.Value, given: Any, machine: ReferenceMachine) -> Operand:
 def _load_tile(value: ir.Value, tile: OracleTile, machine: ReferenceMachine) -> TileRef:
     t, data = tile.type, np.ascontiguousarray(tile.data)
     if isinstance(value.type, ir.TileType) and value.type.dtype != t.dtype:
-        raise ArgumentError(f"argument {value.name} is a tile {t}; allowed: {value.type}")
+        raise ArgumentError(f"argument {value.name} is a tile {t}", allowed=f"{value.type}")
     if data.shape != t.shape or data.dtype not in (t.dtype.numpy, t.dtype.word):
         raise ArgumentError(
             f"argument {value.name} holds {data.dtype} of shape {data.shape}; "

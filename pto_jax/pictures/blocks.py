@@ -130,7 +130,7 @@ def grid(
     True
     """
     if isinstance(grid, bool) or not isinstance(grid, int) or grid < 1:
-        raise ArgumentError(f"grid: got {grid!r} blocks; allowed: 1 or more")
+        raise ArgumentError(f"grid: got {grid!r} blocks", allowed="1 or more")
     program, target = subject(program, profile)
     function = select_entry(with_entry(program), entry)
     made: list[_Watching] = []
@@ -149,7 +149,7 @@ def grid(
         if a.name in written and a.name in made[0].block
     ]
     if not buffers:
-        raise ArgumentError(f"@{function.name}: got a program that writes no buffer; allowed: one or more")
+        raise ArgumentError(f"@{function.name}: got a program that writes no buffer", allowed="one or more")
     counts = ", ".join(f"{b.name} {int((b.block >= 0).sum())} of {b.block.size} elements" for b in buffers)
     blocks = f"{grid} block{'s' if grid > 1 else ''}"
     canvas = Canvas(480, f"stores of {blocks} of @{function.name}: {counts}")

@@ -49,7 +49,7 @@ class Timeline(Picture):
         elif Path(path).suffix.lower() == ".svg":
             super().save(path)
         else:
-            raise ArgumentError(f"timeline: got the file name {path}; allowed: names in .svg or .json")
+            raise ArgumentError(f"timeline: got the file name {path}", allowed="names in .svg or .json")
 
 
 def timeline(

@@ -44,7 +44,7 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
     Raises ArgumentError naming both types when they differ.
     """
     if isinstance(getattr(x, "dtype", None), DType):
-        raise ArgumentError(f"{what}: got a Tile; allowed: {dtype.name}; its array is tile.array")
+        raise ArgumentError(f"{what}: got a Tile", allowed=f"{dtype.name}; its array is tile.array")
     x = interchange.received(x, what)
     if not hasattr(x, "dtype"):
         return _converted(x, dtype, what)
@@ -122,8 +122,11 @@ def as_scalar(x: Any, dtype: DType, what: str) -> Any:
     if np.shape(array) != ():
         shape = tuple(np.shape(array))
         raise ArgumentError(
-            f"{what}: got shape {shape}; allowed: a scalar {dtype.name}; one scalar per call: "
-            "jax.vmap(kernel), called with positional arguments"
+            f"{what}: got shape {shape}",
+            allowed=(
+                f"a scalar {dtype.name}; one scalar per call: jax.vmap(kernel), called with "
+                "positional arguments"
+            ),
         )
     return array
 
@@ -135,7 +138,7 @@ def _as_index(x: Any, what: str) -> Any:
     _nothing_wraps(x, what)
     x = settled(x)
     if np.dtype(x.dtype).kind not in "iu":
-        raise ArgumentError(f"{what}: got {x.dtype}; allowed: index (an integer)")
+        raise ArgumentError(f"{what}: got {x.dtype}", allowed="index (an integer)")
     return x
 
 

@@ -112,8 +112,8 @@ def _declared(entry: str, argument: Argument) -> Any:
         size = argument.min_elements // (2 if t.dtype.packed else 1)
         return _shaped((size,), t.dtype.numpy)
     raise ArgumentError(
-        f"{entry}: the program does not say the shape of argument {argument.name!r} ({t}); allowed: a shape "
-        "for each argument, as in jax.ShapeDtypeStruct((64, 64), jnp.float32)"
+        f"{entry}: the program does not say the shape of argument {argument.name!r} ({t})",
+        allowed="a shape for each argument, as in jax.ShapeDtypeStruct((64, 64), jnp.float32)",
     )
 
 
@@ -632,7 +632,7 @@ def compile(  # noqa: PLR0913 - keywords
             execution.warn_of(findings, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
-            raise ArgumentError(f"{name}: got {n}; allowed: a positive number")
+            raise ArgumentError(f"{name}: got {n}", allowed="a positive number")
     judgement = launches.judge(program, function.name, grid)
     if judgement.problem is not None and not partial_launch:
         raise VerifyError(judgement.problem)

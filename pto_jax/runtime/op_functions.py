@@ -124,8 +124,8 @@ def _source(instruction: isa.Instruction, index: int, name: str, source: Any) ->
         return op_request.NumberType(from_numpy(source.dtype))
     except ArgumentError:
         raise ArgumentError(
-            f"{what} ({name}): got a scalar of {source.dtype}; allowed: element types of tiles; a Python "
-            "number takes the type that the instruction asks for"
+            f"{what} ({name}): got a scalar of {source.dtype}",
+            allowed="element types of tiles; a Python number takes the type that the instruction asks for",
         ) from None
 
 
@@ -144,7 +144,7 @@ def _array_type(what: str, array: Any) -> op_request.ArrayType:
         fix = 'x.astype("float32")' if np.dtype(array.dtype).kind == "f" else 'x.astype("int32")'
         raise ArgumentError(f"{what}: got an array of {array.dtype}", allowed=listed, fix=fix)
     if 0 in shape:
-        raise ArgumentError(f"{what}: got an array of shape {shape}; allowed: at least one row and column")
+        raise ArgumentError(f"{what}: got an array of shape {shape}", allowed="at least one row and column")
     return op_request.ArrayType(element, *shape)
 
 
@@ -165,7 +165,7 @@ def _destinations(instruction: isa.Instruction, form: tuple[str, ...], dst: Any)
         description = f"{len(dst)} entries" if isinstance(dst, tuple) else type(dst).__name__
         names = ", ".join(o.name for o in tiles) or "none"
         raise ArgumentError(
-            f"{instruction.name}: dst has {description}; allowed: one entry per destination ({names})"
+            f"{instruction.name}: dst has {description}", allowed=f"one entry per destination ({names})"
         )
     entries = iter(listed)
     return {o.name: None if o.kind == "vector" else next(entries) for o in every}
@@ -184,8 +184,8 @@ def _destination(instruction: isa.Instruction, dst: Any) -> op_request.Destinati
     except (ArgumentError, TypeError):
         description = repr(dst) if isinstance(dst, str) else f"{type(dst).__name__} {dst!r}"
         raise ArgumentError(
-            f"{what}: got {description}; allowed: a Tile or an array, a TileType, or an element type such as "
-            "'f16' or jnp.float16"
+            f"{what}: got {description}",
+            allowed="a Tile or an array, a TileType, or an element type such as 'f16' or jnp.float16",
         ) from None
 
 

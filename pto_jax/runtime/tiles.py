@@ -98,7 +98,7 @@ class Tile:
         t = self.type
         if len(shape) >= 2 and (shape[-2] != t.rows or shape[-1] != t.cols):
             raise ArgumentError(
-                f"tile: got words of shape {tuple(shape)}; allowed: {self.type.shape}, the shape of type"
+                f"tile: got words of shape {tuple(shape)}", allowed=f"{self.type.shape}, the shape of type"
             )
 
     @classmethod
@@ -251,7 +251,7 @@ class Tile:
             batch = () if array is None else array.shape[: array.ndim - rank]
             if batch:
                 raise ArgumentError(
-                    f"{what}: got a batch of tiles of shape {batch}; allowed: one tile; use jax.vmap"
+                    f"{what}: got a batch of tiles of shape {batch}", allowed="one tile; use jax.vmap"
                 )
         return self
 
@@ -368,10 +368,10 @@ def tile(
     if type is None:
         type = _type_of(x, find_dtype(dtype) if dtype is not None else None)
     elif not isinstance(type, TileType):
-        raise ArgumentError(f"tile: type is {type!r}; allowed: a TileType")
+        raise ArgumentError(f"tile: type is {type!r}", allowed="a TileType")
     x = conversion.as_array(x, type.dtype, "tile")
     if tuple(x.shape) != type.shape:
-        raise ArgumentError(f"tile: got shape {tuple(x.shape)}; allowed: {type.shape}, the shape of type")
+        raise ArgumentError(f"tile: got shape {tuple(x.shape)}", allowed=f"{type.shape}, the shape of type")
     with x64():
         words = conversion.to_words(x, type.dtype, elements=True)
     if valid is None:
@@ -379,7 +379,7 @@ def tile(
             raise ArgumentError(f"tile: the type {type} has dynamic valid sizes; give valid=(rows, cols)")
         return Tile(words, None, None, type)
     if not isinstance(valid, tuple | list) or len(valid) != 2:
-        raise ArgumentError(f"tile: valid is {valid!r}; allowed: (rows, cols)")
+        raise ArgumentError(f"tile: valid is {valid!r}", allowed="(rows, cols)")
     rows, cols = (_size(v, n, axis) for v, n, axis in zip(valid, type.shape, ("rows", "cols"), strict=True))
     return Tile(words, rows, cols, type.with_valid(None, None))
 
@@ -392,7 +392,7 @@ def _type_of(x: Any, named: DType | None) -> TileType:
         raise ArgumentError(f"no tile has elements of type {element.name}")
     if len(shape) != 2:
         batch = "; try: jax.vmap(pto.tile)(x)" if len(shape) > 2 else ""
-        raise ArgumentError(f"tile: got shape {tuple(shape)}; allowed: a [rows, cols] array{batch}")
+        raise ArgumentError(f"tile: got shape {tuple(shape)}", allowed=f"a [rows, cols] array{batch}")
     return TileType(element, *shape)
 
 
@@ -400,10 +400,10 @@ def _size(size: Any, extent: int, axis: str) -> Array:
     array: Array = conversion.settled(jnp.asarray(size))
     if array.ndim or not jnp.issubdtype(array.dtype, jnp.integer):
         raise ArgumentError(
-            f"tile: got valid {axis} {array.dtype}{list(array.shape)}; allowed: an integer scalar"
+            f"tile: got valid {axis} {array.dtype}{list(array.shape)}", allowed="an integer scalar"
         )
     if not isinstance(array, Tracer) and not 0 <= int(array) <= extent:
-        raise ArgumentError(f"tile: got {int(array)} valid {axis}; allowed: 0 to {extent}")
+        raise ArgumentError(f"tile: got {int(array)} valid {axis}", allowed=f"0 to {extent}")
     limits = np.iinfo(np.int32)
     # A size that an int32 cannot hold stays outside every tile instead of wrapping into it.
     return jnp.clip(array, -1, limits.max).astype(np.int32)
