@@ -73,7 +73,7 @@ def _is_plain(args: argparse.Namespace) -> bool:
 
 
 def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
-    """Names of the reference and of the tested machine.
+    """Names of the reference and of the tested executor.
 
     One of them given alone stands beside this engine: the oracle is always the reference, every other one
     is tested. The oracle against itself is executed again in another process.

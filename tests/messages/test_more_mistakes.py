@@ -173,7 +173,10 @@ def test_a_gradient_of_an_instruction_names_what_has_one() -> None:
     np.testing.assert_array_equal(gradient, X)
 
 
-def test_the_profile_of_a_focus_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_profile_of_a_focus_can_be_pasted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     asked = ["fuzz", "--only", "tadd", "--dtype", "f8e4m3", "--count", "1", "--profile", "a2a3"]
     assert main([*asked, "--tested", "eager"]) == 2
     fix = re.findall(r"; try: (.*)", capsys.readouterr().err)[0].split()
