@@ -12,9 +12,11 @@ import json
 import re
 import shutil
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import instruction_pages
+from instruction_pages import table
 
 from pto_jax import isa
 from pto_jax.api import load
@@ -125,29 +127,14 @@ def _example_page(example: Example, output: str, pictures: Iterable[str]) -> str
 
 
 def _instructions() -> Iterator[tuple[str, str]]:
-    by_class: dict[str, list[isa.Instruction]] = defaultdict(list)
     for instruction in isa.instructions().values():
-        by_class[instruction.cls].append(instruction)
-        body = manual(instruction.name, "markdown").partition("\n")[2]
-        title = f"{_ALONE}# {instruction.name}\n\n{instruction.summary}"
-        yield f"reference/instructions/{instruction.name}.md", f"{title}\n{body}\n"
-    index = ["# Instructions", "", "`pto-jax isa NAME` prints the same pages.", ""]
-
-    def on_handles(cls: str) -> float:
-        return sum(i.syntax != "tile" for i in by_class[cls]) / len(by_class[cls])
-
-    for cls in sorted(by_class, key=on_handles):
-        listed = by_class[cls]
-        rows = [[f"[{i.name}]({i.name}.md)", i.summary, _profiles(i)] for i in listed]
-        index += [f"## {cls.replace('_', ' ')}", "", *_table(["instruction", "", "profiles"], rows), ""]
-    yield "reference/instructions/index.md", "\n".join(index)
-
-
-def _profiles(i: isa.Instruction) -> str:
-    if not i.executable:
-        return "not executed"
-    found = [p for p in PROFILE_NAMES if types_text(i, p) != "-"]
-    return "all" if len(found) == len(PROFILE_NAMES) else " ".join(found) or "none"
+        folder, name = "reference/instructions", instruction.name
+        picture = instruction_pages.picture(instruction)
+        if picture:
+            yield f"{folder}/{name}.svg", picture
+        body = instruction_pages.page(instruction, f"{name}.svg" if picture else "")
+        yield f"{folder}/{name}.md", f"{_ALONE}{body}"
+    yield "reference/instructions/index.md", instruction_pages.index()
 
 
 # -- tables --------------------------------------------------------------------------------------------
@@ -158,7 +145,7 @@ def _changes() -> str:
         "# Changes of the language\n\nWhat versions of the text language changed: `pto-jax isa --changes`.\n"
     )
     rows = [[c.language, f"`{name}`", c.kind, _code(c.before), _code(c.after)] for name, c in changes()]
-    return "\n".join([head, *_table(["since", "of", "kind", "before", "after"], rows), ""])
+    return "\n".join([head, *table(["since", "of", "kind", "before", "after"], rows), ""])
 
 
 def _accuracy() -> str:
@@ -171,7 +158,7 @@ def _accuracy() -> str:
     for i in isa.instructions().values():
         bounds: Json = {str(d): n for d, n in i.ulp.items()}
         rows += [[_link(i), d, f"{n} ULP"] for d, n in bounds.items()]
-    return "\n".join([head, *_table(["instruction", "element type", "at most"], rows), ""])
+    return "\n".join([head, *table(["instruction", "element type", "at most"], rows), ""])
 
 
 def _types() -> str:
@@ -184,7 +171,7 @@ def _types() -> str:
         for i in isa.instructions().values()
         if record(i)["type_vars"] and i.types
     ]
-    return "\n".join([head, *_table(["instruction", *PROFILE_NAMES], rows), ""])
+    return "\n".join([head, *table(["instruction", *PROFILE_NAMES], rows), ""])
 
 
 #: The times over jnp that are wanted, by numerics.
@@ -206,14 +193,14 @@ def performance() -> str:
         return (
             f"{head}\nNo table is committed; `python -m benchmarks --json OUT` measures on your computer.\n"
         )
-    table = json.loads(BENCH_TABLE.read_text(encoding="utf-8"))
-    versions = ", ".join(f"{name} {version}" for name, version in table["versions"].items())
-    measured = f"Measured on {table['date']}: {table['platform']}, {table['machine']}; {versions}.\n"
-    values = {name: row["value"] for name, row in table["rows"].items()}
-    parts = [head, measured, *_kernels(values)]
+    measured = json.loads(BENCH_TABLE.read_text(encoding="utf-8"))
+    versions = ", ".join(f"{name} {version}" for name, version in measured["versions"].items())
+    when = f"Measured on {measured['date']}: {measured['platform']}, {measured['machine']}; {versions}.\n"
+    values = {name: row["value"] for name, row in measured["rows"].items()}
+    parts = [head, when, *_kernels(values)]
     for title, named in _FURTHER:
         rows = [[match[1], f"{v:.2f}"] for name, v in values.items() if (match := named.fullmatch(name))]
-        parts += [f"\n## {title}\n", *_table(["case", "ratio"], rows)] if rows else []
+        parts += [f"\n## {title}\n", *table(["case", "ratio"], rows)] if rows else []
     return "\n".join([*parts, ""])
 
 
@@ -230,7 +217,7 @@ def _kernels(values: dict[str, float]) -> Iterator[str]:
     yield "## Kernels, time relative to hand-written jnp\n"
     yield f"Lower is better; the targets are {wanted}. {reached} of {len(rows)} kernels reach both.\n"
     header = ["kernel", *(part for numerics in _TARGETS for part in (numerics, "target", ""))]
-    yield from _table(header, rows)
+    yield from table(header, rows)
     yield "\n[Why kernels miss a target](../../how-to/speed.md#kernels-that-miss-their-target)."
 
 
@@ -256,11 +243,6 @@ def _code(text: str) -> str:
     return f"`{text}`" if text and "`" not in text else text
 
 
-def _table(header: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
-    for row in (header, ["---"] * len(header), *rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
-
-
 # -- commands ------------------------------------------------------------------------------------------
 
 
@@ -270,7 +252,7 @@ def _commands() -> Iterator[tuple[str, str]]:
     index = ["# Commands", "", "`pto-jax COMMAND --help` prints the same.", ""]
     summaries = {a.dest: a.help or "" for a in commands._choices_actions}
     rows = [[f"[{name}]({name}.md)", summary] for name, summary in summaries.items()]
-    index += [*_table(["command", ""], rows), ""]
+    index += [*table(["command", ""], rows), ""]
     yield "reference/commands/index.md", "\n".join(index)
     for name, sub in commands.choices.items():
         sub.prog = f"pto-jax {name}"

@@ -191,7 +191,7 @@ def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> 
         return canonical_float(float(value))
     if result is None:
         allowed = "True or False" if d == I1 else f"{_article(d)} {d} value or a number that fits {d}"
-        fail(f"{what}: got {value!r}; allowed: {allowed}", instruction=instruction)
+        fail(f"{what}: got {value!r}", allowed=f"{allowed}", instruction=instruction)
     return result
 
 
@@ -209,7 +209,7 @@ def as_scalar(value: Any, d: DType, what: str, instruction: str | None = None) -
     if isinstance(value, Handle):
         return value
     if not is_number(value):
-        fail(f"{what}: got {value!r}; allowed: a scalar or a Python number", instruction=instruction)
+        fail(f"{what}: got {value!r}", allowed="a scalar or a Python number", instruction=instruction)
     return current().constant(literal(value, d, what, instruction), ScalarType(d))
 
 
@@ -218,7 +218,7 @@ def dtype_of(value: Any) -> DType:
     if isinstance(value, Handle):
         if isinstance(value.type, ScalarType):
             return value.type.dtype
-        fail(f"got {value}, a {value.type}; allowed: a scalar or a Python number")
+        fail(f"got {value}, a {value.type}", allowed="a scalar or a Python number")
     if isinstance(value, bool):
         return I1
     return INDEX if isinstance(value, Integral) else F32
@@ -242,12 +242,12 @@ def constant(value: Any, type: Any = None) -> Scalar:
         count = math.prod(t.dims)
         items = list(value) if isinstance(value, list | tuple) else [value] * count
         if len(items) != count:
-            fail(f"constant: got {len(items)} numbers for {t}; allowed: {count}", place.span)
+            fail(f"constant: got {len(items)} numbers for {t}", place.span, allowed=f"{count}")
         made = tuple(literal(v, t.dtype, "constant") for v in items)
     elif isinstance(t, ScalarType):
         made = literal(value, t.dtype, "constant")
     else:
-        fail(f"constant: got the type {t}; allowed: a scalar or vector type", place.span)
+        fail(f"constant: got the type {t}", place.span, allowed="a scalar or vector type")
     return _emit("arith.constant", (), t, place, {"value": made})
 
 
@@ -273,8 +273,8 @@ def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
     d = dtype_of(left if first or not second else right)
     if first and second and dtype_of(right) != d:
         fail(
-            f"{symbol}: got {left}, which is {d}, and {right}, which is {dtype_of(right)}; allowed: one "
-            "type (pto.cast converts)"
+            f"{symbol}: got {left}, which is {d}, and {right}, which is {dtype_of(right)}",
+            allowed="one type (pto.cast converts)",
         )
     number = right if first else left
     if first != second and isinstance(number, float) and not d.is_float:
@@ -381,7 +381,7 @@ def select(condition: Any, yes: Any, no: Any) -> Scalar:
     place = here()
     chosen = as_scalar(condition, I1, "select")
     if dtype_of(chosen) != I1:
-        fail(f"select: got the condition {chosen}, which is {chosen.type}; allowed: i1", place.span)
+        fail(f"select: got the condition {chosen}, which is {chosen.type}", place.span, allowed="i1")
     a, b, d = _pair("select", yes, no)
     return _emit("arith.select", (chosen, a, b), ScalarType(d), place)
 

@@ -219,11 +219,11 @@ class View(Handle):
     def __getitem__(self, offsets: Any) -> Indexed:
         listed = offsets if isinstance(offsets, tuple) else (offsets,)
         if any(isinstance(o, slice) for o in listed):
-            fail(f"a slice of {self}; allowed: numbers, or pto.partition_view(view, offsets, sizes)")
+            fail(f"a slice of {self}", allowed="numbers, or pto.partition_view(view, offsets, sizes)")
         return Indexed(self, listed)
 
     def __iter__(self) -> Iterator[Any]:
-        fail(f"{self} has no elements in Python; allowed: tload and tstore")
+        fail(f"{self} has no elements in Python", allowed="tload and tstore")
 
 
 class Indexed:

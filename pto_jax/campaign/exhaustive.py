@@ -276,8 +276,8 @@ def run(listed: Sequence[Row], reference: Target, tested: Target, device: str = 
     """The result of each row, in order; ArgumentError where there is none."""
     if not listed:
         raise ArgumentError(
-            "--exhaustive: no lane-wise instruction has these names, types and profiles; "
-            "allowed: those of `pto-jax isa` that compute lane by lane, for example --only tcvt --dtype f16"
+            "--exhaustive: no lane-wise instruction has these names, types and profiles",
+            allowed=("those of `pto-jax isa` that compute lane by lane, for example --only tcvt --dtype f16"),
         )
     return (exhaust(row, reference, tested, device) for row in listed)
 

@@ -6,12 +6,16 @@ Modules that need JAX are imported inside the commands that use them.
 import argparse
 import json
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .. import __version__
 from ..errors import ArgumentError
 from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import completion, doctor, findings, fuzz, lsp, options, races, replay, report, step
+
+if TYPE_CHECKING:
+    from ..isa import Instruction
 
 
 def parser() -> argparse.ArgumentParser:
@@ -156,7 +160,10 @@ def parser() -> argparse.ArgumentParser:
         "--format",
         choices=findings.FORMATS,
         default="text",
-        help="format of the diagnostics: text, annotations of GitHub workflows, or SARIF (default: text)",
+        help="format of the diagnostics: text, annotations of GitHub workflows, JSON, SARIF (default: text)",
+    )
+    sub.add_argument(
+        "--json", action="store_const", const="json", dest="format", help="the same as --format json"
     )
     options.add_language(sub)
 
@@ -323,7 +330,12 @@ def _conformance(args: argparse.Namespace) -> int:
 def _isa(args: argparse.Namespace) -> int:
     from ..manual import manual
 
-    print(manual(args.page or args.instruction, "json" if args.json else "text"))
+    def python(instruction: "Instruction") -> str:
+        from .examples import session
+
+        return session(instruction)
+
+    print(manual(args.page or args.instruction, "json" if args.json else "text", python))
     return options.ACCEPTED
 
 

@@ -210,11 +210,11 @@ class Settings:
         names = [f.name for f in fields(self)]
         for name, value in given.items():
             if name not in names:
-                raise errors.ArgumentError(f"unknown setting {name!r}; allowed: {', '.join(names)}")
+                raise errors.ArgumentError(f"unknown setting {name!r}", allowed=", ".join(names))
             allowed = _ALLOWED[name]
             if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
                 words = ", ".join("null" if a is None else str(a).lower() for a in allowed)
-                raise errors.ArgumentError(f"setting {name} is {value!r}; allowed: {words}")
+                raise errors.ArgumentError(f"setting {name} is {value!r}", allowed=f"{words}")
         return replace(self, **cast("dict[str, Any]", given))
 
 

@@ -21,7 +21,7 @@ def example(name: str) -> Example:
     choice = EXAMPLES.get(name)
     if choice is None:
         raise ArgumentError(
-            f"no example is called {name!r}; allowed: {', '.join(EXAMPLES)} (list: describe them)"
+            f"no example is called {name!r}", allowed=f"{', '.join(EXAMPLES)} (list: describe them)"
         )
     return choice
 

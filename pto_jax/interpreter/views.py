@@ -383,7 +383,7 @@ def _moved(interpreter: Interpreter, pointer: Pointer, offset: Scalar) -> Pointe
 def memref_view(name: str, t: MemRefType, extents: Sequence[int]) -> View:
     """An argument that is a memref, as a view; ``extents`` are those of the array given for it."""
     if None in t.dims and len(extents) != len(t.dims):
-        raise ArgumentError(f"argument {name!r}: got shape {tuple(extents)}; allowed: {t}")
+        raise ArgumentError(f"argument {name!r}: got shape {tuple(extents)}", allowed=f"{t}")
     known = extents if None in t.dims else t.dims
     shape = tuple(n if d is None else d for d, n in zip(t.dims, known, strict=True))
     return View(name, t.dtype, t.offset or 0, shape, strides_of(shape, t.strides))

@@ -316,15 +316,15 @@ class TileType:
             found = getattr(self, name)
             if not isinstance(found, kind):
                 raise ArgumentError(
-                    f"TileType: {name} is {found!r}; allowed: a member of {kind.__name__}; "
-                    "pto.tile_type takes names"
+                    f"TileType: {name} is {found!r}",
+                    allowed=f"a member of {kind.__name__}; pto.tile_type takes names",
                 )
         for name in ("rows", "cols"):
             try:
                 object.__setattr__(self, name, operator.index(getattr(self, name)))
             except TypeError:
                 found = getattr(self, name)
-                raise ArgumentError(f"TileType: {name} is {found!r}; allowed: an integer") from None
+                raise ArgumentError(f"TileType: {name} is {found!r}", allowed="an integer") from None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -426,7 +426,12 @@ def conv_tile(d: DType, conv: Conv, loc: Loc = Loc.MAT) -> TileType:
 
 @dataclass(frozen=True)
 class ScalarType:
-    """A scalar: an element type, ``index`` or ``i1``."""
+    """A scalar: an element type, ``index`` or ``i1``.
+
+    >>> import pto_jax as pto
+    >>> str(pto.ScalarType(pto.dtype("f32")))
+    'f32'
+    """
 
     dtype: DType
 
@@ -447,7 +452,12 @@ class MultiTileType:
 
 @dataclass(frozen=True)
 class PtrType:
-    """Pointer into global memory (or, on ISA pages, into another address space)."""
+    """Pointer into global memory (or, on ISA pages, into another address space).
+
+    >>> import pto_jax as pto
+    >>> str(pto.ptr("f16")), pto.ptr("f16") == pto.PtrType(pto.dtype("f16"))
+    ('ptr<f16>', True)
+    """
 
     dtype: DType
     space: AddressSpace = AddressSpace.GM

@@ -35,7 +35,7 @@ def add(instruction: Instruction, known: Callable[[], dict[str, Instruction]]) -
     name = instruction.name
     if not _NAME.fullmatch(name):
         raise ArgumentError(
-            f"got the name {name!r}; allowed: 't', then lowercase letters, digits and underscores (tcosh)"
+            f"got the name {name!r}", allowed="'t', then lowercase letters, digits and underscores (tcosh)"
         )
     if name in known():
         raise ArgumentError(f"there is an instruction {name}; try: another name")

@@ -87,14 +87,15 @@ def settings(what: str, format: str, profile: str | None, numerics: str) -> Sett
     """Checked settings; without a profile the first that has the format. ArgumentError for what is none."""
     found = FORMATS.get(format)
     if found is None:
-        raise ArgumentError(f"{what}: format is {format!r}; allowed: {', '.join(FORMATS)}")
+        raise ArgumentError(f"{what}: format is {format!r}", allowed=", ".join(FORMATS))
     if numerics not in ("exact", "fast"):
-        raise ArgumentError(f"{what}: numerics is {numerics!r}; allowed: exact, fast")
+        raise ArgumentError(f"{what}: numerics is {numerics!r}", allowed="exact, fast")
     name = found.profiles[0] if profile is None else find_profile(profile).name
     if name not in found.profiles:
         raise ArgumentError(
-            f"{what}: profile {name!r} has no products of format {format!r}; allowed: "
-            f"{', '.join(found.profiles)}; try: profile={found.profiles[0]!r}"
+            f"{what}: profile {name!r} has no products of format {format!r}",
+            allowed=", ".join(found.profiles),
+            fix=f"profile={found.profiles[0]!r}",
         )
     return Settings(found, name, "exact" if numerics == "exact" else "fast")
 
@@ -129,6 +130,11 @@ class Quantised(NamedTuple):
 
     In format "mx" the scale is an array of e8m0 exponents (``float8_e8m0fnu``), one for 32 codes along an
     axis.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> codes, scale = pto.nn.quantise(np.float32([[1.0, -2.0]]))
+    >>> codes.tolist(), codes.dtype.name
+    ([[64, -127]], 'int8')
     """
 
     codes: Array
@@ -162,9 +168,9 @@ def calibrate(
     """
     chosen = settings("calibrate", format, profile, numerics)
     if chosen.format.largest is None:
-        raise ArgumentError(f"calibrate: format {format!r} has no scales; allowed: int8, fp8")
+        raise ArgumentError(f"calibrate: format {format!r} has no scales", allowed="int8, fp8")
     if percentile is not None and not 0 <= percentile <= 100:
-        raise ArgumentError(f"calibrate: percentile is {percentile}; allowed: 0 to 100")
+        raise ArgumentError(f"calibrate: percentile is {percentile}", allowed="0 to 100")
     x = floats("calibrate: x", x)
     if percentile is not None:
         whole_along("calibrate: x", x, _axes(axis, x.ndim), f"axis {axis}, whose percentile is asked for")
@@ -201,9 +207,9 @@ def quantise(
     x = floats("quantise: x", x)
     if chosen.format.name == "mx":
         if scale is not None:
-            raise ArgumentError("quantise: format 'mx' finds its scales itself; allowed: scale=None")
+            raise ArgumentError("quantise: format 'mx' finds its scales itself", allowed="scale=None")
         if not isinstance(axis, int):
-            raise ArgumentError(f"quantise: axis is {axis} for format 'mx'; allowed: one axis")
+            raise ArgumentError(f"quantise: axis is {axis} for format 'mx'", allowed="one axis")
         whole_along("quantise: x", x, _axes(axis, x.ndim), f"axis {axis}, whose groups share a scale")
         return _quantised_mx(chosen, axis)(x)
     if chosen.format.largest is None:
@@ -234,7 +240,7 @@ def dequantise(
     format = {"int8": "int8", "float8_e4m3fn": "fp8"}.get(str(getattr(codes, "dtype", None)))
     if format is None:
         found = getattr(codes, "dtype", type(codes).__name__)
-        raise ArgumentError(f"dequantise: codes are {found}; allowed: int8, float8_e4m3fn")
+        raise ArgumentError(f"dequantise: codes are {found}", allowed="int8, float8_e4m3fn")
     if str(getattr(scale, "dtype", None)) == "float8_e8m0fnu":
         chosen = settings("dequantise", "mx", profile, numerics)
         for what, a in (("codes", codes), ("scale", scale)):
@@ -278,12 +284,13 @@ def floats(what: str, x: Any, *, symbolic: bool = False) -> Any:
     if not symbolic and any(not isinstance(n, int) for n in x.shape):
         shape = ", ".join(map(str, x.shape))
         raise ArgumentError(
-            f"{what}: got the shape ({shape}); allowed: sizes that are numbers, as tiles follow from them, "
-            "except the batch of nn.linear; try: one export for every size"
+            f"{what}: got the shape ({shape})",
+            allowed="sizes that are numbers, as tiles follow from them, except the batch of nn.linear",
+            fix="one export for every size",
         )
     if str(x.dtype) not in _FLOATS:
         raise ArgumentError(
-            f"{what}: got an array of {x.dtype}; allowed: {', '.join(_FLOATS)}; try: x.astype(jnp.float32)"
+            f"{what}: got an array of {x.dtype}", allowed=", ".join(_FLOATS), fix="x.astype(jnp.float32)"
         )
     return x
 
@@ -296,7 +303,7 @@ def scale_of(what: str, scale: Any, shape: tuple[int, ...]) -> Any:
     fits = len(np.shape(scale)) <= len(shape) and all(n in (1, m) for n, m in pairs)
     if not fits:
         raise ArgumentError(
-            f"{what}: got shape {tuple(np.shape(scale))}; allowed: one that broadcasts to {tuple(shape)}"
+            f"{what}: got shape {tuple(np.shape(scale))}", allowed=f"one that broadcasts to {tuple(shape)}"
         )
     return scale
 
@@ -309,8 +316,9 @@ def weights_of(w: Quantised, format: Name | None, w_scale: Any) -> tuple[Quantis
     stored = "mx" if exponents == "float8_e8m0fnu" else names.get(element)
     if stored is None or (stored == "mx" and element != "float8_e4m3fn"):
         raise ArgumentError(
-            f"linear: w: got codes of {element} with scales of {exponents}; allowed: int8 or float8_e4m3fn "
-            "with float32, float8_e4m3fn with float8_e8m0fnu; try: nn.quantise(w, axis=0)"
+            f"linear: w: got codes of {element} with scales of {exponents}",
+            allowed="int8 or float8_e4m3fn with float32, float8_e4m3fn with float8_e8m0fnu",
+            fix="nn.quantise(w, axis=0)",
         )
     if format not in (None, stored):
         raise ArgumentError(
@@ -318,18 +326,19 @@ def weights_of(w: Quantised, format: Name | None, w_scale: Any) -> tuple[Quantis
             f"try: format={stored!r}, or the float weights, which the layer quantises"
         )
     if w_scale is not None:
-        raise ArgumentError("linear: w_scale: got a scale for weights that have one; allowed: w_scale=None")
+        raise ArgumentError("linear: w_scale: got a scale for weights that have one", allowed="w_scale=None")
     shape, sizes = np.shape(scale), np.shape(codes)
     if len(sizes) != 2 or any(not isinstance(n, int) or n == 0 for n in sizes):
         raise ArgumentError(
-            f"linear: w: got codes {list(sizes)}; allowed: [K, N] with sizes that are numbers"
+            f"linear: w: got codes {list(sizes)}", allowed="[K, N] with sizes that are numbers"
         )
     allowed = [-(-sizes[0] // GROUP), sizes[1]] if stored == "mx" else [1, sizes[1]]
     one = stored != "mx" and all(n == 1 for n in shape)
     if list(shape) != allowed and not one:
         raise ArgumentError(
-            f"linear: w: got scales {list(shape)} of codes {list(sizes)}, which do not belong to columns; "
-            f"allowed: {allowed}; try: nn.quantise(w, format={stored!r}, axis=0)"
+            (f"linear: w: got scales {list(shape)} of codes {list(sizes)}, which do not belong to columns"),
+            allowed=f"{allowed}",
+            fix=f"nn.quantise(w, format={stored!r}, axis=0)",
         )
     return Quantised(codes, scale if stored == "mx" else scale_of("linear: w.scale", scale, sizes)), stored
 
@@ -339,7 +348,7 @@ def _axes(axis: Axis, rank: int) -> tuple[int, ...]:
         return tuple(range(rank))
     axes = (axis,) if isinstance(axis, int) else axis
     if not all(-rank <= a < rank for a in axes):
-        raise ArgumentError(f"axis is {axis}, the array has {rank} axes; allowed: {-rank} to {rank - 1}")
+        raise ArgumentError(f"axis is {axis}, the array has {rank} axes", allowed=f"{-rank} to {rank - 1}")
     return tuple(a % rank for a in axes)
 
 

@@ -103,11 +103,11 @@ def schedule(
     """The schedule of one block of a program; errors as for :func:`pto_jax.cost`."""
     for name, value in arguments.items():
         if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise ArgumentError(f"timeline: argument {name}: got {value!r}; allowed: an integer")
+            raise ArgumentError(f"timeline: argument {name}: got {value!r}", allowed="an integer")
     program = with_entry(program)
     report = cost(program, profile, model, entry=entry, arguments=arguments)
     if not report.lines:
-        raise ArgumentError(f"{program.source}: got no instruction of a pipe; allowed: one or more")
+        raise ArgumentError(f"{program.source}: got no instruction of a pipe", allowed="one or more")
     resolved = resolve(program, profile)
     function = select_entry(resolved.program, entry)
     found = Schedule(function.name, report.model, report.profile)

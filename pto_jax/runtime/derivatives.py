@@ -18,9 +18,9 @@ from ..errors import DifferentiationError
 from ..lowering import primitives
 
 _FIX = (
-    "PTO instructions have no derivative; stop the gradient on the arguments, "
-    "{0}(jax.lax.stop_gradient({1})); straight through: pto.straight_through({0}, reference), or "
-    "{1} + jax.lax.stop_gradient({0}(jax.lax.stop_gradient({1})) - {1})"
+    "PTO instructions have no derivative; allowed: the gradient stopped on the arguments, "
+    "{0}(jax.lax.stop_gradient({1})), or straight through, pto.straight_through({0}, reference); "
+    "try: {1} + jax.lax.stop_gradient({0}(jax.lax.stop_gradient({1})) - {1})"
 )
 
 

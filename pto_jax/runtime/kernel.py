@@ -20,7 +20,7 @@ from .. import api, launches, profiles
 from ..analysis import entries
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.resolve import fill, resolve, with_entry
-from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
+from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, nearest
 from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses, primitives
 from ..lowering.bits import x64
@@ -82,7 +82,9 @@ def _checked(profile: str | Profile, numerics: str, out_of_region: str | None, s
 
 def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise ArgumentError(f"{name}: got {value!r}; allowed: {', '.join(allowed)}")
+        close = nearest(value, allowed)
+        fix = f'{name}="{close}"' if close else ""
+        raise ArgumentError(f"{name}: got {value!r}", allowed=", ".join(allowed), fix=fix)
 
 
 def _shapes(
@@ -110,8 +112,8 @@ def _declared(entry: str, argument: Argument) -> Any:
         size = argument.min_elements // (2 if t.dtype.packed else 1)
         return _shaped((size,), t.dtype.numpy)
     raise ArgumentError(
-        f"{entry}: the program does not say the shape of argument {argument.name!r} ({t}); allowed: a shape "
-        "for each argument, as in jax.ShapeDtypeStruct((64, 64), jnp.float32)"
+        f"{entry}: the program does not say the shape of argument {argument.name!r} ({t})",
+        allowed="a shape for each argument, as in jax.ShapeDtypeStruct((64, 64), jnp.float32)",
     )
 
 
@@ -272,6 +274,12 @@ class Kernel:
         """Execute instruction by instruction, each from the compile cache.
 
         Raises ExecutionError where a run-time rule is broken.
+
+        >>> import numpy as np, pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"))
+        >>> x = np.ones((2, 8), np.float32)
+        >>> kernel.eager(x, x)["z"].array[0, :3].tolist()
+        [2.0, 2.0, 2.0]
         """
         outputs, report, _ = self._run(args, kwargs, jit=False)
         report.raise_if_broken()
@@ -428,6 +436,12 @@ class Kernel:
 
         Shapes are as for :func:`jax.jit`: ``jax.ShapeDtypeStruct`` or arrays, by position or name; without
         any, buffers have the elements that the program accesses at least.
+
+        >>> import jax, pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"))
+        >>> x = jax.ShapeDtypeStruct((2, 8), "float32")
+        >>> callable(kernel.lower(x, x).compile())
+        True
         """
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
         return jax.jit(self).lower(*args, **kwargs)
@@ -441,6 +455,12 @@ class Kernel:
         package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
         present one. Code for "cuda" holds Triton kernels for merges and float products, which JAX promises
         to execute only in the version that exported them.
+
+        >>> import pto_jax as pto
+        >>> from pto_jax.examples import EXAMPLES
+        >>> kernel = pto.compile(pto.load(EXAMPLES["vector_add"].path), grid=4)
+        >>> [str(a.dtype) for a in kernel.export().in_avals]
+        ['float32', 'float32', 'float32']
         """
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
         own = [jax.export.DisabledSafetyCheck.custom_call(primitives.TRITON)]
@@ -615,7 +635,7 @@ def compile(  # noqa: PLR0913 - keywords
             execution.warn_of(findings, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
-            raise ArgumentError(f"{name}: got {n}; allowed: a positive number")
+            raise ArgumentError(f"{name}: got {n}", allowed="a positive number")
     judgement = launches.judge(program, function.name, grid)
     if judgement.problem is not None and not partial_launch:
         raise VerifyError(judgement.problem)

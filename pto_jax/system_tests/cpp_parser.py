@@ -583,7 +583,7 @@ class _Reader(Reader):
         if token.text == "[":
             return self._lambda()
         if token.kind != "name":
-            raise FileError(f"{self.place}:{token.line}: got {token.text!r}; allowed: an expression")
+            raise FileError(f"{self.place}:{token.line}: got {token.text!r}", allowed="an expression")
         if token.text in _CASTS:
             self.expect("<")
             kind = self.type()

@@ -104,7 +104,9 @@ def run_system_tests(
     interpreter ``python`` where one is given: they may need packages that this environment lacks.
     """
     if python is not None and shutil.which(python) is None:
-        raise ArgumentError(f"{python}: no Python interpreter; allowed: the path of one that can be executed")
+        raise ArgumentError(
+            f"{python}: no Python interpreter", allowed="the path of one that can be executed"
+        )
     described = raw_cases(root)
     chosen = [c for c in described if only is None or only in f"{c.folder.name}/{c.name}"]
     tests = system_tests(root, needed=not described)

@@ -385,6 +385,9 @@ class ProgramReader(reader.Reader):
         names = [first]
         if c.accept(Kind.COLON):
             start = c.start
+            if c.kind is not Kind.INTEGER_LIT:
+                name = f"%{first.name}"
+                c.unexpected(f"a number of results after {name}:, or a comma before an operand {name}")
             count = c.integer("the number of results")
             if not 1 <= count <= _MAX_RESULTS:
                 c.fail_since(start, f"got {count} results; allowed: 1 to {_MAX_RESULTS}")

@@ -259,7 +259,9 @@ def _read_positional(reader: ShapeReader, fields: _Fields) -> None:
     if key is None or c.kind is Kind.GREATER:
         c.unexpected(f"a parameter of the tile type, as in key=value; {_VALID_BY_KEY}")
     if key == "dtype" and find_dtype(c.text.removeprefix("!pto.")) is None:
-        c.unexpected("an element type, dimensions (16x16xf32) or key=value")
+        memories = [m.name.lower() for m in Loc]
+        listed = f"a memory ({', '.join(memories)}), an element type, dimensions (16x16xf32) or key=value"
+        c.fail(f"got {c.found()}{suggestion(c.text, memories)}; allowed: {listed}")
     if c.kind is Kind.QUESTION or (c.kind is Kind.INTEGER_LIT and not _is_code(key, c.text)):
         c.unexpected(f"{_expected(key)}; {_VALID_BY_KEY}")
     _store(reader, fields, key, _read_value(reader, key), start)

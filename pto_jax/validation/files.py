@@ -282,7 +282,7 @@ def dumps(given: Sequence[Path]) -> list[Path]:
     if len(listed) < 2:
         raise ArgumentError("--series needs two dumps or more: files, folders, or one folder of them")
     if len({p.is_dir() for p in listed}) > 1:
-        raise ArgumentError("--series: files and folders; allowed: all of one kind")
+        raise ArgumentError("--series: files and folders", allowed="all of one kind")
     return listed
 
 

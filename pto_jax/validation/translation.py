@@ -175,7 +175,7 @@ def pair(
     # Drawn sizes may need any number of blocks; both programs execute the same part then.
     first, second = (replace(k, partial_launch=True) for k in (first, second))
     if before.fragment != after.fragment:
-        raise ArgumentError("one program is a function, the other a fragment; allowed: two of a kind")
+        raise ArgumentError("one program is a function, the other a fragment", allowed="two of a kind")
     extra = _extra(first, second, scalars or {})
     both = Pair(first, second, _order(first, second, extra), extra)
     if not both.results:
@@ -212,8 +212,8 @@ def _order(before: Kernel, after: Kernel, extra: Collection[str]) -> tuple[int, 
         b = theirs[i]
         if _interface(a.type) != _interface(b.type):
             raise ArgumentError(
-                f"argument {position} differs: before {a.name}: {a.type}, after {b.name}: {b.type}; "
-                "allowed: the same kind and element type"
+                f"argument {position} differs: before {a.name}: {a.type}, after {b.name}: {b.type}",
+                allowed="the same kind and element type",
             )
         if not isinstance(a.type, ScalarType | provenance.GlobalTypes | TileType | VectorType):
             raise ArgumentError(f"argument {a.name} has the type {a.type}, for which nothing is generated")

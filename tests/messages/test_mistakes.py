@@ -7,6 +7,7 @@ import textwrap
 import warnings
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -227,13 +228,16 @@ def test_arguments_name_what_they_got() -> None:
         pto.tload(t, pto.GlobalTensor(x, (16, 64)))
         pto.tstore(pto.GlobalTensor(y, (16, 64)), t)
 
-    message = "k: argument 'n': got the float 3.5; allowed: index (an integer)"
+    message = "k: argument 'n': got the float 3.5; allowed: index (an integer); try: int(3.5)"
     assert refused(lambda: k(X, X, 3.5)) == message
     said = refused(lambda: k([["a"] * 64] * 16, X, 3))
     assert "argument 'x': got the list" in said and fix_of(said) == "np.asarray(..., np.float32)"
 
 
-def test_a_device_that_exits_names_its_status(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_device_that_exits_names_its_status(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     device = ["fuzz", "--dut", "false {program} {inputs} {outputs}", "--count", "1", "--workers", "1"]
     assert main(device) != 0
     assert "DeviceError: exit status 1: stderr is empty" in capsys.readouterr().out

@@ -291,7 +291,7 @@ _KINDS = ("equal", "refused", "stopped", "undefined", "different", "crashed")
 
 
 def summary(store: Store, known: frozenset[str] = frozenset()) -> str:
-    """Counts per kind, failures by cause, with a mark at those that are known, coverage, the store.
+    """Counts per kind, failure groups, with a mark at those that are known, coverage, the store.
 
     >>> from collections import Counter
     >>> from .batch import Batch, Block
@@ -354,7 +354,7 @@ def _causes(store: Store, known: frozenset[str]) -> Iterator[str]:
     grouped = list(store.rows(query))
     types = _types(store)
     if grouped:
-        yield f"failures by cause ({len(grouped)}):"
+        yield f"failure groups ({len(grouped)}):"
     for cause, count, index, case, folder in grouped[:CAUSES]:
         first = (cause or "unknown").splitlines()[0]
         shown = first if len(first) <= WIDTH else first[: WIDTH - 3] + "..."

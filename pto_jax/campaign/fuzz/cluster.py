@@ -349,8 +349,8 @@ def _client(scheduler: str) -> Any:
     except (OSError, ValueError, TypeError, TimeoutError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ArgumentError(
-            f"--scheduler {scheduler}: no scheduler is reached: {reason}; allowed: tcp://HOST:PORT, or the "
-            "file of dask scheduler --scheduler-file"
+            f"--scheduler {scheduler}: no scheduler is reached: {reason}",
+            allowed="tcp://HOST:PORT, or the file of dask scheduler --scheduler-file",
         ) from None
 
 

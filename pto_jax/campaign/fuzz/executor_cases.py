@@ -354,7 +354,7 @@ class Generated:
         """The cases of a plan; ArgumentError for a preset that there is not."""
         unknown = [p for p in plan.presets if p not in PRESETS]
         if unknown:
-            raise errors.ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
+            raise errors.ArgumentError(f"no preset {', '.join(unknown)}", allowed=" ".join(PRESETS))
         chosen = [PRESETS[p] for p in plan.presets or IN_TURN]
         chosen = [replace(o, profiles=plan.profiles) if plan.profiles else o for o in chosen]
         chosen = [on_blocks(o, plan.grid) for o in chosen]

@@ -165,7 +165,7 @@ CAUSES = 200
 #: Steps of the heat map; ``page.css`` has a colour for each.
 LEVELS = 6
 _TITLES = {
-    "failures": "Failures by cause",
+    "failures": "Failure groups",
     "refusals": "Not executed",
     "goal": "Goal",
     "throughput": "Throughput",
