@@ -18,6 +18,7 @@ from .machine.planning import (
     plan as plan,
 )
 from .machine.program import JaxMachine as JaxMachine
+from .machine.ranks import RankMachine as RankMachine, Words as Words
 from .machine.storage import Plan as Plan
 from .machine.tile_memory import ACCESS_RULES as ACCESS_RULES, MAX_STEPS as MAX_STEPS
 from .rules import MEMORY_RULES as MEMORY_RULES, RULES as RULES, Semantics as Semantics

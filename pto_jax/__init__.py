@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from .nn.layers import straight_through as straight_through
     from .profiles import PROFILES as PROFILES, Profile as Profile, profile as profile
     from .runtime.kernel import Kernel as Kernel, compile as compile
+    from .runtime.ranks import RankKernel as RankKernel
     from .runtime.tiles import Tile as Tile, tile as tile
     from .sanitizer.sanitize import sanitize as sanitize
     from .schedules.races import races as races
@@ -96,6 +97,7 @@ _PUBLIC: dict[str, str] = {
     "races": "schedules.races",
     "compile": "runtime.kernel",
     "Kernel": "runtime.kernel",
+    "RankKernel": "runtime.ranks",
     "Program": "ir.program",
     "kernel": "builder",
     "Builder": "builder",

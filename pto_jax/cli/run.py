@@ -17,6 +17,7 @@ from ..api import load, resolve_profile
 from ..errors import ArgumentError, UndefinedDataError
 from ..files import save_arrays
 from ..generate.inputs import shape_of
+from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import (
     ArrayType,
     DType,
@@ -256,14 +257,16 @@ def run(options: RunOptions) -> None:
         looked = sanitized(kernel, values, options, grid)
         outputs: Mapping[str, Any] | None = looked.outputs
     else:
-        outputs = _outputs(kernel, [values[name] for name in names], options)
+        outputs = _outputs(kernel, [values.get(name) for name in names], options)
     if outputs is None:
         return
     arrays = {name: np.asarray(outputs[name]) for name in kernel.outputs}
     print(f"program: {example.summary if example else options.file}")
     print(f"         {instruction_counts(program)}")
     print(f"profile: {profile.name} ({profile.title}), numerics {options.numerics}")
-    print(f"input:   {origin}: {', '.join(_describe_input(a, values[a.name]) for a in kernel.arguments)}")
+    print(
+        f"input:   {origin}: {', '.join(_describe_input(a, values[a.name]) for a in kernel.arguments if a.name in values)}"
+    )
     types = {a.name: a.type.dtype for a in kernel.arguments if isinstance(a.type, ArrayType)}
     for name, array in arrays.items():
         changed = count_changed(np.asarray(values[name]), array) if name in values else ""
@@ -336,6 +339,8 @@ def generate_inputs(kernel: Signature, seed: int, example: examples.Example | No
         t = argument.type
         if argument.name in presets:
             values[argument.name] = convert_input(argument, presets[argument.name])
+            continue
+        if argument.name in BLOCK_NUMBERS:
             continue
         if isinstance(t, ScalarType):
             values[argument.name] = random_values(rng, t.dtype, (), low=1, high=8)

@@ -16,7 +16,7 @@ from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, Til
 from ..interpreter.machine import Body
 from ..ir import BLayout, Coalesce, DType, GlobalLayout, Op, ScalarType, TileType, Value, element_offset
 from ..isa.rules.memory_indexed import coalescing
-from ..launches.numbers import address, compute
+from ..grids.numbers import address, compute
 from ..profiles import ProfileName
 
 #: Names of buffers.

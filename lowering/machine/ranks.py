@@ -1,0 +1,91 @@
+"""The JAX executor on several ranks: one trace in which signals, addresses and courses are numbers.
+
+The words of context records and of signals are known while a program is traced, as long as only numbers are
+written to them; so a wait is decided there, and what is left of a program is data. What the trace cannot know
+is refused where a rank waits for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pto_jax.interpreter import Execution, Pointer, Scalar, View
+from pto_jax.ir import DType, Op
+from pto_jax.isa.effects import traits_of
+
+from ..rules import MemoryRule
+from .program import JaxMachine
+
+
+@dataclass
+class Words:
+    """The words of a buffer as far as they are numbers; ``constant``: nothing writes it."""
+
+    values: np.ndarray[Any, Any]
+    known: np.ndarray[Any, Any] = field(init=False)
+    constant: bool = False
+
+    def __post_init__(self) -> None:
+        self.values = self.values.copy()
+        self.known = np.ones(self.values.shape, bool)
+
+
+@dataclass
+class RankMachine(JaxMachine):
+    """Executes the programs of all ranks; ``words`` are those buffers whose words may be numbers."""
+
+    words_of: dict[str, Words] = field(default_factory=dict)
+
+    def unrolls(self, op: Op, trips: int) -> bool:
+        """Loops in which ranks meet, or compute whom they meet, are written out."""
+        return any(map(_meets, op.walk())) or super().unrolls(op, trips)
+
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Any:
+        """The element that a pointer is at: a number where it is known."""
+        words, at = self.words_of.get(pointer.buffer), pointer.offset
+        inside = words is not None and isinstance(at, int) and 0 <= at < len(words.values)
+        if words is not None and inside and not pointer.cast and words.known[at]:
+            if words.constant or self.depth == 0:
+                return int(words.values[at])
+        return super().load(op, pointer, dtype)
+
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        """Write a scalar; a number is known from here on."""
+        super().store(op, pointer, value)
+        words, at = self.words_of.get(pointer.buffer), pointer.offset
+        if words is None:
+            return
+        if not isinstance(at, int) or pointer.cast:
+            words.known[:] = False
+        elif 0 <= at < len(words.values):
+            number = self.known(value)
+            words.known[at] = number is not None and self.depth == 0
+            if number is not None:
+                words.values[at] = number
+
+    def _transfer(self, e: Execution, rule: MemoryRule) -> None:
+        super()._transfer(e, rule)
+        target = e.operands[e.instruction.destinations[0].name]
+        if isinstance(target, View) and target.buffer in self.words_of:
+            self._forget(target)
+
+    def _forget(self, view: View) -> None:
+        """The words of a window are data."""
+        known = self.words_of[view.buffer].known
+        numbers = [view.offset, *view.shape, *view.strides]
+        if not all(isinstance(n, int) for n in numbers):
+            known[:] = False
+            return
+        at = np.array([view.offset], np.int64)
+        for size, stride in zip(view.shape, view.strides, strict=True):
+            at = (at[:, None] + np.arange(size, dtype=np.int64) * stride).reshape(-1)
+        known[at[(at >= 0) & (at < len(known))]] = False
+
+
+def _meets(op: Op) -> bool:
+    traits = traits_of(op)
+    between = traits.order is not None and traits.order.through in ("signal", "transfer", "cores")
+    return between or traits.calls or traits.has("read", "remote") or traits.has("write", "remote")
