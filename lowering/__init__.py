@@ -8,6 +8,7 @@ from pto_jax.isa import load_families
 
 from .machine.control_flow import varying_axes as varying_axes
 from .machine.grid import disjoint_parts as disjoint_parts
+from .machine.pieces import Buffers as Buffers, Source as Source
 from .machine.planning import (
     Accesses as Accesses,
     accesses as accesses,

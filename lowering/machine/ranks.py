@@ -7,6 +7,8 @@ is refused where a rank waits for it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +19,7 @@ from pto_jax.ir import DType, Op
 from pto_jax.isa.effects import traits_of
 
 from ..rules import MemoryRule
+from . import pieces
 from .program import JaxMachine
 
 
@@ -47,9 +50,9 @@ class RankMachine(JaxMachine):
         """The element that a pointer is at: a number where it is known."""
         words, at = self.words_of.get(pointer.buffer), pointer.offset
         inside = words is not None and isinstance(at, int) and 0 <= at < len(words.values)
-        if words is not None and inside and not pointer.cast and words.known[at]:
-            if words.constant or self.depth == 0:
-                return int(words.values[at])
+        sure = words is not None and (words.constant or self.depth == 0) and not pointer.cast
+        if words is not None and sure and inside and words.known[at]:
+            return int(words.values[at])
         return super().load(op, pointer, dtype)
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
@@ -71,6 +74,51 @@ class RankMachine(JaxMachine):
         target = e.operands[e.instruction.destinations[0].name]
         if isinstance(target, View) and target.buffer in self.words_of:
             self._forget(target)
+
+    def bind_part(self, name: str, dtype: DType, source: pieces.Source, first: int, count: int) -> None:
+        """Make a run of an argument's elements a buffer."""
+        if dtype.packed:
+            self.bind_buffer(name, dtype, source.words(first, count))
+            return
+        self.packed[name], self.dtypes[name] = False, dtype
+        self.parts.runs[name] = [pieces.Run(source, first, count)]
+
+    @property
+    def parts(self) -> pieces.Buffers:
+        """The buffers, which are runs until somebody looks."""
+        assert isinstance(self.buffers, pieces.Buffers)
+        return self.buffers
+
+    def copy(self, op: Op, dst: View, src: View) -> bool:
+        """Note a copy of one run of elements to another one."""
+        runs = [self._run(view) for view in (dst, src)]
+        to, of = runs
+        if to is None or of is None or self.depth or dst.dtype.word != src.dtype.word:
+            return False
+        if dst.buffer in self.words_of or src.buffer in self.words_of or to[1] != of[1]:
+            return False
+        self.parts.copy_run(dst.buffer, to[0], src.buffer, *of)
+        return True
+
+    def _run(self, view: View) -> tuple[int, int] | None:
+        """The first element and the number of those of a view, where they follow one another."""
+        numbers = [view.offset, *view.shape, *view.strides]
+        d = self.dtypes.get(view.buffer)
+        if not all(isinstance(n, int) for n in numbers) or d is None or d.packed or d.word != view.dtype.word:
+            return None
+        count = 1
+        for size, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
+            if size != 1 and stride != count:
+                return None
+            count *= size
+        inside = count > 0 and view.offset >= 0 and view.offset + count <= self.parts.size(view.buffer)
+        return (view.offset, count) if inside else None
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        self.parts.settle()
+        with super()._inside():
+            yield
 
     def _forget(self, view: View) -> None:
         """The words of a window are data."""

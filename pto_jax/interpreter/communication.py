@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import product
 from math import prod
 
@@ -18,7 +17,6 @@ from ..errors import Diagnostic, NotExecutableError
 from ..ir import (
     I1,
     I32,
-    INDEX,
     AtomicType,
     AttrValue,
     CollectiveEngine,
@@ -34,7 +32,7 @@ from ..ir import (
 from .interpreter import Blocked, Interpreter, Polled, Steps, executes
 from .operands import Execution, Operand, Pointer, Scalar, Scope, TileRef, View, chosen
 from .ranks import Cell
-from .windows import scalar
+from .windows import advanced, scalar
 
 
 @dataclass(eq=False)
@@ -84,6 +82,8 @@ def move(
     interpreter: Interpreter, op: Op, dst: View, src: View, mode: AttrValue = AtomicType.ATOMIC_NONE
 ) -> None:
     """Copy the elements of a view to another one, or add them; an empty view has no effect."""
+    if mode == AtomicType.ATOMIC_NONE and interpreter.machine.copy(op, _plain(dst), _plain(src)):
+        return
     tile = fetched(interpreter, op, src)
     if tile is not None:
         deliver(interpreter, op, dst, tile, mode)
@@ -168,13 +168,12 @@ def _cells(interpreter: Interpreter, op: Op, scope: Scope) -> tuple[list[Pointer
     (signal,) = _views(interpreter, op, scope, "signal")
     compared = bound.attrs["cmp"]
     assert isinstance(compared, WaitCmp)
-    ranges = map(range, _extents(interpreter, op, signal))
-    places = [
-        Pointer(signal.buffer, signal.dtype, reduce(lambda a, b: a + b, further, signal.offset))
-        for further in (
-            [i * s for i, s in zip(index, signal.strides, strict=True)] for index in product(*ranges)
-        )
-    ]
+    places = []
+    for index in product(*map(range, _extents(interpreter, op, signal))):
+        at = signal.offset
+        for i, stride in zip(index, signal.strides, strict=True):
+            at = advanced(interpreter.machine, at, i, stride)
+        places.append(Pointer(signal.buffer, signal.dtype, at))
     return places, compared, scope[bound.values["value"]]
 
 

@@ -129,7 +129,7 @@ class RankCall:
         return Pointer(name, t.dtype)
 
 
-def bind(  # noqa: PLR0913 - keywords
+def bind(
     program: Program,
     function: Function,
     ranks: int,

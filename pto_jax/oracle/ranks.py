@@ -14,7 +14,6 @@ from ..interpreter.interpreter import Interpreter
 from ..interpreter.rank_calls import RankCall, world_of
 from ..interpreter.ranks import Watch, context, part
 from ..ir import DType
-from . import storage
 from .machine import ReferenceMachine
 from .numbers import Array
 from .step import Policy

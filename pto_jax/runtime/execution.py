@@ -23,10 +23,10 @@ from ..analysis import entries, provenance
 from ..analysis.entries import Argument
 from ..analysis.provenance import GlobalTypes
 from ..errors import Diagnostic, ExecutionError, PtoWarning, Span
+from ..grids.judgement import Facts, judge
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
 from ..ir import MemRefType, PartitionViewType, Program, ScalarType, TensorViewType
 from ..isa import effects, queries
-from ..grids.judgement import Facts, judge
 from ..lowering import (
     ACCESS_RULES,
     JaxMachine,

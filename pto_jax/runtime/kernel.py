@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -38,23 +38,16 @@ if TYPE_CHECKING:
     from .explain import Explanation
 
 
-@cache
-def _device_array() -> type:
-    """The type of JAX's arrays that are no tracers."""
-    with jax.ensure_compile_time_eval():
-        return type(jax.numpy.zeros(()))
-
-
 def is_concrete(x: Any) -> bool:
     """Whether a value is an array of JAX or NumPy, in native byte order, or a Tile of such; no tracer."""
     kind = type(x)
     if kind is Tile:
-        known = (_device_array(), np.ndarray)
+        known = (conversion.device_array(), np.ndarray)
         sizes = x.v_row, x.v_col
         return type(x.words) in known and all(s is None or type(s) in known for s in sizes)
     if kind is np.ndarray:
         return x.dtype.isnative and x.dtype.names is None and x.dtype.kind not in "OSUMm"
-    return kind is _device_array()
+    return kind is conversion.device_array()
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:

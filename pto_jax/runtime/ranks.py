@@ -7,8 +7,9 @@ interpreter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
@@ -18,13 +19,23 @@ from jax.core import Tracer
 
 from .. import profiles
 from ..analysis.entries import Argument
-from ..errors import ArgumentError, NotExecutableError
+from ..errors import ArgumentError
 from ..interpreter.interleaving import Interleaving
 from ..interpreter.rank_calls import Part, RankCall, world_of
 from ..interpreter.ranks import context, part
 from ..ir import I64, DType, Op, PtrType, ScalarType, Type, short_list
 from ..isa.effects import traits_of
-from ..lowering import ACCESS_RULES, Plan, RankMachine, Semantics, Words, plan
+from ..lowering import (
+    ACCESS_RULES,
+    Buffers,
+    Plan,
+    RankMachine,
+    Semantics,
+    Source,
+    Words,
+    plan,
+    varying_axes,
+)
 from ..lowering.bits import x64
 from ..lowering.canary import cached_code
 from ..oracle.ranks import run_ranks
@@ -133,16 +144,76 @@ class RankKernel:
         DeadlockError where ranks wait for each other for ever, ExecutionError for accesses outside of a buffer
         or a window, NotExecutableError where the order of the ranks depends on data.
         """
+        made = self._again(args, kwargs)
+        if made is not None:
+            made[1].raise_if_broken()
+            return {n: made[0][n] for n in self.outputs}
+        axis = self._axis(args, kwargs)
+        if axis is not None:
+            return self._on_mesh(axis, args, kwargs)
         arrays, numbers = self._prepared(args, kwargs)
         if self.engine == "interpreter":
             outputs, report = self.interpreted(arrays, numbers), Report((), (), ())
         else:
             with x64(), cached_code():
-                outputs, report = self._call(arrays, numbers)
+                outputs, report = self._call(arrays, numbers, self._kind(args, kwargs))
         if self.checks:
             return outputs, report
         report.raise_if_broken()
         return outputs
+
+    def _axis(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+        """The mesh axis of ranks that the arrays of a call vary over, under ``shard_map``."""
+        parts = [x for x in (*args, *kwargs.values()) if isinstance(x, Tracer) and x.ndim]
+        axes = frozenset[str]().union(*(varying_axes(x) for x in parts if x.shape[0] < self.ranks))
+        sizes = {axis: jax.lax.axis_size(axis) for axis in axes}
+        return next((axis for axis, size in sizes.items() if size > 1 and self.ranks % size == 0), None)
+
+    def _on_mesh(self, axis: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The same under ``shard_map``: devices exchange their parts, and each keeps what is its own."""
+        values = dict(zip(self._names, args, strict=False)) | dict(kwargs)
+        lead = self.ranks // jax.lax.axis_size(axis)
+
+        def whole(value: Any) -> Any:
+            array = jax.numpy.asarray(value)
+            own = axis in varying_axes(array) and array.ndim and array.shape[0] == lead
+            return jax.lax.all_gather(array, axis, tiled=True) if own else value
+
+        outputs = self(**{n: whole(v) for n, v in values.items()})
+        made = outputs[0] if self.checks else outputs
+        first = jax.lax.axis_index(axis) * lead
+        kept = {n: jax.lax.dynamic_slice_in_dim(a, first, lead) for n, a in made.items()}
+        return (kept, outputs[1]) if self.checks else kept
+
+    def _again(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The results of a call like an earlier one; None for another one."""
+        kind = self._kind(args, kwargs)
+        known = self._compiled.get(kind) if kind is not None else None
+        if known is None:
+            return None
+        values = {**dict(zip(self._names, args, strict=False)), **kwargs}
+        with x64(), cached_code():
+            return known({n: values[n] for n in self.buffers}, {})
+
+    def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What a compiled function depends on: shapes, the numbers of ranks, and signals; None where traced."""
+        if self.engine != "compiled" or self.checks or len(args) + len(kwargs) != len(self._names):
+            return None
+        found: list[Any] = []
+        for name, value in (*zip(self._names, args, strict=False), *kwargs.items()):
+            kind = type(value)
+            if kind is int and name in self.scalars:
+                found.append((name, value))
+            elif kind is np.ndarray or kind is conversion.device_array():
+                signal = name in self._signals or name in self.scalars
+                found.append((name, value.shape, value.dtype, np.asarray(value).tobytes() if signal else None))
+            else:
+                return None
+        return tuple(found)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.arguments)
 
     # -- arguments -----------------------------------------------------------------------------------
 
@@ -171,9 +242,8 @@ class RankKernel:
     def _numbers(self, kernel: str, name: str, value: Any, d: DType) -> list[Any]:
         """A scalar of each rank: Python numbers of integers that are known."""
         what = f"{kernel}: argument {name!r}"
-        if not isinstance(value, Tracer) and np.asarray(value).dtype.kind in "iub" and not d.is_float:
-            # Numbers of ranks come as arrays of any integer type.
-            value = np.asarray(value).tolist()
+        if not isinstance(value, Tracer) and not d.is_float and np.asarray(value).dtype.kind in "iub":
+            return self._integers(what, np.asarray(value), d)
         if not np.ndim(value):
             values = [value] * self.ranks
         elif np.shape(value) == (self.ranks,):
@@ -185,6 +255,15 @@ class RankKernel:
         if d.is_float or any(isinstance(v, Tracer) for v in found):
             return found
         return [bool(v) if d.bits == 1 else int(np.asarray(v)) for v in found]
+
+    def _integers(self, what: str, value: Any, d: DType) -> list[int]:
+        """One integer for each rank, which may come as an array of any integer type."""
+        if value.shape not in ((), (self.ranks,)):
+            raise ArgumentError(f"{what}: got shape {value.shape}", allowed=f"one number, or {self.ranks} numbers")
+        listed = value.tolist() if value.ndim else [value.item()] * self.ranks
+        for number in (min(listed), max(listed)):
+            conversion.as_scalar(int(number), d, what)
+        return [bool(n) for n in listed] if d.bits == 1 else listed
 
     # -- the interpreter -----------------------------------------------------------------------------
 
@@ -219,7 +298,7 @@ class RankKernel:
         return frozenset().union(*map(_signals, self.kernels))
 
     def _call(
-        self, arrays: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]]
+        self, arrays: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]], kind: Any
     ) -> tuple[dict[str, Any], Any]:
         known = {n: tuple(v) for n, v in numbers.items() if all(isinstance(x, int) for x in v)}
         traced = {n: list(v) for n, v in numbers.items() if n not in known}
@@ -232,6 +311,8 @@ class RankKernel:
                 self._compiled.clear()
             function = self._compiled[key] = jax.jit(partial(self._trace, known, signals))
         made: tuple[dict[str, Any], PackedReport] = function(dict(arrays), traced)
+        if kind is not None and not traced:
+            self._compiled[kind] = function
         return {n: made[0][n] for n in self.outputs}, made[1]
 
     def _trace(
@@ -245,26 +326,26 @@ class RankKernel:
         world = world_of(self.kernels, late=self.moves == "wait")
         machine = RankMachine(
             self.semantics,
-            Plan([], {}),
-            {},
+            _joined(self.kernels, self.profile),
+            Buffers(),
             checks=self.checks is not False,
             rules=None if self.checks else ACCESS_RULES,
             whole=True,
             max_steps=self.max_steps,
         )
         for name, d in self.buffers.items():
+            array, t = arrays[name], d or _raw(arrays[name])
+            size = math.prod(array.shape[1:])
+            source = Source(array.reshape(-1), partial(conversion.to_words, dtype=t))
             for rank in range(self.ranks):
-                own = part(name, rank)
-                flat = conversion.to_words(arrays[name][rank].reshape(-1), d or _raw(arrays[name]))
-                machine.bind_buffer(own, d or _raw(arrays[name]), flat, name not in self.outputs)
+                machine.bind_part(part(name, rank), t, source, rank * size, size)
                 if name in signals:
-                    machine.words_of[own] = Words(signals[name][rank])
+                    machine.words_of[part(name, rank)] = Words(signals[name][rank])
         for name in dict.fromkeys(n for call in self.kernels for n in call.records):
             for rank in range(self.ranks):
                 words = np.array(context(rank, self.ranks), np.int64)
                 machine.bind_buffer(part(name, rank), I64, jax.numpy.asarray(words.view(np.uint64)))
                 machine.words_of[part(name, rank)] = Words(words, constant=True)
-        machine.plan = _joined(self.kernels, self.profile)
         shapes = {
             n: arguments.extents(a[0], d or _raw(a)) for n, a in arrays.items() for d in [self.buffers[n]]
         }
@@ -283,8 +364,9 @@ class RankKernel:
     def _gathered(self, machine: RankMachine, name: str, source: Any) -> Any:
         """The parts of a buffer as one array in the shape it came in."""
         names = [part(name, rank) for rank in range(self.ranks)]
-        parts = [contents(machine.buffers[n], source[0], packed=machine.packed[n]) for n in names]
-        return jax.numpy.stack(parts)
+        if not machine.packed[names[0]]:
+            return machine.parts.gathered(names, np.dtype(source.dtype)).reshape(source.shape)
+        return jax.numpy.stack([contents(machine.buffers[n], source[0], packed=True) for n in names])
 
 
 def _raw(array: Any) -> DType:

@@ -18,8 +18,8 @@ from pto_jax.analysis.provenance import GlobalTypes
 from pto_jax.cases.targets import interpreter_arguments
 from pto_jax.generate import options as generate_options, programs
 from pto_jax.generate.programs import Case
-from pto_jax.ir import Function, ScalarType
 from pto_jax.grids.judgement import _Launches
+from pto_jax.ir import Function, ScalarType
 from tests.runtime.launch_texts import HEAD, ROW, TILE, VIEW, WIDE, Y, kernel, store
 
 Run = Callable[..., Any]
