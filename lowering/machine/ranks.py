@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from pto_jax.interpreter import Execution, Pointer, Scalar, View
+from pto_jax.interpreter.interleaving import LAUNCH
 from pto_jax.ir import DType, Op
 from pto_jax.isa.effects import traits_of
 
 from ..rules import MemoryRule
 from . import pieces
 from .program import JaxMachine
+from .storage import Plan
 
 
 @dataclass
@@ -38,9 +40,19 @@ class Words:
 
 @dataclass
 class RankMachine(JaxMachine):
-    """Executes the programs of all ranks; ``words`` are those buffers whose words may be numbers."""
+    """Executes the programs of all ranks; ``words_of`` has buffers whose words may be numbers.
+
+    ``plans`` are those of the kernels, by their place in what a rank executes.
+    """
 
     words_of: dict[str, Words] = field(default_factory=dict)
+    plans: dict[int, Plan] = field(default_factory=dict)
+
+    def enter(self, core: str) -> None:
+        """Turn to the memory of a core, and to the plan of the kernel that it executes."""
+        super().enter(core)
+        if LAUNCH in core:
+            self.plan = self.plans[int(core.rpartition(LAUNCH)[2])]
 
     def unrolls(self, op: Op, trips: int) -> bool:
         """Loops in which ranks meet, or compute whom they meet, are written out."""

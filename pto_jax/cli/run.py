@@ -213,6 +213,11 @@ def run(options: RunOptions) -> None:
     if options.example == LIST:
         print(examples.described())
         return
+    if options.ranks is not None or (options.file or "").endswith(".json"):
+        from . import ranks
+
+        ranks.run(options)
+        return
     example = examples.example(options.example) if options.example is not None else None
     program = load(example.path if example else str(options.file), language=options.language)
     if options.sanitize is not None:
@@ -265,7 +270,8 @@ def run(options: RunOptions) -> None:
     print(f"         {instruction_counts(program)}")
     print(f"profile: {profile.name} ({profile.title}), numerics {options.numerics}")
     print(
-        f"input:   {origin}: {', '.join(_describe_input(a, values[a.name]) for a in kernel.arguments if a.name in values)}"
+        f"input:   {origin}: "
+        + ", ".join(describe_input(a, values[a.name]) for a in kernel.arguments if a.name in values)
     )
     types = {a.name: a.type.dtype for a in kernel.arguments if isinstance(a.type, ArrayType)}
     for name, array in arrays.items():
@@ -402,7 +408,7 @@ def _value(v: Any) -> str:
     return f"{float(v):.6g}" if np.asarray(v).dtype.kind not in "iub" else str(int(v))
 
 
-def _describe_input(argument: Argument, value: Any) -> str:
+def describe_input(argument: Argument, value: Any) -> str:
     if isinstance(argument.type, ScalarType):
         return f"{argument.name}={_value(value)}"
     array = np.asarray(value)

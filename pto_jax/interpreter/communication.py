@@ -43,6 +43,8 @@ class Copy:
     dst: View
     src: View
     session: Session
+    #: The copy of the session that was issued before.
+    earlier: Copy | None = None
 
 
 @dataclass(eq=False)
@@ -50,6 +52,8 @@ class Session:
     """A session of asynchronous copies: those that are not complete, in the order of their issue."""
 
     pending: list[Copy] = field(default_factory=list)
+    #: The copy that was issued last.
+    last: Copy | None = None
 
 
 def _refused(op: Op, found: str, allowed: str) -> NotExecutableError:
@@ -335,7 +339,7 @@ def _start(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     session = scope[interpreter.reading.of(op).fitting().values["session"]]
     if not isinstance(session, Session):
         raise _refused(op, "the session of a prefetch", "one of build_async_session")
-    copy = Copy(op, dst, src, session)
+    copy = session.last = Copy(op, dst, src, session, session.last)
     session.pending.append(copy)
     if not interpreter.shared.late:
         complete_copies(interpreter, session)

@@ -25,6 +25,8 @@ from .ranks import Meetings, World
 
 #: Looks at signals without any change after which a core that only looks is one that waits for ever.
 MAX_POLLS = 2048
+#: What stands between the name of a core and the number of the kernel that it executes.
+LAUNCH = " launch "
 #: Makes what executes the operations of a core.
 Make: TypeAlias = Callable[[Program, Machine, Core, Block], Interpreter]
 
@@ -54,14 +56,20 @@ class Cursor:
     block: Block
     core: Core
     steps: Steps[None]
+    launch: int = 0
     waiting: Waiting | None = None
     seen: tuple[int, int] = (-1, -1)
     polls: int = 0
 
     @property
     def name(self) -> str:
-        """What memories call the core: those of all ranks and blocks are apart."""
+        """What errors call the core."""
         return name_of(self.rank, int(self.block.number), self.core)
+
+    @property
+    def memory(self) -> str:
+        """What memories call the core: those of all ranks, blocks and kernels are apart."""
+        return f"{self.name}{LAUNCH}{self.launch}"
 
     def stamp(self, world: World) -> tuple[int, int]:
         """The changes that may let the core go on."""
@@ -142,11 +150,11 @@ class Interleaving:
             for core in active:
                 interpreter = self.make(program, self.machine, core, block)
                 steps = _core(interpreter, function, numbered(interpreter, function, launch.operands))
-                self.cursors.append(Cursor(rank, block, core, steps))
+                self.cursors.append(Cursor(rank, block, core, steps, self._next[rank]))
 
     def _advance(self, cursor: Cursor) -> None:
         """Give a core its turn."""
-        self.machine.enter(cursor.name)
+        self.machine.enter(cursor.memory)
         before = cursor.stamp(self.world)
         try:
             cursor.waiting = next(cursor.steps)

@@ -45,7 +45,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Number:
-    """A scalar: one value, or one for each rank."""
+    """A scalar that a call gives under a name, or that has one value for each rank."""
+
+    name: str
+    values: tuple[Any, ...] | None = None
 
 
 Binding: TypeAlias = "Part | Record | Number"
@@ -83,9 +86,12 @@ class RankCall:
     @property
     def numbers(self) -> dict[str, DType]:
         """The scalars that a call gives."""
-        types = {a.name: a.type for a in self.function.args}
-        given = {n: t for n in self.bindings if isinstance(t := types[n], ScalarType)}
-        return {n: t.dtype for n, t in given.items() if isinstance(self.bindings[n], Number)}
+        found: dict[str, DType] = {}
+        for a in self.function.args:
+            binding = self.bindings.get(a.name)
+            if isinstance(binding, Number) and binding.values is None and isinstance(a.type, ScalarType):
+                found[binding.name] = a.type.dtype
+        return found
 
     @property
     def records(self) -> tuple[str, ...]:
@@ -115,7 +121,7 @@ class RankCall:
     ) -> Operand:
         binding, t = self.bindings.get(argument.name), argument.type
         if isinstance(binding, Number):
-            return numbers[argument.name][rank]
+            return (numbers[binding.name] if binding.values is None else binding.values)[rank]
         if isinstance(binding, Record):
             return Pointer(part(argument.name, rank), I64)
         if not isinstance(binding, Part):
@@ -137,12 +143,11 @@ def bind(
     shared: Sequence[str] = (),
     context: Mapping[str, str] | None = None,
     peers: Mapping[str, tuple[str, int | Sequence[int]]] | None = None,
-    names: Mapping[str, str] | None = None,
 ) -> RankCall:
     """What arguments of a function are on ``ranks`` ranks; ArgumentError for what does not fit.
 
     ``context`` maps arguments that are context records to a window, ``peers`` arguments to a buffer and the
-    rank whose part they are, or one rank for each rank; ``names`` other arguments to the names of buffers.
+    rank whose part they are, or one rank for each rank.
     """
     if not 1 <= ranks <= MAX_RANKS:
         raise ArgumentError(f"ranks: got {ranks}; allowed: 1 to {MAX_RANKS}")
@@ -165,9 +170,9 @@ def bind(
         elif name in parts:
             bindings[name] = _peer(name, parts[name], ranks)
         elif isinstance(t, GlobalTypes):
-            bindings[name] = Part((names or {}).get(name, name), tuple(range(ranks)))
+            bindings[name] = Part(name, tuple(range(ranks)))
         elif isinstance(t, ScalarType):
-            bindings[name] = Number()
+            bindings[name] = Number(name)
         else:
             raise ArgumentError(
                 f"{function.name}: argument {name!r} is {t}; allowed on {ranks} ranks: buffers and scalars"

@@ -8,8 +8,8 @@ interpreter.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias
 
@@ -18,12 +18,13 @@ import numpy as np
 from jax.core import Tracer
 
 from .. import profiles
+from ..analysis import entries
 from ..analysis.entries import Argument
 from ..errors import ArgumentError
 from ..interpreter.interleaving import Interleaving
-from ..interpreter.rank_calls import Part, RankCall, world_of
+from ..interpreter.rank_calls import Number, Part, RankCall, world_of
 from ..interpreter.ranks import context, part
-from ..ir import I64, DType, Op, PtrType, ScalarType, Type, short_list
+from ..ir import I64, DType, Op, PtrType, Type, short_list
 from ..isa.effects import traits_of
 from ..lowering import (
     ACCESS_RULES,
@@ -39,6 +40,8 @@ from ..lowering import (
 from ..lowering.bits import x64
 from ..lowering.canary import cached_code
 from ..oracle.ranks import run_ranks
+from ..schedules import ranks
+from ..schedules.ranks import RankReport
 from . import arguments, conversion
 from .execution import contents
 from .state import PackedReport, Report
@@ -47,6 +50,9 @@ Engine: TypeAlias = Literal["compiled", "interpreter"]
 ENGINES = ("compiled", "interpreter")
 #: When asynchronous copies move their data: where they are issued, or where they are waited for.
 Moves: TypeAlias = Literal["issue", "wait"]
+#: How the pipes of one core are ordered in a verdict.
+Sync: TypeAlias = Literal["auto", "as-written", "both"]
+SYNC = ("auto", "as-written", "both")
 #: Compiled functions of one kernel, by shapes and numbers.
 MOST_COMPILED = 64
 
@@ -57,14 +63,14 @@ class RankKernel:
 
     ``calls`` are the kernels that every rank executes one after the other, None where all meet. A call takes
     one array [ranks, ...] per buffer and one number, or one per rank, for each scalar; it gives the buffers
-    that were written. Scalars of several kernels are named ``kernel.scalar`` where they are not the same.
+    that were written.
 
     >>> import numpy as np
     >>> import pto_jax as pto
     >>> from pto_jax.examples import EXAMPLES
     >>> kernel = pto.compile(pto.load(EXAMPLES["vector_add"].path), ranks=2)
-    >>> a, b, c = np.ones((2, 4096), np.float32), np.ones((2, 4096), np.float32), np.zeros((2, 4096), np.float32)
-    >>> kernel(a, b, c)["c"].shape
+    >>> one, zero = np.ones((2, 4096), np.float32), np.zeros((2, 4096), np.float32)
+    >>> kernel(one, one, zero)["z"].shape
     (2, 4096)
     """
 
@@ -117,9 +123,10 @@ class RankKernel:
         for call in self.kernels:
             for a in call.function.args:
                 binding = call.bindings.get(a.name)
-                name = binding.buffer if isinstance(binding, Part) else a.name
-                if name in self.buffers or (name in self.scalars and isinstance(a.type, ScalarType)):
-                    order.setdefault(name, a.type)
+                if isinstance(binding, Part):
+                    order.setdefault(binding.buffer, a.type)
+                elif isinstance(binding, Number) and binding.values is None:
+                    order.setdefault(binding.name, a.type)
         for name, d in self.buffers.items():
             order.setdefault(name, None if d is None else PtrType(d))
         return tuple(Argument(n, t or PtrType(I64), written=n in self.outputs) for n, t in order.items())
@@ -141,8 +148,8 @@ class RankKernel:
         """Execute all ranks; the written buffers by name, arrays [ranks, ...].
 
         With ``checks=True`` the pair of them and a report. ArgumentError for arguments that do not fit,
-        DeadlockError where ranks wait for each other for ever, ExecutionError for accesses outside of a buffer
-        or a window, NotExecutableError where the order of the ranks depends on data.
+        DeadlockError where ranks wait for each other for ever, ExecutionError for accesses outside of a
+        buffer or a window, NotExecutableError where the order of the ranks depends on data.
         """
         made = self._again(args, kwargs)
         if made is not None:
@@ -151,7 +158,7 @@ class RankKernel:
         axis = self._axis(args, kwargs)
         if axis is not None:
             return self._on_mesh(axis, args, kwargs)
-        arrays, numbers = self._prepared(args, kwargs)
+        arrays, numbers = self.prepared(args, kwargs)
         if self.engine == "interpreter":
             outputs, report = self.interpreted(arrays, numbers), Report((), (), ())
         else:
@@ -205,7 +212,7 @@ class RankKernel:
             if kind is int and name in self.scalars:
                 found.append((name, value))
             elif kind is np.ndarray or kind is conversion.device_array():
-                signal = name in self._signals or name in self.scalars
+                signal = name in self.signals or name in self.scalars
                 found.append((name, value.shape, value.dtype, np.asarray(value).tobytes() if signal else None))
             else:
                 return None
@@ -217,9 +224,10 @@ class RankKernel:
 
     # -- arguments -----------------------------------------------------------------------------------
 
-    def _prepared(
+    def prepared(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+        """The buffers and the scalars of a call by name, checked; ArgumentError where one does not fit."""
         names = [a.name for a in self.arguments]
         what = self.kernels[0].entry
         given = arguments.bound(what, names, (), args, kwargs)
@@ -290,10 +298,52 @@ class RankKernel:
         )
         return {n: made[n] for n in self.outputs}
 
+    def report(self, values: Mapping[str, Any], sync: Sync = "auto") -> RankReport:
+        """The verdict on one call, from an execution by the interpreter in the order of the text.
+
+        ``sync`` is "auto" (texts without flags: a tool orders the pipes of each core), "as-written" or "both".
+
+        >>> import numpy as np
+        >>> import pto_jax as pto
+        >>> from pto_jax.examples import EXAMPLES
+        >>> kernel = pto.compile(pto.load(EXAMPLES["vector_add"].path), ranks=2)
+        >>> one = np.ones((2, 4096), np.float32)
+        >>> kernel.report({"x": one, "y": one, "z": one}).exact
+        True
+        """
+        if sync not in SYNC:
+            raise ArgumentError(f"sync {sync!r}; allowed: {', '.join(SYNC)}")
+        arrays, numbers = self.prepared((), values)
+        execute = partial(replace(self, seed=None).interpreted, arrays, numbers)
+        return ranks.judge(self.calls, execute, self.profile, sync)
+
     # -- compiled ------------------------------------------------------------------------------------
 
     @cached_property
-    def _signals(self) -> frozenset[str]:
+    def read(self) -> frozenset[str]:
+        """The buffers that some rank reads."""
+        return frozenset(self._names_of(lambda a: a.read))
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The elements that buffers need, as far as the texts say it."""
+        found: dict[str, int] = {}
+        for call in self.kernels:
+            for a in entries.arguments(call.program, call.function):
+                binding = call.bindings.get(a.name)
+                if isinstance(binding, Part) and a.min_elements:
+                    found[binding.buffer] = max(found.get(binding.buffer, 0), a.min_elements)
+        return found
+
+    def _names_of(self, chosen: Callable[[Argument], bool]) -> Iterator[str]:
+        for call in self.kernels:
+            for a in entries.arguments(call.program, call.function):
+                binding = call.bindings.get(a.name)
+                if isinstance(binding, Part) and chosen(a):
+                    yield binding.buffer
+
+    @cached_property
+    def signals(self) -> frozenset[str]:
         """The buffers whose integers ranks wait for: those of 32 bits that a signal may be in."""
         return frozenset().union(*map(_signals, self.kernels))
 
@@ -302,7 +352,7 @@ class RankKernel:
     ) -> tuple[dict[str, Any], Any]:
         known = {n: tuple(v) for n, v in numbers.items() if all(isinstance(x, int) for x in v)}
         traced = {n: list(v) for n, v in numbers.items() if n not in known}
-        signals = {n: _words(arrays[n]) for n in self._signals}
+        signals = {n: _words(arrays[n]) for n in self.signals}
         shapes = tuple((n, tuple(a.shape), str(a.dtype)) for n, a in arrays.items())
         key = shapes, tuple(known.items()), tuple((n, w.tobytes()) for n, w in signals.items())
         function = self._compiled.get(key)
@@ -326,13 +376,16 @@ class RankKernel:
         world = world_of(self.kernels, late=self.moves == "wait")
         machine = RankMachine(
             self.semantics,
-            _joined(self.kernels, self.profile),
+            Plan([], {}),
             Buffers(),
             checks=self.checks is not False,
             rules=None if self.checks else ACCESS_RULES,
             whole=True,
             max_steps=self.max_steps,
         )
+        machine.plans = {
+            n: plan(c.program, c.entry, self.profile, c.grid) for n, c in enumerate(self.calls) if c is not None
+        }
         for name, d in self.buffers.items():
             array, t = arrays[name], d or _raw(arrays[name])
             size = math.prod(array.shape[1:])
@@ -391,10 +444,3 @@ def _signals(call: RankCall) -> frozenset[str]:
 def _is_signal(op: Op) -> bool:
     order = traits_of(op).order
     return order is not None and order.through == "signal"
-
-
-def _joined(calls: Sequence[RankCall], profile: profiles.Profile) -> Plan:
-    """The cells of the tiles of all kernels: those of one where there is one."""
-    (first, *more) = dict.fromkeys((call.program, call.entry, call.grid) for call in calls)
-    assert not more
-    return plan(first[0], first[1], profile, first[2])
