@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 #: Elements of a generated buffer whose size the text does not say.
 _ELEMENTS = 4096
 #: Scalars that are known by their names: the number of a rank, and how many there are.
-_RANK, _COUNT = ("rank", "my_rank", "rank_id"), ("n_ranks", "nranks", "num_ranks", "world_size", "ranks")
+_RANK = ("rank", "my_rank", "rank_id", "rankid", "myrank")
+_COUNT = ("n", "n_ranks", "nranks", "num_ranks", "world_size", "ranks", "rank_num", "rank_size")
 
 
 def add_options(sub: argparse.ArgumentParser) -> None:
@@ -102,7 +103,7 @@ def run(options: RunOptions) -> None:
     print(f"profile: {kernel.profile.name} ({kernel.profile.title}), interpreter{_order(options)}")
     print(f"input:   {origin}: {', '.join(_described(n, values[n]) for n in values)}")
     _print_outputs(kernel, outputs, values)
-    print(kernel.report(values, options.sync))
+    print(kernel.judge(values, options.sync))
     if options.outputs is not None:
         from ..runtime.array_files import storable
 
@@ -173,7 +174,15 @@ def _values(kernel: RankKernel, options: RunOptions) -> dict[str, Any]:
     if unknown:
         names = ", ".join(a.name for a in kernel.arguments)
         raise FileError(f"{options.inputs or '--arg'}: no argument is called {unknown[0]!r}; allowed: {names}")
-    return generate(kernel, options.seed, {**arrays, **options.scalars})
+    types = {**kernel.buffers, **kernel.scalars}
+    known = {n: _typed(a, types[n]) for n, a in arrays.items()}
+    return generate(kernel, options.seed, {**known, **options.scalars})
+
+
+def _typed(array: Any, d: Any) -> Any:
+    """An array of a file, where types that NumPy lacks are nameless words."""
+    raw = d is not None and array.dtype.kind == "V" and array.dtype.itemsize == d.word.itemsize
+    return array.view(d.word) if raw else array
 
 
 def generate(kernel: RankKernel, seed: int, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -195,7 +204,7 @@ def generate(kernel: RankKernel, seed: int, known: Mapping[str, Any] | None = No
 def _number(rng: np.random.Generator, kernel: RankKernel, name: str) -> Any:
     if name in _RANK:
         return np.arange(kernel.ranks)
-    if name in _COUNT:
+    if name in _COUNT and any(other in _RANK for other in kernel.scalars):
         return kernel.ranks
     d = kernel.scalars[name]
     return np.asarray(rng.integers(1, 8)).astype(d.numpy if d.kind != "index" else np.int32)
@@ -203,6 +212,9 @@ def _number(rng: np.random.Generator, kernel: RankKernel, name: str) -> Any:
 
 def _buffer(rng: np.random.Generator, kernel: RankKernel, name: str, random: Any) -> Any:
     d, size = kernel.buffers[name], kernel.sizes.get(name, _ELEMENTS)
+    if name in kernel.windows or name in kernel.signals:
+        size = max(size, _ELEMENTS)
+    size *= max(call.grid for call in kernel.kernels)
     shape = (kernel.ranks, size // 2 if d is not None and d.packed else size)
     if d is None:
         return np.zeros(shape, np.uint8)

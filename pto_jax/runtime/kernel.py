@@ -636,7 +636,7 @@ def compile(  # noqa: PLR0913 - keywords
         from .ranks import RankKernel
 
         call = bind(program, function, ranks, grid, shared, context, peers)
-        return RankKernel((call,), semantics, engine, checks, max_steps, schedule, moves)
+        return RankKernel((call,), semantics, engine, checks, max_steps, schedule, moves, warn)
     if shared or context or peers or engine != "compiled" or schedule is not None:
         raise ArgumentError(
             "shared, context, peers, engine, schedule: got no ranks", allowed="with ranks=N", fix="ranks=2"

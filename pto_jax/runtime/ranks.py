@@ -43,7 +43,7 @@ from ..oracle.ranks import run_ranks
 from ..schedules import ranks
 from ..schedules.ranks import RankReport
 from . import arguments, conversion
-from .execution import contents
+from .execution import contents, warn_once
 from .state import PackedReport, Report
 
 Engine: TypeAlias = Literal["compiled", "interpreter"]
@@ -81,6 +81,9 @@ class RankKernel:
     max_steps: int = 1_000_000
     seed: int | None = None
     moves: Moves = "issue"
+    warn: bool = True
+    #: The verdicts on calls, by what they depend on; the last one under None.
+    _reports: dict[Any, RankReport] = field(default_factory=dict, repr=False)
     _compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -147,11 +150,12 @@ class RankKernel:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Execute all ranks; the written buffers by name, arrays [ranks, ...].
 
-        With ``checks=True`` the pair of them and a report. ArgumentError for arguments that do not fit,
+        With ``checks=True`` the pair of them and a :class:`RankReport`. ArgumentError for arguments that do not fit,
         DeadlockError where ranks wait for each other for ever, ExecutionError for accesses outside of a
         buffer or a window, NotExecutableError where the order of the ranks depends on data.
         """
-        made = self._again(args, kwargs)
+        kind = self._kind(args, kwargs)
+        made = self._again(kind, args, kwargs)
         if made is not None:
             made[1].raise_if_broken()
             return {n: made[0][n] for n in self.outputs}
@@ -160,14 +164,30 @@ class RankKernel:
             return self._on_mesh(axis, args, kwargs)
         arrays, numbers = self.prepared(args, kwargs)
         if self.engine == "interpreter":
-            outputs, report = self.interpreted(arrays, numbers), Report((), (), ())
+            outputs = self.interpreted(arrays, numbers)
         else:
             with x64(), cached_code():
-                outputs, report = self._call(arrays, numbers, self._kind(args, kwargs))
-        if self.checks:
-            return outputs, report
-        report.raise_if_broken()
-        return outputs
+                outputs, broken = self._call(arrays, numbers, kind)
+            broken.raise_if_broken()
+        report = self._judged(kind, arrays, numbers)
+        return (outputs, report) if self.checks else outputs
+
+    @property
+    def report(self) -> RankReport | None:
+        """The verdict on the last call of another kind than those before; None before the first one."""
+        return self._reports.get(None)
+
+    def _judged(
+        self, kind: Any, arrays: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]]
+    ) -> RankReport | None:
+        """The verdict on a call, with a warning the first time; None where values are traced."""
+        if kind is None or not (self.warn or self.checks):
+            return None
+        if kind not in self._reports:
+            self._reports[kind] = self._reports[None] = self._judge(arrays, numbers, "auto")
+            for finding in self._reports[kind].findings:
+                warn_once((id(self), id(finding)), [f"schedule-dependent: {finding}"])
+        return self._reports[kind]
 
     def _axis(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
         """The mesh axis of ranks that the arrays of a call vary over, under ``shard_map``."""
@@ -192,10 +212,9 @@ class RankKernel:
         kept = {n: jax.lax.dynamic_slice_in_dim(a, first, lead) for n, a in made.items()}
         return (kept, outputs[1]) if self.checks else kept
 
-    def _again(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def _again(self, kind: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The results of a call like an earlier one; None for another one."""
-        kind = self._kind(args, kwargs)
-        known = self._compiled.get(kind) if kind is not None else None
+        known = self._compiled.get(kind) if kind is not None and not self.checks else None
         if known is None:
             return None
         values = {**dict(zip(self._names, args, strict=False)), **kwargs}
@@ -204,13 +223,15 @@ class RankKernel:
 
     def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a compiled function depends on: shapes, the numbers of ranks, and signals; None where traced."""
-        if self.engine != "compiled" or self.checks or len(args) + len(kwargs) != len(self._names):
+        if len(args) + len(kwargs) != len(self._names):
             return None
         found: list[Any] = []
         for name, value in (*zip(self._names, args, strict=False), *kwargs.items()):
             kind = type(value)
-            if kind is int and name in self.scalars:
+            if kind in (int, bool, float) and name in self.scalars:
                 found.append((name, value))
+            elif kind is list and name in self.scalars:
+                found.append((name, tuple(value)))
             elif kind is np.ndarray or kind is conversion.device_array():
                 signal = name in self.signals or name in self.scalars
                 found.append((name, value.shape, value.dtype, np.asarray(value).tobytes() if signal else None))
@@ -298,7 +319,7 @@ class RankKernel:
         )
         return {n: made[n] for n in self.outputs}
 
-    def report(self, values: Mapping[str, Any], sync: Sync = "auto") -> RankReport:
+    def judge(self, values: Mapping[str, Any], sync: Sync = "auto") -> RankReport:
         """The verdict on one call, from an execution by the interpreter in the order of the text.
 
         ``sync`` is "auto" (texts without flags: a tool orders the pipes of each core), "as-written" or "both".
@@ -308,16 +329,25 @@ class RankKernel:
         >>> from pto_jax.examples import EXAMPLES
         >>> kernel = pto.compile(pto.load(EXAMPLES["vector_add"].path), ranks=2)
         >>> one = np.ones((2, 4096), np.float32)
-        >>> kernel.report({"x": one, "y": one, "z": one}).exact
+        >>> kernel.judge({"x": one, "y": one, "z": one}).exact
         True
         """
         if sync not in SYNC:
             raise ArgumentError(f"sync {sync!r}; allowed: {', '.join(SYNC)}")
-        arrays, numbers = self.prepared((), values)
+        return self._judge(*self.prepared((), values), sync)
+
+    def _judge(
+        self, arrays: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]], sync: Sync
+    ) -> RankReport:
         execute = partial(replace(self, seed=None).interpreted, arrays, numbers)
         return ranks.judge(self.calls, execute, self.profile, sync)
 
     # -- compiled ------------------------------------------------------------------------------------
+
+    @property
+    def windows(self) -> frozenset[str]:
+        """The buffers that ranks reach in each other."""
+        return frozenset(name for call in self.kernels for name in call.shared)
 
     @cached_property
     def read(self) -> frozenset[str]:
