@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,8 @@ import numpy as np
 
 from ..api import load, resolve_profile
 from ..errors import ArgumentError, FileError
-from ..files import load_arrays, save_arrays
-from .options import RunOptions
+from ..files import load_arrays, save_arrays, write_text
+from .options import ACCEPTED, REJECTED, RunOptions
 
 if TYPE_CHECKING:
     from ..runtime.ranks import RankKernel
@@ -24,8 +25,8 @@ _RANK = ("rank", "my_rank", "rank_id", "rankid", "myrank")
 _COUNT = ("n", "n_ranks", "nranks", "num_ranks", "world_size", "ranks", "rank_num", "rank_size")
 
 
-def add_options(sub: argparse.ArgumentParser) -> None:
-    """Define the options of ``run`` for ranks."""
+def add_windows(sub: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Define the options that say what arguments are on several ranks."""
     group = sub.add_argument_group("several ranks")
     group.add_argument("--ranks", type=int, metavar="N", help="processors that execute the program")
     group.add_argument("--shared", default="", metavar="A,B", help="buffers that are windows of all ranks")
@@ -38,6 +39,12 @@ def add_options(sub: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--arg", action="append", default=[], metavar="NAME=N", help="a scalar; NAME=N,N,..: one for each rank"
     )
+    return group
+
+
+def add_options(sub: argparse.ArgumentParser) -> None:
+    """Define the options of ``run`` for ranks."""
+    group = add_windows(sub)
     group.add_argument("--schedule", type=int, metavar="SEED", help="another order of all cores, by its seed")
     group.add_argument(
         "--async",
@@ -108,6 +115,21 @@ def run(options: RunOptions) -> None:
         from ..runtime.array_files import storable
 
         save_arrays(options.outputs, {n: storable(a) for n, a in outputs.items()})
+
+
+def races(args: argparse.Namespace) -> int:
+    """Judge a program on ranks and print what is found; the exit status."""
+    sync = {"strict": "as-written", "inserted": "auto"}.get(args.sync, args.sync)
+    chosen = RunOptions(
+        args.file, None, None, args.profile, "exact", args.inputs, None, None, args.seed, args.grid,
+        language=args.language, ranks=args.ranks, **given(args)
+    )  # fmt: skip
+    kernel = _kernel(chosen)
+    report = kernel.judge(_values(kernel, chosen), sync, schedules=args.schedules, seed=args.seed)
+    print(report)
+    if args.json is not None:
+        write_text(args.json, json.dumps([f.as_json() for f in report.findings], indent=2) + "\n")
+    return ACCEPTED if report.exact else REJECTED
 
 
 def _refuse(options: RunOptions) -> None:

@@ -40,7 +40,7 @@ from ..lowering import (
 from ..lowering.bits import x64
 from ..lowering.canary import cached_code
 from ..oracle.ranks import run_ranks
-from ..schedules import ranks
+from ..schedules import rank_schedules, ranks
 from ..schedules.ranks import RankReport
 from . import arguments, conversion
 from .execution import contents, warn_once
@@ -312,17 +312,20 @@ class RankKernel:
             profile=self.profile,
             out_of_region=self.semantics.out_of_region,
             flush=self.semantics.subnormals == "flush",
-            seed=self.seed,
             late=self.moves == "wait",
             max_steps=self.max_steps,
-            **watching,
+            **{"seed": self.seed, **watching},
         )
         return {n: made[n] for n in self.outputs}
 
-    def judge(self, values: Mapping[str, Any], sync: Sync = "auto") -> RankReport:
+    def judge(
+        self, values: Mapping[str, Any], sync: Sync = "auto", *, schedules: int = 0, seed: int = 0
+    ) -> RankReport:
         """The verdict on one call, from an execution by the interpreter in the order of the text.
 
         ``sync`` is "auto" (texts without flags: a tool orders the pipes of each core), "as-written" or "both".
+        With ``schedules`` the ranks are executed in so many other legal orders, which ``seed`` chooses; the
+        report's ``witness`` shows the bits that differ.
 
         >>> import numpy as np
         >>> import pto_jax as pto
@@ -334,7 +337,12 @@ class RankKernel:
         """
         if sync not in SYNC:
             raise ArgumentError(f"sync {sync!r}; allowed: {', '.join(SYNC)}")
-        return self._judge(*self.prepared((), values), sync)
+        arrays, numbers = self.prepared((), values)
+        report = self._judge(arrays, numbers, sync)
+        if not schedules:
+            return report
+        shown = rank_schedules.witness(partial(self.interpreted, arrays, numbers), schedules, seed)
+        return replace(report, witness=shown)
 
     def _judge(
         self, arrays: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]], sync: Sync

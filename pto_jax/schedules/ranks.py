@@ -73,6 +73,7 @@ class RankReport:
 
     findings: tuple[RankFinding, ...] = ()
     mode: str = "inserted"
+    witness: str = ""
 
     @property
     def exact(self) -> bool:
@@ -80,9 +81,10 @@ class RankReport:
         return not self.findings
 
     def __str__(self) -> str:
+        shown = [f"schedule-dependent: {finding}" for finding in self.findings]
         if self.exact:
-            return f"exact: every order of the ranks gives this result ({self.mode})"
-        return "\n".join(f"schedule-dependent: {finding}" for finding in self.findings)
+            shown = [f"exact: every order of the ranks gives this result ({self.mode})"]
+        return "\n".join([*shown, *([f"  witness: {self.witness}"] if self.witness else [])])
 
 
 # -- recording -------------------------------------------------------------------------------------------
