@@ -304,6 +304,7 @@ class _Replay:
     looks: list[Waited] = field(default_factory=list)
     cores: dict[int, list[str]] = field(default_factory=dict)
     ends: dict[int, Clock] = field(default_factory=dict)
+    met: Clock = field(default_factory=list)
     _signals: dict[int, Signals] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -313,8 +314,7 @@ class _Replay:
         """A core of a rank executes: at first behind what the rank has executed before."""
         if core not in self.cores.setdefault(rank, []):
             self.cores[rank].append(core)
-            if rank in self.ends:
-                self.clocks.wait(core, Pipe.ALL, self.ends[rank])
+            self.clocks.wait(core, Pipe.ALL, self.ends.get(rank, self.met))
         return self
 
     def end(self, rank: int) -> None:
@@ -328,6 +328,7 @@ class _Replay:
     def meet(self) -> None:
         """All ranks meet."""
         self._join(list(self.cores), [core for cores in self.cores.values() for core in cores])
+        self.met = next(iter(self.ends.values()), [])
 
     def _join(self, ranks: Sequence[int], cores: Sequence[str]) -> None:
         found: Clock = []
@@ -335,7 +336,7 @@ class _Replay:
             found = joined(found, self.clocks.complete(core, Pipe.ALL))
         for rank in ranks:
             self.ends[rank] = found
-            for core in self.cores[rank]:
+            for core in self.cores.get(rank, ()):
                 self.clocks.wait(core, Pipe.ALL, found)
 
     def signals_of(self, judged: Judged) -> Signals:
