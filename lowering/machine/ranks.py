@@ -17,6 +17,7 @@ import numpy as np
 from pto_jax.interpreter import Execution, Pointer, Scalar, View
 from pto_jax.interpreter.interleaving import LAUNCH
 from pto_jax.ir import DType, Op
+from pto_jax.isa import find
 from pto_jax.isa.effects import traits_of
 
 from ..rules import MemoryRule
@@ -146,6 +147,6 @@ class RankMachine(JaxMachine):
 
 
 def _meets(op: Op) -> bool:
-    traits = traits_of(op)
-    between = traits.order is not None and traits.order.through in ("signal", "transfer", "cores")
-    return between or traits.calls or traits.has("read", "remote") or traits.has("write", "remote")
+    traits, instruction = traits_of(op), find(op.name)
+    communicates = instruction is not None and instruction.cls == "communication"
+    return communicates or traits.calls or (traits.order is not None and traits.order.through == "cores")

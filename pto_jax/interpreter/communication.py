@@ -231,6 +231,13 @@ def _test(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     if interpreter.machine.abstract:
         scope.bind(op.results[0], interpreter.machine.load(op, places[0], I1))
         return
+    answers = [_satisfied(interpreter, op, place, compared, value)[1] for place in places]
+    if any(interpreter.machine.known(answer) is None for answer in answers):
+        answer = answers[0]
+        for other in answers[1:]:
+            answer = scalar(interpreter.machine, "arith.andi", (answer, other), I1, I1)
+        scope.bind(op.results[0], answer)
+        return
     lacking = _first_lacking(interpreter, op, places, compared, value)
     if lacking is not None and interpreter.shared.world is not None:
         yield Polled(op, *lacking)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ..analysis.provenance import called
 from ..ir import Function, KernelKind, Op, Program, WaitCmp
+from ..isa import find
 from ..isa.effects import traits_of
 from .operands import Pointer, Scalar
 from .ranks import Meetings, World
@@ -174,5 +175,6 @@ def communicates(program: Program, op: Op) -> bool:
 
 
 def _waits(op: Op) -> bool:
-    order = traits_of(op).order
-    return order is not None and order.through in ("signal", "cores", "transfer")
+    order, instruction = traits_of(op).order, find(op.name)
+    communicates = instruction is not None and instruction.cls == "communication"
+    return communicates or (order is not None and order.through == "cores")
