@@ -93,7 +93,9 @@ class Buffers(dict[str, Any]):
     def __getitem__(self, name: str) -> Any:
         runs = self.runs.pop(name, None)
         if runs is not None:
-            super().__setitem__(name, _joined([run.source.words(run.first, run.count) for run in merged(runs)]))
+            super().__setitem__(
+                name, _joined([run.source.words(run.first, run.count) for run in merged(runs)])
+            )
         return super().__getitem__(name)
 
     def __setitem__(self, name: str, words: Any) -> None:

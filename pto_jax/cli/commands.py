@@ -278,7 +278,9 @@ def _run(args: argparse.Namespace) -> int:
         raise ArgumentError("give either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
-    run(options.of_command(options.RunOptions, args, watch=watch, **ranks.given(args)))
+    chosen = options.of_command(options.RunOptions, args, watch=watch, **ranks.given(args))
+    on_ranks = chosen.ranks is not None or (chosen.file or "").endswith(".json")
+    (ranks.run if on_ranks else run)(chosen)
     return options.ACCEPTED
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,13 +30,25 @@ def add_windows(sub: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     group.add_argument("--ranks", type=int, metavar="N", help="processors that execute the program")
     group.add_argument("--shared", default="", metavar="A,B", help="buffers that are windows of all ranks")
     group.add_argument(
-        "--context", action="append", default=[], metavar="CTX=X", help="CTX is the context record of window X"
+        "--context",
+        action="append",
+        default=[],
+        metavar="CTX=X",
+        help="CTX is the context record of window X",
     )
     group.add_argument(
-        "--peer", action="append", default=[], metavar="A=X:R", help="A is rank R's part of X; R,R,..: by rank"
+        "--peer",
+        action="append",
+        default=[],
+        metavar="A=X:R",
+        help="A is rank R's part of X; R,R,..: by rank",
     )
     group.add_argument(
-        "--arg", action="append", default=[], metavar="NAME=N", help="a scalar; NAME=N,N,..: one for each rank"
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="a scalar; NAME=N,N,..: one for each rank",
     )
     return group
 
@@ -98,7 +109,7 @@ def _scalar(text: str) -> tuple[str, Any]:
 
 
 def run(options: RunOptions) -> None:
-    """Execute a program or a plan on ranks, print its verdict and what it wrote, write the files asked for."""
+    """Execute a program or plan on ranks, print what it wrote and its verdict, write the files asked for."""
     _refuse(options)
     kernel = _kernel(options)
     values = _values(kernel, options)
@@ -195,7 +206,9 @@ def _values(kernel: RankKernel, options: RunOptions) -> dict[str, Any]:
     unknown = [n for n in (*arrays, *options.scalars) if n not in {a.name for a in kernel.arguments}]
     if unknown:
         names = ", ".join(a.name for a in kernel.arguments)
-        raise FileError(f"{options.inputs or '--arg'}: no argument is called {unknown[0]!r}; allowed: {names}")
+        raise FileError(
+            f"{options.inputs or '--arg'}: no argument is called {unknown[0]!r}; allowed: {names}"
+        )
     types = {**kernel.buffers, **kernel.scalars}
     known = {n: _typed(a, types[n]) for n, a in arrays.items()}
     return generate(kernel, options.seed, {**known, **options.scalars})
@@ -208,7 +221,7 @@ def _typed(array: Any, d: Any) -> Any:
 
 
 def generate(kernel: RankKernel, seed: int, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Seeded values for what is not known: numbers of ranks by name, zeros for signals and what is written."""
+    """Seeded values for what is not known: numbers of ranks by name, zeros for signals and for results."""
     from .run import random_values
 
     rng, found = np.random.default_rng(seed), {}
@@ -251,5 +264,3 @@ def _described(name: str, value: Any) -> str:
         return f"{name}={array.tolist()}"
     zeros = " zeros" if array.size and not array.any() else ""
     return f"{name} {array.dtype}{list(array.shape)}{zeros}"
-
-

@@ -213,11 +213,6 @@ def run(options: RunOptions) -> None:
     if options.example == LIST:
         print(examples.described())
         return
-    if options.ranks is not None or (options.file or "").endswith(".json"):
-        from . import ranks
-
-        ranks.run(options)
-        return
     example = examples.example(options.example) if options.example is not None else None
     program = load(example.path if example else str(options.file), language=options.language)
     if options.sanitize is not None:
@@ -409,6 +404,7 @@ def _value(v: Any) -> str:
 
 
 def describe_input(argument: Argument, value: Any) -> str:
+    """Name and value of a scalar, or name, type and shape of an array."""
     if isinstance(argument.type, ScalarType):
         return f"{argument.name}={_value(value)}"
     array = np.asarray(value)

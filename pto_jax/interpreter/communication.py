@@ -366,22 +366,3 @@ def finish_copies(interpreter: Interpreter) -> None:
     """Execute the copies that nobody has waited for, where their core ends."""
     for session in interpreter.shared.sessions:
         complete_copies(interpreter, session)
-
-
-#: What a prefetch gives: it changes no data, and has completed at once.
-COMPLETED = ("completed",)
-
-
-@executes("make_prefetch_async_context", "tprefetch_async", "get_prefetch_async_session")
-def _prefetch(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    for result in op.results:
-        scope.bind(result, COMPLETED)
-
-
-@executes("wait_async_event", "test_async_event")
-def _event(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    """A wait completes the copy and all that its session has issued before; a test finds it complete."""
-    event = scope[op.ins[0]]
-    if isinstance(event, Copy) and event in event.session.pending:
-        complete_copies(interpreter, event.session, event)
-    scope.bind(op.results[0], True)

@@ -89,17 +89,17 @@ class Block:
     def notified(self, op: Op, place: Pointer, value: Scalar, *, adds: bool) -> None:
         """Called before a signal changes."""
         if self.world is not None:
-            self.world.watch.notified(self, op, place, value, adds=adds)
+            self.world.watch.notified(self.rank, op, place, value, adds=adds)
 
     def waited(self, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar) -> None:
         """Called where a wait for a signal ends."""
         if self.world is not None:
-            self.world.watch.waited(self, op, places, compared, value)
+            self.world.watch.waited(self.rank, op, places, compared, value)
 
     def tested(self, op: Op, places: Sequence[Pointer], answer: bool) -> None:
         """Called where a look at a signal has its answer."""
         if self.world is not None:
-            self.world.watch.tested(self, op, places, answer)
+            self.world.watch.tested(self.rank, op, places, answer)
 
     def has(self, kind: Kind) -> bool:
         """Whether one of the block's cores is of a kind."""

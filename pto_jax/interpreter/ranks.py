@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from ..errors import Diagnostic, ExecutionError
 from ..ir import Op, WaitCmp
 from ..isa.effects import traits_of
 from .operands import Pointer, Scalar
-
-if TYPE_CHECKING:
-    from .cores import Block
 
 #: Bytes from the beginning of one buffer to that of the next, and of the windows of two ranks, as powers of
 #: two: no window reaches the one behind it.
@@ -63,15 +60,13 @@ def context(rank: int, count: int) -> list[int]:
 class Watch(Protocol):
     """What is told about signals, in the order in which they change and are waited for."""
 
-    def notified(self, block: Block, op: Op, place: Pointer, value: Scalar, *, adds: bool) -> None:
+    def notified(self, rank: int, op: Op, place: Pointer, value: Scalar, *, adds: bool) -> None:
         """A signal is about to change."""
 
-    def waited(
-        self, block: Block, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar
-    ) -> None:
+    def waited(self, rank: int, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar) -> None:
         """A wait has come to its end."""
 
-    def tested(self, block: Block, op: Op, places: Sequence[Pointer], answer: bool) -> None:
+    def tested(self, rank: int, op: Op, places: Sequence[Pointer], answer: bool) -> None:
         """A look at a signal has its answer."""
 
     def ended(self, rank: int) -> None:
@@ -84,15 +79,13 @@ class Watch(Protocol):
 class Nobody:
     """A watch that notes nothing."""
 
-    def notified(self, block: Block, op: Op, place: Pointer, value: Scalar, *, adds: bool) -> None:
+    def notified(self, rank: int, op: Op, place: Pointer, value: Scalar, *, adds: bool) -> None:
         """Nothing is noted."""
 
-    def waited(
-        self, block: Block, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar
-    ) -> None:
+    def waited(self, rank: int, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar) -> None:
         """Nothing is noted."""
 
-    def tested(self, block: Block, op: Op, places: Sequence[Pointer], answer: bool) -> None:
+    def tested(self, rank: int, op: Op, places: Sequence[Pointer], answer: bool) -> None:
         """Nothing is noted."""
 
     def ended(self, rank: int) -> None:

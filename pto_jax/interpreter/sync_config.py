@@ -14,6 +14,7 @@ from ..isa import effects
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
 from . import cores, reinterpret
+from .communication import Copy, complete_copies
 from .cores import Core
 from .fifo import scale_of
 from .interpreter import Interpreter, Steps, Waiting, executes
@@ -127,6 +128,25 @@ def _others(interpreter: Interpreter) -> list[cores.Core]:
 @executes("set_ffts")
 def _set_ffts(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     """Where flags between cores lie has no effect on values."""
+
+
+#: What a prefetch gives: it changes no data, and has completed at once.
+COMPLETED = ("completed",)
+
+
+@executes("make_prefetch_async_context", "tprefetch_async", "get_prefetch_async_session")
+def _prefetch(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    for result in op.results:
+        scope.bind(result, COMPLETED)
+
+
+@executes("wait_async_event", "test_async_event")
+def _event(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """A wait completes the copy and all that its session has issued before; a test finds it complete."""
+    event = scope[op.ins[0]]
+    if isinstance(event, Copy) and event in event.session.pending:
+        complete_copies(interpreter, event.session, event)
+    scope.bind(op.results[0], True)
 
 
 @executes("declare_eventid_array")

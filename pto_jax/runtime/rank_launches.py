@@ -77,7 +77,10 @@ def launches(
             if kernel.ranks != ranks:
                 raise ArgumentError(f"{place}: got a kernel of {kernel.ranks} ranks; allowed: {ranks}")
         else:
-            own = {n: names.get(w, w) if isinstance(names.get(w, w), str) else w for n, w in (context or {}).items()}
+            own = {
+                n: names.get(w, w) if isinstance(names.get(w, w), str) else w
+                for n, w in (context or {}).items()
+            }
             found = [_bound(kernel, ranks, own, names)]
         calls += [None if call is None else _renamed(place, call, names, ranks) for call in found]
     if not kernels:
@@ -86,8 +89,8 @@ def launches(
     other = next((k for k in kernels if k.semantics != semantics), None)
     if other is not None:
         raise ArgumentError(
-            f"launches: got kernels of {semantics.profile.name} and {other.profile.name}; allowed: one profile "
-            "and numerics"
+            f"launches: got kernels of {semantics.profile.name} and {other.profile.name}; "
+            "allowed: one profile and numerics"
         )
     windows = tuple(shared)
     calls = [c and replace(c, shared=tuple(dict.fromkeys((*c.shared, *windows)))) for c in calls]
@@ -134,5 +137,7 @@ def _number(place: str, name: str, given: Any, ranks: int) -> Number:
         return Number(given)
     values = np.asarray(given)
     if values.shape not in ((), (ranks,)):
-        raise ArgumentError(f"{place}: argument {name!r} has shape {values.shape}; allowed: one number, or {ranks}")
+        raise ArgumentError(
+            f"{place}: argument {name!r} has shape {values.shape}; allowed: one number, or {ranks}"
+        )
     return Number(name, tuple(np.broadcast_to(values, (ranks,)).tolist()))

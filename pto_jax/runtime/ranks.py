@@ -140,7 +140,7 @@ class RankKernel:
         return tuple(dict.fromkeys(n for call in self.kernels for n in call.outputs))
 
     def __repr__(self) -> str:
-        names = " -> ".join("barrier" if c is None else c.entry for c in self.calls)
+        names = " -> ".join("host barrier" if c is None else c.entry for c in self.calls)
         taken = short_list([f"{a.name}: {a.type}" for a in self.arguments])
         return (
             f"<RankKernel {names}({taken}) -> ({short_list(self.outputs)}), ranks={self.ranks}, "
@@ -150,8 +150,8 @@ class RankKernel:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Execute all ranks; the written buffers by name, arrays [ranks, ...].
 
-        With ``checks=True`` the pair of them and a :class:`RankReport`. ArgumentError for arguments that do not fit,
-        DeadlockError where ranks wait for each other for ever, ExecutionError for accesses outside of a
+        With ``checks=True`` the pair of them and a :class:`RankReport`. ArgumentError for arguments that do not
+        fit, DeadlockError where ranks wait for each other for ever, ExecutionError for accesses outside of a
         buffer or a window, NotExecutableError where the order of the ranks depends on data.
         """
         kind = self._kind(args, kwargs)
@@ -222,7 +222,7 @@ class RankKernel:
             return known({n: values[n] for n in self.buffers}, {})
 
     def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What a compiled function depends on: shapes, the numbers of ranks, and signals; None where traced."""
+        """What a compiled function depends on: shapes, scalars, and signals; None where values are traced."""
         if len(args) + len(kwargs) != len(self._names):
             return None
         found: list[Any] = []
@@ -234,7 +234,9 @@ class RankKernel:
                 found.append((name, tuple(value)))
             elif kind is np.ndarray or kind is conversion.device_array():
                 signal = name in self.signals or name in self.scalars
-                found.append((name, value.shape, value.dtype, np.asarray(value).tobytes() if signal else None))
+                found.append(
+                    (name, value.shape, value.dtype, np.asarray(value).tobytes() if signal else None)
+                )
             else:
                 return None
         return tuple(found)
@@ -288,7 +290,9 @@ class RankKernel:
     def _integers(self, what: str, value: Any, d: DType) -> list[int]:
         """One integer for each rank, which may come as an array of any integer type."""
         if value.shape not in ((), (self.ranks,)):
-            raise ArgumentError(f"{what}: got shape {value.shape}", allowed=f"one number, or {self.ranks} numbers")
+            raise ArgumentError(
+                f"{what}: got shape {value.shape}", allowed=f"one number, or {self.ranks} numbers"
+            )
         listed = value.tolist() if value.ndim else [value.item()] * self.ranks
         for number in (min(listed), max(listed)):
             conversion.as_scalar(int(number), d, what)
@@ -323,7 +327,7 @@ class RankKernel:
     ) -> RankReport:
         """The verdict on one call, from an execution by the interpreter in the order of the text.
 
-        ``sync`` is "auto" (texts without flags: a tool orders the pipes of each core), "as-written" or "both".
+        ``sync`` is "auto" (texts without flags: a tool orders the pipes of a core), "as-written" or "both".
         With ``schedules`` the ranks are executed in so many other legal orders, which ``seed`` chooses; the
         report's ``witness`` shows the bits that differ.
 
@@ -422,7 +426,9 @@ class RankKernel:
             max_steps=self.max_steps,
         )
         machine.plans = {
-            n: plan(c.program, c.entry, self.profile, c.grid) for n, c in enumerate(self.calls) if c is not None
+            n: plan(c.program, c.entry, self.profile, c.grid)
+            for n, c in enumerate(self.calls)
+            if c is not None
         }
         for name, d in self.buffers.items():
             array, t = arrays[name], d or _raw(arrays[name])

@@ -138,21 +138,19 @@ class Record(Nobody):
             self.initial[cell] = int(self.machine.buffers[cell.buffer].view(np.int32)[cell.offset])
         return cell
 
-    def notified(self, block: Block, op: Op, place: Pointer, value: Scalar, *, adds: bool) -> None:
+    def notified(self, rank: int, op: Op, place: Pointer, value: Scalar, *, adds: bool) -> None:
         """A signal is about to change."""
-        cell, core, rank, number = self.cell(place), self.current, block.rank, int(value)
+        cell, core, number = self.cell(place), self.current, int(value)
         self.events.append(lambda r: r.enter(rank, core).notify(op, core, cell, number, adds))
 
-    def waited(
-        self, block: Block, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar
-    ) -> None:
+    def waited(self, rank: int, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar) -> None:
         """A wait has come to its end."""
-        cells, core, rank, number = tuple(map(self.cell, places)), self.current, block.rank, int(value)
+        cells, core, number = tuple(map(self.cell, places)), self.current, int(value)
         self.events.append(lambda r: r.enter(rank, core).wait(op, core, cells, compared, number))
 
-    def tested(self, block: Block, op: Op, places: Sequence[Pointer], answer: bool) -> None:
+    def tested(self, rank: int, op: Op, places: Sequence[Pointer], answer: bool) -> None:
         """A look at a signal has its answer."""
-        cells, core, rank = tuple(map(self.cell, places)), self.current, block.rank
+        cells, core = tuple(map(self.cell, places)), self.current
         self.events.append(lambda r: r.enter(rank, core).look(op, core, cells))
 
     def interpreter(self, program: ir.Program, machine: Any, core: Core, shared: Block) -> Interpreter:
@@ -169,7 +167,9 @@ class Record(Nobody):
 
 
 class _Walk(Interpreter):
-    def __init__(self, record: Record, program: ir.Program, machine: Recorder, core: Core, shared: Block) -> None:
+    def __init__(
+        self, record: Record, program: ir.Program, machine: Recorder, core: Core, shared: Block
+    ) -> None:
         super().__init__(program, machine, core, shared)
         record.machine = machine
         self.record, self.recorder = record, machine
@@ -511,7 +511,9 @@ def _races(replay: _Replay) -> Iterator[RankFinding]:
             yield RankFinding(kind, first.op, second.op, text, count)  # type: ignore[arg-type]
         elif isinstance(first.region.space.root, tuple):
             if first.core != second.core and Pipe.S in (first.pipe, second.pipe):
-                reason = f"{first.core} and {second.core} write one line of {_LINE} bytes, one through its cache"
+                reason = (
+                    f"{first.core} and {second.core} write one line of {_LINE} bytes, one through its cache"
+                )
                 yield RankFinding("visibility", first.op, second.op, reason, count)
         elif not _adds(race):
             where = f"{second.core} {second.does} {second.value} and nothing orders it after {first.core}, "

@@ -50,7 +50,9 @@ def values(k: Text, n: int = N, elements: int = 1024, seed: int = 0) -> dict[str
     return {**found, "rank": np.arange(n), **({"n": n} if "n" in k.scalars else {})}
 
 
-def put(k: Text, dst: str, src: str, at: int | str = 0, of: int | str = 0, shape: tuple[int, int] = ROW) -> None:
+def put(
+    k: Text, dst: str, src: str, at: int | str = 0, of: int | str = 0, shape: tuple[int, int] = ROW
+) -> None:
     """A copy between pointers, from elements on."""
     k.put(k.view(dst, "f32", shape, at), k.view(src, "f32", shape, of), shape, "f32", k.tile(*shape), shape)
 
@@ -156,7 +158,14 @@ def members(k: Text, pointer: str, shape: tuple[int, ...], n: int = N, at: int |
 
 
 def collective(
-    k: Text, name: str, first: str, group: list[str], tiles: str, types: tuple[str, str], more: str, acc: str = ""
+    k: Text,
+    name: str,
+    first: str,
+    group: list[str],
+    tiles: str,
+    types: tuple[str, str],
+    more: str,
+    acc: str = "",
 ) -> None:
     """A collective with its group."""
     whole, member = types
@@ -173,7 +182,13 @@ def broadcast() -> Text:
     with where(k, k.equal(own, 1)):
         t = k.type(ROW, "f32")
         collective(
-            k, "tbroadcast", k.view("%x", "f32", ROW), members(k, "%y", ROW), k.tile(*ROW), (t, t), "root = 1 : i32"
+            k,
+            "tbroadcast",
+            k.view("%x", "f32", ROW),
+            members(k, "%y", ROW),
+            k.tile(*ROW),
+            (t, t),
+            "root = 1 : i32",
         )
         k.fence()
         for p in range(N):
@@ -192,7 +207,14 @@ def all_gather() -> Text:
     for p in range(N):
         shape = k.type(ROW, "f32")
         assert shape
-        k.get(k.view("%z", "f32", ROW, 64 * p), k.view(k.peer("%y", k.number(p)), "f32", ROW), ROW, "f32", k.tile(*ROW), ROW)
+        k.get(
+            k.view("%z", "f32", ROW, 64 * p),
+            k.view(k.peer("%y", k.number(p)), "f32", ROW),
+            ROW,
+            "f32",
+            k.tile(*ROW),
+            ROW,
+        )
     barrier(k, own, 1, N)
     put(k, "%y", "%x", 0, 64)
     return k

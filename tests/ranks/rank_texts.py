@@ -73,13 +73,20 @@ class Text:
         return out
 
     def view(
-        self, pointer: str, t: str, shape: tuple[int, ...], offset: int | str = 0, strides: tuple[int, ...] = ()
+        self,
+        pointer: str,
+        t: str,
+        shape: tuple[int, ...],
+        offset: int | str = 0,
+        strides: tuple[int, ...] = (),
     ) -> str:
         """A window of a pointer from an element on."""
         moved = pointer
         if offset != 0:
             moved = self.new()
-            self.add(f"{moved} = pto.addptr {pointer}, {self.number(offset)} : !pto.ptr<{t}> -> !pto.ptr<{t}>")
+            self.add(
+                f"{moved} = pto.addptr {pointer}, {self.number(offset)} : !pto.ptr<{t}> -> !pto.ptr<{t}>"
+            )
         whole, part = self.new(), self.new()
         steps = strides or tuple(_product(shape[i + 1 :]) for i in range(len(shape)))
         dims = "x".join(map(str, shape))
@@ -104,12 +111,21 @@ class Text:
         return out
 
     def put(
-        self, dst: str, src: str, shape: tuple[int, ...], t: str, tile: str, size: tuple[int, int], more: str = ""
+        self,
+        dst: str,
+        src: str,
+        shape: tuple[int, ...],
+        t: str,
+        tile: str,
+        size: tuple[int, int],
+        more: str = "",
     ) -> None:
         v, b = self.type(shape, t), f"!pto.tile_buf<vec, {size[0]}x{size[1]}x{t}>"
         self.add(f"pto.comm.tput({dst}, {src}, buf({tile}) : {v}, {v}, {b}) {more}".rstrip())
 
-    def get(self, dst: str, src: str, shape: tuple[int, ...], t: str, tile: str, size: tuple[int, int]) -> None:
+    def get(
+        self, dst: str, src: str, shape: tuple[int, ...], t: str, tile: str, size: tuple[int, int]
+    ) -> None:
         v, b = self.type(shape, t), f"!pto.tile_buf<vec, {size[0]}x{size[1]}x{t}>"
         self.add(f"pto.comm.tget({dst}, {src}, buf({tile}) : {v}, {v}, {b})")
 
@@ -131,7 +147,8 @@ class Text:
     def notify(self, pointer: str, offset: int | str, value: int | str = 1, how: str = "atomic_add") -> None:
         view = self.view(pointer, "i32", (1,), offset)
         v = self.number(value, "i32")
-        self.add(f"pto.comm.tnotify({view}, {v} : {self.type((1,), 'i32')}, i32) {{notifyOp = #pto<notify_op {how}>}}")
+        types = f"{self.type((1,), 'i32')}, i32"
+        self.add(f"pto.comm.tnotify({view}, {v} : {types}) {{notifyOp = #pto<notify_op {how}>}}")
 
     def wait(
         self,
@@ -143,7 +160,9 @@ class Text:
         strides: tuple[int, ...] = (),
     ) -> None:
         view, v = self.view(pointer, "i32", shape, offset, strides), self.number(value, "i32")
-        self.add(f"pto.comm.twait({view}, {v} : {self.type(shape, 'i32')}, i32) {{cmp = #pto<wait_cmp {how}>}}")
+        self.add(
+            f"pto.comm.twait({view}, {v} : {self.type(shape, 'i32')}, i32) {{cmp = #pto<wait_cmp {how}>}}"
+        )
 
     def test(self, pointer: str, offset: int, value: int = 1, how: str = "ge") -> str:
         view, v, out = self.view(pointer, "i32", (1,), offset), self.number(value, "i32"), self.new()

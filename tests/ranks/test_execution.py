@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from tests.ranks.protocols import all_gather, collective, compiled, members, read, reduce_scatter, text, values, where
+from tests.ranks.protocols import (
+    all_gather,
+    collective,
+    compiled,
+    members,
+    read,
+    reduce_scatter,
+    text,
+    values,
+    where,
+)
 from tests.ranks.rank_texts import Text, ring
 
 RANKS = [pytest.param(n, marks=[pytest.mark.slow] if n == 8 else []) for n in (2, 4, 8)]
@@ -36,7 +46,9 @@ def test_a_ring_moves_every_part_to_the_next_rank(n: int, shape: tuple[int, int]
     k, size = ring(shape), shape[0] * shape[1]
     given = values(k, n)
     found = outputs(k, n, given)
-    assert (found["y"][:, :size] == np.roll(given["x"][:, :size], 1, 0)).all() and (found["s"][:, 0] == 1).all()
+    assert (found["y"][:, :size] == np.roll(given["x"][:, :size], 1, 0)).all() and (
+        found["s"][:, 0] == 1
+    ).all()
 
 
 @pytest.mark.parametrize("tile", [(1, 64), (2, 32), (3, 8), (4, 64)])
@@ -120,13 +132,22 @@ def test_gets_read_from_every_rank(n: int) -> None:
     k = text("z")
     own = k.index("%rank")
     peer = k.of("remui", k.of("addi", own, n - 1), n)
-    k.get(k.view("%z", "f32", SHAPE), k.view(k.peer("%y", peer), "f32", SHAPE), SHAPE, "f32", k.tile(*SHAPE), SHAPE)
+    k.get(
+        k.view("%z", "f32", SHAPE),
+        k.view(k.peer("%y", peer), "f32", SHAPE),
+        SHAPE,
+        "f32",
+        k.tile(*SHAPE),
+        SHAPE,
+    )
     given = values(k, n)
     given["y"] = given["x"].copy()
     assert (outputs(k, n, given)["z"][:, :64] == np.roll(given["y"], 1, 0)[:, :64]).all()
 
 
-def rooted(n: int, root: int, lines: Callable[[Text, list[str], str], None], shape: tuple[int, ...] = SHAPE) -> Text:
+def rooted(
+    n: int, root: int, lines: Callable[[Text, list[str], str], None], shape: tuple[int, ...] = SHAPE
+) -> Text:
     """A collective over the windows y that its root calls."""
     k = text("z")
     own = k.index("%rank")
@@ -163,7 +184,15 @@ def test_a_gather_concatenates_and_a_scatter_splits(n: int) -> None:
 
     def gather(k: Text, group: list[str], t: str) -> None:
         types = k.type(whole, "f32"), t
-        collective(k, "comm.tgather".removeprefix("comm."), k.view("%z", "f32", whole), group, k.tile(1, 64), types, "root = 0 : i32")
+        collective(
+            k,
+            "comm.tgather".removeprefix("comm."),
+            k.view("%z", "f32", whole),
+            group,
+            k.tile(1, 64),
+            types,
+            "root = 0 : i32",
+        )
 
     def scatter(k: Text, group: list[str], t: str) -> None:
         types = k.type(whole, "f32"), t
@@ -233,7 +262,13 @@ def polling() -> Text:
     with where(k, k.equal(own, 1)):
         k.add("scf.while : () -> () {")
         answer, more = k.test("%s", 0), k.new()
-        k.add(f"{more} = arith.xori {answer}, {k.number('%true')} : i1", f"scf.condition({more})", "} do {", "scf.yield", "}")
+        k.add(
+            f"{more} = arith.xori {answer}, {k.number('%true')} : i1",
+            f"scf.condition({more})",
+            "} do {",
+            "scf.yield",
+            "}",
+        )
         read(k, "%x")
     k.lines.insert(0, "%true = arith.constant true")
     return k
@@ -245,7 +280,9 @@ def test_a_rank_that_polls_goes_on_once_the_signal_has_come() -> None:
     for seed in (None, 0, 1, 2):
         assert (compiled(k, 2, schedule=seed)(**given)["z"][1, :64] == given["x"][1, :64]).all()
     k.lines = [line for line in k.lines if "tnotify" not in line]
-    with pytest.raises(pto.PtoError, match=r"deadlock: 1 of 2 ranks waits for ever\n.*only looks at s\[0\] of rank 1 ge 1"):
+    with pytest.raises(
+        pto.PtoError, match=r"deadlock: 1 of 2 ranks waits for ever\n.*only looks at s\[0\] of rank 1 ge 1"
+    ):
         compiled(k, 2)(**given)
 
 
@@ -316,7 +353,10 @@ def test_what_depends_on_data_is_refused_and_says_who_executes_it() -> None:
     f = k.new()
     k.add(f"{f} = pto.load_scalar %x[{k.number(0)}] : !pto.ptr<f32> -> f32")
     g = k.new()
-    k.add(f"{g} = arith.fptosi {f} : f32 to i32", f"pto.store_scalar {g}, %s[{k.number(0)}] : !pto.ptr<i32>, i32")
+    k.add(
+        f"{g} = arith.fptosi {f} : f32 to i32",
+        f"pto.store_scalar {g}, %s[{k.number(0)}] : !pto.ptr<i32>, i32",
+    )
     k.wait("%s", 0, 0)
     given = values(k, 2)
     given["x"] = abs(given["x"])

@@ -72,7 +72,9 @@ def test_31_a_put_of_what_a_store_has_not_written_yet_is_a_race_as_written() -> 
     k.load(k.view("%x", "f32", (1, 64)), (1, 64), "f32", t)
     k.store(t, k.view("%y", "f32", (1, 64)), (1, 64), "f32")
     protocols.put(k, k.peer("%y", k.number(1)), "%y", 128)
-    assert ("race", "tstore", "tput") in kinds(k, 2, "as-written") and not kinds(k, 2) & {("race", "tstore", "tput")}
+    assert ("race", "tstore", "tput") in kinds(k, 2, "as-written") and not kinds(k, 2) & {
+        ("race", "tstore", "tput")
+    }
 
 
 def test_32_hidden_steps_of_a_put_race_with_uses_of_its_staging_tile() -> None:
