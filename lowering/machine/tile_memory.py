@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
-from pto_jax.interpreter import Choice, Scalar, TileRef, with_storage
+from pto_jax.interpreter import Choice, Scalar, TileRef, View, with_storage
 from pto_jax.ir import F32, DType, Op, TileType, Value
 from pto_jax.isa.rules.handles import ALIGNMENT
 from pto_jax.isa.rules.pipes import HALVES_OF_VALID
@@ -283,6 +283,10 @@ class TileMemory:
     def concatenate(self, parts: Sequence[UInt[Array, "_ _"]], axis: int) -> UInt[Array, "_ _"]:
         """Word arrays joined along an axis."""
         return jnp.concatenate(parts, axis)
+
+    def copy(self, op: Op, dst: View, src: View) -> bool:
+        """It is loaded and stored: False."""
+        return False
 
     def enter(self, core: str) -> None:
         """Turn to the local memory of a core."""

@@ -11,7 +11,7 @@ from ..api import load, resolve_profile, verify
 from ..errors import Diagnostic, FileError, ParseError, PtoError
 from ..ir import Program
 from ..profiles import ARCHITECTURES, PROFILE_NAMES, Profile
-from . import options
+from . import options, ranks
 from .options import ACCEPTED, REJECTED, USAGE, Adder
 
 
@@ -49,9 +49,11 @@ def add(command: Adder) -> None:
     sub.add_argument(
         "--seed", type=int, default=0, metavar="N", help="seed of orders and generated input (default: 0)"
     )
+    ranks.add_windows(sub)
     options.add_language(sub)
     options.add_examples(
         sub,
+        ("races k.pto --ranks 4 --shared y,s --context ctx=y", "on four processors: what no signal orders"),
         ("races k.pto", "exit status 0: nothing, 1: findings, 2: unreadable"),
         ("races k.pto --schedules 8", "with the bits that a race changes"),
         ("races k.pto --sync as-written --json out.json", "nothing is inserted; for tools"),
@@ -119,6 +121,8 @@ def run(args: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
             return USAGE
+    if args.ranks is not None:
+        return ranks.races(args)
     try:
         program = load(args.file, language=args.language)
         profile = resolve_profile(program, args.profile, arch=args.arch)

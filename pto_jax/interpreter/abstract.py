@@ -33,6 +33,10 @@ class NoStorage:
         """Nothing is computed; every vector outside tile memory is None."""
         return dict.fromkeys(execution.vectors)
 
+    def copy(self, op: ir.Op, dst: View, src: View) -> bool:
+        """It is loaded and stored: False."""
+        return False
+
     def enter(self, core: str) -> None:
         """Nothing to turn to: there is no local memory."""
 

@@ -70,10 +70,19 @@ def _written_out(
 
 
 def _meets(interpreter: Interpreter, op: Op) -> bool:
-    """Whether cores meet inside an operation, so that they have to enter it together."""
-    if len(interpreter.shared.cores) == 1 or interpreter.machine.abstract:
+    """Whether cores or ranks meet inside an operation, so that they have to enter it together."""
+    if interpreter.machine.abstract:
         return False
-    return cores.meet_inside(interpreter.program, op)
+    if interpreter.shared.world is not None and _communicates(interpreter, op):
+        return True
+    return len(interpreter.shared.cores) > 1 and cores.meet_inside(interpreter.program, op)
+
+
+def _communicates(interpreter: Interpreter, op: Op) -> bool:
+    """Whether ranks may have their turns inside an operation."""
+    world = interpreter.shared.world
+    pauses = world is not None and world.pauses
+    return pauses or cores.communicates(interpreter.program, op)
 
 
 def _trips(interpreter: Interpreter, op: Op, lower: Scalar, upper: Scalar, step: Scalar) -> Scalar:

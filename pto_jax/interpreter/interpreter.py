@@ -35,6 +35,23 @@ class Waiting:
     what: str
 
 
+@dataclass(eq=False)
+class Blocked(Waiting):
+    """A wait for a signal: ``what`` names it and says what is wanted, ``found`` is what it is."""
+
+    found: int = 0
+
+
+@dataclass(eq=False)
+class Polled(Blocked):
+    """A look at a signal that was not as wanted: the core goes on after others had their turn."""
+
+
+@dataclass(eq=False)
+class Paused(Waiting):
+    """Other cores may have their turn here: the schedule decides."""
+
+
 #: The steps of an execution that can be interrupted: it yields where it waits for another core.
 Steps: TypeAlias = Generator[Waiting, None, T]
 #: Executes one operation, in steps where it has regions or waits.
@@ -122,6 +139,11 @@ class Interpreter:
 
     def step(self, op: ir.Op, scope: Scope) -> Steps[None]:
         """Execute one operation; NotExecutableError where nothing executes it."""
+        world = self.shared.world
+        if world is not None and world.touches(op):
+            if world.pauses:
+                yield Paused(op, "its turn")
+            world.changes += world.alters(op)
         self.machine.begin(op, scope)
         handler = HANDLERS.get(op.name) or HANDLERS.get(op.name.partition(".")[0])
         if handler is not None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from ..ir import DType, Op, TileType, Value
-from .operands import Buffer, Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef
+from .operands import Buffer, Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
 
 #: An arm of a branch gives its results; the body of a loop maps the trip and what it carries; the first
 #: region of a while loop gives its condition too.
@@ -85,6 +85,9 @@ class Machine(Protocol):
 
         Returns the values of those that are vectors outside tile memory, by name.
         """
+
+    def copy(self, op: Op, dst: View, src: View) -> bool:
+        """Copy a view to another one at once; whether the machine does, else it is loaded and stored."""
 
     def region(self, op: Op, ref: TileRef) -> None:
         """Called where a handle gets its valid sizes; they must lie within its physical shape."""

@@ -32,6 +32,9 @@ from ..ir import (
 Scalar: TypeAlias = Any
 
 
+#: Arguments that are the number of the block, how many there are, and the number of the vector core.
+BLOCK_NUMBERS = ("__pypto_spmd_block_idx", "__pypto_spmd_block_num", "__pypto_spmd_subblock_idx")
+
 #: The name of a global buffer, or a Choice of names.
 Buffer: TypeAlias = Any
 

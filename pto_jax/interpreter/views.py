@@ -50,6 +50,7 @@ from .operands import (
     chosen,
     region_of,
 )
+from .ranks import SPAN
 from .reinterpret import bind_handle, of_each, tile_type
 from .windows import advanced, either, elements_before, flat, pitches, require_inside, scalar, window
 
@@ -147,7 +148,9 @@ def _addptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     if isinstance(pointer, TileRef):
         message = "got a pointer into a tile; allowed: one into global memory (offsets of accesses move)"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
-    scope.bind(op.results[0], replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset)))
+    moved = replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset))
+    world = interpreter.shared.world
+    scope.bind(op.results[0], moved if world is None else world.placed(op, moved))
 
 
 #: How many slots are looked at, the key of an empty one, and what a query without a value gives.
@@ -529,10 +532,6 @@ def _require_boxes(interpreter: Interpreter, op: Op, t: TileType, starts: Sequen
         machine.require(op, "window-boxes", "the beginning of a box", broken, found, (start,))
 
 
-#: Bytes from the beginning of one buffer to that of the next, as a power of two.
-SPAN = 40
-
-
 @executes("get_tensor_view_stride")
 def _get_tensor_view_stride(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     view, index = (scope[v] for v in op.ins)
@@ -603,16 +602,18 @@ def pointer_at(interpreter: Interpreter, op: Op, address: Scalar, dtype: DType) 
 
     if not memory:
         raise _refused(op, "an address in a function without buffers")
-    first = memory[0]
+    first = next(name for name in memory if name)
     # The buffer is the address divided by the distance of two, rounded down.
     at = of("andi", address, (1 << SPAN) - 1)
     number = of("subi", of("divsi", of("subi", address, at), 1 << SPAN), 1)
+    known = machine.known(number)
     ends = (of("cmpi.slt", number, 0, result=I1), of("cmpi.sge", number, len(memory), result=I1))
     outside = windows.either(machine, *ends)
+    if known is not None and 0 <= known < len(memory) and not memory[known]:
+        outside = True
     machine.require(op, "address", "an address of a buffer", outside, "address {}", (address,))
-    known = machine.known(number)
     if known is not None:
-        buffer: Operand = memory[known] if 0 <= known < len(memory) else first
+        buffer: Operand = memory[known] if 0 <= known < len(memory) and memory[known] else first
     else:
         buffer = Choice(number, memory) if len(memory) > 1 else first
     offset = _counted(interpreter, op, at, 1, dtype.storage_bits // 8)

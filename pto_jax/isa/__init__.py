@@ -155,6 +155,7 @@ FAMILIES = (
     "irregular_sort",
     "irregular_quant",
     "pipes",
+    "communication",
 )
 
 

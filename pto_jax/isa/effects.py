@@ -57,7 +57,8 @@ def accesses(op: Op, values: Mapping[str, Value] | None = None) -> Iterator[tupl
     effects = traits_of(op).effects
     if effects:
         for name, value in (operands_of(op) if values is None else values).items():
-            yield from ((effect, value) for effect in effects if effect.operand == name)
+            named = op.group(name) if op.groups else ()
+            yield from ((e, v) for e in effects if e.operand == name for v in named or (value,))
 
 
 def written(op: Op, *resources: Resource, values: Mapping[str, Value] | None = None) -> Iterator[Value]:

@@ -16,6 +16,7 @@ from ..interpreter import (
     Scalar,
     Scope,
     TileRef,
+    View,
     address,
     printed,
     step_by_step,
@@ -100,6 +101,10 @@ class ReferenceMachine:
     def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
         """The bytes at another address of the type's memory space; errors as for :meth:`allocate`."""
         return self._at(type, address, op)
+
+    def copy(self, op: Op, dst: View, src: View) -> bool:
+        """It is loaded and stored: False."""
+        return False
 
     def enter(self, core: str) -> None:
         """Turn to the local memory of a core."""
