@@ -317,7 +317,9 @@ _FEW = 4
 
 
 @partial(
-    jax.tree_util.register_dataclass, data_fields=["words", "index", "certain"], meta_fields=["dtype", "merges"]
+    jax.tree_util.register_dataclass,
+    data_fields=["words", "index", "certain"],
+    meta_fields=["dtype", "merges"],
 )
 @dataclass(frozen=True)
 class SortedRow:

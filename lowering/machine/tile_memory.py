@@ -371,9 +371,7 @@ class TileMemory:
         row = self.rows.get(key, (None, None))[0]
         return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value, row)
 
-    def write(
-        self, ref: TileRef, words: Words, value: Values | None = None, row: Row | None = None
-    ) -> None:
+    def write(self, ref: TileRef, words: Words, value: Values | None = None, row: Row | None = None) -> None:
         """Replace the words [rows, cols] of a tile.
 
         ``value`` has a float32 tile's values, and ``row`` gives the words of a tile of one row, where known.
