@@ -14,7 +14,7 @@ is smaller, anywhere in a batch, and the batch is summed in float64.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import jax
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 Operation: TypeAlias = Literal["add", "mul"]
 #: Takes the number so far and the words of one line, and gives the next number.
-Step: TypeAlias = "Callable[[Shaped[Array, '... lanes'], UInt[Array, '... lanes']], Shaped[Array, '... lanes']]"
+Step: TypeAlias = (
+    "Callable[[Shaped[Array, '... lanes'], UInt[Array, '... lanes']], Shaped[Array, '... lanes']]"
+)
 #: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
 STEP = 16
 #: Parts of a row whose maximum is taken element by element.
@@ -146,23 +148,22 @@ def _folded(
     unroll: int,
 ) -> Shaped[Array, "... lanes"]:
     """``step`` over the lines one after another, ``unroll`` of them per trip of a loop."""
-    count = lines.shape[axis]
+    count, shape = lines.shape[axis], lines.shape
+    sizes = [1 if i == axis else n for i, n in enumerate(shape)]
 
-    def fold(part: UInt[Array, "... _ _"], total: Shaped[Array, "... lanes"]) -> Shaped[Array, "... lanes"]:
-        for i in range(part.shape[axis]):
-            total = step(total, lax.index_in_dim(part, i, axis, keepdims=False))
-        return total
+    def line(number: Int32[Array, ""] | int) -> UInt[Array, "... lanes"]:
+        # Each line by itself: of several at once XLA makes a copy first.
+        starts = [number if i == axis else 0 for i in range(lines.ndim)]
+        return lax.squeeze(slicing.slice_at(lines, starts, sizes), [axis])
 
     def trip(i: Int[Array, ""], total: Shaped[Array, "... lanes"]) -> Shaped[Array, "... lanes"]:
         first = lax.convert_element_type(i, np.int32) * np.int32(unroll)
-        starts = [first if i == axis else 0 for i in range(lines.ndim)]
-        sizes = [unroll if i == axis else n for i, n in enumerate(lines.shape)]
-        return fold(slicing.slice_at(lines, starts, sizes), total)
+        return reduce(step, (line(first + np.int32(k)) for k in range(unroll)), total)
 
     trips = count // unroll if count > unroll else 0
     if trips:
         start = lax.fori_loop(np.int32(0), np.int32(trips), trip, start)
-    return fold(lax.slice_in_dim(lines, trips * unroll, count, axis=axis), start)
+    return reduce(step, map(line, range(trips * unroll, count)), start)
 
 
 def _start(
