@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Int32, Integer, Shaped, UInt, UInt32
 
     from .bits import Size
+
+#: Gives indices and words of blocks sorted, given what is missing, keys, indices and words.
+Sorting: TypeAlias = "Callable[..., tuple[UInt32[Array, '...'], UInt[Array, '...']]]"
 
 _NONE = np.int32(-1)
 #: Bits of a record's number in the integers that are sorted, and of the key of its value.
@@ -254,6 +257,17 @@ def _gathered(
     return first, second
 
 
+def _by_a_sort(
+    missing: Int32[Array, "rows blocks 32"],
+    keys: Int[Array, "rows blocks 32"],
+    index: UInt32[Array, "rows blocks 32"],
+    words: UInt[Array, "rows blocks 32"],
+) -> tuple[UInt32[Array, "rows blocks 32"], UInt[Array, "rows blocks 32"]]:
+    """The same by a sort."""
+    _, _, index, words = lax.sort([missing, keys, index, words], num_keys=3)
+    return index, words
+
+
 #: Both by the platform that code is generated for.
 _sorting = by_platform(_ranked, cuda=_gathered)
 
@@ -355,17 +369,18 @@ def _run(merges: int) -> int:
 def _first_of(d: DType, merges: int, count: int) -> Callable[..., UInt[Array, "batch {count}"]]:
     """:meth:`SortedRow.first` of batches."""
 
-    def by_steps(*row: UInt[Array, "batch n"]) -> UInt[Array, "batch {count}"]:
-        return jax.vmap(partial(_by_steps, d, merges))(*row)[:, :count]
+    def by_steps(sorting: Sorting, *row: UInt[Array, "batch n"]) -> UInt[Array, "batch {count}"]:
+        return jax.vmap(partial(_by_steps, d, merges, sorting))(*row)[:, :count]
 
     def at_once(*row: UInt[Array, "batch n"]) -> UInt[Array, "batch {count}"]:
         return _greatest(d, _run(merges), -(-count // slots(d.bits)), *row)[:, :count]
 
     def portable(*row: UInt[Array, "batch n"]) -> UInt[Array, "batch {count}"]:
-        found: Array = lax.cond(_is_stable(d, *row), at_once, by_steps, *row)
+        # It is rarely executed: what is compiled in less time is better than what takes less.
+        found: Array = lax.cond(_is_stable(d, *row), at_once, partial(by_steps, _by_a_sort), *row)
         return found
 
-    return slicing.of_batches(platforms.by_platform(portable, cuda=by_steps), 2)
+    return slicing.of_batches(platforms.by_platform(portable, cuda=partial(by_steps, _gathered)), 2)
 
 
 def _is_stable(d: DType, words: UInt[Array, "batch n"], index: UInt32[Array, "batch n"]) -> Bool[Array, ""]:
@@ -397,11 +412,11 @@ def _greatest(
 
 
 def _by_steps(
-    d: DType, merges: int, words: UInt[Array, " n"], index: UInt32[Array, " n"]
+    d: DType, merges: int, sorting: Sorting, words: UInt[Array, " n"], index: UInt32[Array, " n"]
 ) -> UInt[Array, " _"]:
     """The records of a row as the instructions make them, one after the other."""
     operands = [x.reshape(1, -1, BLOCK) for x in (_descending(words, d), index, words)]
-    index, words = _sorting(jnp.zeros(operands[0].shape, np.int32), *operands)
+    index, words = sorting(jnp.zeros(operands[0].shape, np.int32), *operands)
     records, size = _records(words, index).reshape(-1, slots(d.bits)), slots(d.bits)
     for made in range(merges):
         length = np.uint32(_run(made) * size)
