@@ -40,7 +40,7 @@ from pto_jax.profiles import ProfileName
 
 from .. import platforms, scalars, slicing
 from ..bits import from_words, recast, restored
-from ..rules import MEMORY_RULES, RULES, VALUE, Context, GlobalMemory, Inputs, Lanes, MemoryRule, jitted
+from ..rules import MEMORY_RULES, ROW, RULES, VALUE, Context, GlobalMemory, Inputs, Lanes, MemoryRule, jitted
 from . import addresses, block_numbers, control_flow, grid as blocks, planning, storage, tile_memory
 from .planning import Key, key_of
 
@@ -185,8 +185,8 @@ class JaxMachine(tile_memory.TileMemory):
         self._check(e)
         results = jitted(context)(self.inputs(e, context))
         for name, words in results.items():
-            if name not in e.vectors and not name.startswith(VALUE):
-                self.write(e.tile(name), words, results.get(VALUE + name))
+            if name not in e.vectors and not name.startswith((VALUE, ROW)):
+                self.write(e.tile(name), words, results.get(VALUE + name), results.get(ROW + name))
         return {n: from_words(results[n], t.dtype.numpy) for n, t in e.vectors.items()}
 
     def inputs(self, e: Execution, context: Context) -> Inputs:
