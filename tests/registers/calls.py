@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import jax
@@ -106,12 +107,16 @@ def compiled(call: PlainCall, *operands: Words, batched: bool = False) -> tuple[
     """The results of the JAX rule, jitted; ``batched`` operands have an axis more."""
     given = tuple(sorted(call.attributes.items()))
     static = engine.RegisterCall(call.name, call.types, call.results, given, Semantics(profile("a5")))
-
-    def run(*values: Any) -> Any:
-        return engine.RULES[call.name](static, *values)
-
     with bits.x64():
-        return tuple(np.asarray(v) for v in jax.jit(jax.vmap(run) if batched else run)(*operands))
+        return tuple(np.asarray(v) for v in _jitted(static, batched)(*operands))
+
+
+@cache
+def _jitted(call: engine.RegisterCall, batched: bool) -> Any:
+    def run(*values: Any) -> Any:
+        return engine.RULES[call.name](call, *values)
+
+    return jax.jit(jax.vmap(run) if batched else run)
 
 
 def check(call: PlainCall, *operands: Words) -> tuple[Words, ...]:
