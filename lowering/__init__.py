@@ -15,6 +15,7 @@ from .machine.planning import (
     inside as inside,
     near as near,
     offsets as offsets,
+    spans as spans,
     plan as plan,
 )
 from .machine.program import JaxMachine as JaxMachine
