@@ -15,8 +15,8 @@ from .machine.planning import (
     inside as inside,
     near as near,
     offsets as offsets,
-    spans as spans,
     plan as plan,
+    spans as spans,
 )
 from .machine.program import JaxMachine as JaxMachine
 from .machine.storage import Plan as Plan

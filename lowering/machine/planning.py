@@ -25,9 +25,8 @@ from pto_jax.interpreter import (
     abstract,
     launch,
 )
-from pto_jax.ir import INDEX, AtomicType, DType, GlobalLayout, Loc, Op, Program, TileType, dtype
-
 from pto_jax.interpreter.operands import LocalPointer, Register
+from pto_jax.ir import INDEX, AtomicType, DType, GlobalLayout, Loc, Op, Program, TileType, dtype
 from pto_jax.isa import micro
 from pto_jax.isa.micro import MicroCall
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from .. import ir
-from .machine import After, Arm, Before, Body, RunBlock
 from ..isa.micro import MicroCall
+from .machine import After, Arm, Before, Body, RunBlock
 from .operands import (
     Buffer,
     Execution,

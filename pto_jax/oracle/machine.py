@@ -21,9 +21,8 @@ from ..interpreter import (
     step_by_step,
 )
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
-from ..interpreter.operands import Buffer as GlobalBuffer
+from ..interpreter.operands import Buffer as GlobalBuffer, LocalPointer
 from ..ir import DType, Loc, Op, TileType, Value
-from ..interpreter.operands import LocalPointer
 from ..isa import load_families
 from ..isa.micro import MicroCall
 from ..isa.rules.handles import ALIGNMENT

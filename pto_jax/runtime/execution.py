@@ -36,8 +36,8 @@ from ..lowering import (
     inside,
     near,
     offsets,
-    spans,
     plan,
+    spans,
     varying_axes,
 )
 from ..lowering.bits import from_words

@@ -136,7 +136,8 @@ class _Reader(Reader):
             if self.at("using") or self.at("typedef"):
                 self._alias()
             elif self.accept("namespace"):
-                self.name()
+                if not self.at("{"):
+                    self.name()
                 self._braced_unit()
             elif self.at("extern") and self.peek().kind == "text":
                 self.next()
@@ -167,7 +168,11 @@ class _Reader(Reader):
             self.expect("=")
             known = self.is_type() and self.peek().text in (";", "*")
             self.types[name] = self.type() if known else cpp_program.CType("void", 1)
-        self.skip(";")
+        while not self.accept(";"):
+            if self.at("{"):
+                self.brackets("{", "}")
+            else:
+                self.next()
 
     def _definition(self) -> bool:
         """A struct or an enumeration."""

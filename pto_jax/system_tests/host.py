@@ -42,7 +42,9 @@ class HostProgram:
         self.program.environment = world.environment()
         arguments = [Cell(CType("char", 1), word) for word in ("host", case)]
         try:
-            ended = self.program.called("main", (len(arguments), arguments))
+            main = self.program.functions.get("main")
+            given = (len(arguments), arguments) if main is None or main.parameters else ()
+            ended = self.program.called("main", given)
         except (PtoError, RecursionError):
             raise
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError) as error:

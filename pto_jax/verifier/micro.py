@@ -18,7 +18,6 @@ from ..ir import (
     Type,
     VRegType,
 )
-from ..isa import micro
 from ..isa.micro import MicroOperation
 from ..profiles import Profile
 from .errors import error_of
