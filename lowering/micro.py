@@ -8,19 +8,29 @@ operands by name; a pointer is a :class:`.machine.local_memory.Place`. Both retu
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from pto_jax.ir import DType
 from pto_jax.isa import micro
 from pto_jax.isa.micro import Lanes, MicroCall
 
+from . import canary
+from .numerics import Float, Integer
+from .platforms import by_platform
+from .rules import Semantics
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jaxtyping import Shaped, UInt
 
 Rule: TypeAlias = "Callable[..., tuple[Any, ...]]"
@@ -47,6 +57,53 @@ def memory_rule(*names: str) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+@dataclass(frozen=True)
+class RegisterCall:
+    """A :class:`MicroCall` with the choices that it is computed under; equal ones are compiled once."""
+
+    name: str
+    types: tuple[Lanes | int | None, ...]
+    results: tuple[Lanes | int | None, ...]
+    given: tuple[tuple[str, Any], ...]
+    semantics: Semantics
+
+    @cached_property
+    def attributes(self) -> Mapping[str, Any]:
+        """Attributes and strings by name."""
+        return dict(self.given)
+
+    @property
+    def rounds(self) -> bool:
+        """Whether it may compute with floats, exactly."""
+        types = (t for t in (*self.types, *self.results) if isinstance(t, Lanes))
+        return self.semantics.numerics == "exact" and any(t.dtype.is_float for t in types)
+
+    def arithmetic(self, d: DType) -> Float | Integer:
+        """The arithmetic of an element type."""
+        return self.semantics.arithmetic(d)
+
+
+@lru_cache(maxsize=4096)
+def jitted(call: RegisterCall) -> Callable[..., tuple[Any, ...]]:
+    """The rule of a call as one jitted function; code for CUDA has native arithmetic."""
+
+    def run(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        return RULES[call.name](call, *operands)
+
+    def native(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        return RULES[call.name](replace(call, semantics=replace(call.semantics, native=True)), *operands)
+
+    run.__name__ = f"pto_{call.name}"
+    chosen = by_platform(run, before=canary.require, cuda=native) if call.rounds else jax.jit(run)
+    return lambda *operands: tuple(chosen(operands))
+
+
+def computed(call: MicroCall, semantics: Semantics, *operands: Any) -> tuple[Any, ...]:
+    """The results of an operation on registers."""
+    given = tuple(sorted(call.attributes.items()))
+    return jitted(RegisterCall(call.name, call.types, call.results, given, semantics))(*operands)
 
 
 @cache

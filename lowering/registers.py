@@ -1,53 +1,28 @@
-"""JAX rules of operations on vector registers: the tables, arithmetic, logic, comparison and selection.
+"""JAX rules of arithmetic, logic, comparison and selection on vector registers.
 
-Rearrangement and masks are in :mod:`.registers_moves`, reductions in :mod:`.registers_reduce`, conversions in
-:mod:`.registers_convert`. A rule takes the call and the operands in the order of the text, registers and
-scalars as raw words, and returns the results as a tuple.
+A rule takes the call and the operands in the order of the text, and returns the results as a tuple. Most are
+written for lanes (:func:`lane_rule`): masks have a bit per lane there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir import F16, F32, REGISTER_BYTES, CmpMode, DType, VRegType, dtype
-from pto_jax.isa.rules.registers import RegisterOperand, element, governed
+from pto_jax.ir import F16, F32, REGISTER_BYTES, CmpMode, dtype
+from pto_jax.isa.rules.registers import element, governed, lanes
 
 from . import bits, formulas
+from .micro import RegisterCall, Rule, image, rule
 from .numerics import Float, Integer, Num, SoftwareDivision
 from .products import odd_sum
-from .rules import Semantics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from jaxtyping import Bool, Shaped, UInt
-
-
-@dataclass(frozen=True)
-class RegisterCall:
-    """One operation on registers, apart from the values of its operands, and how it is computed."""
-
-    name: str
-    types: tuple[RegisterOperand, ...]
-    results: tuple[RegisterOperand, ...]
-    given: tuple[tuple[str, str | int], ...]
-    semantics: Semantics
-
-    @cached_property
-    def attributes(self) -> Mapping[str, str | int]:
-        """Attributes and string parameters by name."""
-        return dict(self.given)
-
-    def arithmetic(self, d: DType) -> Float | Integer:
-        """The arithmetic of an element type."""
-        return self.semantics.arithmetic(d)
 
 
 if TYPE_CHECKING:
@@ -56,24 +31,8 @@ if TYPE_CHECKING:
     #: The active lanes of a register.
     Active: TypeAlias = Bool[Array, " lanes"]
 
-Rule: TypeAlias = "Callable[..., tuple[Shaped[Array, '...'], ...]]"
-#: Rules on images of masks, by name.
-RULES: dict[str, Rule] = {}
 #: Rules on lanes: masks have a bit per lane, and any number of lanes is allowed.
 LANE_RULES: dict[str, Rule] = {}
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule on images of masks."""
-
-    def register(function: Rule) -> Rule:
-        for name in names:
-            if name in RULES:
-                raise RuntimeError(f"operation {name} has two lowering rules")
-            RULES[name] = function
-        return function
-
-    return register
 
 
 def lane_rule(*names: str) -> Callable[[Rule], Rule]:
@@ -94,12 +53,6 @@ def on_images(
     stride = REGISTER_BYTES // governed(call)
     found = function(call, *(v[::stride] if v.dtype == np.bool_ else v for v in operands))
     return tuple(image(v) if v.dtype == np.bool_ else v for v in found)
-
-
-def image(flags: Active) -> Bool[Array, " bytes"]:
-    """The image of lanes of a mask, with zeros between them."""
-    width = REGISTER_BYTES // flags.shape[0]
-    return lax.pad(flags, np.bool_(False), [(0, width - 1, width - 1)])
 
 
 def zeroed(mask: Active, words: Lanes) -> Lanes:
@@ -229,8 +182,7 @@ def _shift_left(call: RegisterCall, words: Lanes, count: Lanes, mask: Active) ->
 @lane_rule("vshr", "vshrs")
 def _shift_right(call: RegisterCall, words: Lanes, count: Lanes, mask: Active) -> tuple[Lanes, ...]:
     """Only integers whose type has a sign extend it."""
-    t = call.types[0]
-    assert isinstance(t, VRegType)
+    t = lanes(call.types[0])
     a = Integer(dtype(f"u{t.dtype.bits}") if t.signless else t.dtype)
     return (zeroed(mask, formulas.shift_right(a, words, _count(call, count, words))),)
 

@@ -8,15 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir import F32, REGISTER_BYTES, MaskType
-from pto_jax.isa.rules.registers import element, lanes_of, pattern
+from pto_jax.ir import F32, REGISTER_BYTES
+from pto_jax.isa.rules.registers import element, lanes
 
 from . import bits, formulas
+from .micro import RegisterCall, image, rule
 from .numerics import Integer
-from .registers import RegisterCall, image, lane_rule, rule, zeroed
+from .registers import lane_rule, zeroed
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Shaped, UInt
+    from jaxtyping import Bool, Shaped
 
     from .registers import Active, Lanes
 
@@ -90,16 +91,16 @@ def _unpack(call: RegisterCall, words: Lanes, part: Array) -> tuple[Lanes, ...]:
     return (lax.convert_element_type(chosen, element(call.results[0]).word),)
 
 
-@lane_rule("vbitcast", "vinterpret_cast")
+@lane_rule("vbitcast")
 def _reinterpret(call: RegisterCall, words: Lanes) -> tuple[Lanes, ...]:
     return (bits.recast(words, element(call.results[0]).word),)
 
 
 @lane_rule("vbr")
 def _broadcast(call: RegisterCall, value: Lanes) -> tuple[Lanes, ...]:
-    t = call.results[0]
-    low = lax.convert_element_type(value.reshape(-1)[0], element(t).word)
-    return (jnp.full(lanes_of(t), low),)
+    t = lanes(call.results[0])
+    low = lax.convert_element_type(value.reshape(-1)[0], t.dtype.word)
+    return (jnp.full(t.lanes, low),)
 
 
 @lane_rule("vdup")
@@ -111,9 +112,9 @@ def _duplicate(call: RegisterCall, source: Lanes, mask: Active) -> tuple[Lanes, 
 
 @lane_rule("vci")
 def _count_up(call: RegisterCall, base: Lanes) -> tuple[Lanes, ...]:
-    t = call.results[0]
-    d = element(t)
-    step = np.arange(lanes_of(t))
+    t = lanes(call.results[0])
+    d = t.dtype
+    step = np.arange(t.lanes)
     step = -step if call.attributes.get("order") == "DESC" else step
     if d.is_integer:
         return (lax.convert_element_type(base, d.word) + step.astype(d.word),)
@@ -131,33 +132,9 @@ _WIDTHS = (8, 16, 32)
 
 def _width(call: RegisterCall) -> int:
     """Bytes per lane of the mask that an operation makes, or reorders."""
-    mask = call.results[0]
-    assert isinstance(mask, MaskType), mask
-    return mask.bits // 8
-
-
-@rule(*(f"{name}_b{width}" for name in ("pset", "pge") for width in _WIDTHS))
-def _patterned(call: RegisterCall) -> tuple[Image, ...]:
-    lanes = pattern(str(call.attributes["pattern"]), REGISTER_BYTES // _width(call))
-    return (image(jnp.asarray(np.array(lanes))),)
-
-
-@rule(*(f"plt_b{width}" for width in _WIDTHS))
-def _below(call: RegisterCall, count: UInt[Array, ""]) -> tuple[Array, ...]:
-    """The count is unsigned; what is left of it is the second result."""
-    lanes = np.uint32(REGISTER_BYTES // _width(call))
-    left = jnp.where(count < lanes, np.uint32(0), count - lanes)
-    return image(lax.iota(np.uint32, int(lanes)) < count), left
-
-
-@rule(*(f"pltm_b{width}" for width in _WIDTHS))
-def _below_in_loop(call: RegisterCall, loop: UInt[Array, ""], bound: UInt[Array, ""]) -> tuple[Image, ...]:
-    lanes = REGISTER_BYTES // _width(call)
-    first, limit = (
-        lax.convert_element_type(lax.bitcast_convert_type(v, np.dtype(f"i{v.dtype.itemsize}")), np.int64)
-        for v in (loop, bound)
-    )
-    return (image(lax.iota(np.int64, lanes) + first * np.int64(lanes) < limit),)
+    width = call.results[0]
+    assert isinstance(width, int), width
+    return width // 8
 
 
 @rule("ppack")

@@ -13,8 +13,9 @@ from pto_jax.ir import REGISTER_BYTES, CmpMode, DType
 from pto_jax.isa.rules.registers import BLOCK, element
 
 from . import bits, convert, formulas
+from .micro import RegisterCall
 from .numerics import Float, Integer
-from .registers import RegisterCall, lane_rule, larger, smaller, zeroed
+from .registers import lane_rule, larger, smaller, zeroed
 
 if TYPE_CHECKING:
     from jaxtyping import Int32, UInt

@@ -23,7 +23,7 @@ from pto_jax.isa.micro import MicroCall
 
 from .. import scalars, slicing
 from ..bits import recast, restored
-from ..micro import MEMORY_RULES, RULES, load_rules, regrouped
+from ..micro import MEMORY_RULES, RULES, computed, load_rules, regrouped
 from . import planning, storage
 from .addresses import wide
 from .planning import key_of
@@ -267,7 +267,8 @@ def execute(
     values = dict(zip(operands, op.ins, strict=True))
     given = {name: _given(machine, op, call, name, o, values[name]) for name, o in operands.items()}
     if op.name in RULES:
-        found = RULES[op.name](call, *(v.word if isinstance(v, Number) else v for v in given.values()))
+        words = (v.word if isinstance(v, Number) else v for v in given.values())
+        found = computed(call, machine.semantics, *words)
     elif op.name in MEMORY_RULES:
         found = MEMORY_RULES[op.name](call, machine, **given)
     else:

@@ -35,7 +35,15 @@ from .declare import Decision
 from .traits import Effect, Traits
 
 #: Modules with declarations (``OPERATIONS``), in the order of the reference.
-FAMILIES = ("predicates", "ub_memory", "ub_transfers")
+FAMILIES = (
+    "predicates",
+    "registers",
+    "registers_moves",
+    "registers_reduce",
+    "registers_convert",
+    "ub_memory",
+    "ub_transfers",
+)
 
 #: ``register``: a function of registers and scalars; ``memory``: it accesses memory, or a special register;
 #: ``order``: it orders others and computes nothing; ``scalar``: a query or setting of the scalar unit.

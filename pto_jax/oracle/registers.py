@@ -1,40 +1,24 @@
-"""NumPy rules of operations on vector registers: the tables, arithmetic, logic, comparison and selection.
+"""NumPy rules of arithmetic, logic, comparison and selection on vector registers.
 
-Rearrangement and masks are in :mod:`.registers_moves`, reductions in :mod:`.registers_reduce`, conversions in
-:mod:`.registers_convert`. A rule takes the call and the operands in the order of the text, registers and
-scalars as raw words, and returns the results as a tuple.
+A rule takes the call and the operands in the order of the text, and returns the results as a tuple. Most are
+written for lanes (:func:`lane_rule`): masks have a bit per lane there.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
 
-from ..ir import F16, F32, REGISTER_BYTES, CmpMode, DType, VRegType, dtype
-from ..isa.rules.registers import Call, element, governed
+from ..ir import F16, F32, REGISTER_BYTES, CmpMode, DType, dtype
+from ..isa.micro import MicroCall
+from ..isa.rules.registers import element, governed, lanes
 from . import arithmetic as lane
 from .matrix import fused
+from .micro import Rule, rule
 from .numbers import Array, decode, encode
 from .step import Lane, compare
 
-Rule: TypeAlias = "Callable[..., tuple[Array, ...]]"
-#: Rules on images of masks, by name.
-RULES: dict[str, Rule] = {}
 #: Rules on lanes: masks have a bit per lane, and any number of lanes is allowed.
 LANE_RULES: dict[str, Rule] = {}
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a rule on images of masks."""
-
-    def register(function: Rule) -> Rule:
-        for name in names:
-            if name in RULES:
-                raise RuntimeError(f"operation {name} has two rules")
-            RULES[name] = function
-        return function
-
-    return register
 
 
 def lane_rule(*names: str) -> Callable[[Rule], Rule]:
@@ -48,7 +32,7 @@ def lane_rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def on_images(function: Rule, call: Call, *operands: Array) -> tuple[Array, ...]:
+def on_images(function: Rule, call: MicroCall, *operands: Array) -> tuple[Array, ...]:
     """A rule on lanes applied to images of masks."""
     stride = REGISTER_BYTES // governed(call)
     found = function(call, *(v[::stride] if v.dtype == np.bool_ else v for v in operands))
@@ -75,7 +59,7 @@ def lanewise(name: str, compute: Lane) -> None:
     """A rule of words lane by lane; inactive lanes are zero."""
 
     @lane_rule(name)
-    def execute(call: Call, *operands: Array) -> tuple[Array, ...]:
+    def execute(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
         *sources, mask = operands
         return (zeroed(mask, compute(element(call.results[0]), *sources)),)
 
@@ -172,7 +156,7 @@ for _name, _compute in _REAL.items():
     lanewise(_name, _compute)
 
 
-def _count(call: Call, count: Array) -> Array:
+def _count(call: MicroCall, count: Array) -> Array:
     """Counts of shifts as words of the element type; those of scalars have a width of their own."""
     d, given = element(call.results[0]), element(call.types[1])
     signed = decode(count, given).astype(np.int64)
@@ -180,15 +164,14 @@ def _count(call: Call, count: Array) -> Array:
 
 
 @lane_rule("vshl", "vshls")
-def _shift_left(call: Call, words: Array, count: Array, mask: Array) -> tuple[Array, ...]:
+def _shift_left(call: MicroCall, words: Array, count: Array, mask: Array) -> tuple[Array, ...]:
     return (zeroed(mask, lane.shift_left(element(call.types[0]), words, _count(call, count))),)
 
 
 @lane_rule("vshr", "vshrs")
-def _shift_right(call: Call, words: Array, count: Array, mask: Array) -> tuple[Array, ...]:
+def _shift_right(call: MicroCall, words: Array, count: Array, mask: Array) -> tuple[Array, ...]:
     """Only integers whose type has a sign extend it."""
-    t = call.types[0]
-    assert isinstance(t, VRegType)
+    t = lanes(call.types[0])
     d = dtype(f"u{t.dtype.bits}") if t.signless else t.dtype
     return (zeroed(mask, lane.shift_right(d, words, _count(call, count))),)
 
@@ -199,32 +182,32 @@ def _carried(words: Array, other: Array, carry: Array) -> tuple[Array, Array]:
 
 
 @lane_rule("vaddc")
-def _add_carry(call: Call, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
+def _add_carry(call: MicroCall, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
     total, carry = _carried(a, b, np.zeros(len(a), np.bool_))
     return zeroed(mask, total), carry & mask
 
 
 @lane_rule("vaddcs")
-def _add_with_carry(call: Call, a: Array, b: Array, carry: Array, mask: Array) -> tuple[Array, ...]:
+def _add_with_carry(call: MicroCall, a: Array, b: Array, carry: Array, mask: Array) -> tuple[Array, ...]:
     total, out = _carried(a, b, carry)
     return zeroed(mask, total), out & mask
 
 
 @lane_rule("vsubc")
-def _subtract_carry(call: Call, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
+def _subtract_carry(call: MicroCall, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
     """A carry says that nothing was borrowed."""
     total, carry = _carried(a, ~b, np.ones(len(a), np.bool_))
     return zeroed(mask, total), carry & mask
 
 
 @lane_rule("vsubcs")
-def _subtract_with_carry(call: Call, a: Array, b: Array, carry: Array, mask: Array) -> tuple[Array, ...]:
+def _subtract_with_carry(call: MicroCall, a: Array, b: Array, carry: Array, mask: Array) -> tuple[Array, ...]:
     total, out = _carried(a, ~b, carry)
     return zeroed(mask, total), out & mask
 
 
 @lane_rule("vmull")
-def _wide_product(call: Call, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
+def _wide_product(call: MicroCall, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
     d = element(call.types[0])
     wide = np.int64 if d.is_signed else np.uint64
     product = (decode(a, d).astype(wide) * decode(b, d).astype(wide)).view(np.uint64)
@@ -233,7 +216,7 @@ def _wide_product(call: Call, a: Array, b: Array, mask: Array) -> tuple[Array, .
 
 
 @lane_rule("vexpdif")
-def _exponential(call: Call, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
+def _exponential(call: MicroCall, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
     """f16 lanes of a part give f32 lanes."""
     d = element(call.types[0])
     if d == F16:
@@ -247,11 +230,11 @@ def _exponential(call: Call, a: Array, b: Array, mask: Array) -> tuple[Array, ..
 
 
 @lane_rule("vcmp", "vcmps")
-def _compare(call: Call, a: Array, b: Array, seed: Array) -> tuple[Array, ...]:
+def _compare(call: MicroCall, a: Array, b: Array, seed: Array) -> tuple[Array, ...]:
     d, mode = element(call.types[0]), CmpMode[str(call.attributes["mode"]).upper()]
     return (compare(mode, decode(a, d), decode(b, d)) & seed,)
 
 
 @lane_rule("vsel")
-def _select(call: Call, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
+def _select(call: MicroCall, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
     return (np.where(mask, a, b),)

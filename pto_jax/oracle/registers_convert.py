@@ -3,30 +3,31 @@
 import numpy as np
 
 from ..ir import F32, DType, RoundMode, unpaired
-from ..isa.rules.registers import PARTS, ROUNDING, Call, element
+from ..isa.micro import MicroCall
+from ..isa.rules.registers import ROUNDING, element, part, rounding, saturates
 from . import arithmetic as lane
 from .numbers import Array, decode, encode, integral
 from .registers import lane_rule, zeroed
 
 
-def converted(words: Array, source: DType, target: DType, rounding: str, *, saturate: bool) -> Array:
-    """Words of another element type, lane by lane; ``rounding`` is the letter of the text."""
+def converted(words: Array, source: DType, target: DType, letter: str, *, saturate: bool) -> Array:
+    """Words of another element type, lane by lane; ``letter`` is that of the letter."""
     values = decode(words, source)
     if source.is_integer and target.is_integer:
         return _integers(values, source, target, saturate)
     if target.is_float:
-        return _to_float(values, target, rounding, saturate)
+        return _to_float(values, target, letter, saturate)
     with np.errstate(invalid="ignore"):
-        whole = whole_number(values.astype(np.float64), rounding)
+        whole = whole_number(values.astype(np.float64), letter)
     low, high = (target.min_int, target.max_int) if saturate else _wide_limits(target)
     return encode(_clamped(whole, low, high), target)
 
 
-def whole_number(x: Array, rounding: str) -> Array:
+def whole_number(x: Array, letter: str) -> Array:
     """Float64 values rounded to whole numbers by the letter of the text."""
-    if rounding == "H":
+    if letter == "H":
         return np.copysign(np.ceil(np.abs(x) - 0.5), x)
-    return integral(x, ROUNDING[rounding])
+    return integral(x, ROUNDING[letter])
 
 
 def _wide_limits(d: DType) -> tuple[int, int]:
@@ -50,11 +51,11 @@ def _integers(values: Array, source: DType, target: DType, saturate: bool) -> Ar
     return encode(wide, target)
 
 
-def _to_float(values: Array, target: DType, rounding: str, saturate: bool) -> Array:
+def _to_float(values: Array, target: DType, letter: str, saturate: bool) -> Array:
     x = _sticky(values)
-    mode = RoundMode.ROUND if rounding == "H" else ROUNDING[rounding]
+    mode = RoundMode.ROUND if letter == "H" else ROUNDING[letter]
     # A tie moved by the least step towards zero is no tie any more, and nothing else becomes one.
-    x = np.copysign(np.nextafter(x, 0.0), x) if rounding == "H" else x
+    x = np.copysign(np.nextafter(x, 0.0), x) if letter == "H" else x
     with np.errstate(all="ignore"):
         words = encode(x, target, mode=mode, saturate=saturate)
     if saturate and np.isnan(x).any():
@@ -73,25 +74,22 @@ def _sticky(values: Array) -> Array:
     return np.where(low, (kept | np.int64(1024)).astype(np.float64), np.where(lost, near, values))
 
 
-def _part(call: Call) -> int:
-    return PARTS[str(call.attributes.get("part", "EVEN"))]
-
-
 @lane_rule("vcvt")
-def _convert(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
+def _convert(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     """Narrowing leaves zeros between the lanes of a part, widening reads only those of a part."""
     source, target = element(call.types[0]), element(call.results[0])
-    rounding, saturate = str(call.attributes.get("rnd", "R")), call.attributes.get("sat") == "SAT"
-    part = _part(call)
+    at = part(call)
     if target.word_bits > source.word_bits:
         step = target.word_bits // source.word_bits * source.numbers // target.numbers
-        words, mask = words[part::step], mask[part::step]
+        words, mask = words[at::step], mask[at::step]
     words, mask = _numbers(words, source), np.repeat(mask, source.numbers)
-    made = zeroed(mask, converted(words, unpaired(source), unpaired(target), rounding, saturate=saturate))
+    made = zeroed(
+        mask, converted(words, unpaired(source), unpaired(target), rounding(call), saturate=saturates(call))
+    )
     made = _elements(made, target)
     if target.word_bits >= source.word_bits:
         return (made,)
-    return (spread(made, source.word_bits // target.word_bits * target.numbers // source.numbers, part),)
+    return (spread(made, source.word_bits // target.word_bits * target.numbers // source.numbers, at),)
 
 
 def _numbers(words: Array, d: DType) -> Array:
@@ -118,16 +116,16 @@ def spread(words: Array, step: int, part: int) -> Array:
 
 
 @lane_rule("vmulscvt")
-def _scale_and_convert(call: Call, words: Array, scale: Array, mask: Array) -> tuple[Array, ...]:
+def _scale_and_convert(call: MicroCall, words: Array, scale: Array, mask: Array) -> tuple[Array, ...]:
     product = lane.multiply(F32, words, scale)
-    made = converted(product, F32, element(call.results[0]), str(call.attributes["rnd"]), saturate=False)
-    return (spread(zeroed(mask, made), 2, _part(call)),)
+    made = converted(product, F32, element(call.results[0]), rounding(call), saturate=False)
+    return (spread(zeroed(mask, made), 2, part(call)),)
 
 
 @lane_rule("vtrc")
-def _to_whole(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
+def _to_whole(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     """Whole numbers in the float type; zeros keep the sign."""
     d = element(call.types[0])
     x = decode(words, d).astype(np.float64)
-    whole = np.copysign(whole_number(x, str(call.attributes["rnd"])), x)
+    whole = np.copysign(whole_number(x, rounding(call)), x)
     return (zeroed(mask, encode(whole, d)),)

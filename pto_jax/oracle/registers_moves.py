@@ -2,10 +2,12 @@
 
 import numpy as np
 
-from ..ir import REGISTER_BYTES, MaskType, dtype
-from ..isa.rules.registers import Call, element, lanes_of, pattern
+from ..ir import REGISTER_BYTES
+from ..isa.micro import MicroCall
+from ..isa.rules.registers import element, lanes
+from .micro import rule
 from .numbers import Array, decode, encode
-from .registers import image, lane_rule, rule, zeroed
+from .registers import image, lane_rule, zeroed
 
 # -- registers ---------------------------------------------------------------------------------------
 
@@ -26,7 +28,7 @@ lane_rule("vintlv")(lambda call, a, b: interleaved(a, b))
 lane_rule("vdintlv")(lambda call, a, b: separated(a, b))
 
 
-def _half(call: Call) -> int:
+def _half(call: MicroCall) -> int:
     return 1 if call.attributes["part"] == "HIGHER" else 0
 
 
@@ -35,31 +37,31 @@ lane_rule("vdintlvv2")(lambda call, a, b: separated(a, b)[_half(call) : _half(ca
 
 
 @lane_rule("vselr")
-def _pick(call: Call, words: Array, index: Array) -> tuple[Array, ...]:
+def _pick(call: MicroCall, words: Array, index: Array) -> tuple[Array, ...]:
     """Positions count modulo the number of lanes."""
     return (words[index.astype(np.int64) % len(words)],)
 
 
 @lane_rule("vsqz")
-def _squeeze(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
+def _squeeze(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     kept = words[mask]
     return (np.concatenate([kept, np.zeros(len(words) - len(kept), words.dtype)]),)
 
 
 @lane_rule("vusqz")
-def _count_before(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
+def _count_before(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     return ((np.cumsum(mask) - mask).astype(words.dtype),)
 
 
 @lane_rule("vpack")
-def _pack(call: Call, words: Array) -> tuple[Array, ...]:
+def _pack(call: MicroCall, words: Array) -> tuple[Array, ...]:
     low = words.astype(element(call.results[0]).word)
     rest = np.zeros_like(low)
     return (np.concatenate([rest, low] if _half(call) else [low, rest]),)
 
 
 @lane_rule("vsunpack", "vzunpack")
-def _unpack(call: Call, words: Array, part: Array) -> tuple[Array, ...]:
+def _unpack(call: MicroCall, words: Array, part: Array) -> tuple[Array, ...]:
     source, target = element(call.types[0]), element(call.results[0])
     half = len(words) // 2
     chosen = words[half:] if int(part) else words[:half]
@@ -67,28 +69,28 @@ def _unpack(call: Call, words: Array, part: Array) -> tuple[Array, ...]:
     return (chosen.view(signed).astype(target.word),)
 
 
-@lane_rule("vbitcast", "vinterpret_cast")
-def _reinterpret(call: Call, words: Array) -> tuple[Array, ...]:
+@lane_rule("vbitcast")
+def _reinterpret(call: MicroCall, words: Array) -> tuple[Array, ...]:
     return (words.view(element(call.results[0]).word),)
 
 
 @lane_rule("vbr")
-def _broadcast(call: Call, value: Array) -> tuple[Array, ...]:
-    t = call.results[0]
-    return (np.full(lanes_of(t), value.reshape(-1)[0]).astype(element(t).word),)
+def _broadcast(call: MicroCall, value: Array) -> tuple[Array, ...]:
+    t = lanes(call.results[0])
+    return (np.full(t.lanes, value.reshape(-1)[0]).astype(t.dtype.word),)
 
 
 @lane_rule("vdup")
-def _duplicate(call: Call, source: Array, mask: Array) -> tuple[Array, ...]:
+def _duplicate(call: MicroCall, source: Array, mask: Array) -> tuple[Array, ...]:
     chosen = source.reshape(-1)[-1 if call.attributes.get("position") == "HIGHEST" else 0]
     return (zeroed(mask, np.full(len(mask), chosen).astype(element(call.results[0]).word)),)
 
 
 @lane_rule("vci")
-def _count_up(call: Call, base: Array) -> tuple[Array, ...]:
-    t = call.results[0]
-    d = element(t)
-    step = np.arange(lanes_of(t))
+def _count_up(call: MicroCall, base: Array) -> tuple[Array, ...]:
+    t = lanes(call.results[0])
+    d = t.dtype
+    step = np.arange(t.lanes)
     step = -step if call.attributes.get("order") == "DESC" else step
     if d.is_float:
         return (encode(decode(base, d) + step.astype(np.float32), d),)
@@ -100,40 +102,21 @@ def _count_up(call: Call, base: Array) -> tuple[Array, ...]:
 _WIDTHS = (8, 16, 32)
 
 
-def _width(call: Call) -> int:
+def _width(call: MicroCall) -> int:
     """Bytes per lane of the mask that an operation makes, or reorders."""
-    mask = call.results[0]
-    assert isinstance(mask, MaskType), mask
-    return mask.bits // 8
-
-
-@rule(*(f"{name}_b{width}" for name in ("pset", "pge") for width in _WIDTHS))
-def _patterned(call: Call) -> tuple[Array, ...]:
-    return (image(np.array(pattern(str(call.attributes["pattern"]), REGISTER_BYTES // _width(call)))),)
-
-
-@rule(*(f"plt_b{width}" for width in _WIDTHS))
-def _below(call: Call, count: Array) -> tuple[Array, ...]:
-    """The count is unsigned; what is left of it is the second result."""
-    lanes, number = REGISTER_BYTES // _width(call), int(count) & 0xFFFFFFFF
-    return image(np.arange(lanes) < number), np.asarray(max(number - lanes, 0), np.uint32)
-
-
-@rule(*(f"pltm_b{width}" for width in _WIDTHS))
-def _below_in_loop(call: Call, loop: Array, bound: Array) -> tuple[Array, ...]:
-    lanes = REGISTER_BYTES // _width(call)
-    first = int(decode(np.asarray(loop), dtype("i16"))) * lanes
-    return (image(np.arange(lanes) + first < int(decode(np.asarray(bound), dtype("i32")))),)
+    bits = call.results[0]
+    assert isinstance(bits, int), bits
+    return bits // 8
 
 
 @rule("ppack")
-def _pack_mask(call: Call, bits: Array) -> tuple[Array, ...]:
+def _pack_mask(call: MicroCall, bits: Array) -> tuple[Array, ...]:
     even, none = bits[0::2], np.zeros(REGISTER_BYTES // 2, np.bool_)
     return (np.concatenate([none, even] if _half(call) else [even, none]),)
 
 
 @rule("punpack")
-def _unpack_mask(call: Call, bits: Array) -> tuple[Array, ...]:
+def _unpack_mask(call: MicroCall, bits: Array) -> tuple[Array, ...]:
     return (image(bits[REGISTER_BYTES // 2 :] if _half(call) else bits[: REGISTER_BYTES // 2]),)
 
 
@@ -146,7 +129,7 @@ rule("psel")(lambda call, a, b, mask: (np.where(mask, a, b),))
 
 
 @rule(*(f"pintlv_b{width}" for width in _WIDTHS))
-def _interleave_masks(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
+def _interleave_masks(call: MicroCall, a: Array, b: Array) -> tuple[Array, ...]:
     """Lanes keep the bits that they have in the image."""
     low, high = _by_lane(a, _width(call)), _by_lane(b, _width(call))
     both = np.stack([low, high], axis=1).reshape(-1)
@@ -154,7 +137,7 @@ def _interleave_masks(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
 
 
 @rule(*(f"pdintlv_b{width}" for width in _WIDTHS))
-def _separate_masks(call: Call, a: Array, b: Array) -> tuple[Array, ...]:
+def _separate_masks(call: MicroCall, a: Array, b: Array) -> tuple[Array, ...]:
     both = _by_lane(np.concatenate([a, b]), _width(call))
     return both[0::2].reshape(-1), both[1::2].reshape(-1)
 

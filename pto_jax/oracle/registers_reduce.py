@@ -3,7 +3,8 @@
 import numpy as np
 
 from ..ir import REGISTER_BYTES, DType
-from ..isa.rules.registers import BLOCK, Call, element
+from ..isa.micro import MicroCall
+from ..isa.rules.registers import BLOCK, element
 from . import arithmetic as lane
 from .numbers import Array, decode, encode, infinity
 from .registers import lane_rule, larger, smaller, zeroed
@@ -32,7 +33,7 @@ def tree_sum(d: DType, words: Array) -> Array:
 
 
 @lane_rule("vcadd")
-def _sum(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
+def _sum(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     """Narrow integers are summed in the wider type of the result."""
     source, target = element(call.types[0]), element(call.results[0])
     active = zeroed(mask, words)
@@ -42,7 +43,7 @@ def _sum(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
 
 
 @lane_rule("vcgadd")
-def _block_sums(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
+def _block_sums(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     sums = tree_sum(element(call.types[0]), _blocks(zeroed(mask, words)))
     return (first_of(len(words), sums),)
 
@@ -52,7 +53,7 @@ def _blocks(words: Array) -> Array:
 
 
 @lane_rule("vcpadd")
-def _pair_sums(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
+def _pair_sums(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     active = zeroed(mask, words)
     return (first_of(len(words), lane.add(element(call.types[0]), active[0::2], active[1::2])),)
 
@@ -81,7 +82,7 @@ def _position(d: DType, words: Array, best: Array) -> int:
 
 
 @lane_rule("vcmax", "vcmin")
-def _extreme(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
+def _extreme(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     d, largest = element(call.types[0]), call.name == "vcmax"
     filled = np.where(mask, words, neutral(d, largest))
     best = extreme(d, filled, largest)
@@ -90,14 +91,14 @@ def _extreme(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
 
 
 @lane_rule("vcgmax", "vcgmin")
-def _block_extremes(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
+def _block_extremes(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     d, largest = element(call.types[0]), call.name == "vcgmax"
     filled = np.where(mask, words, neutral(d, largest))
     return (first_of(len(words), extreme(d, _blocks(filled), largest)),)
 
 
 @lane_rule("vcbmax", "vcbmin")
-def _extreme_lanes(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
+def _extreme_lanes(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     d, largest = element(call.types[0]), call.name == "vcbmax"
     filled = np.where(mask, words, neutral(d, largest))
     best = extreme(d, filled, largest)
@@ -106,7 +107,7 @@ def _extreme_lanes(call: Call, words: Array, mask: Array) -> tuple[Array, ...]:
 
 
 @lane_rule("dhistv2", "chistv2")
-def _histogram(call: Call, counts: Array, samples: Array, mask: Array, part: Array) -> tuple[Array, ...]:
+def _histogram(call: MicroCall, counts: Array, samples: Array, mask: Array, part: Array) -> tuple[Array, ...]:
     """Counts of values from 128 times ``part`` on; cumulative ones count all values up to each."""
     bins = np.bincount(samples[mask], minlength=256)
     bins = np.cumsum(bins) if call.name == "chistv2" else bins

@@ -11,39 +11,35 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from pto_jax.ir import BF16_PAIR, F4E1M2_PAIR, F4E2M1_PAIR, DType, MaskType, ScalarType, VRegType, dtype
-from pto_jax.isa.rules.registers import PlainCall
-from pto_jax.lowering import bits, registers as engine, registers_convert, registers_moves, registers_reduce
+from pto_jax.ir import BF16_PAIR, F4E1M2_PAIR, F4E2M1_PAIR, DType, dtype
+from pto_jax.isa.micro import Lanes, MicroCall
+from pto_jax.lowering import bits, micro as engine
 from pto_jax.lowering.rules import Semantics
-from pto_jax.oracle import (
-    registers as oracle,
-    registers_convert as _c,
-    registers_moves as _m,
-    registers_reduce as _r,
-)
+from pto_jax.oracle import micro as oracle
 from pto_jax.profiles import profile
 
+engine.load_rules()
+oracle.load_rules()
 Words = NDArray[Any]
 _PAIRS = {"f4e1m2x2": F4E1M2_PAIR, "f4e2m1x2": F4E2M1_PAIR, "bf16x2": BF16_PAIR}
-_ROOMS = (registers_convert, registers_moves, registers_reduce, _c, _m, _r)
 
 
-def vreg(name: str, lanes: int = 0) -> VRegType:
+def vreg(name: str, lanes: int = 0) -> Lanes:
     """The type of a register as programs spell it; ``i16`` has no sign."""
     d = _PAIRS.get(name) or dtype(name)
-    return VRegType(lanes or 2048 // d.word_bits, d, signless=name.startswith("i") and d.is_integer)
+    return Lanes(d, name.startswith("i") and d.is_integer, lanes or 2048 // d.word_bits)
 
 
-def mask(bits: int) -> MaskType:
-    return MaskType(bits)
+def mask(bits: int) -> int:
+    return bits
 
 
-def mask_for(name: str) -> MaskType:
-    return MaskType(min(vreg(name).dtype.word_bits, 32))
+def mask_for(name: str) -> int:
+    return min(vreg(name).dtype.word_bits, 32)
 
 
-def scalar(name: str) -> ScalarType:
-    return ScalarType(dtype(name))
+def scalar(name: str) -> Lanes:
+    return Lanes(dtype(name))
 
 
 def numbers(words: Words, d: DType | str) -> Words:
@@ -97,13 +93,13 @@ def masks(lanes: int, seed: object) -> Iterator[Words]:
     yield image_of(rng.integers(0, 2, lanes).astype(bool))
 
 
-def interpreted(call: PlainCall, *operands: Words) -> tuple[Words, ...]:
+def interpreted(call: MicroCall, *operands: Words) -> tuple[Words, ...]:
     """The results of the NumPy rule."""
     with np.errstate(all="ignore"):
         return tuple(np.asarray(v) for v in oracle.RULES[call.name](call, *operands))
 
 
-def compiled(call: PlainCall, *operands: Words, batched: bool = False) -> tuple[Words, ...]:
+def compiled(call: MicroCall, *operands: Words, batched: bool = False) -> tuple[Words, ...]:
     """The results of the JAX rule, jitted; ``batched`` operands have an axis more."""
     given = tuple(sorted(call.attributes.items()))
     static = engine.RegisterCall(call.name, call.types, call.results, given, Semantics(profile("a5")))
@@ -119,14 +115,14 @@ def _jitted(call: engine.RegisterCall, batched: bool) -> Any:
     return jax.jit(jax.vmap(run) if batched else run)
 
 
-def check(call: PlainCall, *operands: Words) -> tuple[Words, ...]:
+def check(call: MicroCall, *operands: Words) -> tuple[Words, ...]:
     """The results of one call, once both rules have given them, bit for bit."""
     wanted = interpreted(call, *operands)
     same(call, compiled(call, *operands), wanted)
     return wanted
 
 
-def same(call: PlainCall, got: Sequence[Words], wanted: Sequence[Words]) -> None:
+def same(call: MicroCall, got: Sequence[Words], wanted: Sequence[Words]) -> None:
     assert len(got) == len(wanted) == len(call.results), call
     for a, b in zip(got, wanted, strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape, (call, a.dtype, b.dtype, a.shape, b.shape)

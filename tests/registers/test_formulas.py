@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pto_jax.ir import dtype
-from pto_jax.isa.rules.registers import PlainCall
+from pto_jax.isa.micro import MicroCall
 
 from .calls import check, data, image_of, mask, mask_for, masks, scalar, vreg
 from .test_rooms_agree import one
@@ -228,7 +228,7 @@ def test_carries(name: str) -> None:
     call_masks = (m, m) if name.endswith("s") else (m,)
     operands = (a, b, given, image) if name.endswith("s") else (a, b, image)
     total, carry = check(
-        PlainCall(name, (vreg("ui32"), vreg("ui32"), *call_masks), (vreg("ui32"), m)), *operands
+        MicroCall(name, (vreg("ui32"), vreg("ui32"), *call_masks), (vreg("ui32"), m)), *operands
     )
     if name.startswith("vadd"):
         exact = wide[0] + wide[1] + carry_in.astype(int)
@@ -245,7 +245,7 @@ def test_wide_products(t: str) -> None:
     a, b = (data(dtype(t), 64, ("mull", i)) for i in range(2))
     *_, image = masks(64, t)
     product = values(a, t).astype(object) * values(b, t).astype(object)
-    low, high = check(PlainCall("vmull", (vreg(t), vreg(t), mask(32)), (vreg(t), vreg(t))), a, b, image)
+    low, high = check(MicroCall("vmull", (vreg(t), vreg(t), mask(32)), (vreg(t), vreg(t))), a, b, image)
     np.testing.assert_array_equal(low, active(image[::4], (product % 2**32).astype(np.uint32)))
     np.testing.assert_array_equal(high, active(image[::4], ((product >> 32) % 2**32).astype(np.uint32)))
 
@@ -279,9 +279,9 @@ def test_comparisons(mode: str, t: str) -> None:
     a[:2], b[:2] = (0, 1 << (r.dtype.bits - 1)), (1 << (r.dtype.bits - 1), 0)
     *_, seed = masks(lanes, mode)
     flags = seed[:: 256 // lanes]
-    got = check(PlainCall("vcmp", (r, r, m), (m,), {"mode": mode}), a, b, seed)[0]
+    got = check(MicroCall("vcmp", (r, r, m), (m,), {"mode": mode}), a, b, seed)[0]
     np.testing.assert_array_equal(got, image_of(COMPARE[mode](values(a, t), values(b, t)) & flags))
-    got = check(PlainCall("vcmps", (r, scalar(t), m), (m,), {"mode": mode}), a, b[3], seed)[0]
+    got = check(MicroCall("vcmps", (r, scalar(t), m), (m,), {"mode": mode}), a, b[3], seed)[0]
     np.testing.assert_array_equal(got, image_of(COMPARE[mode](values(a, t), values(b[3:4], t)) & flags))
 
 
@@ -290,7 +290,7 @@ def test_selection(t: str) -> None:
     r, lanes = vreg(t), vreg(t).lanes
     a, b = (data(r.dtype, lanes, ("sel", i)) for i in range(2))
     for image in masks(lanes, t):
-        got = check(PlainCall("vsel", (r, r, mask_for(t)), (r,)), a, b, image)[0]
+        got = check(MicroCall("vsel", (r, r, mask_for(t)), (r,)), a, b, image)[0]
         np.testing.assert_array_equal(got, np.where(image[:: 256 // lanes], a, b))
 
 
@@ -374,7 +374,7 @@ def test_extremes_and_the_first_lane_that_has_them(t: str, name: str) -> None:
             wanted = np.array(zeros)
         np.testing.assert_array_equal(blocks[:8], words_of(wanted, t))
         assert not blocks[8:].any()
-        call = PlainCall(f"vcb{name}", (vreg(t), mask_for(t)), (vreg(t), mask_for(t)))
+        call = MicroCall(f"vcb{name}", (vreg(t), mask_for(t)), (vreg(t), mask_for(t)))
         value, where = check(call, a, image)
         assert value[0] == got[0] and not value[1:].any()
         same = np.isnan(x) if d.is_float and np.isnan(best) else x == best
@@ -390,10 +390,10 @@ def test_histograms_count_the_values_of_their_half() -> None:
     for half in (0, 1):
         bins = np.arange(128 * half, 128 * half + 128)
         number = [int((samples[image] == b).sum()) for b in bins]
-        got = check(PlainCall("dhistv2", types, (vreg("ui16"),)), counts, samples, image, np.uint32(half))[0]
+        got = check(MicroCall("dhistv2", types, (vreg("ui16"),)), counts, samples, image, np.uint32(half))[0]
         np.testing.assert_array_equal(got, (counts + np.array(number)).astype(np.uint16))
         number = [int((samples[image] <= b).sum()) for b in bins]
-        got = check(PlainCall("chistv2", types, (vreg("ui16"),)), counts, samples, image, np.uint32(half))[0]
+        got = check(MicroCall("chistv2", types, (vreg("ui16"),)), counts, samples, image, np.uint32(half))[0]
         np.testing.assert_array_equal(got, (counts + np.array(number)).astype(np.uint16))
 
 
@@ -404,17 +404,17 @@ def test_histograms_count_the_values_of_their_half() -> None:
 def test_interleaving_and_its_inverse(t: str) -> None:
     r = vreg(t)
     a, b = (data(r.dtype, r.lanes, ("intlv", i)) for i in range(2))
-    low, high = check(PlainCall("vintlv", (r, r), (r, r)), a, b)
+    low, high = check(MicroCall("vintlv", (r, r), (r, r)), a, b)
     both = np.empty(2 * r.lanes, r.dtype.word)
     both[0::2], both[1::2] = a, b
     np.testing.assert_array_equal(np.concatenate([low, high]), both)
-    even, odd = check(PlainCall("vdintlv", (r, r), (r, r)), low, high)
+    even, odd = check(MicroCall("vdintlv", (r, r), (r, r)), low, high)
     np.testing.assert_array_equal(even, a)
     np.testing.assert_array_equal(odd, b)
     for part, half, lanes in (("LOWER", low, even), ("HIGHER", high, odd)):
-        got = check(PlainCall("vintlvv2", (r, r), (r,), {"part": part}), a, b)[0]
+        got = check(MicroCall("vintlvv2", (r, r), (r,), {"part": part}), a, b)[0]
         np.testing.assert_array_equal(got, half)
-        got = check(PlainCall("vdintlvv2", (r, r), (r,), {"part": part}), low, high)[0]
+        got = check(MicroCall("vdintlvv2", (r, r), (r,), {"part": part}), low, high)[0]
         np.testing.assert_array_equal(got, lanes)
 
 
@@ -423,7 +423,7 @@ def test_lanes_are_picked_squeezed_and_counted(t: str) -> None:
     r = vreg(t)
     words = data(r.dtype, r.lanes, "pick")
     index = np.random.default_rng(3).integers(0, r.lanes, r.lanes).astype(r.dtype.word)
-    got = check(PlainCall("vselr", (r, vreg(f"ui{r.dtype.bits}")), (r,)), words, index)[0]
+    got = check(MicroCall("vselr", (r, vreg(f"ui{r.dtype.bits}")), (r,)), words, index)[0]
     np.testing.assert_array_equal(got, words[index])
     for image in masks(r.lanes, "squeeze"):
         flags = image[:: 256 // r.lanes]
@@ -438,23 +438,23 @@ def test_lanes_are_picked_squeezed_and_counted(t: str) -> None:
 def test_packs_and_unpacks() -> None:
     wide = data(dtype("i32"), 64, "pack")
     for part, rest in (("LOWER", slice(64, 128)), ("HIGHER", slice(0, 64))):
-        got = check(PlainCall("vpack", (vreg("i32"),), (vreg("ui16"),), {"part": part}), wide)[0]
+        got = check(MicroCall("vpack", (vreg("i32"),), (vreg("ui16"),), {"part": part}), wide)[0]
         place = slice(0, 64) if part == "LOWER" else slice(64, 128)
         assert (got[place] == wide.astype(np.uint16)).all() and not got[rest].any()
     narrow = data(dtype("i16"), 128, "unpack")
     for part in (0, 1):
         half = narrow[64 * part : 64 * part + 64]
         types = (vreg("i16"), scalar("i64"))
-        got = check(PlainCall("vsunpack", types, (vreg("i32"),)), narrow, np.uint64(part))[0]
+        got = check(MicroCall("vsunpack", types, (vreg("i32"),)), narrow, np.uint64(part))[0]
         np.testing.assert_array_equal(got.view(np.int32), half.view(np.int16).astype(np.int32))
-        got = check(PlainCall("vzunpack", types, (vreg("i32"),)), narrow, np.uint64(part))[0]
+        got = check(MicroCall("vzunpack", types, (vreg("i32"),)), narrow, np.uint64(part))[0]
         np.testing.assert_array_equal(got, half.astype(np.uint32))
 
 
 def test_bits_are_reinterpreted() -> None:
     words = data(dtype("f32"), 64, "cast")
     for t in ("ui8", "f16", "si32", "si64"):
-        got = check(PlainCall("vbitcast", (vreg("f32"),), (vreg(t),)), words)[0]
+        got = check(MicroCall("vbitcast", (vreg("f32"),), (vreg(t),)), words)[0]
         assert got.tobytes() == words.tobytes()
 
 
@@ -462,21 +462,21 @@ def test_bits_are_reinterpreted() -> None:
 def test_lanes_are_made_from_scalars(t: str) -> None:
     r = vreg(t)
     words = data(r.dtype, r.lanes, "scalar")
-    got = check(PlainCall("vbr", (scalar(t),), (r,)), words[3])[0]
+    got = check(MicroCall("vbr", (scalar(t),), (r,)), words[3])[0]
     np.testing.assert_array_equal(got, np.full(r.lanes, words[3]))
     for image in masks(r.lanes, "dup"):
         flags = image[:: 256 // r.lanes]
-        got = check(PlainCall("vdup", (scalar(t), mask_for(t)), (r,)), words[3], image)[0]
+        got = check(MicroCall("vdup", (scalar(t), mask_for(t)), (r,)), words[3], image)[0]
         np.testing.assert_array_equal(got, active(flags, np.full(r.lanes, words[3])))
         for position, lane in (("LOWEST", 0), ("HIGHEST", -1)):
-            call = PlainCall("vdup", (r, mask_for(t)), (r,), {"position": position})
+            call = MicroCall("vdup", (r, mask_for(t)), (r,), {"position": position})
             np.testing.assert_array_equal(
                 check(call, words, image)[0], active(flags, np.full(r.lanes, words[lane]))
             )
 
 
 def test_a_wider_scalar_gives_its_low_bits() -> None:
-    got = check(PlainCall("vbr", (scalar("i32"),), (vreg("ui8"),)), np.uint32(0x12345678))[0]
+    got = check(MicroCall("vbr", (scalar("i32"),), (vreg("ui8"),)), np.uint32(0x12345678))[0]
     assert (got == 0x78).all()
 
 
@@ -485,7 +485,7 @@ def test_lanes_count_up_and_down(t: str) -> None:
     r, base = vreg(t), 5
     for order, sign in (("ASC", 1), ("DESC", -1)):
         first = words_of(np.array([base], np.float32 if r.dtype.is_float else np.int64), t)[0]
-        got = check(PlainCall("vci", (scalar(t),), (r,), {"order": order}), first)[0]
+        got = check(MicroCall("vci", (scalar(t),), (r,), {"order": order}), first)[0]
         exact = base + sign * np.arange(r.lanes)
         np.testing.assert_array_equal(
             got, words_of(exact.astype(np.float64) if r.dtype.is_float else exact, t)
@@ -503,14 +503,14 @@ def test_patterns_and_counts_make_masks(width: int) -> None:
     wanted = {name: np.arange(lanes) < count for name, count in first.items()}
     wanted |= {f"PAT_M{k}": np.arange(lanes) % k == 0 for k in (3, 4)}
     for (pattern, flags), name in itertools.product(wanted.items(), ("pset", "pge")):
-        got = check(PlainCall(f"{name}_b{width}", (), (m,), {"pattern": pattern}))[0]
+        got = check(MicroCall(f"{name}_b{width}", (), (m,), {"pattern": pattern}))[0]
         np.testing.assert_array_equal(got, image_of(flags), pattern)
     for n in (0, 1, lanes - 1, lanes, lanes + 1, 3 * lanes, 2**32 - 1):
-        got, left = check(PlainCall(f"plt_b{width}", (scalar("i32"),), (m, scalar("i32"))), np.uint32(n))
+        got, left = check(MicroCall(f"plt_b{width}", (scalar("i32"),), (m, scalar("i32"))), np.uint32(n))
         np.testing.assert_array_equal(got, image_of(np.arange(lanes) < n))
         assert left == (0 if n < lanes else n - lanes)
     for loop, bound in ((0, 5), (1, lanes), (2, 2 * lanes + 3), (1, -1)):
-        call = PlainCall(f"pltm_b{width}", (scalar("i16"), scalar("i32")), (m,))
+        call = MicroCall(f"pltm_b{width}", (scalar("i16"), scalar("i32")), (m,))
         got = check(call, np.uint16(loop), np.int32(bound).view(np.uint32))[0]
         np.testing.assert_array_equal(got, image_of(np.arange(lanes) + loop * lanes < bound))
 
@@ -521,13 +521,13 @@ def test_masks_are_packed_unpacked_and_carried() -> None:
     for part, half in (("LOWER", slice(0, 128)), ("HIGHER", slice(128, 256))):
         wanted = np.zeros(256, bool)
         wanted[half] = bits[0::2]
-        np.testing.assert_array_equal(check(PlainCall("ppack", (m,), (m,), {"part": part}), bits)[0], wanted)
+        np.testing.assert_array_equal(check(MicroCall("ppack", (m,), (m,), {"part": part}), bits)[0], wanted)
         wanted = np.zeros(256, bool)
         wanted[0::2] = bits[half]
         np.testing.assert_array_equal(
-            check(PlainCall("punpack", (m,), (m,), {"part": part}), bits)[0], wanted
+            check(MicroCall("punpack", (m,), (m,), {"part": part}), bits)[0], wanted
         )
-    np.testing.assert_array_equal(check(PlainCall("pbitcast", (m,), (mask(32),)), bits)[0], bits)
+    np.testing.assert_array_equal(check(MicroCall("pbitcast", (m,), (mask(32),)), bits)[0], bits)
 
 
 def test_masks_are_joined_under_a_governing_mask() -> None:
@@ -535,21 +535,21 @@ def test_masks_are_joined_under_a_governing_mask() -> None:
     m = mask(32)
     wanted = {"pand": a & b & g, "por": (a | b) & g, "pxor": (a ^ b) & g, "psel": np.where(g, a, b)}
     for name, bits in wanted.items():
-        np.testing.assert_array_equal(check(PlainCall(name, (m, m, m), (m,)), a, b, g)[0], bits)
-    np.testing.assert_array_equal(check(PlainCall("pnot", (m, m), (m,)), a, g)[0], ~a & g)
+        np.testing.assert_array_equal(check(MicroCall(name, (m, m, m), (m,)), a, b, g)[0], bits)
+    np.testing.assert_array_equal(check(MicroCall("pnot", (m, m), (m,)), a, g)[0], ~a & g)
 
 
 @pytest.mark.parametrize("width", [8, 16, 32])
 def test_masks_are_interleaved_by_lane(width: int) -> None:
     a, b = np.random.default_rng(width).integers(0, 2, (2, 256)).astype(bool)
     m, size = mask(width), width // 8
-    low, high = check(PlainCall(f"pintlv_b{width}", (m, m), (m, m)), a, b)
+    low, high = check(MicroCall(f"pintlv_b{width}", (m, m), (m, m)), a, b)
     lanes = 256 // size
     for i in range(lanes):
         for k, source in enumerate((a, b)):
             place = (2 * i + k) * size
             got = np.concatenate([low, high])[place : place + size]
             np.testing.assert_array_equal(got, source[i * size : (i + 1) * size])
-    even, odd = check(PlainCall(f"pdintlv_b{width}", (m, m), (m, m)), low, high)
+    even, odd = check(MicroCall(f"pdintlv_b{width}", (m, m), (m, m)), low, high)
     np.testing.assert_array_equal(even, a)
     np.testing.assert_array_equal(odd, b)
