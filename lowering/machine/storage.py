@@ -283,7 +283,7 @@ class Plan:
             found = [_whole(space, members, capacity[space])] if moving else _cells(space, members)
             self._cells[space] = found
 
-    def slot(self, t: TileType, address: Scalar) -> Slot:
+    def slot(self, t: TileType, address: Scalar | None) -> Slot:
         """The slot of a planned placement."""
         cells = self._cells.get(t.loc, [])
         if not isinstance(address, int):

@@ -13,7 +13,7 @@ from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Choice, Scalar, TileRef, View, with_storage
-from pto_jax.ir import F32, DType, Op, TileType, Value
+from pto_jax.ir import F32, U64, DType, Op, TileType, Value
 from pto_jax.isa.rules.handles import ALIGNMENT
 from pto_jax.isa.rules.pipes import HALVES_OF_VALID
 
@@ -128,6 +128,7 @@ class TileMemory:
     constants: dict[str, Elements] = field(default_factory=dict)
     offsets: Mapping[tuple[Key, str], Range] = field(default_factory=dict)
     independent: frozenset[tuple[Key, str]] = frozenset()
+    spans: Mapping[tuple[Key, str], Any] = field(default_factory=dict)
     packed: dict[str, bool] = field(default_factory=dict)
     dtypes: dict[str, DType] = field(default_factory=dict)
     temporaries: set[str] = field(default_factory=set)
@@ -236,6 +237,16 @@ class TileMemory:
             allowed = f"a multiple of {ALIGNMENT} in [0, {last}]"
             self.require(op, "address", allowed, broken, "address {}", (address,))
         return self._touch(slot)
+
+    def placed_slot(self, placement: storage.Placement, address: Scalar) -> Slot:
+        """The slot at an address among bytes that the plan has a cell for."""
+        slot = self.plan.slot(placement.type, placement.address)
+        key = f"{self.core}/{slot.cell.key}" if self.core else slot.cell.key
+        return self._touch(replace(slot, cell=replace(slot.cell, key=key), address=address))
+
+    def special(self) -> Slot:
+        """Storage of the special registers of the vector core."""
+        return self._own(f"{self.core}%special", TileType(U64, 1, 2))
 
     def adopt(self, name: str, type: TileType, words: Words) -> Slot:
         """Storage of a tile that is an argument."""

@@ -144,6 +144,7 @@ FAMILIES = (
     "sync_config",
     "views",
     "reinterpret",
+    "micro",
     "elementwise",
     "reduce_expand",
     "memory",

@@ -62,6 +62,10 @@ class OrderMachine(NoStorage):
         """Not known: None."""
         return None
 
+    def number(self, dtype: ir.DType) -> Scalar:
+        """A number that is assumed."""
+        return self.guesses.leaf(dtype)
+
     def element(self, op: ir.Op, ref: TileRef, position: Scalar, dtype: ir.DType) -> Scalar:
         """A number of a tile is assumed."""
         return self.guesses.leaf(dtype)
