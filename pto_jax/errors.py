@@ -229,6 +229,26 @@ class ExecutionError(_Located):
     """A rule on run-time values that a concrete execution broke."""
 
 
+class DeadlockError(ExecutionError):
+    """Ranks that wait for each other for ever: what each core waits for, and where.
+
+    >>> print(DeadlockError([Diagnostic("error", "rank 0, block 0 waits for s[0] ge 1, which is 0")], 1, 2))
+    deadlock: 1 of 2 ranks waits for ever
+      rank 0, block 0 waits for s[0] ge 1, which is 0
+    """
+
+    def __init__(self, findings: Iterable[Diagnostic], ranks: int, of: int) -> None:
+        listed = tuple(findings)
+        super().__init__(listed)
+        lines = [f"deadlock: {ranks} of {of} ranks wait{'s' if ranks == 1 else ''} for ever"]
+        for d in listed[:MOST_FINDINGS]:
+            place = f"{d.span.file}:{d.span.line}: " if d.span is not None else ""
+            lines.append(f"  {place}{d.instruction + ': ' if d.instruction else ''}{d.message}")
+        if len(listed) > MOST_FINDINGS:
+            lines.append(f"  and {len(listed) - MOST_FINDINGS} more cores")
+        self.args = ("\n".join(lines),)
+
+
 class UndefinedDataError(_Located):
     """Undefined data reached global memory, a scalar, an index or a result of an execution."""
 

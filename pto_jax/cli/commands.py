@@ -12,7 +12,7 @@ from .. import __version__
 from ..errors import ArgumentError
 from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import completion, doctor, findings, fuzz, lsp, options, races, replay, report, step
+from . import completion, doctor, findings, fuzz, lsp, options, races, ranks, replay, report, step
 
 if TYPE_CHECKING:
     from ..isa import Instruction
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument("--profile", choices=PROFILE_NAMES, default=default, help=f"default: {shown}")
 
     sub = command("run", _run, "Execute a program and describe the buffers it wrote.")
-    sub.add_argument("file", nargs="?", metavar="FILE", help="a .pto file")
+    sub.add_argument("file", nargs="?", metavar="FILE", help="a .pto file, or a plan for ranks (.json)")
     sub.add_argument("--example", metavar="NAME", help="a shipped example instead of a file; list: name them")
     sub.add_argument("--entry", metavar="FUNCTION", help="function to execute")
     profile(sub)
@@ -80,8 +80,11 @@ def parser() -> argparse.ArgumentParser:
         help="stop before the operation on a line, the COUNT-th time, and write the state",
     )
 
+    ranks.add_options(sub)
     options.add_examples(
         sub,
+        ("run k.pto --ranks 4 --shared y,s --context ctx=y", "on four processors with symmetric windows"),
+        ("run plan.json", "kernels that every rank executes in their order"),
         ("run --example softmax", "a shipped program on generated input"),
         ("run k.pto --inputs in.npz --outputs out.npz", "one array per argument, by name"),
         ("run k.pto --trace", "every instruction: shapes, valid regions, range, NaNs"),
@@ -99,6 +102,11 @@ def parser() -> argparse.ArgumentParser:
         sub,
         "--series",
         "find the first of some dumps (files, folders, or a folder of them) that differs from dump 1",
+    )
+    options.flag(
+        sub,
+        "--sync",
+        "compare what two versions of a program, or of folders of them, order: flags, events, barriers",
     )
     sub.add_argument(
         "--ulp",
@@ -136,6 +144,8 @@ def parser() -> argparse.ArgumentParser:
         ("diff kernel.pto kernel.cpp", "a source and the C++ that an assembler emitted for it"),
         ("diff --corpus before/ after/ --junit verdicts.xml", "folders of programs of the same paths"),
         ("diff --series dumps/", "the first dump that is wrong"),
+        ("diff --sync old.cpp new.cpp", "order lost and gained; exit status 1: the new one has findings"),
+        ("diff --sync old/ new/ --json out.json", "the same for folders of two assemblers"),
     )
 
     sub = command("verify", _verify, "Check programs against a hardware profile.")
@@ -282,7 +292,9 @@ def _run(args: argparse.Namespace) -> int:
         raise ArgumentError("give either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
-    run(options.of_command(options.RunOptions, args, watch=watch))
+    chosen = options.of_command(options.RunOptions, args, watch=watch, **ranks.given(args))
+    on_ranks = chosen.ranks is not None or (chosen.file or "").endswith(".json")
+    (ranks.run if on_ranks else run)(chosen)
     return options.ACCEPTED
 
 

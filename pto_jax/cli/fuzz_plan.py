@@ -19,7 +19,7 @@ from ..profiles import PROFILE_NAMES, PROFILES
 from .options import ACCEPTED, REJECTED, of_command
 
 #: Presets for campaigns with machines that need special programs.
-_PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight"}
+_PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight", "races": "ordered"}
 
 
 def plan_of(args: argparse.Namespace) -> Plan:

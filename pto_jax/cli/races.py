@@ -11,7 +11,7 @@ from ..api import load, resolve_profile, verify
 from ..errors import Diagnostic, FileError, ParseError, PtoError
 from ..ir import Program
 from ..profiles import ARCHITECTURES, PROFILE_NAMES, Profile
-from . import options
+from . import options, ranks
 from .options import ACCEPTED, REJECTED, USAGE, Adder
 
 
@@ -33,7 +33,11 @@ def add(command: Adder) -> None:
     sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
     sub.add_argument("--inputs", metavar="IN.npz", help="arguments by name; the other arguments are assumed")
     sub.add_argument(
-        "--grid", type=int, default=1, metavar="N", help="blocks that --schedules executes (default: 1)"
+        "--grid",
+        type=int,
+        metavar="N",
+        help="blocks of the launch, which are compared with each other (default: 1, or 2 where blocks wait "
+        "for each other)",
     )
     sub.add_argument(
         "--schedules",
@@ -45,9 +49,11 @@ def add(command: Adder) -> None:
     sub.add_argument(
         "--seed", type=int, default=0, metavar="N", help="seed of orders and generated input (default: 0)"
     )
+    ranks.add_windows(sub)
     options.add_language(sub)
     options.add_examples(
         sub,
+        ("races k.pto --ranks 4 --shared y,s --context ctx=y", "on four processors: what no signal orders"),
         ("races k.pto", "exit status 0: nothing, 1: findings, 2: unreadable"),
         ("races k.pto --schedules 8", "with the bits that a race changes"),
         ("races k.pto --sync as-written --json out.json", "nothing is inserted; for tools"),
@@ -109,12 +115,14 @@ def run(args: argparse.Namespace) -> int:
     """Judge a file and print what is found; the exit status."""
     for name in ("grid", "schedules", "seed"):
         least = 1 if name == "grid" else 0
-        if getattr(args, name) < least:
+        if getattr(args, name) is not None and getattr(args, name) < least:
             print(
                 f"pto-jax races: error: --{name} is {getattr(args, name)}; allowed: {least} or more",
                 file=sys.stderr,
             )
             return USAGE
+    if args.ranks is not None:
+        return ranks.races(args)
     try:
         program = load(args.file, language=args.language)
         profile = resolve_profile(program, args.profile, arch=args.arch)
@@ -163,7 +171,7 @@ def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dic
     from .run import generate_inputs
 
     kernel: Any = compile_program(
-        program, profile=profile, checks=True, grid=args.grid, warn=False, partial_launch=True
+        program, profile=profile, checks=True, grid=args.grid or 1, warn=False, partial_launch=True
     )
     if args.inputs is not None:
         return read_inputs(kernel, args.inputs)[0]

@@ -9,12 +9,13 @@
 ``profile``              this engine, eager; needs a profile: ``profile:a5``
 ``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode
 ``sanitizer``            definedness per lane; ``sanitizer:strict`` reports every undefined read
+``races``                the check of order, and the interpreter with pipes in another legal order
 ``dut:COMMAND``          a command line, once per case: ``{program} {inputs} {outputs}``
 ``dut-server:COMMAND``   a command line that is started once and answers cases on its standard input
 ``python:MODULE:NAME``   a target that a module defines
 ======================== ==========================================================================
 
-``oracle eager jit vmap fast sanitizer`` take a profile after a colon instead of the case's own.
+``oracle eager jit vmap fast sanitizer races`` take a profile after a colon instead of the case's own.
 
 >>> machine("jit:a5").name
 'engine:jit:a5'
@@ -36,7 +37,7 @@ from . import contract
 
 NAMES = (
     "oracle[:again][:Q] eager[:Q] jit[:Q] vmap[:Q] fast[:Q] profile:Q lockstep[:grouped] "
-    "sanitizer[:strict][:Q] dut:COMMAND dut-server:COMMAND "
+    "sanitizer[:strict][:Q] races[:Q] dut:COMMAND dut-server:COMMAND "
     "python:MODULE:NAME"
 )
 DUT_TIMEOUT = contract.TIMEOUT
@@ -90,6 +91,12 @@ def _sanitizer(words: list[str], profile: ProfileName | None) -> Target:
     return Sanitizer(strict="strict" in words, profile=profile)
 
 
+def _races(words: list[str], profile: ProfileName | None) -> Target:
+    from ..cases.legal_orders import LegalOrders
+
+    return LegalOrders(profile)
+
+
 def _device(kind: str, rest: str, timeout: float) -> Target:
     if kind == "python":
         return _of_module(rest)
@@ -137,4 +144,5 @@ _WORDS = {
     "profile": _Word(partial(_engine, "eager", "exact")),
     "lockstep": _Word(_lockstep, ("grouped",), profile=False),
     "sanitizer": _Word(_sanitizer, ("strict",)),
+    "races": _Word(_races),
 }

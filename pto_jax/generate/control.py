@@ -255,11 +255,12 @@ def call(state: State, statements: Statements) -> None:
 
 # Instructions by name: a generator writes the operations it makes.
 _ARRAY = OpaqueType("eventid_array", "4")
-_KINDS: dict[Pipe, tuple[PipeEventType, ...]] = {
+#: The classes of operations of each pipe, by which high-level events name it.
+KINDS: dict[Pipe, tuple[PipeEventType, ...]] = {
     pipe: tuple(kind for kind, p in EVENT_PIPES.items() if p == pipe) for pipe in EVENT_PIPES.values()
 }
 #: Pipes that execute operations on tiles, each of which has barriers of its own.
-_PIPES = (Pipe.S, *_KINDS)
+_PIPES = (Pipe.S, *KINDS)
 
 
 def synchronised(state: State, body: Sequence[Op]) -> tuple[Op, ...]:
@@ -316,8 +317,8 @@ class _Sync:
 
     def one_pipe(self, pipe: Pipe) -> None:
         """A barrier of one pipe, which orders nothing that is not ordered already."""
-        if pipe in _KINDS and self.state.chance(0.5):
-            kind = self.state.rng.choice(_KINDS[pipe])
+        if pipe in KINDS and self.state.chance(0.5):
+            kind = self.state.rng.choice(KINDS[pipe])
             self.ops.append(Op("barrier_sync", attributes=attrs(op_type=kind)))
         else:
             self.ops.append(Op("barrier", attributes=attrs(pipe=pipe)))
@@ -329,7 +330,7 @@ class _Sync:
         ways += [lambda: self.numbered(first, second), lambda: self.listed(first, second)]
         if Pipe.S not in (first, second):
             ways.append(lambda: self.cores(first, second))
-            if first in _KINDS and second in _KINDS:
+            if first in KINDS and second in KINDS:
                 ways += [lambda: self.events(first, second), lambda: self.tokens(first, second)]
             instruction = isa.find(last.name)
             if instruction is not None and instruction.pipe == first:
@@ -345,8 +346,8 @@ class _Sync:
 
     def events(self, first: Pipe, second: Pipe) -> None:
         kinds = {
-            "src_op": self.state.rng.choice(_KINDS[first]),
-            "dst_op": self.state.rng.choice(_KINDS[second]),
+            "src_op": self.state.rng.choice(KINDS[first]),
+            "dst_op": self.state.rng.choice(KINDS[second]),
         }
         attributes = attrs(kinds, event=self.number())
         self.ops += [Op("record_event", attributes=attributes), Op("wait_event", attributes=attributes)]
@@ -355,7 +356,7 @@ class _Sync:
         """A buffer goes from one pipe to the other."""
         number = self.number()
         for pipe in (first, second):
-            attributes = attrs(op_type=self.state.rng.choice(_KINDS[pipe]), buf=number)
+            attributes = attrs(op_type=self.state.rng.choice(KINDS[pipe]), buf=number)
             self.ops += [Op("get_buf", attributes=attributes), Op("rls_buf", attributes=attributes)]
 
     def cores(self, first: Pipe, second: Pipe) -> None:

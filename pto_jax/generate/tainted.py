@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeAlias
 
+from ..grids.numbers import address, compute
 from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, abstract
 from ..interpreter.machine import Body
 from ..ir import BLayout, Coalesce, DType, GlobalLayout, Op, ScalarType, TileType, Value, element_offset
 from ..isa.rules.memory_indexed import coalescing
-from ..launches.numbers import address, compute
 from ..profiles import ProfileName
 
 #: Names of buffers.

@@ -68,11 +68,11 @@ def side_by_side(
                 block.changes += 1
         machine.enter("")
         if waiting and block.changes == before:
-            _go_on(machine, block, waiting)
+            go_on(machine, block, waiting)
     return results
 
 
-def _go_on(machine: Machine, block: Block, waiting: Mapping[Core, Waiting]) -> None:
+def go_on(machine: Machine, block: Block, waiting: Mapping[Core, Waiting]) -> None:
     """Execute the regions that all cores have come to, or let those go on that can."""
     meetings = {core: w for core, w in waiting.items() if isinstance(w, Meeting)}
     known = {core: machine.known(m.steers) for core, m in meetings.items()}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from ..errors import ArgumentError
 from .dtypes import DType, ElementType, dtype as find_element
 from .enums import AddressSpace, BLayout, Compact, GlobalLayout, Loc, Pad, SLayout
+from .registers import AlignType, MaskType, VRegType
 
 
 @dataclass(frozen=True)
@@ -452,7 +453,9 @@ class MultiTileType:
 
 @dataclass(frozen=True)
 class PtrType:
-    """Pointer into global memory (or, on ISA pages, into another address space).
+    """Pointer into global memory or into another address space.
+
+    ``written`` is how the text spells an element type that has several spellings (``si16``).
 
     >>> import pto_jax as pto
     >>> str(pto.ptr("f16")), pto.ptr("f16") == pto.PtrType(pto.dtype("f16"))
@@ -461,6 +464,7 @@ class PtrType:
 
     dtype: DType
     space: AddressSpace = AddressSpace.GM
+    written: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"ptr<{self.dtype.name}>"
@@ -550,6 +554,9 @@ Type: TypeAlias = (
     | MultiTileType
     | LocalArrayType
     | StructType
+    | VRegType
+    | MaskType
+    | AlignType
 )
 
 

@@ -144,6 +144,7 @@ FAMILIES = (
     "sync_config",
     "views",
     "reinterpret",
+    "micro",
     "elementwise",
     "reduce_expand",
     "memory",
@@ -155,6 +156,7 @@ FAMILIES = (
     "irregular_sort",
     "irregular_quant",
     "pipes",
+    "communication",
 )
 
 

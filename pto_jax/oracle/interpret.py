@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import ir, launches, profiles
+from .. import grids, ir, profiles
 from ..analysis import resolve
 from ..analysis.entries import fragment_outputs, written_buffers
 from ..errors import ArgumentError, ExecutionError
 from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view
+from ..interpreter.operands import BLOCK_NUMBERS
 from . import storage
 from .machine import ReferenceMachine
 from .numbers import Array
@@ -84,11 +85,14 @@ def run(  # noqa: PLR0913 - keywords
     program = resolve.with_entry(program)
     function = _entry(program, entry)
     given = _arguments(function, buffers)
+    numbers = [n for n in BLOCK_NUMBERS if given.get(n) is not None]
+    if numbers and grid > 1:
+        raise ArgumentError(f"argument {numbers[0]}: got a value for {grid} blocks; allowed: none")
     if resolve.is_open(program):
         tiles = {n: o.type.with_valid(*o.valid) for n, o in given.items() if isinstance(o, OracleTile)}
         program = resolve.fill(program, tiles)
         function = _entry(program, entry)
-    if not partial_launch and launches.asks(program):
+    if not partial_launch and grids.asks(program):
         _check_launch(program, function, given, grid)
     memory = {v.name: _bytes(v, given[v.name]) for v in function.args if _in_memory(v, given[v.name])}
     made = machine(Policy(selected, region, subnormals == "flush"), memory, max_steps)
@@ -117,12 +121,12 @@ def _check_launch(program: ir.Program, function: ir.Function, given: Mapping[str
     numbers = [n for n, t in types.items() if isinstance(t, ir.ScalarType) and not t.dtype.is_float]
     views = [n for n, t in types.items() if isinstance(t, _VIEWS)]
     buffers = [n for n, t in types.items() if isinstance(t, (ir.PtrType, *_VIEWS))]
-    facts = launches.Facts(
-        {n: int(np.asarray(given[n])) for n in numbers},
+    facts = grids.Facts(
+        {n: int(np.asarray(given[n])) for n in numbers if given[n] is not None},
         {n: np.shape(given[n]) for n in views},
         {n: partial(np.asarray, given[n]) for n in buffers},
     )
-    problem = launches.judge(program, function.name, grid, facts).problem
+    problem = grids.judge(program, function.name, grid, facts).problem
     if problem is not None:
         raise ExecutionError(problem)
 
@@ -150,12 +154,13 @@ def _arguments(function: ir.Function, given: Mapping[str, Any] | Sequence[Any]) 
         raise ArgumentError(got, allowed="the arguments by name, or as a sequence", fix=listed)
     named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
     count = len(given)
-    if count != len(names) or set(named) != set(names):
+    optional = {n for n in names if n in BLOCK_NUMBERS}
+    if count > len(names) or not set(names) - optional <= set(named) <= set(names):
         found = ", ".join(map(str, named)) if isinstance(given, Mapping) else f"{count} arguments"
         listed = ", ".join(names)
         got = f"function {function.name}: got {found or 'nothing'}"
         raise ArgumentError(got, allowed=f"({listed})", fix=f"({listed}{',' if len(names) == 1 else ''})")
-    return named
+    return {**dict.fromkeys(optional), **named}
 
 
 _VIEWS = (ir.TensorViewType, ir.PartitionViewType, ir.MemRefType)

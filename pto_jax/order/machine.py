@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -29,6 +30,9 @@ class OrderMachine(NoStorage):
         self.core = ""
         #: The operands of the instruction that was executed last, by declared name.
         self.executed: Execution | None = None
+        #: What is popped next: the pipe and its slots; and how often each core has popped from it.
+        self.popping: tuple[Hashable, int] = ("", 1)
+        self._popped: Counter[tuple[str, Hashable]] = Counter()
         #: The elements of global memory that the scalar unit has read or written since then.
         self.touched: list[tuple[bool, Pointer]] = []
 
@@ -57,6 +61,10 @@ class OrderMachine(NoStorage):
     def elements(self, buffer: Buffer, dtype: ir.DType) -> int | None:
         """Not known: None."""
         return None
+
+    def number(self, dtype: ir.DType) -> Scalar:
+        """A number that is assumed."""
+        return self.guesses.leaf(dtype)
 
     def element(self, op: ir.Op, ref: TileRef, position: Scalar, dtype: ir.DType) -> Scalar:
         """A number of a tile is assumed."""
@@ -145,8 +153,11 @@ class OrderMachine(NoStorage):
         return self._own(type, ("tile", result.name, id(op)))
 
     def receive(self, op: ir.Op, name: str, type: ir.TileType, contents: Any) -> Hashable:
-        """The bytes of what comes out of a pipe."""
-        return self._own(type, ("slot", name, id(op)))
+        """The bytes of the slot that comes out of a pipe, in turns."""
+        pipe, slots = self.popping
+        number = self._popped[self.core, pipe] % slots
+        self._popped[self.core, pipe] += 1
+        return self._own(type, ("slot", pipe, number))
 
     def alias(self, op: ir.Op, ref: TileRef, type: ir.TileType) -> Hashable:
         """The same bytes."""

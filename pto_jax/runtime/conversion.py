@@ -1,7 +1,7 @@
 """Arrays at the border of the engine: user arrays to raw words and back."""
 
 import math
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -14,6 +14,13 @@ from ..ir import I64, DType
 from . import derivatives, interchange
 
 _X64 = "try: call the vmap or jit inside `with jax.enable_x64(True):`"
+
+
+@cache
+def device_array() -> type:
+    """The type of JAX's arrays that are no tracers."""
+    with jax.ensure_compile_time_eval():
+        return type(jax.numpy.zeros(()))
 
 
 @jax.custom_jvp

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -16,13 +16,14 @@ import jax.export
 import numpy as np
 from jax.core import Tracer
 
-from .. import api, launches, profiles
+from .. import api, grids, profiles
 from ..analysis import entries
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.resolve import fill, resolve, with_entry
 from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, nearest
+from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType, short_list
-from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
+from ..lowering import MAX_STEPS, Accesses, Semantics, accesses, primitives
 from ..lowering.bits import x64
 from ..lowering.canary import cached_code
 from ..lowering.machine.program import Observer
@@ -37,23 +38,16 @@ if TYPE_CHECKING:
     from .explain import Explanation
 
 
-@cache
-def _device_array() -> type:
-    """The type of JAX's arrays that are no tracers."""
-    with jax.ensure_compile_time_eval():
-        return type(jax.numpy.zeros(()))
-
-
 def is_concrete(x: Any) -> bool:
     """Whether a value is an array of JAX or NumPy, in native byte order, or a Tile of such; no tracer."""
     kind = type(x)
     if kind is Tile:
-        known = (_device_array(), np.ndarray)
+        known = (conversion.device_array(), np.ndarray)
         sizes = x.v_row, x.v_col
         return type(x.words) in known and all(s is None or type(s) in known for s in sizes)
     if kind is np.ndarray:
         return x.dtype.isnative and x.dtype.names is None and x.dtype.kind not in "OSUMm"
-    return kind is _device_array()
+    return kind is conversion.device_array()
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
@@ -453,7 +447,8 @@ class Kernel:
 
         ``exported.serialize()`` gives bytes that ``jax.export.deserialize(...).call`` executes, without this
         package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
-        present one.
+        present one. Code for "cuda" holds Triton kernels for merges and float products, which JAX promises
+        to execute only in the version that exported them.
 
         >>> import pto_jax as pto
         >>> from pto_jax.examples import EXAMPLES
@@ -462,7 +457,9 @@ class Kernel:
         ['float32', 'float32', 'float32']
         """
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
-        return jax.export.export(jax.jit(self), platforms=platforms)(*args, **kwargs)
+        own = [jax.export.DisabledSafetyCheck.custom_call(primitives.TRITON)]
+        export = jax.export.export(jax.jit(self), platforms=platforms, disabled_checks=own)
+        return export(*args, **kwargs)
 
     def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
         """The results of one call by argument names, and the run-time rules it broke of those it follows."""
@@ -498,8 +495,13 @@ class Kernel:
     def _prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Kernel, dict[str, Any]]:
         """The kernel with all types, and its arguments checked against them."""
         given = arguments.bound(self.entry, self._names, self._optional, args, kwargs)
+        given = {n: v for n, v in given.items() if v is not None or n not in BLOCK_NUMBERS}
         kernel = self._typed(given)
         known = [a for a in kernel.arguments if a.name in given]
+        numbers = [n for n in given if n in BLOCK_NUMBERS]
+        if numbers and kernel.grid > 1:
+            got = f"{kernel.entry}: argument {numbers[0]!r}: got a value for {kernel.grid} blocks"
+            raise ArgumentError(got, allowed="none: every block has its own", fix="leave it out")
         return kernel, {a.name: prepare(kernel.entry, a, given[a.name]) for a in known}
 
     def prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -556,12 +558,13 @@ class Kernel:
     @cached_property
     def launch_is_open(self) -> bool:
         """Whether only arguments tell if the launch has the blocks that the program needs."""
-        judgement = launches.judge(self.program, self.entry, self.grid)
+        judgement = grids.judge(self.program, self.entry, self.grid)
         return judgement.open and not self.partial_launch
 
     @cached_property
     def _optional(self) -> frozenset[str]:
-        return arguments.optional(self.program, self.function, self.outputs)
+        tiles = arguments.optional(self.program, self.function, self.outputs)
+        return tiles | {n for n in self._names if n in BLOCK_NUMBERS}
 
 
 @lru_cache(maxsize=1024)
@@ -591,7 +594,14 @@ def compile(  # noqa: PLR0913 - keywords
     partial_launch: bool = False,
     warn: bool = True,
     scalars: Mapping[str, Any] | None = None,
-) -> Kernel:
+    ranks: int | None = None,
+    shared: Sequence[str] = (),
+    context: Mapping[str, str] | None = None,
+    peers: Mapping[str, tuple[str, int | Sequence[int]]] | None = None,
+    engine: Literal["compiled", "interpreter"] = "compiled",
+    schedule: int | None = None,
+    moves: Literal["issue", "wait"] = "issue",
+) -> Any:
     """A program as a pure function of arrays.
 
     ``profile`` is cpu_sim, a2a3 or a5 (default: the text's target, else a2a3). ``numerics`` is "exact"
@@ -606,6 +616,14 @@ def compile(  # noqa: PLR0913 - keywords
 
     ``scalars`` fixes scalar arguments by name, as ``{"rows": 200}``; calls then take the others. Sizes,
     strides and iterations that depend on them are constants of the compiled code.
+
+    With ``ranks`` the program runs on so many processors, and the result is a
+    :class:`pto_jax.RankKernel`: every buffer is an array with a leading axis of ranks. ``shared`` names
+    the windows that ranks reach in each other, arguments or not; ``context`` maps an argument that is a
+    context record to its window, ``peers`` one that is a part of another rank to ``("x", rank)`` or
+    ``("x", [rank, ...])``. The ``engine`` is "compiled", or "interpreter" for programs whose order depends on
+    data; that one executes cores in the order of the seed ``schedule``, and asynchronous copies where they
+    are issued or where they are waited for (``moves``).
 
     What :func:`pto_jax.verify` warns of is shown once per program and profile as
     :class:`pto_jax.PtoWarning`, except with ``warn=False``; ``Kernel.warnings`` has it in any case.
@@ -633,9 +651,19 @@ def compile(  # noqa: PLR0913 - keywords
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
             raise ArgumentError(f"{name}: got {n}", allowed="a positive number")
-    judgement = launches.judge(program, function.name, grid)
+    judgement = grids.judge(program, function.name, grid)
     if judgement.problem is not None and not partial_launch:
         raise VerifyError(judgement.problem)
+    if ranks is not None:
+        from ..interpreter.rank_calls import bind
+        from .ranks import RankKernel
+
+        call = bind(program, function, ranks, grid, shared, context, peers)
+        return RankKernel((call,), semantics, engine, checks, max_steps, schedule, moves, warn)
+    if shared or context or peers or engine != "compiled" or schedule is not None:
+        raise ArgumentError(
+            "shared, context, peers, engine, schedule: got no ranks", allowed="with ranks=N", fix="ranks=2"
+        )
     return _kernel(
         program, function.name, semantics, checks, program.places, max_steps, grid, partial_launch, warn
     )

@@ -76,6 +76,10 @@ def _results(
     reader: Reader, fmt: Format, results: list[reader.Mention], draft: Draft, ins: list[ir.Value], start: int
 ) -> tuple[ir.Value, ...]:
     c = reader.cursor
+    if fmt.lists_results:
+        types = draft.types.get("^", [])
+        control.need(reader, results, len(types), fmt.name, start)
+        return control.define(reader, results, types)
     if len(results) > fmt.results or (fmt.results > 1 and len(results) == 1):
         have = {0: "no value", 1: "one value"}.get(fmt.results, f"{fmt.results} values")
         first = results[0]
@@ -196,6 +200,9 @@ def _read_types(reader: Reader, targets: tuple[str, ...], many: bool, draft: Dra
     types = [reader.types.read()]
     while c.accept(Kind.COMMA):
         types.append(reader.types.read())
+    if targets == ("^",):
+        draft.types["^"] = types
+        return
     mentions = draft.groups[targets[0]]
     if len(types) != len(mentions):
         c.fail_since(
@@ -273,6 +280,8 @@ def _predicate(c: Cursor, name: str) -> str:
 
 
 _NO_DIALECT = ("return", "scf.", "arith.", "memref.", "builtin.")
+#: Words of syntaxes that open a list.
+_LISTS = ("ins", "nburst", "loop", "pad", "l2_cache_ctl")
 _TIGHT_AFTER = ("(", "[")
 _TIGHT_BEFORE = (",", ")", "]")
 
@@ -345,6 +354,8 @@ def _emit(
             values = operands.take(item)
             if values:
                 tokens.append(", ".join(map(str, values)))
+        case formats.TypeItem(("^",), True):
+            tokens.append(type_text.print_types([v.type for v in op.results], style))
         case formats.TypeItem(targets, _):
             tokens.append(type_text.print_types(_types(op, operands, targets[0]), style))
         case formats.DictItem():
@@ -431,7 +442,7 @@ def _join(name: str, tokens: list[str]) -> str:
             token in _TIGHT_BEFORE
             or previous in _TIGHT_AFTER
             or (token == "[" and previous.startswith(("%", name)) and previous != "=")
-            or (token == "(" and previous in (name, "ins"))
+            or (token == "(" and previous in (name, *_LISTS))
             or (token == ":" and previous in ("offset", "sizes", "strides"))
         )
         if token != "":

@@ -6,6 +6,7 @@ An entry is a sequence of items separated by blanks:
 ``$name>``      the operand that is written
 ``!name``       the type of that operand        ``!name*``     the types of those operands
 ``!a&b&^``      one type for several (``^``: the result)
+``^*``          the types of several results, separated by commas
 ``^``           the type of the result          ``{}``         an attribute dictionary, may be absent
 ``{+}``         a further dictionary, which is read and never printed
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
@@ -110,8 +111,8 @@ def items_of(syntax: str) -> tuple[Item, ...]:
 def _item(text: str) -> Item:
     if text in ("{}", "{+}"):
         return DictItem(further=text == "{+}")
-    if text == "^":
-        return TypeItem(("^",), many=False)
+    if text in ("^", "^*"):
+        return TypeItem(("^",), many=text == "^*")
     match text[0], text[1:]:
         case "$", name if name:
             return OperandItem(name.rstrip("*>"), name.endswith("*"), name.endswith(">"))
@@ -414,6 +415,11 @@ class Format:
         return frozenset(i.name for i in self.items if isinstance(i, OperandItem) and i.out)
 
     @cached_property
+    def lists_results(self) -> bool:
+        """Whether operations of this syntax have as many results as they give types."""
+        return any(isinstance(i, TypeItem) and i.many and "^" in i.targets for i in self.flat)
+
+    @cached_property
     def results(self) -> int:
         """How many results operations of this syntax have."""
         if ImpliedItem("indices") in self.flat:
@@ -444,6 +450,11 @@ def _operands(
 def find_format(name: str) -> Format | None:
     """The syntax of an operation, None for those without an entry."""
     syntax = _SYNTAX.get(name)
+    if syntax is None and is_micro_operation(name):
+        from ..isa import micro
+
+        found = micro.find(name)
+        syntax = None if found is None else found.syntax
     return None if syntax is None else Format(name, items_of(syntax))
 
 
@@ -488,7 +499,7 @@ _OPERATIONS = frozenset(
 )
 _PREFIXES = ("vmi.", "ub.")
 _SECTIONS = ("section.simt",)
-_TYPES = ("vreg", "mask", "align")
+_TYPES = ("vreg", "mask", "align", "vmi.vreg", "vmi.mask")
 
 
 def is_micro_operation(name: str) -> bool:
@@ -500,9 +511,9 @@ def is_micro_operation(name: str) -> bool:
     return name in _OPERATIONS or name in _SECTIONS or name.startswith(_PREFIXES)
 
 
-def is_micro_type(name: str) -> bool:
-    """Whether a type, named without ``!pto.``, belongs to code below tile programs."""
-    return name in _TYPES or name.startswith(_PREFIXES)
+def is_register_type(name: str) -> bool:
+    """Whether a type, named without ``!pto.``, is one of registers."""
+    return name in _TYPES
 
 
 def outside(what: str) -> str:

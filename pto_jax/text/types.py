@@ -7,7 +7,7 @@ filter=3x3>``.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -64,6 +64,17 @@ class ShapeReader:
                 "f8E4M3FN, f8E5M2 and further small floats",
             )
         return self.counted(name, found)
+
+    def register_dtype(self, text: str | None = None) -> DType:
+        """An element type of registers and pointers, which have pairs that tiles have not."""
+        c = self.cursor
+        pair = ir.REGISTER_PAIRS.get((c.text if text is None else text).removeprefix("!pto."))
+        if pair is None:
+            return self.dtype(text)
+        if text is None:
+            c.advance()
+        self.dialects_own = True
+        return pair
 
     def counted(self, name: str, found: DType) -> DType:
         """An element type by how the text counts its elements: those of the dialect's own are pairs."""
@@ -398,6 +409,52 @@ _OPEN_TILE = re.compile(r"T\s*,\s*R\s*,\s*C\s*>")
 _EXTENT = re.compile(r"[!\w.]*<(?:[^<>]++|<[^<>]*+>)*+>")
 
 
+#: A pointer without its name in front: an element type, and a memory where it is not the global one.
+_SHORT_POINTER = re.compile(r"<\s*(?:!pto\.)?[A-Za-z]\w*\s*(?:,\s*(?!rows|cols)[a-z]\w*\s*)?>")
+_MASK_WIDTH = re.compile(r"(?:pred|b(8|16|32))")
+
+
+def read_register(reader: ShapeReader) -> ir.Type:
+    """``!pto.vreg<64xf32>``, ``!pto.mask<b32>``, ``!pto.align``, and the logical ``!pto.vmi`` ones."""
+    c = reader.cursor
+    start, name = c.start, c.take().removeprefix("!pto.")
+    if name == "align":
+        return ir.AlignType()
+    logical, name = name.startswith("vmi."), name.removeprefix("vmi.")
+    opened = c.open(Kind.LESS, f"after !pto.{name}")
+    found = _read_vreg(reader, logical, start) if name == "vreg" else _read_mask(reader, logical, start)
+    if logical and c.accept(Kind.COMMA):
+        begin = c.start
+        while c.kind not in (Kind.GREATER, Kind.EOF):
+            c.skip_brackets() if c.kind in CLOSING else c.advance()
+        found = replace(found, layout=c.source[begin : c.last_end])
+    c.close(Kind.GREATER, opened)
+    return found
+
+
+def _read_vreg(reader: ShapeReader, logical: bool, start: int) -> ir.VRegType:
+    c = reader.cursor
+    dims, element = reader.dims("the lanes of a register, as in 64xf32")
+    if len(dims) != 1 or dims[0] is None or not element:
+        c.fail_since(start, "got a register that is not lanes of an element type; allowed: 64xf32")
+    d = reader.register_dtype(element)
+    found = ir.VRegType(dims[0], d, d.kind == "int" and not element.startswith("s"), logical)
+    if not found.fits:
+        lanes = 2048 // d.word_bits
+        c.fail_since(start, f"got a register of {dims[0]} x {d}; allowed: {lanes} lanes, which are 256 bytes")
+    return found
+
+
+def _read_mask(reader: ShapeReader, logical: bool, start: int) -> ir.MaskType:
+    c = reader.cursor
+    dims, width = reader.dims("the lanes of a mask, as in 128xpred") if logical else ((0,), c.take())
+    matched = _MASK_WIDTH.fullmatch(width) if width or not logical else None
+    if len(dims) != 1 or dims[0] is None or (width and matched is None) or (not logical and width == "pred"):
+        allowed = "128xpred, 128xb32, 128" if logical else "b8, b16, b32"
+        c.fail_since(start, f"got a mask of {c.source[start : c.last_end]}; allowed: {allowed}")
+    return ir.MaskType(int(matched.group(1) or 0) if matched else 0, dims[0])
+
+
 class TypeReader(ShapeReader):
     """Reads types at a cursor and remembers the text of those already read."""
 
@@ -477,8 +534,8 @@ class TypeReader(ShapeReader):
         if c.text.startswith("!pto.") and (element := ir.find_dtype(name)) is not None:
             c.advance()
             return ir.ScalarType(self.counted("!pto.", element))
-        if c.text.startswith("!pto.") and formats.is_micro_type(name):
-            c.fail(formats.outside(f"the type '{c.text}'"))
+        if c.text.startswith("!pto.") and formats.is_register_type(name):
+            return read_register(self)
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
             aliases = [alias.removeprefix("!") for alias in self._aliases]
             close = names.suggestion(name, known, "!pto.") or names.suggestion(name, aliases, "!")
@@ -530,7 +587,7 @@ class TypeReader(ShapeReader):
         start = c.start
         c.advance()
         found: ir.Type
-        if c.kind is Kind.BARE_IDENT and c.peek()[0] is Kind.GREATER:
+        if _SHORT_POINTER.match(c.source, start):
             found = self._pointer()
         else:
             self.spelled.add("tile_buf")
@@ -546,12 +603,13 @@ class TypeReader(ShapeReader):
             if c.accept(Kind.COMMA):
                 c.expect(Kind.BARE_IDENT, "an address space")
             return ir.UnknownType(f"!pto.ptr<{''.join(c.source[start : c.last_end].split())}>")
-        element = self.dtype()
+        written = c.text if c.text.startswith("si") else ""
+        element = self.register_dtype()
         own, space = self.dialects_own, ir.AddressSpace.GM
         if c.accept(Kind.COMMA):
             space = attributes.enumeration(c, ir.AddressSpace, "address_space")
         in_pairs = space in (ir.AddressSpace.GM, ir.AddressSpace.VEC)
-        return ir.PtrType(ir.unpaired(element) if own and not in_pairs else element, space)
+        return ir.PtrType(ir.unpaired(element) if own and not in_pairs else element, space, written)
 
     def _multi(self) -> ir.MultiTileType:
         """``vec, 16x16xf16, count=2`` or ``!pto.tile_buf<...>, count=2``."""

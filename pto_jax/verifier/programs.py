@@ -359,6 +359,8 @@ class _Checker:
         self.places: list[Place] = []
         self.unplaced: list[Place] = []
         self.reserved: list[Reserved] = []
+        #: Whether the function has micro-operations.
+        self.below_tiles = False
 
     def run(self) -> None:
         function = self.function
@@ -453,7 +455,20 @@ class _Checker:
         elif op.name == "return":
             self.sink.extend(functions.return_findings(self.program, self.function, op))
         elif structural_traits(op.name) is None:
+            self.below(op)
+
+    def below(self, op: Op) -> None:
+        """Check a micro-operation; anything else has no declaration."""
+        declared = isa.micro.find(op.name)
+        if declared is None:
             self.sink.add(unsupported(op))
+            return
+        from . import micro
+
+        if not self.below_tiles:
+            self.below_tiles = True
+            self.sink.extend(micro.scope_findings(self.function))
+        self.sink.extend(micro.micro_findings(op, declared, self.rules.profile))
 
     def place(self, op: Op, known: OperandFacts) -> None:
         """Note where a tile lies, for what overlaps."""

@@ -305,6 +305,7 @@ def summary(store: Store, known: frozenset[str] = frozenset()) -> str:
     2 compared
     coverage: 1 cells, 1 instructions, 1 element types
     store: in memory
+    >>> store.close()
     """
     return "\n".join(_lines(store, known))
 

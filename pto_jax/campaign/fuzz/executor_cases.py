@@ -39,7 +39,7 @@ from ...failures import recorder
 from ...failures.recorder import Recorder
 from ...generate.fitting import Fit, fit, integers, suits
 from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
-from ...generate.options import PRESETS, Options, on_blocks
+from ...generate.options import IN_TURN, PRESETS, Options, on_blocks
 from ...generate.programs import Case, generate
 from ...generate.state import Input
 from ...ir import FRAGMENT, Function, Program, ScalarType, TileType, VectorType
@@ -60,7 +60,7 @@ SHOWN = 3
 #: Machines of one arithmetic each: inexact instructions give the same bits on all of them.
 _ALIKE = (
     frozenset({"eager", "jit", "profile", "lockstep"}),
-    frozenset({"oracle", "interpreter", "sanitizer"}),
+    frozenset({"oracle", "interpreter", "sanitizer", "races"}),
 )
 
 
@@ -355,7 +355,7 @@ class Generated:
         unknown = [p for p in plan.presets if p not in PRESETS]
         if unknown:
             raise errors.ArgumentError(f"no preset {', '.join(unknown)}", allowed=" ".join(PRESETS))
-        chosen = [PRESETS[p] for p in plan.presets or PRESETS]
+        chosen = [PRESETS[p] for p in plan.presets or IN_TURN]
         chosen = [replace(o, profiles=plan.profiles) if plan.profiles else o for o in chosen]
         chosen = [on_blocks(o, plan.grid) for o in chosen]
         kernels = plan.form == "kernel"

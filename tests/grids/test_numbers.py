@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pto_jax.grids import numbers
+from pto_jax.grids.numbers import NOWHERE, Lanes, address, compute, spread
 from pto_jax.interpreter.abstract import Unknown
 from pto_jax.ir import I1, I8, I32, I64, INDEX, U8, DType
-from pto_jax.launches import numbers
-from pto_jax.launches.numbers import NOWHERE, Lanes, address, compute, spread
 from pto_jax.oracle import scalars
 
 EDGES = np.array([0, 1, 2, 3, 7, -1, -2, -7, 63, 64, 127, -128, 1 << 31, -(1 << 31), (1 << 62) + 5])

@@ -1,0 +1,52 @@
+"""Micro-operations that make masks of a pattern or of a count."""
+
+from .declare import Decision
+from .micro import MicroOperation, micro
+
+_PAGE = "micro-isa chapter 04"
+_VENDOR = "Ascend C 9.0, register level, page 0315"
+PATTERNS = "PAT_ALL PAT_ALLF PAT_VL1 PAT_VL2 PAT_VL3 PAT_VL4 PAT_VL8 PAT_VL16 PAT_VL32 PAT_VL64 PAT_VL128 PAT_M3 PAT_M4 PAT_H PAT_Q"
+_LOWEST = Decision(
+    "Which lanes do the patterns of a half and of a quarter set?",
+    "The lowest ones.",
+    f"{_VENDOR}; micro-isa chapter 05 says the upper ones",
+)
+_UNSIGNED = Decision(
+    "Has the count of remaining lanes a sign?",
+    "No: -1 gives all lanes.",
+    f"{_VENDOR}; micro-isa chapter 05 does not say",
+)
+
+OPERATIONS: tuple[MicroOperation, ...] = tuple(
+    operation
+    for bits in (8, 16, 32)
+    for operation in (
+        *(
+            micro(
+                f"{name}_b{bits}",
+                "Mask of a pattern.",
+                '"pattern" -> mask',
+                f"- -> m{bits}",
+                choices={"pattern": PATTERNS},
+                decisions=(_LOWEST,),
+                source=_PAGE,
+            )
+            for name in ("pset", "pge")
+        ),
+        micro(
+            f"plt_b{bits}",
+            "Mask of the lanes below a count, and how many remain.",
+            "count -> mask rest",
+            f"i32 -> m{bits} i32",
+            decisions=(_UNSIGNED,),
+            source=_PAGE,
+        ),
+        micro(
+            f"pltm_b{bits}",
+            "Mask of the lanes that a loop has left.",
+            "trip bound -> mask",
+            f"i16 i32 -> m{bits}",
+            source=_PAGE,
+        ),
+    )
+)
