@@ -15,11 +15,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import drawings
 import instruction_pages
 from instruction_pages import table
 
 from pto_jax import isa
-from pto_jax.api import load
+from pto_jax.api import load, resolve_profile
 from pto_jax.cli import commands as command_line
 from pto_jax.cli.main import main as command_line_main
 from pto_jax.examples import EXAMPLES
@@ -66,6 +67,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/tables/accuracy.md", _accuracy()
     yield "reference/tables/types.md", _types()
     yield "reference/tables/performance.md", performance()
+    yield from drawings.pages()
     yield from _commands()
 
 
@@ -88,6 +90,10 @@ def gallery() -> Iterator[tuple[str, str]]:
             f":img-bottom: gallery/{example.name}-result.svg",
             "",
             f"{example.summary}.",
+            "",
+            _facts(example, memories=False),
+            "",
+            f"`pto-jax run --example {example.name}`",
             ":::",
             "",
         ]
@@ -98,6 +104,24 @@ def _pictures(name: str) -> Iterator[tuple[str, str]]:
     program = load(EXAMPLES[name].path)
     yield "memory", memory(program).svg
     yield "timeline", timeline(program).svg
+
+
+def _facts(example: Example, *, memories: bool = True) -> str:
+    """Profile, blocks, cores, memory used and measured ratios of an example in one line."""
+    program = load(example.path)
+    cores = sorted({op.name.partition(".")[2] for op in program.walk() if op.name.startswith("section.")})
+    facts = [resolve_profile(program).name, f"{example.grid} block{'s' if example.grid > 1 else ''}"]
+    facts += [f"{' and '.join(cores)} cores"] if cores else []
+    facts += [memory(program).label.partition(": ")[2]] if memories else []
+    ratios = _ratios(example.name)
+    return " | ".join([*facts, *([f"time over jnp: {ratios}"] if ratios else [])])
+
+
+def _ratios(name: str) -> str:
+    """The measured times over hand-written jnp, as far as there are any."""
+    rows = json.loads(BENCH_TABLE.read_text(encoding="utf-8"))["rows"] if BENCH_TABLE.exists() else {}
+    pairs = ((n, rows.get(f"{name} {n} over jnp")) for n in _TARGETS)
+    return ", ".join(f"{n} {row['value']:.2f}" for n, row in pairs if row is not None)
 
 
 def _executed(name: str) -> tuple[str, str]:
@@ -114,7 +138,7 @@ def _executed(name: str) -> tuple[str, str]:
 def _example_page(example: Example, output: str, pictures: Iterable[str]) -> str:
     program = example.path.read_text(encoding="utf-8")
     titles = {"memory": "On-chip memory", "timeline": "Pipes over time"}
-    parts = [f"{_ALONE}# {example.name}", f"{example.summary}."]
+    parts = [f"{_ALONE}# {example.name}", f"{example.summary}.", _facts(example)]
     parts += [f"```console\n$ pto-jax run --example {example.name}\n```", f"```text\n{output}\n```"]
     parts += [f"![The result of {example.name}]({example.name}-result.svg)"]
     for name in pictures:

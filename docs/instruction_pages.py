@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain
 
 from pto_jax import api, isa
 from pto_jax.cli import examples
+from pto_jax.examples import EXAMPLES
 from pto_jax.ir import TILE_DTYPES, TileType
 from pto_jax.isa.declare import Attribute, Constraint, Contradiction, Decision, Instruction
 from pto_jax.isa.history import changes_of
@@ -142,6 +144,8 @@ def picture(i: Instruction) -> str:
 
 def _result(i: Instruction) -> Iterator[str]:
     yield from ("## Result", "", *(f"{s}\n" for s in sentences(i.semantics)))
+    for formula in i.formulas:
+        yield f"Formula: `{formula.text}`{'' if formula.complete else ', as described above'}.\n"
     if i.domain not in ("none", "custom"):
         yield f"The instruction iterates over the {{term}}`valid region` of {i.domain}.\n"
 
@@ -241,6 +245,19 @@ def _sources(i: Instruction) -> Iterator[str]:
     if changed:
         yield from (f"Changes of the language: {'; '.join(changed)}.", "")
     yield from (f"Sources: {'; '.join(i.sources)}.", "")
+    if shown := examples_with().get(i.name):
+        links = ", ".join(f"[{name}](../../gallery/{name}.md)" for name in shown)
+        yield from (f"Examples with this instruction: {links}.", "")
+
+
+@cache
+def examples_with() -> dict[str, list[str]]:
+    """The shipped examples that have an instruction, by its name."""
+    table: dict[str, list[str]] = defaultdict(list)
+    for name, example in EXAMPLES.items():
+        for instruction in {op.name for op in api.load(example.path).walk()}:
+            table[instruction].append(name)
+    return table
 
 
 # -- index ---------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = No
     """Read a program from text; ``file`` is the name error messages use. ParseError where it is no program.
 
     ``language`` is the version of the language: by default that of the module's attribute ``pto.language``,
-    else the present one, ``2026-08``. Versions differ in what a text says that leaves something out
+    else the present one, ``2026-08``. Versions differ in the meaning of omitted attributes
     (``pto-jax isa --changes``). ``c++`` is a kernel that the assembler emitted, which becomes a program with
     addresses, flags and barriers. ArgumentError for an unknown one.
 

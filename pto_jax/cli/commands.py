@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
         ("run k.pto --trace", "every instruction: shapes, valid regions, range, NaNs"),
         ("run k.pto --break 42:3", "stop before line 42 the third time, write the state"),
         ("run k.pto --pictures out", "a picture of every buffer that is written"),
-        ("run k.pto --sanitize", "where data that nothing defined is used"),
+        ("run k.pto --sanitize", "uses of undefined data"),
     )
 
     sub = command("diff", _diff, "Run two programs on the same generated inputs and compare every buffer.")

@@ -57,7 +57,7 @@ def status(instruction: Instruction) -> str:
     """Whether an instruction is executed, or read and verified only.
 
     >>> from pto_jax.isa import instructions
-    >>> status(instructions()["tadd"]), status(instructions()["tput"])
+    >>> status(instructions()["tadd"]), status(instructions()["grid_tpush"])
     ('executed', 'verified only')
     """
     return "executed" if instruction.executable else "verified only"

@@ -1,4 +1,4 @@
-"""Derivatives of PTO programs: there are none, and using one is an error, never a silent zero.
+"""Derivatives of PTO programs: there are none, and the use of one is an error.
 
 A tangent that enters a program leaves it through the linear primitive of this module, which cannot be
 evaluated, lowered or transposed. JAX drops it where nothing uses it - under ``jax.lax.stop_gradient``, as in

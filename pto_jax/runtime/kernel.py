@@ -127,7 +127,7 @@ class Kernel:
     ``checks=False``. With ``checks=True`` the result is ``(outputs, report)``, of all run-time rules.
 
     ``places`` tells apart equal programs from different texts, whose diagnostics name different lines;
-    with ``partial_launch`` nobody asks whether the program needs another number of blocks.
+    with ``partial_launch`` any number of blocks is executed.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
 
@@ -612,7 +612,7 @@ def compile(  # noqa: PLR0913 - keywords
     program accesses; ``checks=False`` leaves that out, ``checks=True`` makes calls return
     ``(outputs, report)`` with all run-time rules that were broken, under transformations too. A while loop
     is stopped after ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another;
-    with ``partial_launch`` nobody asks whether these are the blocks that the program is written for.
+    with ``partial_launch`` any number of them, whatever the program is written for.
 
     ``scalars`` fixes scalar arguments by name, as ``{"rows": 200}``; calls then take the others. Sizes,
     strides and iterations that depend on them are constants of the compiled code.

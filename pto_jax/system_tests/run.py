@@ -98,7 +98,7 @@ def run_system_tests(
     python: str | None = None,
     watch: Callable[[Outcome], None] = lambda outcome: None,
 ) -> SystemTestReport:
-    """Run every case of the tests in a folder; ``only`` keeps tests and cases whose name has it.
+    """Run every case of the tests in a folder; ``only`` keeps tests and cases whose names contain it.
 
     Folders of raw files are cases too (:mod:`.raw`). ArgumentError for a ``python`` that is no program.
     The tests' own scripts are executed in child processes, each for at most ``limit`` seconds, by the

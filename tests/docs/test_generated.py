@@ -64,6 +64,16 @@ def test_pages_show_pictures_where_lanes_move_and_matrices_of_types(pages: dict[
     assert "disagrees: Does tadd take 64-bit integers on a5?" in pages["reference/instructions/tadd.md"]
 
 
+def test_layouts_and_regions_are_drawn(pages: dict[str, str]) -> None:
+    for name in ("ND", "DN", "NZ", "ZN", "ZZ", "NN"):
+        assert f"(layout-{name}.svg)" in pages["reference/tables/layouts.md"]
+        assert f"layout {name}" in pages[f"reference/tables/layout-{name}.svg"]
+    missing = pages["reference/tables/region-2-a2a3.svg"], pages["reference/tables/region-2-cpu_sim.svg"]
+    # The lanes that the source lacks: NaN on hardware, the stored numbers in the simulator.
+    assert [">NaN<" in picture for picture in missing] == [True, False]
+    assert pages["reference/tables/regions.md"].count(".svg)") == 6
+
+
 def test_tables_are_those_of_the_declarations(pages: dict[str, str]) -> None:
     accuracy = pages["reference/tables/accuracy.md"]
     bounded = [i for i in instructions().values() if i.ulp]
@@ -114,6 +124,9 @@ def test_the_gallery_has_a_page_with_three_pictures_for_each_example(generated: 
             assert f"({name}-{picture}.svg)" in page
             assert files[f"gallery/{name}-{picture}.svg"].startswith("<svg ")
         assert f":link: gallery/{name}\n" in files["gallery/cards.md"]
+        assert f"`pto-jax run --example {name}`" in files["gallery/cards.md"]
+    page = files["gallery/rmsnorm.md"]
+    assert "a2a3 | 4 blocks | vec 49 of 192 KiB | time over jnp: fast " in page
 
 
 def test_generated_folders_are_ignored(generated: ModuleType) -> None:

@@ -31,12 +31,12 @@ Form = Literal["any", "kernel"]
 
 @dataclass(frozen=True)
 class Plan:
-    """Cases ``start`` to ``start + count - 1`` of a seed, in blocks of ``batch``, on two machines.
+    """Cases ``start`` to ``start + count - 1`` of a seed, in blocks of ``batch``, on two executors.
 
     Without ``profiles`` a case has one of those that its preset allows. ``presets`` are taken in turn, by
     case index; ``focus`` says what generated programs concentrate on, the file ``goal`` at which bins of
     coverage they are aimed, and ``form`` whether they are functions over pointers.
-    ``programs`` are files that replace generated programs, with ``mutate`` changed a little after their first
+    ``programs`` are files that replace generated programs, with ``mutate`` mutated after their first
     turn; ``entry`` and ``grid`` say what of them is executed (all entry functions, generated numbers of
     blocks). ``lockstep`` makes and executes programs as arrays, of tables with at most ``opcodes`` opcodes
     (None: large tables, for comparison by digests), each for ``span`` cases in a row (None: what suits them).
