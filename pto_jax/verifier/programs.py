@@ -18,7 +18,19 @@ from ..analysis.facts import OperandFacts
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..analysis.roots import is_as_written
 from ..errors import Diagnostic, Span
-from ..ir import PRESENT, Function, Language, MultiTileType, Op, Program, Region, StructType, TileType, Type, Value
+from ..ir import (
+    PRESENT,
+    Function,
+    Language,
+    MultiTileType,
+    Op,
+    Program,
+    Region,
+    StructType,
+    TileType,
+    Type,
+    Value,
+)
 from ..isa.check import EXPLICIT, Scratch, Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import placed, traits_of
 from ..isa.queries import INTTOPTR

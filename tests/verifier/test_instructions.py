@@ -97,7 +97,9 @@ def test_what_is_wrong_is_said_of_every_instruction() -> None:
 def test_what_is_legal_in_one_program_is_judged_anew_where_rules_differ() -> None:
     """Legal instructions are kept for all programs of a process, apart by profile, type and attributes."""
     byte = _T.replace("16x16xf32", "16x32xui8")
-    text = _text((f"%a = pto.alloc_tile : {byte}", f"pto.tadd ins(%a, %a : {byte}, {byte}) outs(%a : {byte})"))
+    text = _text(
+        (f"%a = pto.alloc_tile : {byte}", f"pto.tadd ins(%a, %a : {byte}, {byte}) outs(%a : {byte})")
+    )
     for _ in range(2):
         for name in PROFILE_NAMES:
             rules = [d.rule for d in verify(parse(text), name) if d.severity == "error"]
