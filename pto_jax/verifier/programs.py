@@ -72,7 +72,7 @@ class InstructionRules:
         self.resolved = resolved
         self.profile = profile
         self.level = level
-        self._language = resolved.program.language or PRESENT
+        self._language: Language = resolved.program.language or PRESENT
         self._legal = _legal(profile, level, self._language)
 
     def check(self, op: Op, known: facts.OperandFacts) -> tuple[list[Diagnostic], Scratch | None]:
