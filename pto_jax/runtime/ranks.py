@@ -150,7 +150,7 @@ class RankKernel:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Execute all ranks; the written buffers by name, arrays [ranks, ...].
 
-        With ``checks=True`` the pair of them and a :class:`RankReport`. ArgumentError for arguments that do not
+        With ``checks=True`` also a :class:`RankReport`. ArgumentError for arguments that do not
         fit, DeadlockError where ranks wait for each other for ever, ExecutionError for accesses outside of a
         buffer or a window, NotExecutableError where the order of the ranks depends on data.
         """
