@@ -50,7 +50,9 @@ class Race(NamedTuple):
     announced: Announced = ""
 
 
-class _Last(NamedTuple):
+class Last(NamedTuple):
+    """The last use of a region by an agent, and its place in the order of that agent."""
+
     epoch: int
     use: Use
 
@@ -71,7 +73,7 @@ class Clocks:
     _clocks: list[Clock] = field(default_factory=list)
     _published: dict[str, Clock] = field(default_factory=dict)
     _written_back: dict[str, int] = field(default_factory=dict)
-    _last: dict[int, dict[tuple[int, bool], _Last]] = field(default_factory=dict)
+    _last: dict[int, dict[tuple[int, bool], Last]] = field(default_factory=dict)
 
     def agent(self, core: str, pipe: Pipe) -> int:
         """The number of a pipe of a core."""
@@ -131,7 +133,7 @@ class Clocks:
             if use.write or use.pipe != Pipe.S:
                 agent, number = self.agent(use.core, use.pipe), self.regions.of(use.region)
                 epoch = epochs[use.core, use.pipe]
-                self._last.setdefault(number, {})[agent, use.write] = _Last(epoch, use)
+                self._last.setdefault(number, {})[agent, use.write] = Last(epoch, use)
 
     def issue(self, core: str, pipe: Pipe) -> int:
         """The number of the next operation of a pipe."""
@@ -139,7 +141,7 @@ class Clocks:
         self._issued[agent] += 1
         return self._issued[agent]
 
-    def _clashing(self, agent: int, number: int, use: Use) -> Iterator[tuple[int, _Last]]:
+    def _clashing(self, agent: int, number: int, use: Use) -> Iterator[tuple[int, Last]]:
         clock = self._clocks[agent]
         for near in self.regions.near(number):
             for (other, write), last in self._last.get(near, {}).items():
@@ -147,7 +149,7 @@ class Clocks:
                 if not ordered and (write or use.write) and clock[other] < last.epoch:
                     yield other, last
 
-    def _meet(self, other: int, last: _Last, use: Use) -> None:
+    def _meet(self, other: int, last: Last, use: Use) -> None:
         first = last.use
         inside = first.core == use.core
         if inside and not (first.written or use.written):

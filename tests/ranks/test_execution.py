@@ -27,9 +27,9 @@ RANKS = [pytest.param(n, marks=[pytest.mark.slow] if n == 8 else []) for n in (2
 SHAPE = (1, 64)
 
 
-def outputs(k: Text, n: int, given: dict[str, Any], **more: Any) -> dict[str, np.ndarray]:
+def outputs(k: Text, n: int, given: dict[str, Any], **more: Any) -> dict[str, Any]:
     """The results, the same from both engines and in a few orders."""
-    found = compiled(k, n, **more)(**given)
+    found: dict[str, Any] = compiled(k, n, **more)(**given)
     for seed in range(3):
         other = compiled(k, n, schedule=seed, **more)(**given)
         assert all(np.array_equal(found[name], other[name]) for name in found), seed

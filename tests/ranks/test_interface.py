@@ -11,6 +11,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.cli.main import main
+from pto_jax.examples import ON_RANKS
 from tests.ranks.protocols import compiled, put, read, text, values, where
 from tests.ranks.rank_texts import FENCE, Text, ring
 
@@ -77,9 +78,13 @@ def test_what_does_not_fit_is_one_clear_error(options: dict, message: str) -> No
 def test_arrays_have_an_axis_of_ranks_and_scalars_one_number_or_one_each() -> None:
     k = ring()
     kernel, given = compiled(k, 4), values(k, 4)
-    with pytest.raises(pto.ArgumentError, match=r"argument 'x': got shape \(3, 1024\); allowed: a leading axis of 4"):
+    with pytest.raises(
+        pto.ArgumentError, match=r"argument 'x': got shape \(3, 1024\); allowed: a leading axis of 4"
+    ):
         kernel(**{**given, "x": given["x"][:3]})
-    with pytest.raises(pto.ArgumentError, match=r"argument 'rank': got shape \(3,\); allowed: one number, or 4"):
+    with pytest.raises(
+        pto.ArgumentError, match=r"argument 'rank': got shape \(3,\); allowed: one number, or 4"
+    ):
         kernel(**{**given, "rank": [0, 1, 2]})
     assert kernel(**{**given, "rank": [0, 1, 2, 3]})["s"][:, 0].tolist() == [1, 1, 1, 1]
 
@@ -98,7 +103,9 @@ def test_a_finding_warns_once_and_is_in_the_report() -> None:
     k = ring()
     k.lines = [line for line in k.lines if line not in FENCE.splitlines()]
     kernel, given = compiled(k, 2, warn=True), values(k, 2)
-    with pytest.warns(pto.PtoWarning, match=r"schedule-dependent: ring\.pto:\d+:5 tput and ring\.pto:\d+:5 tnotify: race"):
+    with pytest.warns(
+        pto.PtoWarning, match=r"schedule-dependent: ring\.pto:\d+:5 tput and ring\.pto:\d+:5 tnotify: race"
+    ):
         kernel(**given)
     assert kernel.report is not None and not kernel.report.exact and kernel.report.findings[0].kind == "race"
     with warnings.catch_warnings():
@@ -129,7 +136,13 @@ def test_kernels_in_a_sequence_share_windows_and_meet_at_the_host() -> None:
     one = compiled(first(), 2)
     two = pto.compile(pto.parse(str(second()), file="second.pto"))
     x = np.arange(2 * 64, dtype=np.float32).reshape(2, 64)
-    given = {"x": x, "y": np.zeros_like(x), "z": np.zeros_like(x), "s": np.zeros((2, 1), np.int32), "rank": [0, 1]}
+    given = {
+        "x": x,
+        "y": np.zeros_like(x),
+        "z": np.zeros_like(x),
+        "s": np.zeros((2, 1), np.int32),
+        "rank": [0, 1],
+    }
     for engine in ("interpreter", "compiled"):
         apart = pto.launches([one, pto.host_barrier, (two, {"inbox": "y"})], ranks=2, engine=engine)
         found = apart(**given)
@@ -137,13 +150,17 @@ def test_kernels_in_a_sequence_share_windows_and_meet_at_the_host() -> None:
         assert apart.report is not None and apart.report.exact
     together = pto.launches([one, (two, {"inbox": "y"})], ranks=2)
     assert not together.judge(given).exact
-    with pytest.raises(pto.ArgumentError, match=r"launches\[0\]: second has no argument 'inbx'; allowed: inbox, z"):
+    with pytest.raises(
+        pto.ArgumentError, match=r"launches\[0\]: second has no argument 'inbx'; allowed: inbox, z"
+    ):
         pto.launches([(two, {"inbx": "y"})], ranks=2)
     with pytest.raises(pto.ArgumentError, match=r"launches\[0\]: got a kernel of 2 ranks; allowed: 3"):
         pto.launches([one], ranks=3)
 
 
-def test_the_command_runs_ranks_and_says_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_runs_ranks_and_says_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file, out = tmp_path / "ring.pto", tmp_path / "out.npz"
     file.write_text(str(ring()))
     options = ["run", str(file), "--ranks", "4", "--shared", "y,s", "--context", "ctx=y"]
@@ -175,7 +192,18 @@ def test_races_shows_other_bits_for_a_race(tmp_path: Path, capsys: pytest.Captur
     k.pointers = {"x": "f32", "y": "f32", "s": "i32", "z": "f32", "ctx": "i64"}
     read(k, "%y")
     file, listed = tmp_path / "k.pto", tmp_path / "k.json"
-    options = ["races", str(file), "--ranks", "2", "--shared", "y,s", "--context", "ctx=y", "--schedules", "4"]
+    options = [
+        "races",
+        str(file),
+        "--ranks",
+        "2",
+        "--shared",
+        "y,s",
+        "--context",
+        "ctx=y",
+        "--schedules",
+        "4",
+    ]
     file.write_text(str(k))
     assert main(options) == 0
     assert "none of 4 legal orders shows other bits" in capsys.readouterr().out
@@ -185,7 +213,9 @@ def test_races_shows_other_bits_for_a_race(tmp_path: Path, capsys: pytest.Captur
     assert {f["kind"] for f in json.loads(listed.read_text())} == {"race"}
 
 
-def test_a_plan_names_kernels_buffers_and_meetings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_names_kernels_buffers_and_meetings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "first.pto").write_text(str(first()))
     (tmp_path / "second.pto").write_text(str(second()))
     launches = [
@@ -211,3 +241,25 @@ def test_a_private_buffer_is_read_where_a_condition_says_so() -> None:
     given = values(k, 3)
     found = compiled(k, 3, "compiled")(**given)["z"]
     assert (np.asarray(found)[1, :64] == given["x"][1, :64]).all() and not np.asarray(found)[[0, 2]].any()
+
+
+@pytest.mark.parametrize("name", ON_RANKS)
+def test_examples_on_ranks_have_the_bits_of_the_interpreter_and_numpy(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = ON_RANKS[name]
+    assert main(["run", "--example", name]) == 0
+    shown = capsys.readouterr().out
+    assert "check:   " in shown and "exact: every order of the ranks" in shown
+    program, given = pto.load(found.path), found.arguments(1)
+    results = [
+        pto.compile(program, ranks=found.ranks, shared=found.shared, context=found.context, engine=engine)(
+            **given
+        )
+        for engine in ("compiled", "interpreter")
+    ]
+    compiled_bits, interpreted = ({n: np.asarray(a).tobytes() for n, a in r.items()} for r in results)
+    assert compiled_bits == interpreted
+    apart = found.differences(given, {n: np.asarray(a) for n, a in results[0].items()})
+    assert max(apart.values()) <= found.bound
+    assert all(pto.verify(program, profile=p) == [] for p in ("cpu_sim", "a2a3"))
