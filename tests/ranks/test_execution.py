@@ -14,6 +14,7 @@ from tests.ranks.protocols import (
     all_gather,
     collective,
     compiled,
+    exchange,
     members,
     read,
     reduce_scatter,
@@ -363,3 +364,17 @@ def test_what_depends_on_data_is_refused_and_says_who_executes_it() -> None:
     compiled(k, 2)(**given)
     with pytest.raises(pto.NotExecutableError, match=r'twait: waits for a signal(.|\n)*engine="interpreter"'):
         compiled(k, 2, "compiled")(**given)
+    k = exchange()
+    with pytest.raises(pto.NotExecutableError, match=r'which rank is the peer.*engine="interpreter"'):
+        compiled(k, 4, "compiled")(**values(k, 4))
+    k = text("z")
+    answer = k.test("%y", 0)
+    assert answer
+    many = k.new()
+    k.add(f"{many} = pto.load_scalar %z[{k.number(0)}] : !pto.ptr<i32> -> i32")
+    k.pointers = {**k.pointers, "y": "i32", "z": "i32"}
+    k.add(f"scf.for %i = {k.number(0)} to {k.index(many)} step {k.number(1)} {{")
+    k.notify("%s", 0)
+    k.add("}")
+    with pytest.raises(pto.NotExecutableError, match=r"scf\.for: data decides how often ranks communicate"):
+        compiled(k, 2, "compiled")(**values(k, 2))
