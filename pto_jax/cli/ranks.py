@@ -39,6 +39,9 @@ def run(options: RunOptions) -> None:
     print(f"program: {options.file or options.example}: {names} on {kernel.ranks} ranks")
     print(f"profile: {kernel.profile.name} ({kernel.profile.title}), interpreter{_order(options)}")
     print(f"input:   {origin}: {', '.join(_described(n, values[n]) for n in values)}")
+    for call in kernel.kernels:
+        for record, window in call.recognised:
+            print(f"context: {call.entry}: {record} is that of {window}, as the text uses it")
     _print_outputs(kernel, outputs, values)
     if options.example is not None:
         print(f"check:   {describe_check(example(options.example), values, outputs)}")
@@ -154,12 +157,17 @@ def generate(kernel: RankKernel, seed: int, known: Mapping[str, Any] | None = No
 
 
 def _number(rng: np.random.Generator, kernel: RankKernel, name: str) -> Any:
-    if name in _RANK:
+    if _plain(name) in _RANK:
         return np.arange(kernel.ranks)
-    if name in _COUNT and any(other in _RANK for other in kernel.scalars):
+    if _plain(name) in _COUNT and any(_plain(other) in _RANK for other in kernel.scalars):
         return kernel.ranks
     d = kernel.scalars[name]
     return np.asarray(rng.integers(1, 8)).astype(d.numpy if d.kind != "index" else np.int32)
+
+
+def _plain(name: str) -> str:
+    """The name that a front end has numbered."""
+    return name.split("__")[0]
 
 
 def _buffer(rng: np.random.Generator, kernel: RankKernel, name: str, random: Any) -> Any:

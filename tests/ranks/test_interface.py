@@ -263,3 +263,17 @@ def test_examples_on_ranks_have_the_bits_of_the_interpreter_and_numpy(
     apart = found.differences(given, {n: np.asarray(a) for n, a in results[0].items()})
     assert max(apart.values()) <= found.bound
     assert all(pto.verify(program, profile=p) == [] for p in ("cpu_sim", "a2a3"))
+
+
+def test_context_records_are_recognised_where_the_text_leaves_no_doubt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "first.pto"
+    file.write_text(str(first()))
+    assert main(["run", str(file), "--ranks", "2"]) == 0
+    assert "context: first: ctx is that of y, as the text uses it" in capsys.readouterr().out
+    program, given = pto.parse(str(first())), values(first(), 2)
+    found = pto.compile(program, ranks=2)(**given)["y"]
+    assert (np.asarray(found)[:, :64] == given["x"][::-1, :64]).all()
+    two_windows = pto.compile(pto.parse(str(ring())), ranks=2)
+    assert "ctx" in [a.name for a in two_windows.arguments]
