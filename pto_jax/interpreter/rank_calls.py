@@ -149,8 +149,8 @@ def bind(
 ) -> RankCall:
     """What arguments of a function are on ``ranks`` ranks; ArgumentError for what does not fit.
 
-    ``context`` maps arguments that are context records to a window (others are recognised by their use), ``peers`` arguments to a buffer and the
-    rank whose part they are, or one rank for each rank.
+    ``context`` maps arguments that are context records to a window; others are recognised by their use.
+    ``peers`` maps arguments to a buffer and the rank whose part they are, or one rank for each rank.
     """
     if not 1 <= ranks <= MAX_RANKS:
         raise ArgumentError(f"ranks: got {ranks}; allowed: 1 to {MAX_RANKS}")
