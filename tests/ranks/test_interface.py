@@ -277,3 +277,11 @@ def test_context_records_are_recognised_where_the_text_leaves_no_doubt(
     assert (np.asarray(found)[:, :64] == given["x"][::-1, :64]).all()
     two_windows = pto.compile(pto.parse(str(ring())), ranks=2)
     assert "ctx" in [a.name for a in two_windows.arguments]
+
+
+def test_a_picture_shows_what_ends_each_wait(tmp_path: Path) -> None:
+    k = ring()
+    picture = pto.pictures.ranks(compiled(k, 3), values(k, 3))
+    assert picture.label == "3 ranks, 9 steps: 3 copies, 3 signals, 3 waits"
+    assert picture.svg.count("ends the wait") == 3 and "tnotify: s[0] of rank 1 += 1" in picture.svg
+    picture.save(tmp_path / "ranks.svg")
