@@ -17,6 +17,7 @@ from jax import Array
 from pto_jax.ir import dtype
 from pto_jax.isa.micro import MicroCall
 
+from . import formulas
 from .micro import memory_rule, regrouped
 from .ub_memory import _integer
 
@@ -161,10 +162,15 @@ def _combine(call: MicroCall, machine: JaxMachine, target: Place, route: Route, 
     places = jnp.asarray(route.target)
     exists = jnp.broadcast_to(jnp.asarray(route.exists), words.shape)
     old = regrouped(target.gather(jnp.where(exists, places, 0), have), size)
-    a = machine.semantics.arithmetic(d)
-    x, y = a.decode(old), a.decode(regrouped(words, size))
-    combined = {"add": a.add, "max": a.maximum, "min": a.minimum}[call.attributes["atomic"]](x, y)
-    target.scatter(places, regrouped(a.encode(combined), have), exists)
+    a, new = machine.semantics.arithmetic(d), regrouped(words, size)
+    match call.attributes["atomic"]:
+        case "max":
+            combined = formulas.maximum(a, old, new)
+        case "min":
+            combined = formulas.minimum(a, old, new)
+        case _:
+            combined = a.encode(a.add(a.decode(old), a.decode(new)))
+    target.scatter(places, regrouped(combined, have), exists)
 
 
 @memory_rule("mte_gm_ub")

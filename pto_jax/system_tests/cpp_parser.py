@@ -620,7 +620,9 @@ class _Reader(Reader):
         return Expression(run, place)
 
     def _launch(self, kernel: str) -> Expression:
-        """The launch of a kernel: the environment gets its name, its parameters and the arguments."""
+        """The launch of a kernel: the environment gets its name, its arguments and the number of blocks."""
+        self.expect("<<<")
+        blocks = self.assignment()
         self.skip(">")
         self.expect(">")
         self.expect(">")
@@ -633,7 +635,7 @@ class _Reader(Reader):
             if declared is not None:
                 types = [p.type for p in declared.parameters]
                 values = [t.converted(v) for t, v in zip(types, values, strict=True)]
-            return scope.program.environment["<<<"](kernel, values)
+            return scope.program.environment["<<<"](kernel, values, blocks.run(scope))
 
         return Expression(run)
 

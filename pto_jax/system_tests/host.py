@@ -15,8 +15,9 @@ from ..errors import FileError, PtoError
 from .cpp_parser import read_program
 from .cpp_program import Bytes, Cell, CType, Expression, Memory, Pointer, Program, Scope, read, write
 
-#: Launches a kernel by its name with its arguments: pointers into device memory, and numbers.
-Launch: TypeAlias = Callable[[str, tuple["Pointer | int | float", ...]], None]
+#: Launches a kernel by its name, its arguments (pointers into device memory, and numbers), and the number of
+#: blocks.
+Launch: TypeAlias = Callable[[str, tuple["Pointer | int | float", ...], int], None]
 
 
 @dataclass
@@ -142,9 +143,9 @@ class _World:
         read(source, size).tofile(self.folder / path)
         return True
 
-    def _launched(self, kernel: str, arguments: Sequence[Any]) -> None:
+    def _launched(self, kernel: str, arguments: Sequence[Any], blocks: Any) -> None:
         self.launched += 1
-        self.launch(kernel, tuple(arguments))
+        self.launch(kernel, tuple(arguments), blocks if isinstance(blocks, int) else 1)
 
 
 def _by_value(function: Callable[..., Any]) -> Callable[[Scope, Sequence[Expression]], Any]:
