@@ -30,7 +30,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, Literal
 
-from ..ir import DType, MaskType, Op, PtrType, ScalarType, Type, Value, VRegType
+from ..ir import I1, DType, MaskType, Op, PtrType, ScalarType, Type, Value, VRegType
 from .declare import Decision
 from .traits import Effect, Traits
 
@@ -41,6 +41,7 @@ FAMILIES = (
     "registers_moves",
     "registers_reduce",
     "registers_convert",
+    "vmi",
     "ub_memory",
     "ub_transfers",
 )
@@ -67,8 +68,8 @@ class Lanes:
 class MicroCall:
     """One operation apart from the values of its operands: what a rule sees of it.
 
-    ``types`` and ``results`` have, for a mask, the bits per lane (0 where a logical mask leaves them open),
-    for a register, a scalar or a pointer the element type, None for anything else.
+    ``types`` and ``results`` have, for a mask, the bits per lane, for a logical mask, a register, a scalar or
+    a pointer the element type, None for anything else.
     """
 
     name: str
@@ -244,7 +245,7 @@ def _kind(t: Type) -> Lanes | int | None:
         case VRegType():
             return Lanes(t.dtype, t.signless, t.lanes)
         case MaskType():
-            return t.bits
+            return Lanes(I1, lanes=t.lanes) if t.logical else t.bits
         case ScalarType() | PtrType():
             return Lanes(t.dtype)
         case _:
