@@ -43,6 +43,7 @@ FAMILIES = (
     "registers_convert",
     "ub_memory",
     "ub_transfers",
+    "ub_sort",
 )
 
 #: ``register``: a function of registers and scalars; ``memory``: it accesses memory, or a special register;
