@@ -44,6 +44,7 @@ FAMILIES = (
     "vmi",
     "ub_memory",
     "ub_transfers",
+    "ub_sort",
 )
 
 #: ``register``: a function of registers and scalars; ``memory``: it accesses memory, or a special register;

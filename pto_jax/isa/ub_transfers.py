@@ -159,6 +159,38 @@ OPERATIONS: tuple[MicroOperation, ...] = (
             ("loop2_stride", "source destination", "strides of the outer loop"),
         )
     ),
+    micro(
+        "ld_dev",
+        "Load of a scalar from global memory, past the caches of the core.",
+        "gm[offset] -> value",
+        "g* n -> -",
+        kind="scalar",
+        places=(Place("gm", "read"),),
+        source="micro-isa chapter 14",
+    ),
+    micro(
+        "st_dev",
+        "Store of a scalar to global memory, past the caches of the core.",
+        "value gm[offset]",
+        "- g* n",
+        kind="scalar",
+        written="$value , $gm [ $offset ] {} : !gm , !value",
+        places=(Place("gm", "write"),),
+        source="micro-isa chapter 14",
+    ),
+    micro(
+        "dcci",
+        "Clean and invalidate a cache.",
+        'ptr "line" "dst"',
+        "- - -",
+        kind="order",
+        written="$ptr @line:string (? , @dst:string ?) {} : !ptr",
+        choices={
+            "line": "SINGLE_CACHE_LINE ENTIRE_DATA_CACHE",
+            "dst": "CACHELINE_ALL CACHELINE_UB CACHELINE_OUT CACHELINE_ATOMIC",
+        },
+        source="micro-isa chapter 01",
+    ),
     _set("set_mov_pad_val", "value", "Value that the raw copies pad with."),
     *(
         _set(f"set_atomic_{what}", "", "Mode or type of atomic stores into global memory.")
