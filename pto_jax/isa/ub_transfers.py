@@ -28,8 +28,11 @@ _ORDER = Decision(
 _MODE = Traits(effects=(Effect("write", "mode"),))
 
 
-def _strided(count: str, length: str, stride: str, loops: str) -> Span:
-    """The bytes that a grouped transfer may access on one side; ``loops`` is the letter of its strides."""
+def _strided(count: str, length: str, stride: str, loops: str, blocks: int = 1) -> Span:
+    """The bytes that a grouped transfer may access on one side.
+
+    ``loops`` is the letter of its strides, and a burst takes whole ``blocks`` of bytes.
+    """
 
     def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
         steps = [(numbers.get(count), numbers.get(stride))]
@@ -41,7 +44,7 @@ def _strided(count: str, length: str, stride: str, loops: str) -> Span:
             if reach is None or times is None or step is None or step < 0:
                 return None
             reach += max(0, times - 1) * step
-        return -(-reach // 32) * 32
+        return -(-reach // blocks) * blocks
 
     return span
 
@@ -98,7 +101,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         written=_LOAD_TEXT,
         places=(
             Place("gm", "read", span=_strided("n", "len", "s", "s")),
-            Place("ub", "write", span=_strided("n", "len", "d", "d"), aligned=lambda call: 32),
+            Place("ub", "write", span=_strided("n", "len", "d", "d", 32), aligned=lambda call: 32),
         ),
         decisions=(_PADS, _REGISTERS),
         source=_PAGE,

@@ -28,9 +28,7 @@ def _span(group: int, size: int) -> Array:
 
 
 @memory_rule("vmrgsort4")
-def _merge(
-    call: MicroCall, memory: Memory, dst: Any, count: Any, config: Any, **sources: Any
-) -> tuple[()]:
+def _merge(call: MicroCall, memory: Memory, dst: Any, count: Any, config: Any, **sources: Any) -> tuple[()]:
     d, lists = dst.dtype, []
     for k in range(LISTS):
         chosen = int(config) >> 8 + k & 1
@@ -38,7 +36,9 @@ def _merge(
         words = memory.read(sources[f"src{k}"], np.arange(length * RECORD)).view(d.word)
         lists.append(Records(words, d))
     total = sum(len(one.records) for one in lists)
-    merged = merge([one for one in lists if not one.empty], total, stop_when_empty=bool(int(config) >> 12 & 1))
+    merged = merge(
+        [one for one in lists if not one.empty], total, stop_when_empty=bool(int(config) >> 12 & 1)
+    )
     if merged:
         data = np.concatenate(merged).view(np.uint8)
         memory.write(dst, np.arange(len(data)), data)
