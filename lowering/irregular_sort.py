@@ -211,11 +211,11 @@ def _tsort32(c: Context, inputs: Inputs) -> Outputs:
     words = fit(lanes(inputs, "src").words, shape, src.dtype.word.type(0))
     blocks = (shape[0], shape[1] // BLOCK, BLOCK)
     missing = lax.convert_element_type(iota(shape, 1) >= v_col, np.int32)
-    keys = _descending(flush(c, words, src.dtype), src.dtype)
+    keys = descending(flush(c, words, src.dtype), src.dtype)
     made_of = words[0], index[0]
     operands = [x.reshape(blocks) for x in (missing, keys, index[: shape[0]], words)]
     index, words = _sorting(*operands)
-    records = _records(words, index).reshape(shape[0], shape[1] * slots(src.dtype.bits))
+    records = as_records(words, index).reshape(shape[0], shape[1] * slots(src.dtype.bits))
     new = fit(records, t.shape, old.dtype.type(0))
     written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < v_col * np.int32(slots(src.dtype.bits)))
     if c.profile == "cpu_sim":
@@ -303,7 +303,7 @@ def _each(x: Shaped[Array, "rows blocks 32"]) -> list[Shaped[Array, "rows blocks
     return [lax.slice_in_dim(x, j, j + 1, axis=2) for j in range(BLOCK)]
 
 
-def _descending(words: UInt[Array, "*shape"], d: DType) -> Int[Array, "*shape"]:
+def descending(words: UInt[Array, "*shape"], d: DType) -> Int[Array, "*shape"]:
     """Keys that ascend as values descend; positive NaNs first, negative ones last, each kind equal."""
     keys = bits.ordered(words, d)
     if d.is_float:
@@ -312,7 +312,7 @@ def _descending(words: UInt[Array, "*shape"], d: DType) -> Int[Array, "*shape"]:
     return ~keys
 
 
-def _records(words: UInt[Array, "*lead n"], index: UInt32[Array, "*lead n"]) -> UInt[Array, "*lead _"]:
+def as_records(words: UInt[Array, "*lead n"], index: UInt32[Array, "*lead n"]) -> UInt[Array, "*lead _"]:
     """[..., n] values and indices as [..., n * elements per record]."""
     if words.dtype.itemsize * 2 == RECORD_BYTES:
         parts = [words, index]

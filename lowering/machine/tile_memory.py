@@ -247,7 +247,7 @@ class TileMemory:
 
     def special(self) -> Slot:
         """Storage of the special registers of the vector core."""
-        return self._own(f"{self.core}%special", TileType(U64, 1, 2))
+        return self._own(f"{self.core}%special", TileType(U64, 1, 6))
 
     def adopt(self, name: str, type: TileType, words: Words) -> Slot:
         """Storage of a tile that is an argument."""
