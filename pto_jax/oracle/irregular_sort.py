@@ -24,8 +24,8 @@ def _tsort32(step: Step) -> None:
             end = min(base + BLOCK, cols)
             order = descending(words[row, base:end], indices[row, base:end], step.dtype("src"))
             for k, column in enumerate(order):
-                record = record(words[row, base + column], indices[row, base + column], t.dtype)
-                _write(step, row, (base + k) * width, record)
+                made = record(words[row, base + column], indices[row, base + column], t.dtype)
+                _write(step, row, (base + k) * width, made)
 
 
 @other_rule("filler-first", "tsort32")
@@ -41,8 +41,8 @@ def _filled(step: Step) -> None:
         for base in range(0, cols, BLOCK):
             order = descending(words[row, base : base + BLOCK], indices[row, base : base + BLOCK], d)
             for k, column in enumerate(order):
-                record = record(words[row, base + column], indices[row, base + column], step.dtype())
-                _write(step, row, (base + k) * slots(d.bits), record)
+                made = record(words[row, base + column], indices[row, base + column], step.dtype())
+                _write(step, row, (base + k) * slots(d.bits), made)
 
 
 def _indices(step: Step, rows: int, cols: int) -> Array:
