@@ -297,6 +297,7 @@ class Number(int):
     bits: int
 
     def __new__(cls, value: int, bits: int) -> Number:
+        """A number as a scalar of so many bits."""
         made = super().__new__(cls, value)
         made.bits = bits
         return made

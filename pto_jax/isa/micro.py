@@ -32,7 +32,7 @@ from typing import Any, Literal
 
 from ..ir import I1, DType, MaskType, Op, PtrType, ScalarType, Type, Value, VRegType
 from .declare import Decision
-from .traits import Effect, Traits
+from .traits import PLAIN, Effect, Traits
 
 #: Modules with declarations (``OPERATIONS``), in the order of the reference.
 FAMILIES = (
@@ -122,7 +122,7 @@ class MicroOperation:
     places: tuple[Place, ...] = ()
     source: str = ""
     decisions: tuple[Decision, ...] = ()
-    traits: Traits = Traits()
+    traits: Traits = PLAIN
     written: str = ""
     #: Values of attributes that are read and verified, and not executed: no source says what they do.
     refused: tuple[str, ...] = ()

@@ -8,8 +8,8 @@ from .micro import MicroCall, MicroOperation, Place, Span, micro
 _PAGE = "micro-isa chapter 13"
 _FIELDS = Decision(
     "What are the fields of the count and of the configuration of a merge?",
-    "Four lengths of 16 bits; repeats in bits 0 to 7, a bit per list from bit 8 on, and in bit 12 whether the "
-    "merge ends with the first list that ends. One repeat is executed.",
+    "Four lengths of 16 bits; repeats in bits 0 to 7, a bit per list from bit 8 on, and in bit 12 whether "
+    "the merge ends with the first list that ends. One repeat is executed.",
     f"pto-isa headers (TMrgSort.hpp) for the same hardware; {_PAGE} says nothing",
 )
 _TIES = Decision(

@@ -24,8 +24,8 @@ def _tsort32(step: Step) -> None:
             end = min(base + BLOCK, cols)
             order = descending(words[row, base:end], indices[row, base:end], step.dtype("src"))
             for k, column in enumerate(order):
-                made = record(words[row, base + column], indices[row, base + column], t.dtype)
-                _write(step, row, (base + k) * width, made)
+                record = record_of(words[row, base + column], indices[row, base + column], t.dtype)
+                _write(step, row, (base + k) * width, record)
 
 
 @other_rule("filler-first", "tsort32")
@@ -41,8 +41,8 @@ def _filled(step: Step) -> None:
         for base in range(0, cols, BLOCK):
             order = descending(words[row, base : base + BLOCK], indices[row, base : base + BLOCK], d)
             for k, column in enumerate(order):
-                made = record(words[row, base + column], indices[row, base + column], step.dtype())
-                _write(step, row, (base + k) * slots(d.bits), made)
+                record = record_of(words[row, base + column], indices[row, base + column], step.dtype())
+                _write(step, row, (base + k) * slots(d.bits), record)
 
 
 def _indices(step: Step, rows: int, cols: int) -> Array:
@@ -65,7 +65,8 @@ def descending(words: Array, indices: Array, d: DType) -> list[int]:
     return sorted(range(len(words)), key=key)
 
 
-def record(word: Any, index: Any, d: DType) -> Array:
+def record_of(word: Any, index: Any, d: DType) -> Array:
+    """The words of a record."""
     if d.bits == 32:
         return np.array([word, index], np.uint32)
     return np.array([word, 0, int(index) & 0xFFFF, int(index) >> 16], np.uint16)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..isa.micro import MicroCall
 from ..isa.ub_sort import GROUP, LISTS, RECORD
-from .irregular_sort import Records, descending, merge, record
+from .irregular_sort import Records, descending, merge, record_of
 from .micro import Memory, memory_rule, signed
 from .numbers import Array
 
@@ -18,7 +18,7 @@ def _sort(call: MicroCall, memory: Memory, dst: Any, src: Any, idx: Any, repeats
         scores = memory.read(src, _span(group, GROUP * d.word.itemsize)).view(d.word)
         indices = memory.read(idx, _span(group, GROUP * 4)).view(np.uint32)
         order = descending(scores, np.arange(GROUP), d)
-        made = [record(scores[k], indices[k], d) for k in order]
+        made = [record_of(scores[k], indices[k], d) for k in order]
         memory.write(dst, _span(group, GROUP * RECORD), np.concatenate(made).view(np.uint8))
     return ()
 
