@@ -77,11 +77,11 @@ def _tried(
 def _is_legal(program: ir.Program, profile: Profile) -> bool:
     """Whether the verifier accepts a program as its text says it, which devices are given."""
     try:
-        found = resolve(parse(str(program))).program
-        findings = verify_program(found, profile)
+        result = resolve(parse(str(program))).program
+        findings = verify_program(result, profile)
     except errors.PtoError:
         return False
-    return found == program and all(d.severity != "error" for d in findings)
+    return result == program and all(d.severity != "error" for d in findings)
 
 
 _Mutation = Callable[[ir.Program, Profile, random.Random], tuple[ir.Program, str] | None]
@@ -97,8 +97,8 @@ def _with_operation(program: ir.Program, old: ir.Op, new: ir.Op) -> ir.Program:
 
 def _instructions(program: ir.Program) -> list[tuple[ir.Op, Instruction]]:
     """The tile instructions of a program, whose operands stand in the order of their declaration."""
-    found = ((op, isa.find(op.name)) for op in program.walk())
-    return [(op, i) for op, i in found if i is not None and i.syntax == "tile" and not op.groups]
+    pairs = ((op, isa.find(op.name)) for op in program.walk())
+    return [(op, i) for op, i in pairs if i is not None and i.syntax == "tile" and not op.groups]
 
 
 def _place(op: ir.Op) -> str:

@@ -309,12 +309,12 @@ def _joined(one: Uses, two: Uses) -> Uses:
 
 def _roots(body: Sequence[Op]) -> dict[str, Roots]:
     """What handles, views and pointers are made of, by name; tiles with an address are all the same."""
-    found: dict[str, Roots] = {}
+    table: dict[str, Roots] = {}
     pairs: list[tuple[Value, Value]] = []
     for op in (inner for outer in body for inner in outer.walk()):
         pair, place = effects.aliased(op), effects.placed(op)
         if place is not None and place[1] is not None and isinstance(place[0].type, TileType):
-            found[place[0].name] = frozenset({f"the {place[0].type.loc.name} buffer"})
+            table[place[0].name] = frozenset({f"the {place[0].type.loc.name} buffer"})
         elif pair is not None:
             pairs.append(pair)
         elif op.regions:
@@ -326,8 +326,8 @@ def _roots(body: Sequence[Op]) -> dict[str, Roots]:
     while changed:
         changed = False
         for target, source in pairs:
-            more = found.get(source.name, frozenset({source.name}))
-            before = found.get(target.name, frozenset())
+            more = table.get(source.name, frozenset({source.name}))
+            before = table.get(target.name, frozenset())
             if not more <= before:
-                found[target.name], changed = before | more, True
-    return found
+                table[target.name], changed = before | more, True
+    return table

@@ -230,8 +230,8 @@ def _destination(
 
 def _lies_apart(state: State, want: Wanted, name: str) -> bool:
     """Whether a destination shares no bytes with some other operand; scratch is always a tile of its own."""
-    found = kept_apart(want.instruction, want.sample.form, want.types, state.profile.name)
-    pairs = ((a, b) for a, b, _ in found if want.instruction.operand(a).role != "tmp")
+    result = kept_apart(want.instruction, want.sample.form, want.types, state.profile.name)
+    pairs = ((a, b) for a, b, _ in result if want.instruction.operand(a).role != "tmp")
     return any(name in pair for pair in pairs)
 
 

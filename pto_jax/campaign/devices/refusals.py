@@ -136,13 +136,13 @@ class Refusals:
         return self._reasons[feature]
 
     def _answer(self, feature: Feature) -> str | None:
-        found: list[str] = []
+        results: list[str] = []
         for probe in _probes(feature, TRIED):
             answer = attempt(self.device, probe)
             if not isinstance(answer, NotExecutableError):
                 return None
-            found.append(reason_of(answer))
-        return f"{feature}: {found[0]}" if found else None
+            results.append(reason_of(answer))
+        return f"{feature}: {results[0]}" if results else None
 
     @staticmethod
     def _cut(case: Case, refused: Mapping[Feature, str]) -> tuple[Case | None, tuple[str, ...]]:
