@@ -50,7 +50,13 @@ def session(instruction: isa.Instruction) -> str:
     ['>>> print(pto.ops.tneg(src))', 'vec 1x8xf32']
     """
     lines = statements(instruction)
-    return "\n".join([*map(_prompted, lines), executed(lines)[1].rstrip("\n")]) if lines else ""
+    if not lines:
+        return ""
+    try:
+        printed = executed(lines)[1]
+    except errors.PtoError as error:  # An added instruction may refuse the numbers.
+        printed = errors.brief(error)
+    return "\n".join([*map(_prompted, lines), printed.rstrip("\n")])
 
 
 def executed(lines: tuple[str, ...]) -> tuple[dict[str, Any], str]:
