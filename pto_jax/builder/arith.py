@@ -237,18 +237,18 @@ def constant(value: Any, type: Any = None) -> Scalar:
     """
     place = here()
     t = as_type(type) if type is not None else ScalarType(dtype_of(value))
-    made: AttrValue
+    result: AttrValue
     if isinstance(t, VectorType):
         count = math.prod(t.dims)
         items = list(value) if isinstance(value, list | tuple) else [value] * count
         if len(items) != count:
             fail(f"constant: got {len(items)} numbers for {t}", place.span, allowed=f"{count}")
-        made = tuple(literal(v, t.dtype, "constant") for v in items)
+        result = tuple(literal(v, t.dtype, "constant") for v in items)
     elif isinstance(t, ScalarType):
-        made = literal(value, t.dtype, "constant")
+        result = literal(value, t.dtype, "constant")
     else:
         fail(f"constant: got the type {t}", place.span, allowed="a scalar or vector type")
-    return _emit("arith.constant", (), t, place, {"value": made})
+    return _emit("arith.constant", (), t, place, {"value": result})
 
 
 def _emit(

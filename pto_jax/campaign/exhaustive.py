@@ -172,9 +172,9 @@ def _with_attributes(row: Row) -> Iterator[Row]:
             **sample.attrs,
             **{a.name: v for a, v in zip(chosen, values, strict=True)},
         }
-        made = replace(row, sample=replace(sample, attrs={n: v for n, v in attrs.items() if v is not None}))
-        if is_legal(next(cases(made))):
-            yield made
+        result = replace(row, sample=replace(sample, attrs={n: v for n, v in attrs.items() if v is not None}))
+        if is_legal(next(cases(result))):
+            yield result
 
 
 def cases(row: Row) -> Iterator[Case]:

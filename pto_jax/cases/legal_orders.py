@@ -51,8 +51,8 @@ class LegalOrders:
             return ScheduledMachine(judged, schedule, policy, buffers, steps)
 
         ordered = all(map(is_as_written, filter(_computes, case.program.functions)))
-        made = Oracle(profile.name, machine) if ordered else Oracle(profile.name)
-        return made.run(replace(case, program=resolved.program))
+        result = Oracle(profile.name, machine) if ordered else Oracle(profile.name)
+        return result.run(replace(case, program=resolved.program))
 
 
 def _computes(function: ir.Function) -> bool:

@@ -90,9 +90,9 @@ def _prints(lines: tuple[str, ...], name: str) -> bool:
 def _kernel(sample: Sample, typed: str) -> str:
     """A kernel whose body is the operation of a sample; ``typed`` is where the call has types of results."""
     instruction = sample.instruction
-    made = next(op for op in reversed(list(to_program(sample).walk())) if op.name == instruction.name)
+    items = next(op for op in reversed(list(to_program(sample).walk())) if op.name == instruction.name)
     results = [o.name for o in instruction.destinations if o.name in sample.types]
-    given = [*(results if made.outs else []), *sample.form]
+    given = [*(results if items.outs else []), *sample.form]
     arguments = {n: _type(sample.types[n]) for n in given if n not in sample.constants}
     types = ", ".join(f'"{n}": {t}' for n, t in arguments.items())
     head = f"@pto.kernel(types={{{types}}})" if types else "@pto.kernel"
@@ -101,7 +101,7 @@ def _kernel(sample: Sample, typed: str) -> str:
         listed = ", ".join(_type(sample.types[n]) for n in results)
         listed = listed if len(results) == 1 else f"[{listed}]"
         call = [listed, *call] if typed == "first" else [*call, f"type={listed}"]
-    target = "value = " if made.results else ""
+    target = "value = " if items.results else ""
     line = f"{target}pto.{python_name(instruction)}({', '.join(call)})"
     return f"{head}\ndef k({', '.join(arguments)}):\n    {line}"
 

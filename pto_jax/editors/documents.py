@@ -338,8 +338,8 @@ class Document:
                 if _covers(value.span, line, col) and value.span != op.span:
                     return f"`{value}: {_short(value.type)}`"
             if _covers(op.span, line, col):
-                made = f"`{op.results[0]}: {_short(op.results[0].type)}`\n\n" if op.results else ""
-                return f"{made}{manual(op.name, 'markdown') if isa.find(op.name) else f'`{op.name}`'}"
+                text = f"`{op.results[0]}: {_short(op.results[0].type)}`\n\n" if op.results else ""
+                return f"{text}{manual(op.name, 'markdown') if isa.find(op.name) else f'`{op.name}`'}"
         return None
 
     def _piece(self, position: int) -> tuple[str, Category] | None:

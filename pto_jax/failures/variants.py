@@ -75,8 +75,8 @@ def _choices(machines: search.Machines, case: Case) -> Iterator[tuple[str, str, 
         for key, value in op.attributes:
             if isinstance(value, IntEnum | bool):
                 for choice in (False, True) if isinstance(value, bool) else tuple(type(value)):
-                    made = case if choice == value else _with(case, op, key, choice)
-                    yield f"{op.name} {key}", str(getattr(choice, "name", choice)).lower(), made, machines
+                    result = case if choice == value else _with(case, op, key, choice)
+                    yield f"{op.name} {key}", str(getattr(choice, "name", choice)).lower(), result, machines
 
 
 def _with(case: Case, op: Op, name: str, value: AttrValue) -> Case:

@@ -206,8 +206,8 @@ def fit(
             break
         if draw:
             search.redraw(draw, rng)
-        made = _repaired(search, rng)
-        result = made if made is not None and (result is None or made.writes) else result
+        outcome = _repaired(search, rng)
+        result = outcome if outcome is not None and (result is None or outcome.writes) else result
         if result is not None and result.writes:
             break
     return result

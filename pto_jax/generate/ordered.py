@@ -177,9 +177,9 @@ class _Order:
         items = [self.item(op) for op in body[:ends]]
         plan = self.planned(items, repeats)
         self.number(plan, busy)
-        made = self.emitted(items, plan, busy)
-        made.ops += body[ends:]
-        return made
+        result = self.emitted(items, plan, busy)
+        result.ops += body[ends:]
+        return result
 
     def planned(self, items: Sequence[_Item], repeats: bool) -> _Plan:
         """The edges and barriers that the items need."""
@@ -229,7 +229,7 @@ class _Order:
 
     def emitted(self, items: Sequence[_Item], plan: _Plan, busy: frozenset[Flag]) -> _Made:
         """The items with what orders them."""
-        made = _Made()
+        result = _Made()
         before: dict[int, list[Op]] = {at: [] for at in range(len(items))}
         behind: dict[int, list[Op]] = {at: [] for at in range(len(items))}
         for edge, number in plan.edges.items():
@@ -237,15 +237,15 @@ class _Order:
             behind[edge.first] += signal
             before[edge.second] += wait
             if edge.carried:
-                made.primes.append(_flag("set", edge, number))
-                made.drains.append(_flag("wait", edge, number))
+                result.primes.append(_flag("set", edge, number))
+                result.drains.append(_flag("wait", edge, number))
         for at, item in enumerate(items):
             if at in plan.barriers or at in plan.vector:
                 pipe = Pipe.ALL if at in plan.barriers else Pipe.V
-                made.ops.append(Op("barrier", attributes=attrs(pipe=pipe)))
+                result.ops.append(Op("barrier", attributes=attrs(pipe=pipe)))
             inside = busy | {(e.source, e.target, n) for e, n in plan.edges.items() if e.spans(at)}
-            made.ops += [*before[at], *self.inner(item.op, inside), *behind[at]]
-        return made
+            result.ops += [*before[at], *self.inner(item.op, inside), *behind[at]]
+        return result
 
     def inner(self, op: Op, busy: frozenset[Flag]) -> list[Op]:
         """An operation whose regions are in order, between what its loops set before and wait for behind."""
@@ -256,11 +256,11 @@ class _Order:
         around = frozenset[Flag]() if traits.core is not None else busy
         regions, primes, drains = [], [], []
         for region in op.regions:
-            made = self.region(region.ops, around, repeats=repeats)
-            primes += made.primes
-            drains += made.drains
-            around |= made.flags()
-            regions.append(Region(tuple(made.ops), region.args))
+            result = self.region(region.ops, around, repeats=repeats)
+            primes += result.primes
+            drains += result.drains
+            around |= result.flags()
+            regions.append(Region(tuple(result.ops), region.args))
         return [*primes, replace(op, regions=tuple(regions)), *drains]
 
     def way(self, edge: _Edge, number: int) -> tuple[list[Op], list[Op]]:

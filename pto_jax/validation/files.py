@@ -161,12 +161,12 @@ def _result(both: Pair, how: Comparing, file: Path) -> Result:
     if given.failure is not None:
         return given
     try:
-        made = translation.validate(both, how.count, how.seed)
+        result = translation.validate(both, how.count, how.seed)
     except ArgumentError:
         if given.compared:
             return given
         raise
-    return replace(made, compared=given.compared + made.compared)
+    return replace(result, compared=given.compared + result.compared)
 
 
 def locate(both: Pair, failure: Failure) -> Parting | None:

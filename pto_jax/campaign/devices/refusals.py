@@ -66,11 +66,11 @@ def feature(op: Op, profile: ProfileName, kernel: bool = False) -> Feature:
 
 def features(case: Case) -> Iterator[Feature]:
     """What a program has that small programs can be made of."""
-    made = is_kernel(case)
+    result = is_kernel(case)
     known = catalogue(case.profile.name, STRAIGHT.elements)
     for op in case.program.walk():
         if op.name in known:
-            yield feature(op, case.profile.name, made)
+            yield feature(op, case.profile.name, result)
 
 
 @dataclass
@@ -187,8 +187,8 @@ def _without_named(case: Case, message: str) -> tuple[Case | None, tuple[str, ..
 
 def _sound(case: Case, refused: Callable[[Op], bool]) -> Case | None:
     """A case without operations; None where nothing is left, or what is left comes to no end."""
-    made = without(case, refused)
-    return None if made is None or isinstance(attempt(Oracle(), made), Exception) else made
+    result = without(case, refused)
+    return None if result is None or isinstance(attempt(Oracle(), result), Exception) else result
 
 
 def _probes(feature: Feature, count: int) -> Iterator[Case]:

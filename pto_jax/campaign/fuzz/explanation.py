@@ -87,11 +87,11 @@ def explained(plan: Plan) -> Explanation:
 
 def to_json(plan: Plan) -> dict[str, Any]:
     """All values of all properties as JSON values: counts, and of how many."""
-    made = explained(plan)
+    result = explained(plan)
     return {
-        "programs": made.what,
+        "programs": result.what,
         "properties": {
-            p.name: {"of": p.total, "counts": dict(p.counts.most_common())} for p in made.properties
+            p.name: {"of": p.total, "counts": dict(p.counts.most_common())} for p in result.properties
         },
     }
 
