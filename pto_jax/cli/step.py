@@ -43,7 +43,7 @@ def _step(args: argparse.Namespace) -> int:
         args.folder, arrays, args.launches, profile=args.profile, executor=args.executor, observer=show
     )
     if not result:
-        raise ArgumentError("the step has no buffers; try: --inputs IN.npz")
+        raise ArgumentError("the step has no buffers", fix="--inputs IN.npz")
     if args.outputs:
         save_arrays(args.outputs, {name: storable(a) for name, a in result.items()})
     print(f"buffers: {', '.join(result)}")

@@ -213,7 +213,7 @@ def quantise(
         whole_along("quantise: x", x, _axes(axis, x.ndim), f"axis {axis}, whose groups share a scale")
         return _quantised_mx(chosen, axis)(x)
     if chosen.format.largest is None:
-        raise ArgumentError(f"quantise: format {format!r} has no codes; try: pto.ops.tcvt, x.astype")
+        raise ArgumentError(f"quantise: format {format!r} has no codes", fix="pto.ops.tcvt, x.astype")
     if scale is None:
         scale = _calibrated(chosen, axis, None)(x)
     return _quantised(chosen)(x, scale_of("quantise: scale", scale, x.shape))
@@ -322,8 +322,8 @@ def weights_of(w: Quantised, format: Name | None, w_scale: Any) -> tuple[Quantis
         )
     if format not in (None, stored):
         raise ArgumentError(
-            f"linear: w: got codes of format {stored!r} for a layer of format {format!r}; "
-            f"try: format={stored!r}, or the float weights, which the layer quantises"
+            f"linear: w: got codes of format {stored!r} for a layer of format {format!r}",
+            fix=f"format={stored!r}, or the float weights, which the layer quantises",
         )
     if w_scale is not None:
         raise ArgumentError("linear: w_scale: got a scale for weights that have one", allowed="w_scale=None")

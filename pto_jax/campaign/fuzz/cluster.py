@@ -341,7 +341,7 @@ def _client(scheduler: str) -> Any:
         from distributed import Client
     except ImportError:
         raise ArgumentError(
-            "--scheduler needs Dask, which is not installed; try: pip install 'pto_jax[distributed]'"
+            "--scheduler needs Dask, which is not installed", fix="pip install 'pto_jax[distributed]'"
         ) from None
     address = _address(scheduler)
     try:
