@@ -111,10 +111,10 @@ def _arguments(sample: Sample, given: list[str]) -> Iterator[str]:
         numbers = sample.constants.get(name, ())
         value = repr(list(numbers)) if len(numbers) > 1 else repr(numbers[0]) if numbers else name
         yield f"{name}={value}"
-    for key, value in sample.attrs.items():
+    for key, chosen in sample.attrs.items():
         attribute = sample.instruction.attribute(key)
-        if attribute is not None and value != attribute.default:
-            yield f"{key}={_word(value)}"
+        if attribute is not None and chosen != attribute.default:
+            yield f"{key}={_word(chosen)}"
 
 
 def _word(value: object) -> str:

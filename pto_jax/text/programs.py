@@ -385,7 +385,7 @@ class ProgramReader(reader.Reader):
         names = [first]
         if c.accept(Kind.COLON):
             start = c.start
-            if c.kind is not Kind.INTEGER_LIT:
+            if not c.text[:1].isdigit():
                 name = f"%{first.name}"
                 c.unexpected(f"a number of results after {name}:, or a comma before an operand {name}")
             count = c.integer("the number of results")
