@@ -286,4 +286,4 @@ def require(platform: str) -> None:
     lost = failures(platform)
     if lost:
         listed = ", ".join(lost)
-        raise ExactnessError(f'numerics="exact" cannot keep its bits on {platform}: {listed}; try: {FIX}')
+        raise ExactnessError(f'numerics="exact" cannot keep its bits on {platform}: {listed}', fix=FIX)

@@ -407,16 +407,16 @@ def _greatest(
         packed = lax.sort(packed, is_stable=False)[:, :few] & np.int64((1 << _NUMBER) - 1)
         place = lax.convert_element_type(packed, np.int32)
     found = (jnp.take_along_axis(x, place, 1, mode="promise_in_bounds") for x in (words, index))
-    return _records(*found).reshape(-1, lists * few * slots(d.bits))
+    return as_records(*found).reshape(-1, lists * few * slots(d.bits))
 
 
 def _by_steps(
     d: DType, merges: int, sorting: Sorting, words: UInt[Array, " n"], index: UInt32[Array, " n"]
 ) -> UInt[Array, " _"]:
     """The records of a row as the instructions make them, one after the other."""
-    operands = [x.reshape(1, -1, BLOCK) for x in (_descending(words, d), index, words)]
+    operands = [x.reshape(1, -1, BLOCK) for x in (descending(words, d), index, words)]
     index, words = sorting(jnp.zeros(operands[0].shape, np.int32), *operands)
-    records, size = _records(words, index).reshape(-1, slots(d.bits)), slots(d.bits)
+    records, size = as_records(words, index).reshape(-1, slots(d.bits)), slots(d.bits)
     for made in range(merges):
         length = np.uint32(_run(made) * size)
         job = _groups(jnp.asarray(length), np.int32(records.size), size, records.size)

@@ -119,8 +119,8 @@ class _Call:
     def makes_results(self) -> bool:
         """Whether destinations are values the operation makes, rather than tiles it is given."""
         declared = self.instruction.destinations
-        made = bool(declared) and all(o.kind in ("scalar", "handle") for o in declared)
-        return bool(self.types) or made
+        result = bool(declared) and all(o.kind in ("scalar", "handle") for o in declared)
+        return bool(self.types) or result
 
     def form(self, *, grouped: bool) -> Form:
         if self.makes_results:

@@ -118,9 +118,9 @@ class Kernel:
 
     def specialise(self, **constants: Any) -> Kernel:
         """The kernel with other values of its keyword-only parameters."""
-        made = Kernel(self.function, self._given, self._options, {**self.constants, **constants})
-        made._general = self._general or self
-        return made
+        result = Kernel(self.function, self._given, self._options, {**self.constants, **constants})
+        result._general = self._general or self
+        return result
 
     def build(self, program: ProgramBuilder, *, entry: bool) -> Function:
         """Add the function to a program; the function."""

@@ -38,11 +38,11 @@ class LegalOrders:
     def run(self, case: Case) -> Run:
         """The results of a case in an order that its number decides on."""
         profile = profiles.profile(self.profile) if self.profile else case.profile
-        found = [f.diagnostic for f in races(case.program, profile, grid=case.grid) if f.kind in _KINDS]
-        if found and case.origin:
-            raise errors.NotExecutableError(found[:1])
-        if found:
-            raise errors.UndefinedDataError(found)
+        results = [f.diagnostic for f in races(case.program, profile, grid=case.grid) if f.kind in _KINDS]
+        if results and case.origin:
+            raise errors.NotExecutableError(results[:1])
+        if results:
+            raise errors.UndefinedDataError(results)
         resolved = resolve(case.program, profile)
         judged = judged_program(resolved)
         schedule = Schedule((), int(case.id or "0", 16) % (1 << 32))
@@ -51,8 +51,8 @@ class LegalOrders:
             return ScheduledMachine(judged, schedule, policy, buffers, steps)
 
         ordered = all(map(is_as_written, filter(_computes, case.program.functions)))
-        made = Oracle(profile.name, machine) if ordered else Oracle(profile.name)
-        return made.run(replace(case, program=resolved.program))
+        result = Oracle(profile.name, machine) if ordered else Oracle(profile.name)
+        return result.run(replace(case, program=resolved.program))
 
 
 def _computes(function: ir.Function) -> bool:

@@ -50,7 +50,13 @@ def session(instruction: isa.Instruction) -> str:
     ['>>> print(pto.ops.tneg(src))', 'vec 1x8xf32']
     """
     lines = statements(instruction)
-    return "\n".join([*map(_prompted, lines), executed(lines)[1].rstrip("\n")]) if lines else ""
+    if not lines:
+        return ""
+    try:
+        printed = executed(lines)[1]
+    except errors.PtoError as error:  # An added instruction may refuse the numbers.
+        printed = errors.brief(error)
+    return "\n".join([*map(_prompted, lines), printed.rstrip("\n")])
 
 
 def executed(lines: tuple[str, ...]) -> tuple[dict[str, Any], str]:
@@ -84,9 +90,9 @@ def _prints(lines: tuple[str, ...], name: str) -> bool:
 def _kernel(sample: Sample, typed: str) -> str:
     """A kernel whose body is the operation of a sample; ``typed`` is where the call has types of results."""
     instruction = sample.instruction
-    made = next(op for op in reversed(list(to_program(sample).walk())) if op.name == instruction.name)
+    items = next(op for op in reversed(list(to_program(sample).walk())) if op.name == instruction.name)
     results = [o.name for o in instruction.destinations if o.name in sample.types]
-    given = [*(results if made.outs else []), *sample.form]
+    given = [*(results if items.outs else []), *sample.form]
     arguments = {n: _type(sample.types[n]) for n in given if n not in sample.constants}
     types = ", ".join(f'"{n}": {t}' for n, t in arguments.items())
     head = f"@pto.kernel(types={{{types}}})" if types else "@pto.kernel"
@@ -95,7 +101,7 @@ def _kernel(sample: Sample, typed: str) -> str:
         listed = ", ".join(_type(sample.types[n]) for n in results)
         listed = listed if len(results) == 1 else f"[{listed}]"
         call = [listed, *call] if typed == "first" else [*call, f"type={listed}"]
-    target = "value = " if made.results else ""
+    target = "value = " if items.results else ""
     line = f"{target}pto.{python_name(instruction)}({', '.join(call)})"
     return f"{head}\ndef k({', '.join(arguments)}):\n    {line}"
 
@@ -105,10 +111,10 @@ def _arguments(sample: Sample, given: list[str]) -> Iterator[str]:
         numbers = sample.constants.get(name, ())
         value = repr(list(numbers)) if len(numbers) > 1 else repr(numbers[0]) if numbers else name
         yield f"{name}={value}"
-    for key, value in sample.attrs.items():
+    for key, chosen in sample.attrs.items():
         attribute = sample.instruction.attribute(key)
-        if attribute is not None and value != attribute.default:
-            yield f"{key}={_word(value)}"
+        if attribute is not None and chosen != attribute.default:
+            yield f"{key}={_word(chosen)}"
 
 
 def _word(value: object) -> str:

@@ -49,8 +49,8 @@ def plan_of(args: argparse.Namespace) -> Plan:
         shrink_seconds=seconds_of(args.shrink_seconds, tested),
         form=form_of(args.form, tested, lockstep or bool(programs)),
     )
-    made = in_lockstep(plan) if lockstep else plan
-    return replace(made, batch=args.batch or made.batch)
+    result = in_lockstep(plan) if lockstep else plan
+    return replace(result, batch=args.batch or result.batch)
 
 
 def _check_goal(args: argparse.Namespace, focus: Focus, programs: bool) -> None:

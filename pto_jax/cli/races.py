@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     from ..schedules.races import mode_of, races
 
     try:
-        found = races(
+        result = races(
             program,
             profile,
             sync=args.sync,
@@ -149,16 +149,16 @@ def run(args: argparse.Namespace) -> int:
     except PtoError as error:
         print(f"pto-jax races: error: {error}", file=sys.stderr)
         return USAGE
-    for finding in found:
+    for finding in result:
         print(finding)
     mode = mode_of(program, profile) if args.sync == "auto" else args.sync
-    verdict = f"{len(found)} finding{'' if len(found) == 1 else 's'}" if found else "nothing found"
+    verdict = f"{len(result)} finding{'' if len(result) == 1 else 's'}" if result else "nothing found"
     print(f"{args.file}: {verdict} ({mode}, {profile.name})")
     if args.json is not None:
         from ..files import write_text
 
-        write_text(args.json, json.dumps([f.as_json() for f in found], indent=2) + "\n")
-    return REJECTED if found else ACCEPTED
+        write_text(args.json, json.dumps([f.as_json() for f in result], indent=2) + "\n")
+    return REJECTED if result else ACCEPTED
 
 
 def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dict[str, Any] | None:

@@ -62,10 +62,10 @@ def _findings(args: argparse.Namespace, file: str) -> tuple[list[Diagnostic], st
     except ParseError as error:
         return list(error.diagnostics), ""
     build = {"arch": args.arch, "level": args.level, "auto_sync": args.auto_sync, "strict": args.strict}
-    found = verify(program, args.profile, portable=args.portable, **build)
-    count = Counter(d.severity for d in found)
+    result = verify(program, args.profile, portable=args.portable, **build)
+    count = Counter(d.severity for d in result)
     target = resolve_profile(program, args.profile, arch=args.arch).name
     modes = [name for name in ("portable", "strict") if getattr(args, name)]
     said = ", ".join([target, *modes])
     verdict = "rejected" if count["error"] else "accepted"
-    return list(found), f"{file}: {verdict} ({said}): {count['error']} errors, {count['warning']} warnings"
+    return list(result), f"{file}: {verdict} ({said}): {count['error']} errors, {count['warning']} warnings"

@@ -195,12 +195,12 @@ def actions(document: Document, diagnostic: Diagnostic, settings: Settings) -> l
     if diagnostic.span is None:
         return []
     before = _errors(document.diagnostics(settings))
-    found = []
+    results = []
     for action in _candidates(document, diagnostic):
         after = Document(document.name, applied(document.source, action.edits)).diagnostics(settings)
         if _errors(after) < before or (diagnostic.severity == "warning" and diagnostic not in after):
-            found.append(action)
-    return found
+            results.append(action)
+    return results
 
 
 def _errors(listed: Sequence[Diagnostic]) -> int:

@@ -485,13 +485,13 @@ def shrink_folder(
     blame = reduce.blamed(machines, failure.case)
     if not blame.finding.outcome.is_failure:
         return Further("gone", f"{blame.finding.outcome.kind}: {blame.finding.outcome.message}".rstrip(": "))
-    made = reduce.reduced(machines, blame)
-    variants = varied(machines, made.finding)
+    result = reduce.reduced(machines, blame)
+    variants = varied(machines, result.finding)
     about = About(blame.instruction or report["instruction"], report["cause"], *names, variants)
-    smaller = search.in_form(machines, made.finding)
+    smaller = search.in_form(machines, result.finding)
     write(Path(path), original.case, smaller, about)
     before, after = size(failure.case), size(smaller.case)
-    said = f"{_said(before)} -> {_said(after)} in {made.steps} cases"
+    said = f"{_said(before)} -> {_said(after)} in {result.steps} cases"
     only = depends(variants)
     return Further("smaller" if after < before else "as small", f"{said}; {only}" if only else said)
 

@@ -41,7 +41,7 @@ def add(instruction: Instruction, known: Callable[[], dict[str, Instruction]]) -
             f"got the name {name!r}", allowed="'t', then lowercase letters, digits and underscores (tcosh)"
         )
     if name in known():
-        raise ArgumentError(f"there is an instruction {name}; try: another name")
+        raise ArgumentError(f"there is an instruction {name}", fix="another name")
     _ADDED[name] = instruction
     forget()
 

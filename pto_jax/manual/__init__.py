@@ -95,8 +95,8 @@ def _printed(sample: Sample) -> str:
     """
     program = written_out(to_program(sample))
     text = print_program(program).rstrip("\n")
-    made = {v.name for op in program.walk() for v in op.results}
-    read = {v.name: v for op in program.walk() for v in (*op.ins, *op.outs) if v.name not in made}
+    result = {v.name for op in program.walk() for v in op.results}
+    read = {v.name: v for op in program.walk() for v in (*op.ins, *op.outs) if v.name not in result}
     types = {v.name: v.type for op in parse(text).walk() for v in (*op.ins, *op.outs)}
     if any(isinstance(types.get(name, UnknownType()), UnknownType) for name in read):
         arguments = ", ".join(f"{v}: {print_type(v.type)}" for v in read.values())

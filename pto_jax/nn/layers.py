@@ -163,8 +163,8 @@ def _matched(name: str, results: Any, wanted: Any, moved: Any) -> Any:
     structure: Any = jax.tree.structure(results)
     if structure != jax.tree.structure(wanted):
         raise DifferentiationError(
-            f"{name}: the reference gives {_shown(wanted)}, the kernel {_shown(results)}; try: a "
-            "reference whose results have the kernel's structure"
+            f"{name}: the reference gives {_shown(wanted)}, the kernel {_shown(results)}",
+            fix="a reference whose results have the kernel's structure",
         )
     leaves = [jax.tree_util.tree_leaves_with_path(results), jax.tree.leaves(wanted), jax.tree.leaves(moved)]
     tangents = [_tangent(name, *each) for each in zip(*leaves, strict=True)]
@@ -177,19 +177,19 @@ def _tangent(name: str, result: tuple[Any, Any], wanted: Any, moved: Any) -> Any
     found, given = jnp.result_type(value), jnp.result_type(wanted)
     if np.shape(value) != np.shape(wanted):
         raise DifferentiationError(
-            f"{what} has shape {np.shape(value)}, the reference gives {np.shape(wanted)}; try: a "
-            "reference with results of the kernel's shapes"
+            f"{what} has shape {np.shape(value)}, the reference gives {np.shape(wanted)}",
+            fix="a reference with results of the kernel's shapes",
         )
     floats = [jnp.issubdtype(d, np.inexact) for d in (found, given)]
     if floats == [False, True]:
         raise DifferentiationError(
-            f"{what} is {found}, which has no derivative, the reference gives {given}; try: a kernel "
-            "that gives floats, such as codes times their scale"
+            f"{what} is {found}, which has no derivative, the reference gives {given}",
+            fix="a kernel that gives floats, such as codes times their scale",
         )
     if floats == [True, False]:
         raise DifferentiationError(
-            f"{what} is {found}, the reference gives {given}, which has no derivative; try: a "
-            "reference that gives floats"
+            f"{what} is {found}, the reference gives {given}, which has no derivative",
+            fix="a reference that gives floats",
         )
     return moved.astype(found) if floats[0] else moved
 
@@ -296,8 +296,9 @@ def _constant(codes: Array) -> Array:
 def _(codes: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
     if not isinstance(tangents[0], SymbolicZero) and jnp.issubdtype(codes[0].dtype, np.inexact):
         raise DifferentiationError(
-            "linear: w: codes have no derivative; allowed: derivatives with respect to x, bias and float32 "
-            "scales; try: jax.lax.stop_gradient(w), or float weights, which the layer quantises: linear(x, w)"
+            "linear: w: codes have no derivative",
+            allowed="derivatives with respect to x, bias and float32 scales",
+            fix="jax.lax.stop_gradient(w), or float weights, which the layer quantises: linear(x, w)",
         )
     return codes[0], tangents[0]
 

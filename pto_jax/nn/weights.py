@@ -114,7 +114,7 @@ def _library(path: str | Path) -> ModuleType:
         import safetensors
     except ImportError:
         raise FileError(
-            f"{path}: weights need safetensors, which is not installed; try: pip install 'pto_jax[weights]'"
+            f"{path}: weights need safetensors, which is not installed", fix="pip install 'pto_jax[weights]'"
         ) from None
     return safetensors
 

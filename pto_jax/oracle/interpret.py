@@ -87,7 +87,7 @@ def run(  # noqa: PLR0913 - keywords
     given = _arguments(function, buffers)
     numbers = [n for n in BLOCK_NUMBERS if given.get(n) is not None]
     if numbers and grid > 1:
-        raise ArgumentError(f"argument {numbers[0]}: got a value for {grid} blocks; allowed: none")
+        raise ArgumentError(f"argument {numbers[0]}: got a value for {grid} blocks", allowed="none")
     if resolve.is_open(program):
         tiles = {n: o.type.with_valid(*o.valid) for n, o in given.items() if isinstance(o, OracleTile)}
         program = resolve.fill(program, tiles)

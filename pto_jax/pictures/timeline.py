@@ -76,9 +76,9 @@ def timeline(
     True
     """
     program, target = subject(program, profile)
-    found = schedule(program, target, model, entry, arguments or {})
-    label = f"@{found.function} on {found.profile}, model {found.model}: {_missing(found)}"
-    return _draw(shortened(found, RUNS), label, len(found.runs), trace(found))
+    result = schedule(program, target, model, entry, arguments or {})
+    label = f"@{result.function} on {result.profile}, model {result.model}: {_missing(result)}"
+    return _draw(shortened(result, RUNS), label, len(result.runs), trace(result))
 
 
 def _missing(found: Schedule) -> str:

@@ -102,7 +102,8 @@ class Arrays:
         for name, value in made.items():
             if not getattr(value, "shape", ()):
                 raise ArgumentError(
-                    f"batch: {name!r} has no leading axis; try: pass an array that all calls share in shared="
+                    f"batch: {name!r} has no leading axis",
+                    fix="pass an array that all calls share in shared=",
                 )
             extents[name] = int(value.shape[0])
         if not made:
@@ -292,8 +293,8 @@ def _blank(kernel: Mapped, given: Iterable[str], out: Mapping[str, Any]) -> dict
             continue
         if a.name not in out and a.min_elements is None:
             raise ArgumentError(
-                f"batch: missing argument {a.name!r}, whose size the program leaves open; try: give "
-                "it in the batch, or its results' array in out="
+                f"batch: missing argument {a.name!r}, whose size the program leaves open",
+                fix="give it in the batch, or its results' array in out=",
             )
         if a.name in out:
             shape = tuple(out[a.name].shape[1:])

@@ -64,13 +64,13 @@ def system_tests(root: str | Path, *, needed: bool = True) -> list[SystemTest]:
         raise FileError(f"{folder}: not a folder")
     tables = [p.parent for p in folder.rglob("gen_data.py") if _is_test(p.parent)]
     single = [p.parent for p in folder.rglob("golden.py") if _has(p.parent, SINGLE)]
-    found: dict[Path, Path | None] = {**dict.fromkeys(single, folder), **dict.fromkeys(tables)}
-    if needed and not found:
+    table: dict[Path, Path | None] = {**dict.fromkeys(single, folder), **dict.fromkeys(tables)}
+    if needed and not table:
         raise FileError(
             f"{folder}: no system test; a test is a folder with a .pto file and {', '.join(NEEDED)}, "
             f"with {', '.join(SINGLE)}, or with {DESCRIPTION}"
         )
-    return [SystemTest(p, root) for p, root in sorted(found.items())]
+    return [SystemTest(p, root) for p, root in sorted(table.items())]
 
 
 def _is_test(folder: Path) -> bool:

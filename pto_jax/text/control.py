@@ -316,12 +316,12 @@ def check_yield(
         return
     given = [v.type for v in (last.ins[1:] if terminator == "scf.condition" else last.ins)]
     if len(given) != len(types) or any(g != t for g, t in zip(given, types, strict=True)):
-        found = ", ".join(str(t) for t in given) or "nothing"
+        text = ", ".join(str(t) for t in given) or "nothing"
         wanted = ", ".join(str(t) for t in types) or "nothing"
         place = last.span
         begin = c.last_end - 1 if place is None else reader.position(place)
         c.fail(
-            f"got {terminator} of ({found}); {parent} takes ({wanted}) here",
+            f"got {terminator} of ({text}); {parent} takes ({wanted}) here",
             start=begin,
             end=begin + (place.length if place else 1),
         )

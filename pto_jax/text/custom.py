@@ -192,9 +192,9 @@ def _read_literal(c: Cursor, text: str) -> None:
 def _read_types(reader: Reader, targets: tuple[str, ...], many: bool, draft: Draft) -> None:
     c = reader.cursor
     if not many:
-        found = reader.types.read()
+        result = reader.types.read()
         for target in targets:
-            draft.types[target] = [found]
+            draft.types[target] = [result]
         return
     start = c.start
     types = [reader.types.read()]

@@ -401,8 +401,8 @@ class Format:
     @cached_property
     def operands(self) -> tuple[tuple[str, Literal["one", "optional", "many"]], ...]:
         """The operands by name in the order of the generic form, and how many values each may be."""
-        found = dict(found for i in self.items for found in _operands(i, "one"))
-        return tuple((n, found[n]) for n in GENERIC_ORDER.get(self.name, self.order))
+        result = dict(result for i in self.items for result in _operands(i, "one"))
+        return tuple((n, result[n]) for n in GENERIC_ORDER.get(self.name, self.order))
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -453,8 +453,8 @@ def find_format(name: str) -> Format | None:
     if syntax is None and is_micro_operation(name):
         from ..isa import micro
 
-        found = micro.find(name)
-        syntax = None if found is None else found.syntax
+        match = micro.find(name)
+        syntax = None if match is None else match.syntax
     return None if syntax is None else Format(name, items_of(syntax))
 
 

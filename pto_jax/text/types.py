@@ -56,14 +56,14 @@ class ShapeReader:
         if text is None and c.kind is Kind.EXCLAMATION_IDENT:
             text = c.take()
         name = c.expect(Kind.BARE_IDENT, "an element type") if text is None else text
-        found = find_dtype(name.removeprefix("!pto."))
-        if found is None:
+        match = find_dtype(name.removeprefix("!pto."))
+        if match is None:
             c.fail_since(
                 c.last_end - len(name),
                 f"got the unknown element type '{name}'; allowed: f32, f16, bf16, i8 to i64, ui8 to ui64, "
                 "f8E4M3FN, f8E5M2 and further small floats",
             )
-        return self.counted(name, found)
+        return self.counted(name, match)
 
     def register_dtype(self, text: str | None = None) -> DType:
         """An element type of registers and pointers, which have pairs that tiles have not."""
@@ -427,14 +427,14 @@ def read_register(reader: ShapeReader) -> ir.Type:
         return ir.AlignType()
     logical, name = name.startswith("vmi."), name.removeprefix("vmi.")
     opened = c.open(Kind.LESS, f"after !pto.{name}")
-    found = _read_vreg(reader, logical, start) if name == "vreg" else _read_mask(reader, logical, start)
+    result = _read_vreg(reader, logical, start) if name == "vreg" else _read_mask(reader, logical, start)
     if logical and c.accept(Kind.COMMA):
         begin = c.start
         while c.kind not in (Kind.GREATER, Kind.EOF):
             c.skip_brackets() if c.kind in CLOSING else c.advance()
-        found = replace(found, layout=c.source[begin : c.last_end])
+        result = replace(result, layout=c.source[begin : c.last_end])
     c.close(Kind.GREATER, opened)
-    return found
+    return result
 
 
 def _read_vreg(reader: ShapeReader, logical: bool, start: int) -> ir.VRegType:
@@ -443,11 +443,11 @@ def _read_vreg(reader: ShapeReader, logical: bool, start: int) -> ir.VRegType:
     if len(dims) != 1 or dims[0] is None or not element:
         c.fail_since(start, "got a register that is not lanes of an element type; allowed: 64xf32")
     d = reader.register_dtype(element)
-    found = ir.VRegType(dims[0], d, d.kind == "int" and not element.startswith("s"), logical)
-    if not found.fits:
+    result = ir.VRegType(dims[0], d, d.kind == "int" and not element.startswith("s"), logical)
+    if not result.fits:
         lanes = 2048 // d.word_bits
         c.fail_since(start, f"got a register of {dims[0]} x {d}; allowed: {lanes} lanes, which are 256 bytes")
-    return found
+    return result
 
 
 def _read_mask(reader: ShapeReader, logical: bool, start: int) -> ir.MaskType:
@@ -532,11 +532,11 @@ class TypeReader(ShapeReader):
         if c.text == "_":
             c.advance()
             return ir.UnknownType()
-        found = ir.find_dtype(c.text)
-        if found is None:
+        match = ir.find_dtype(c.text)
+        if match is None:
             c.unexpected("a type (f32, index, !pto.tile_buf<...>, memref<...> ...)")
         c.advance()
-        return _scalar(found)
+        return _scalar(match)
 
     def _dispatch(self) -> ir.Type:
         c = self.cursor
@@ -568,23 +568,23 @@ class TypeReader(ShapeReader):
         opened = c.open(Kind.LESS, f"after !pto.{name}")
         if (left_open := self._left_open(name, start)) is not None:
             return left_open
-        found: ir.Type
+        result: ir.Type
         if name in TILE_NAMES:
             self.spelled.add(name)
-            found = read_tile_body(self, name, start)
+            result = read_tile_body(self, name, start)
         elif name == "ptr":
-            found = self._pointer()
+            result = self._pointer()
         elif name in _LOCAL:
             readers: dict[str, Callable[[], ir.Type]] = {
                 MULTI: self._multi,
                 ARRAY: self._array,
                 STRUCT: self._struct,
             }
-            found = readers[name]()
+            result = readers[name]()
         else:
-            found = self._view(name)
+            result = self._view(name)
         c.close(Kind.GREATER, opened)
-        return found
+        return result
 
     def _left_open(self, name: str, start: int) -> ir.UnknownType | None:
         """A type whose parameters a page leaves open: ``<...>``, ``<T, R, C>``, ``<MxNxdtype>``."""
@@ -605,14 +605,14 @@ class TypeReader(ShapeReader):
         c = self.cursor
         start = c.start
         c.advance()
-        found: ir.Type
+        result: ir.Type
         if _SHORT_POINTER.match(c.source, start):
-            found = self._pointer()
+            result = self._pointer()
         else:
             self.spelled.add("tile_buf")
-            found = read_tile_body(self, "tile_buf", start)
+            result = read_tile_body(self, "tile_buf", start)
         c.close(Kind.GREATER, start)
-        return found
+        return result
 
     def _pointer(self) -> ir.PtrType | ir.UnknownType:
         c = self.cursor
@@ -669,13 +669,13 @@ class TypeReader(ShapeReader):
         fields: list[ir.DType | ir.StructType] = []
         for start, t in c.listed(lambda: (c.start, self.read()), Kind.GREATER):
             scalar = t.dtype if isinstance(t, ir.ScalarType) and _is_field(t.dtype) else None
-            found = t if isinstance(t, ir.StructType) else scalar
-            if found is None:
+            result = t if isinstance(t, ir.StructType) else scalar
+            if result is None:
                 c.fail_since(
                     start,
                     f"got a field of type {t}; allowed: i8 to i64, ui8 to ui64, f16, bf16, f32, structures",
                 )
-            fields.append(found)
+            fields.append(result)
         if not fields:
             c.unexpected("the type of a field")
         return ir.StructType(tuple(fields))

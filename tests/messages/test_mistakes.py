@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import textwrap
 import warnings
 from collections.abc import Callable
@@ -47,7 +48,10 @@ def refused(call: Callable[[], Any]) -> str:
     """The first line of the message of a call, with the lines of a fix that has several."""
     with pytest.raises(pto.PtoError) as caught:
         call()
-    return str(caught.value)
+    message = str(caught.value)
+    # Names are those of the user, and the fix is in the language of the program.
+    assert not re.search(r"%\d+\b|usual fix: |\b([a-z]{2,}) \1\b|\ba (index|i8|i16|i32|i64|u8)\b", message)
+    return message
 
 
 def fix_of(message: str) -> str:

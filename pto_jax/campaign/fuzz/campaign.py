@@ -396,9 +396,9 @@ def too_few(store: Store, least: int) -> str:
 
 def _types(store: Store) -> dict[str, set[str]]:
     """The element types of each cause's failures."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    table: defaultdict[str, set[str]] = defaultdict(set)
     for cause, detail in store.rows("SELECT cause, detail FROM failure"):
         types = json.loads(detail or "{}").get("types")
         if isinstance(types, str) and types:
-            found[cause].add(types)
-    return found
+            table[cause].add(types)
+    return table

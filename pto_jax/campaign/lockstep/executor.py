@@ -302,8 +302,8 @@ class DeviceExecutor(Executor):
                 for program in programs:
                     sent.append(program)
                     self._beat(sent[0].case.index)
-                    made = program.case.program
-                    yield request(program.case, decoder(table).text(made), made.fragment_results)
+                    result = program.case.program
+                    yield request(program.case, decoder(table).text(result), result.fragment_results)
 
             for answer in device.answers(requests()):
                 yield sent.popleft(), answer

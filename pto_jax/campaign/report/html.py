@@ -237,7 +237,7 @@ def _template() -> Any:
         from markupsafe import Markup
     except ImportError:
         raise ArgumentError(
-            "the HTML page needs Jinja2, which is not installed; try: pip install 'pto_jax[report]'"
+            "the HTML page needs Jinja2, which is not installed", fix="pip install 'pto_jax[report]'"
         ) from None
     environment = Environment(
         loader=PackageLoader(__package__ or "", "."),
