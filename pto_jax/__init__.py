@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     from .nn.layers import straight_through as straight_through
     from .profiles import PROFILES as PROFILES, Profile as Profile, profile as profile
     from .runtime.kernel import Kernel as Kernel, compile as compile
+    from .runtime.rank_launches import host_barrier as host_barrier, launches as launches
+    from .runtime.ranks import RankKernel as RankKernel
     from .runtime.tiles import Tile as Tile, tile as tile
     from .sanitizer.sanitize import sanitize as sanitize
     from .schedules.races import races as races
@@ -96,6 +98,9 @@ _PUBLIC: dict[str, str] = {
     "races": "schedules.races",
     "compile": "runtime.kernel",
     "Kernel": "runtime.kernel",
+    "RankKernel": "runtime.ranks",
+    "launches": "runtime.rank_launches",
+    "host_barrier": "runtime.rank_launches",
     "Program": "ir.program",
     "kernel": "builder",
     "Builder": "builder",

@@ -47,7 +47,7 @@ PACKAGES = {
     "lowering": ("execute", "JAX rules and executor"),
     "sanitizer": ("execute", "rules of undefined bits"),
     "oracle": ("execute", "NumPy rules and executor"),
-    "launches": ("execute", "the blocks that a program needs"),
+    "grids": ("execute", "the blocks that a program needs"),
     "schedules": ("execute", "races, legal orders of pipes"),
     "cost": ("check", "cycle models"),
     "api": ("check", "load, parse, verify"),

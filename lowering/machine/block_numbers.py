@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from pto_jax.grids.numbers import Integers, Lanes, address, compute, is_integer, spread
 from pto_jax.interpreter import NOWHERE, Scalar
 from pto_jax.interpreter.windows import advanced, scalar as folded
 from pto_jax.ir import DType
-from pto_jax.launches.numbers import Integers, Lanes, address, compute, is_integer, spread
 
 if TYPE_CHECKING:
     from pto_jax.interpreter.machine import Machine

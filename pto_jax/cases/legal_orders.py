@@ -38,11 +38,11 @@ class LegalOrders:
     def run(self, case: Case) -> Run:
         """The results of a case in two orders that its number decides on."""
         profile = profiles.profile(self.profile) if self.profile else case.profile
-        found = [f.diagnostic for f in races(case.program, profile, grid=case.grid) if f.kind in _KINDS]
-        if found and case.origin:
-            raise errors.NotExecutableError(found[:1])
-        if found:
-            raise errors.UndefinedDataError(found)
+        results = [f.diagnostic for f in races(case.program, profile, grid=case.grid) if f.kind in _KINDS]
+        if results and case.origin:
+            raise errors.NotExecutableError(results[:1])
+        if results:
+            raise errors.UndefinedDataError(results)
         resolved = resolve(case.program, profile)
         judged = judged_program(resolved)
         if not all(map(is_as_written, filter(_computes, case.program.functions))):

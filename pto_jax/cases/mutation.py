@@ -52,15 +52,15 @@ class Mutated:
 
 def mutated(program: ir.Program, profile: Profile, rng: random.Random) -> Mutated:
     """A program with one to :data:`MOST` mutations; with fewer, or none, where no other is legal."""
-    wanted, made = rng.randint(1, MOST), Mutated(program, ())
+    wanted, result = rng.randint(1, MOST), Mutated(program, ())
     mutations = (*_MUTATIONS, *_ORDERS) if any(_orders(program)) else _MUTATIONS
     for _ in range(wanted * TRIES):
-        tried = _tried(rng.choice(mutations), made.program, profile, rng)
+        tried = _tried(rng.choice(mutations), result.program, profile, rng)
         if tried is not None and tried[0] != program:
-            made = Mutated(tried[0], (*made.changes, tried[1]))
-            if len(made.changes) == wanted:
+            result = Mutated(tried[0], (*result.changes, tried[1]))
+            if len(result.changes) == wanted:
                 break
-    return made
+    return result
 
 
 def _tried(
@@ -68,20 +68,20 @@ def _tried(
 ) -> tuple[ir.Program, str] | None:
     """A program with a mutation, and the change in words; None where it is not legal."""
     try:
-        made = mutation(program, profile, rng)
+        result = mutation(program, profile, rng)
     except errors.PtoError:
         return None
-    return made if made is not None and _is_legal(made[0], profile) else None
+    return result if result is not None and _is_legal(result[0], profile) else None
 
 
 def _is_legal(program: ir.Program, profile: Profile) -> bool:
     """Whether the verifier accepts a program as its text says it, which devices are given."""
     try:
-        found = resolve(parse(str(program))).program
-        findings = verify_program(found, profile)
+        result = resolve(parse(str(program))).program
+        findings = verify_program(result, profile)
     except errors.PtoError:
         return False
-    return found == program and all(d.severity != "error" for d in findings)
+    return result == program and all(d.severity != "error" for d in findings)
 
 
 _Mutation = Callable[[ir.Program, Profile, random.Random], tuple[ir.Program, str] | None]
@@ -97,8 +97,8 @@ def _with_operation(program: ir.Program, old: ir.Op, new: ir.Op) -> ir.Program:
 
 def _instructions(program: ir.Program) -> list[tuple[ir.Op, Instruction]]:
     """The tile instructions of a program, whose operands stand in the order of their declaration."""
-    found = ((op, isa.find(op.name)) for op in program.walk())
-    return [(op, i) for op, i in found if i is not None and i.syntax == "tile" and not op.groups]
+    pairs = ((op, isa.find(op.name)) for op in program.walk())
+    return [(op, i) for op, i in pairs if i is not None and i.syntax == "tile" and not op.groups]
 
 
 def _place(op: ir.Op) -> str:
@@ -229,8 +229,8 @@ def _region(program: ir.Program, profile: Profile, rng: random.Random) -> tuple[
             return replace(t, dims=tuple(dims))
         return t
 
-    made = _retyped(program, change, _windows(program, axis, old, new) if windows else _same)
-    return made, f"valid {('rows', 'columns')[axis]} {old} became {new}"
+    result = _retyped(program, change, _windows(program, axis, old, new) if windows else _same)
+    return result, f"valid {('rows', 'columns')[axis]} {old} became {new}"
 
 
 def _same(op: ir.Op) -> tuple[ir.Op, ...]:

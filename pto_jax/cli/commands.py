@@ -6,12 +6,16 @@ Modules that need JAX are imported inside the commands that use them.
 import argparse
 import json
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .. import __version__
 from ..errors import ArgumentError
 from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import completion, doctor, findings, fuzz, lsp, options, races, replay, report, step
+from . import completion, doctor, findings, fuzz, lsp, options, races, rank_options, replay, report, step
+
+if TYPE_CHECKING:
+    from ..isa import Instruction
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument("--profile", choices=PROFILE_NAMES, default=default, help=f"default: {shown}")
 
     sub = command("run", _run, "Execute a program and describe the buffers it wrote.")
-    sub.add_argument("file", nargs="?", metavar="FILE", help="a .pto file")
+    sub.add_argument("file", nargs="?", metavar="FILE", help="a .pto file, or a plan for ranks (.json)")
     sub.add_argument("--example", metavar="NAME", help="a shipped example instead of a file; list: name them")
     sub.add_argument("--entry", metavar="FUNCTION", help="function to execute")
     profile(sub)
@@ -76,14 +80,17 @@ def parser() -> argparse.ArgumentParser:
         help="stop before the operation on a line, the COUNT-th time, and write the state",
     )
 
+    rank_options.add_options(sub)
     options.add_examples(
         sub,
+        ("run k.pto --ranks 4 --shared y,s --context ctx=y", "on four processors with symmetric windows"),
+        ("run plan.json", "kernels that every rank executes in their order"),
         ("run --example softmax", "a shipped program on generated input"),
         ("run k.pto --inputs in.npz --outputs out.npz", "one array per argument, by name"),
         ("run k.pto --trace", "every instruction: shapes, valid regions, range, NaNs"),
         ("run k.pto --break 42:3", "stop before line 42 the third time, write the state"),
         ("run k.pto --pictures out", "a picture of every buffer that is written"),
-        ("run k.pto --sanitize", "where data that nothing defined is used"),
+        ("run k.pto --sanitize", "uses of undefined data"),
     )
 
     sub = command("diff", _diff, "Run two programs on the same generated inputs and compare every buffer.")
@@ -156,7 +163,10 @@ def parser() -> argparse.ArgumentParser:
         "--format",
         choices=findings.FORMATS,
         default="text",
-        help="format of the diagnostics: text, annotations of GitHub workflows, or SARIF (default: text)",
+        help="format of the diagnostics: text, annotations of GitHub workflows, JSON, SARIF (default: text)",
+    )
+    sub.add_argument(
+        "--json", action="store_const", const="json", dest="format", help="the same as --format json"
     )
     options.add_language(sub)
 
@@ -276,13 +286,18 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from ..examples import ON_RANKS
+    from . import ranks
     from .run import run
 
     if (args.file is None) == (args.example is None):
         raise ArgumentError("give either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
-    run(options.of_command(options.RunOptions, args, watch=watch))
+    chosen = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))
+    on_ranks = chosen.ranks is not None or (chosen.file or "").endswith(".json")
+    on_ranks = on_ranks or chosen.example in ON_RANKS
+    (ranks.run if on_ranks else run)(chosen)
     return options.ACCEPTED
 
 
@@ -323,7 +338,12 @@ def _conformance(args: argparse.Namespace) -> int:
 def _isa(args: argparse.Namespace) -> int:
     from ..manual import manual
 
-    print(manual(args.page or args.instruction, "json" if args.json else "text"))
+    def python(instruction: "Instruction") -> str:
+        from .examples import session
+
+        return session(instruction)
+
+    print(manual(args.page or args.instruction, "json" if args.json else "text", python))
     return options.ACCEPTED
 
 

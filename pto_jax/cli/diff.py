@@ -65,7 +65,7 @@ def diff_corpus(options: DiffOptions) -> bool:
 
 def _check(options: DiffOptions) -> None:
     if options.corpus and options.series:
-        raise ArgumentError("--corpus and --series; allowed: one of them")
+        raise ArgumentError("--corpus and --series", allowed="one of them")
     if options.corpus and (options.after is None or options.more):
         raise ArgumentError("--corpus needs two folders, BEFORE and AFTER")
     if options.numerics != "exact":

@@ -88,7 +88,7 @@ def _check(options: DiffOptions) -> None:
         if getattr(options, name) and getattr(options, name) != getattr(defaults, name):
             option = "a third file" if name == "more" else f"--{name.replace('_', '-')}"
             option = "--arg" if name == "scalars" else option
-            raise ArgumentError(f"{option} with --sync; allowed: --json, --profile, --language")
+            raise ArgumentError(f"{option} with --sync", allowed="--json, --profile, --language")
 
 
 def _judge(job: Job, options: DiffOptions, *, keep: bool) -> _Verdict:

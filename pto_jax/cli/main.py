@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from ..errors import ArgumentError, FileError, PtoError
+from ..errors import ArgumentError, DeadlockError, FileError, PtoError
 from ..files.terminal import escaping, one_line
 from . import commands, findings, options
 
@@ -98,6 +98,8 @@ def _abandon(stream: TextIO) -> None:
 
 def _rendered(args: argparse.Namespace, error: PtoError) -> str:
     """The findings of an error, one block each."""
+    if isinstance(error, DeadlockError):
+        return str(error)
     if not error.diagnostics:
         return findings.as_options(f"pto-jax {args.name}: error: {error}")
     return "\n".join(findings.placed(d, getattr(args, "file", None)) for d in error.diagnostics)

@@ -131,6 +131,14 @@ class RunOptions:
     sanitize: SanitizeMode | None = None
     language: TextLanguage | None = None
     pictures: str | None = None
+    ranks: int | None = None
+    shared: tuple[str, ...] = ()
+    context: Mapping[str, str] = field(default_factory=dict)
+    peers: Mapping[str, tuple[str, int | tuple[int, ...]]] = field(default_factory=dict)
+    scalars: Mapping[str, Any] = field(default_factory=dict)
+    schedule: int | None = None
+    moves: Literal["issue", "wait"] = "issue"
+    sync: Literal["auto", "as-written", "both"] = "auto"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ..api import load, resolve_profile, verify
 from ..errors import Diagnostic, FileError, ParseError, PtoError
 from ..ir import Program
 from ..profiles import ARCHITECTURES, PROFILE_NAMES, Profile
-from . import options
+from . import options, rank_options
 from .options import ACCEPTED, REJECTED, USAGE, Adder
 
 
@@ -49,9 +49,11 @@ def add(command: Adder) -> None:
     sub.add_argument(
         "--seed", type=int, default=0, metavar="N", help="seed of orders and generated input (default: 0)"
     )
+    rank_options.add_windows(sub)
     options.add_language(sub)
     options.add_examples(
         sub,
+        ("races k.pto --ranks 4 --shared y,s --context ctx=y", "on four processors: what no signal orders"),
         ("races k.pto", "exit status 0: nothing, 1: findings, 2: unreadable"),
         ("races k.pto --schedules 8", "with the bits that a race changes"),
         ("races k.pto --sync as-written --json out.json", "nothing is inserted; for tools"),
@@ -119,6 +121,10 @@ def run(args: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
             return USAGE
+    if args.ranks is not None:
+        from . import ranks
+
+        return ranks.races(args)
     try:
         program = load(args.file, language=args.language)
         profile = resolve_profile(program, args.profile, arch=args.arch)
@@ -131,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     from ..schedules.races import mode_of, races
 
     try:
-        found = races(
+        result = races(
             program,
             profile,
             sync=args.sync,
@@ -143,16 +149,16 @@ def run(args: argparse.Namespace) -> int:
     except PtoError as error:
         print(f"pto-jax races: error: {error}", file=sys.stderr)
         return USAGE
-    for finding in found:
+    for finding in result:
         print(finding)
     mode = mode_of(program, profile) if args.sync == "auto" else args.sync
-    verdict = f"{len(found)} finding{'' if len(found) == 1 else 's'}" if found else "nothing found"
+    verdict = f"{len(result)} finding{'' if len(result) == 1 else 's'}" if result else "nothing found"
     print(f"{args.file}: {verdict} ({mode}, {profile.name})")
     if args.json is not None:
         from ..files import write_text
 
-        write_text(args.json, json.dumps([f.as_json() for f in found], indent=2) + "\n")
-    return REJECTED if found else ACCEPTED
+        write_text(args.json, json.dumps([f.as_json() for f in result], indent=2) + "\n")
+    return REJECTED if result else ACCEPTED
 
 
 def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from ..api import load, resolve_profile
 from ..errors import ArgumentError, UndefinedDataError
 from ..files import save_arrays
 from ..generate.inputs import shape_of
+from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import (
     ArrayType,
     DType,
@@ -256,14 +257,17 @@ def run(options: RunOptions) -> None:
         looked = sanitized(kernel, values, options, grid)
         outputs: Mapping[str, Any] | None = looked.outputs
     else:
-        outputs = _outputs(kernel, [values[name] for name in names], options)
+        outputs = _outputs(kernel, [values.get(name) for name in names], options)
     if outputs is None:
         return
     arrays = {name: np.asarray(outputs[name]) for name in kernel.outputs}
     print(f"program: {example.summary if example else options.file}")
     print(f"         {instruction_counts(program)}")
     print(f"profile: {profile.name} ({profile.title}), numerics {options.numerics}")
-    print(f"input:   {origin}: {', '.join(_describe_input(a, values[a.name]) for a in kernel.arguments)}")
+    print(
+        f"input:   {origin}: "
+        + ", ".join(describe_input(a, values[a.name]) for a in kernel.arguments if a.name in values)
+    )
     types = {a.name: a.type.dtype for a in kernel.arguments if isinstance(a.type, ArrayType)}
     for name, array in arrays.items():
         changed = count_changed(np.asarray(values[name]), array) if name in values else ""
@@ -282,7 +286,7 @@ def run(options: RunOptions) -> None:
         looked.report()
 
 
-def _outputs(kernel: Kernel, values: Sequence[Array], options: RunOptions) -> Mapping[str, Any] | None:
+def _outputs(kernel: Kernel, values: Sequence[Array | None], options: RunOptions) -> Mapping[str, Any] | None:
     """What the kernel wrote; None where a breakpoint ended it. Writes the state asked for."""
     if options.watch is not None:
         execution = watched(kernel, values, options.watch, options.dump_state, options.pictures)
@@ -336,6 +340,8 @@ def generate_inputs(kernel: Signature, seed: int, example: examples.Example | No
         t = argument.type
         if argument.name in presets:
             values[argument.name] = convert_input(argument, presets[argument.name])
+            continue
+        if argument.name in BLOCK_NUMBERS:
             continue
         if isinstance(t, ScalarType):
             values[argument.name] = random_values(rng, t.dtype, (), low=1, high=8)
@@ -397,7 +403,8 @@ def _value(v: Any) -> str:
     return f"{float(v):.6g}" if np.asarray(v).dtype.kind not in "iub" else str(int(v))
 
 
-def _describe_input(argument: Argument, value: Any) -> str:
+def describe_input(argument: Argument, value: Any) -> str:
+    """Name and value of a scalar, or name, type and shape of an array."""
     if isinstance(argument.type, ScalarType):
         return f"{argument.name}={_value(value)}"
     array = np.asarray(value)

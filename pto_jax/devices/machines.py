@@ -59,7 +59,7 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
         return _device(kind, rest, dut_timeout)
     entry, shown = _WORDS.get(kind), one_line(text)
     if entry is None:
-        raise ArgumentError(f"executor {shown}: unknown; allowed: {NAMES}")
+        raise ArgumentError(f"executor {shown}: unknown", allowed=f"{NAMES}")
     words: list[str] = []
     profile: ProfileName | None = None
     for part in rest.split(":") if rest else ():
@@ -70,9 +70,9 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
             words.append(part)
         else:
             allowed = " ".join([*entry.words, *(PROFILE_NAMES if entry.profile else ())])
-            raise ArgumentError(f"executor {shown}: {part or 'nothing'} after {kind}; allowed: {allowed}")
+            raise ArgumentError(f"executor {shown}: {part or 'nothing'} after {kind}", allowed=f"{allowed}")
     if kind == "profile" and profile is None:
-        raise ArgumentError(f"executor {shown}: a profile is needed; allowed: {' '.join(PROFILE_NAMES)}")
+        raise ArgumentError(f"executor {shown}: a profile is needed", allowed=" ".join(PROFILE_NAMES))
     made: Target = entry.make(words, profile)
     return made
 
@@ -115,7 +115,7 @@ def _of_module(text: str) -> Target:
     try:
         made = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ArgumentError(f"executor python:{text}: {error}; allowed: python:MODULE:NAME") from None
+        raise ArgumentError(f"executor python:{text}: {error}", allowed="python:MODULE:NAME") from None
     target: Target = made() if isinstance(made, type) else made
     if not callable(getattr(target, "run", None)) or not isinstance(getattr(target, "name", None), str):
         raise ArgumentError(f"executor python:{text}: has no run(case) and name; see pto_jax.cases.targets")

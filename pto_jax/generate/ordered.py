@@ -175,9 +175,9 @@ class _Order:
         items = [self.item(op) for op in body[:ends]]
         plan = self.planned(items, repeats)
         self.number(plan, busy)
-        made = self.emitted(items, plan, busy)
-        made.ops += body[ends:]
-        return made
+        result = self.emitted(items, plan, busy)
+        result.ops += body[ends:]
+        return result
 
     def planned(self, items: Sequence[_Item], repeats: bool) -> _Plan:
         """The edges and barriers that the items need."""
@@ -227,7 +227,7 @@ class _Order:
 
     def emitted(self, items: Sequence[_Item], plan: _Plan, busy: frozenset[Flag]) -> _Made:
         """The items with what orders them."""
-        made = _Made()
+        result = _Made()
         before: dict[int, list[Op]] = {at: [] for at in range(len(items))}
         behind: dict[int, list[Op]] = {at: [] for at in range(len(items))}
         for edge, number in plan.edges.items():
@@ -235,16 +235,16 @@ class _Order:
             behind[edge.first] += signal
             before[edge.second] += wait
             if edge.carried:
-                made.primes.append(_flag("set", edge, number))
-                made.drains.append(_flag("wait", edge, number))
-                made.flags.add((edge.source, edge.target, number))
+                result.primes.append(_flag("set", edge, number))
+                result.drains.append(_flag("wait", edge, number))
+                result.flags.add((edge.source, edge.target, number))
         for at, item in enumerate(items):
             if at in plan.barriers or at in plan.vector:
                 pipe = Pipe.ALL if at in plan.barriers else Pipe.V
-                made.ops.append(barrier(pipe))
+                result.ops.append(barrier(pipe))
             inside = busy | {(e.source, e.target, n) for e, n in plan.edges.items() if e.spans(at)}
-            made.ops += [*before[at], *self.inner(item.op, inside), *behind[at]]
-        return made
+            result.ops += [*before[at], *self.inner(item.op, inside), *behind[at]]
+        return result
 
     def inner(self, op: Op, busy: frozenset[Flag]) -> list[Op]:
         """An operation whose regions are in order, between what its loops set before and wait for behind."""
@@ -255,11 +255,11 @@ class _Order:
         around = frozenset[Flag]() if traits.core is not None else busy
         regions, primes, drains = [], [], []
         for region in op.regions:
-            made = self.region(region.ops, around, repeats=repeats)
-            primes += made.primes
-            drains += made.drains
-            around |= made.flags
-            regions.append(Region(tuple(made.ops), region.args))
+            result = self.region(region.ops, around, repeats=repeats)
+            primes += result.primes
+            drains += result.drains
+            around |= result.flags
+            regions.append(Region(tuple(result.ops), region.args))
         return [*primes, replace(op, regions=tuple(regions)), *drains]
 
     def way(self, edge: _Edge, number: int) -> tuple[list[Op], list[Op]]:
@@ -308,12 +308,12 @@ def _joined(one: Uses, two: Uses) -> Uses:
 
 def _roots(body: Sequence[Op]) -> dict[str, Roots]:
     """What handles, views and pointers are made of, by name; tiles with an address are all the same."""
-    found: dict[str, Roots] = {}
+    table: dict[str, Roots] = {}
     pairs: list[tuple[Value, Value]] = []
     for op in (inner for outer in body for inner in outer.walk()):
         pair, place = effects.aliased(op), effects.placed(op)
         if place is not None and place[1] is not None and isinstance(place[0].type, TileType):
-            found[place[0].name] = frozenset({f"the {place[0].type.loc.name} buffer"})
+            table[place[0].name] = frozenset({f"the {place[0].type.loc.name} buffer"})
         elif pair is not None:
             pairs.append(pair)
         elif op.regions:
@@ -325,8 +325,8 @@ def _roots(body: Sequence[Op]) -> dict[str, Roots]:
     while changed:
         changed = False
         for target, source in pairs:
-            more = found.get(source.name, frozenset({source.name}))
-            before = found.get(target.name, frozenset())
+            more = table.get(source.name, frozenset({source.name}))
+            before = table.get(target.name, frozenset())
             if not more <= before:
-                found[target.name], changed = before | more, True
-    return found
+                table[target.name], changed = before | more, True
+    return table

@@ -70,10 +70,19 @@ def _written_out(
 
 
 def _meets(interpreter: Interpreter, op: Op) -> bool:
-    """Whether cores meet inside an operation, so that they have to enter it together."""
-    if len(interpreter.shared.cores) == 1 or interpreter.machine.abstract:
+    """Whether cores or ranks meet inside an operation, so that they have to enter it together."""
+    if interpreter.machine.abstract:
         return False
-    return cores.meet_inside(interpreter.program, op)
+    if interpreter.shared.world is not None and _communicates(interpreter, op):
+        return True
+    return len(interpreter.shared.cores) > 1 and cores.meet_inside(interpreter.program, op)
+
+
+def _communicates(interpreter: Interpreter, op: Op) -> bool:
+    """Whether ranks may have their turns inside an operation."""
+    world = interpreter.shared.world
+    pauses = world is not None and world.pauses
+    return pauses or cores.communicates(interpreter.program, op)
 
 
 def _trips(interpreter: Interpreter, op: Op, lower: Scalar, upper: Scalar, step: Scalar) -> Scalar:
@@ -273,6 +282,13 @@ def _elsewhere(interpreter: Interpreter, function: Function) -> bool:
     """Whether a function is not executed by the interpreter's core."""
     kind = cores.kind_of(function)
     return kind is not None and interpreter.core.kind not in (None, kind)
+
+
+@executes("vecscope", "strict_vecscope")
+def _scope(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    """A strict scope sees what it captures only; the verifier sees to that."""
+    region = op.regions[0]
+    yield from interpreter.block(region, _inner(scope, region, [scope[v] for v in op.ins]))
 
 
 @executes("section.cube", "section.vector")

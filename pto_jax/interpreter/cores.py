@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..analysis.provenance import called
-from ..ir import Function, KernelKind, Op, Program
+from ..ir import Function, KernelKind, Op, Program, WaitCmp
+from ..isa import find
 from ..isa.effects import traits_of
-from .operands import Scalar
+from .operands import Pointer, Scalar
+from .ranks import Meetings, World
 
 Kind = Literal["cube", "vector"]
 _KINDS: dict[KernelKind, Kind] = {KernelKind.CUBE: "cube", KernelKind.VECTOR: "vector"}
@@ -44,7 +46,7 @@ class Entry:
     sizes: tuple[int, int]
 
 
-@dataclass
+@dataclass(eq=False)
 class Block:
     """One block of a launch: its cores, and what they share besides global memory.
 
@@ -67,11 +69,37 @@ class Block:
     changes: int = 0
     #: Operations that stand for those of several cores, by identity; with those, which keeps them alive.
     joined: dict[tuple[Any, ...], tuple[Op, list[Op]]] = field(default_factory=dict)
+    #: The processor of the block, all processors, and where its blocks meet; None where there is one.
+    rank: int = 0
+    world: World | None = None
+    meetings: Meetings | None = None
+    #: The sessions of asynchronous copies of its cores.
+    sessions: list[Any] = field(default_factory=list)
 
     @property
     def subblocks(self) -> int:
         """How many vector cores the block counts; one core that runs everything is one."""
         return max(1, sum(core.kind == "vector" for core in self.cores))
+
+    @property
+    def late(self) -> bool:
+        """Whether asynchronous copies move their data where they are waited for."""
+        return self.world is not None and self.world.late
+
+    def notified(self, op: Op, place: Pointer, value: Scalar, *, adds: bool) -> None:
+        """Called before a signal changes."""
+        if self.world is not None:
+            self.world.watch.notified(self.rank, op, place, value, adds=adds)
+
+    def waited(self, op: Op, places: Sequence[Pointer], compared: WaitCmp, value: Scalar) -> None:
+        """Called where a wait for a signal ends."""
+        if self.world is not None:
+            self.world.watch.waited(self.rank, op, places, compared, value)
+
+    def tested(self, op: Op, places: Sequence[Pointer], answer: bool) -> None:
+        """Called where a look at a signal has its answer."""
+        if self.world is not None:
+            self.world.watch.tested(self.rank, op, places, answer)
 
     def has(self, kind: Kind) -> bool:
         """Whether one of the block's cores is of a kind."""
@@ -87,7 +115,9 @@ def cores_of(program: Program, function: Function) -> tuple[Core, ...]:
     asks = any(traits_of(op).launch in ("subblock", "subblocks") for op in ops)
     if not meets and not asks:
         return (Core(),)
-    halves = asks or any(op.attrs.get("split") for op in ops if _uses_fifo(op))
+    # A module of vector kernels is launched on one vector core each; cores in pairs belong to a cube core.
+    alone = program.setting("pto.kernel_kind") == KernelKind.VECTOR and "cube" not in kinds
+    halves = (asks and not alone) or any(op.attrs.get("split") for op in ops if _uses_fifo(op))
     cores = [Core("cube")] if "cube" in kinds else []
     if "vector" in kinds or not kinds:
         cores += [Core("vector", s) for s in range(2 if halves else 1)]
@@ -137,3 +167,16 @@ def meet_inside(program: Program, op: Op) -> bool:
     bodies = list(op.walk())
     inner = [o for f in _callees(program, bodies) for o in _reachable(program, f, frozenset())]
     return any(_uses_fifo(o) or _uses_flag(o) for o in (*bodies, *inner))
+
+
+def communicates(program: Program, op: Op) -> bool:
+    """Whether an operation, or a function that it calls, waits for another processor or block."""
+    bodies = list(op.walk())
+    inner = [o for f in _callees(program, bodies) for o in _reachable(program, f, frozenset())]
+    return any(_waits(o) for o in (*bodies, *inner))
+
+
+def _waits(op: Op) -> bool:
+    order, instruction = traits_of(op).order, find(op.name)
+    communicates = instruction is not None and instruction.cls == "communication"
+    return communicates or (order is not None and order.through == "cores")

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from ..analysis.calls import too_many_calls
 from ..errors import Diagnostic, NotExecutableError, VerifyError
-from ..ir import Function, Program, TileType
+from ..ir import INDEX, Function, Program, ScalarType, TileType
 from .cores import Block, cores_of, kind_of
 from .interpreter import Interpreter
 from .machine import Machine
-from .operands import Operand, Pointer, Scalar, Scope, View
+from .operands import BLOCK_NUMBERS, Operand, Pointer, Scalar, Scope, View
 from .together import side_by_side
 
 
@@ -64,7 +64,8 @@ def run_block(
     memory = [o.buffer for o in operands if isinstance(o, Pointer | View)]
     shared = Block(number, grid, cores, machine.depth, tuple(dict.fromkeys(memory)))
     if len(cores) == 1:
-        return Interpreter(program, machine, cores[0], shared).run(function, operands, scope)
+        interpreter = Interpreter(program, machine, cores[0], shared)
+        return interpreter.run(function, numbered(interpreter, function, operands), scope)
     _side_by_side(program, machine, function, operands, shared)
     return ()
 
@@ -72,9 +73,36 @@ def run_block(
 def _side_by_side(
     program: Program, machine: Machine, function: Function, operands: Sequence[Operand], block: Block
 ) -> None:
-    running = {
-        core: Interpreter(program, machine, core, block).function(function, operands, Scope())
-        for core in block.cores
-        if (kind := kind_of(function)) is None or core.kind == kind
-    }
+    kind, running = kind_of(function), {}
+    for core in block.cores:
+        if kind is None or core.kind == kind:
+            interpreter = Interpreter(program, machine, core, block)
+            given = numbered(interpreter, function, operands)
+            running[core] = interpreter.function(function, given, Scope())
     side_by_side(machine, block, running)
+
+
+def numbered(
+    interpreter: Interpreter, function: Function, operands: Sequence[Operand]
+) -> tuple[Operand, ...]:
+    """The operands with the numbers of the block and the core, for arguments that are those numbers.
+
+    One block of one rank may be given the numbers of another one.
+    """
+    numbers = {name: number for name, number in _numbers(interpreter).items() if number is not None}
+    found = []
+    for argument, operand in zip(function.args, operands, strict=True):
+        number = numbers.get(argument.name)
+        given = operand is not None and interpreter.shared.count == 1 and interpreter.shared.world is None
+        if number is None or given:
+            found.append(operand)
+        elif isinstance(number, int) or not isinstance(argument.type, ScalarType):
+            found.append(number)
+        else:
+            found.append(interpreter.scalar("arith.index_cast", (number,), INDEX, argument.type.dtype))
+    return tuple(found)
+
+
+def _numbers(interpreter: Interpreter) -> dict[str, Scalar]:
+    shared = interpreter.shared
+    return dict(zip(BLOCK_NUMBERS, (shared.number, shared.count, interpreter.core.subblock), strict=True))

@@ -14,6 +14,7 @@ from ..isa import effects
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
 from . import cores, reinterpret
+from .communication import Copy, complete_copies
 from .cores import Core
 from .fifo import scale_of
 from .interpreter import Interpreter, Steps, Waiting, executes
@@ -124,13 +125,13 @@ def _others(interpreter: Interpreter) -> list[cores.Core]:
     return [c for c in interpreter.shared.cores if (c.kind == "cube") != cube]
 
 
-#: What a prefetch gives: it changes no data, and has completed at once.
-COMPLETED = ("completed",)
-
-
 @executes("set_ffts")
 def _set_ffts(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     """Where flags between cores lie has no effect on values."""
+
+
+#: What a prefetch gives: it changes no data, and has completed at once.
+COMPLETED = ("completed",)
 
 
 @executes("make_prefetch_async_context", "tprefetch_async", "get_prefetch_async_session")
@@ -141,9 +142,10 @@ def _prefetch(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
 @executes("wait_async_event", "test_async_event")
 def _event(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    if scope[op.ins[0]] != COMPLETED:
-        message = "is not executed by this version for copies between processors; allowed: for prefetches"
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+    """A wait completes the copy and all that its session has issued before; a test finds it complete."""
+    event = scope[op.ins[0]]
+    if isinstance(event, Copy) and event in event.session.pending:
+        complete_copies(interpreter, event.session, event)
     scope.bind(op.results[0], True)
 
 
@@ -172,8 +174,24 @@ def _set_event(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
 
 @executes("syncall")
-def _without_effect(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    """Blocks are executed one after another: there is nothing to wait for."""
+def _all_cores(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    """All cores of a kernel meet; blocks that are executed one after another have nothing to wait for."""
+    return _met(interpreter, op, "all", come=True, waits=True)
+
+
+def _met(interpreter: Interpreter, op: Op, place: object, *, come: bool, waits: bool) -> Steps[None]:
+    """Come to where the cores of a kernel meet, and wait until all of them have."""
+    shared, core = interpreter.shared, interpreter.core
+    if shared.meetings is None or shared.world is None or interpreter.machine.abstract:
+        return
+    own, meetings = (int(shared.number), core.name), shared.meetings
+    if come:
+        meetings.come(place, own)
+        shared.world.changes += 1
+    times = meetings.counts.get((place, own), 0) if come else meetings.come(("waits", place), own)
+    while waits and (lacking := meetings.lacking(place, times)):
+        number, kind = lacking[0]
+        yield Waiting(op, f"block {number}{f', core {kind}' if kind else ''}")
 
 
 @executes("set_quant_scalar", "set_quant_vector")
@@ -205,9 +223,17 @@ _SECOND = 16
 
 
 @executes("cmo.cacheinvalid", "fence.barrier_all", "get_buf_dyn", "rls_buf_dyn")
-@executes("set_cross_block", "wait_cross_block")
 def _ordered(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    """Memory is coherent, and instructions and blocks take effect one after another."""
+    """Memory is coherent, and instructions take effect one after another."""
+
+
+@executes("set_cross_block", "wait_cross_block")
+def _cross_block(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    """A flag of all blocks; blocks that are executed one after another have nothing to wait for."""
+    number = interpreter.machine.known(scope[op.ins[0]]) if op.ins else op.attrs.get("event")
+    order = effects.traits_of(op).order
+    sets = order is not None and order.role == "signal"
+    return _met(interpreter, op, ("flag", number), come=sets, waits=not sets)
 
 
 @executes("set_intra_block")

@@ -188,7 +188,10 @@ def _collective(
         (*((sync_config.required(*given),) if given else ()), *rules),
         decisions,
         forms=(*forms, listed),
-        effects=(Effect("read" if view.role == "out" else "write", "remote"),),
+        effects=(
+            Effect("read" if view.role == "out" else "write", "remote"),
+            Effect("read" if view.role == "out" else "write", "global", "members"),
+        ),
         phases=_piecewise(
             "members" if view.role == "out" else view.name,
             view.name if view.role == "out" else "members",
@@ -214,7 +217,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Change a remote flag.",
         "signal = value, or signal += value as one atomic step.",
         (gm("signal", note="remote flag"), Operand("value", "in", "scalar", dtype="i32")),
-        (Shown({"signal": _FLAGS, "value": ir.ScalarType(ir.I32)}, attrs={"op": ir.NotifyOp.SET}),),
+        (Shown({"signal": _FLAGS, "value": ir.ScalarType(ir.I32)}, attrs={"op": ir.NotifyOp.ATOMIC_ADD}),),
         (Attribute("op", ir.NotifyOp, None, "set or atomic add", ("notifyOp", "op")),),
         (sync_config.required("op"), _integers("signal"), _integers("value"), known_extents("signal")),
         effects=(Effect("write", "global", "signal"),),

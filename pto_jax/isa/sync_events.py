@@ -63,8 +63,8 @@ def _flat_region(site: Site) -> Iterator[Finding]:
 
 _EVENT_OF = Decision(
     "Which events complete?",
-    "Those of prefetches, at once. Copies between processors are not executed.",
-    "scope of this engine: one processor",
+    "Those of prefetches, at once; those of copies with every earlier copy of their session.",
+    "PTO ISA communication pages (asynchronous copies)",
 )
 
 
@@ -87,7 +87,6 @@ def _async_event(name: str, summary: str, semantics: str, order: Order | None = 
         ),
         decisions=(_EVENT_OF,),
         order=order,
-        executable=True,
     )
 
 

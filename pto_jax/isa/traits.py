@@ -193,6 +193,8 @@ STRUCTURE: Mapping[str, Traits] = {
     "scf.execute_region": Traits(regions=Regions("once")),
     "scf.yield": _END,
     "scf.condition": Traits(terminator=True, decides=True),
+    "vecscope": Traits(regions=Regions("once", ())),
+    "strict_vecscope": Traits(regions=Regions("once", ())),
     "section.cube": Traits(regions=Regions("once", ()), core=KernelKind.CUBE),
     "section.vector": Traits(regions=Regions("once", ()), core=KernelKind.VECTOR),
 }

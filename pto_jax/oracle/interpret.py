@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import ir, launches, profiles
+from .. import grids, ir, profiles
 from ..analysis import resolve
 from ..analysis.entries import fragment_outputs, written_buffers
 from ..errors import ArgumentError, ExecutionError
 from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view
+from ..interpreter.operands import BLOCK_NUMBERS
 from . import storage
 from .machine import ReferenceMachine
 from .numbers import Array
@@ -23,6 +24,10 @@ class OracleTile:
     """A tile with its contents: ``data`` is the whole physical tile as an array [rows, cols].
 
     It is of the element type or of its raw words; ``v_row`` and ``v_col`` default to the type's valid region.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> OracleTile(pto.tile_type("f32", 2, 8), np.zeros((2, 8), np.float32), v_col=5).valid
+    (2, 5)
     """
 
     type: ir.TileType
@@ -62,6 +67,11 @@ def run(  # noqa: PLR0913 - keywords
     executed one after another: an ExecutionError where the program needs another number of them, unless it is
     a ``partial_launch``. ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
     that executes, for callers that watch it.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> x = OracleTile(pto.tile_type("f32", 2, 8), np.ones((2, 8), np.float32))
+    >>> run(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"), (x, x))["z"].data[0, :3]
+    array([2., 2., 2.], dtype=float32)
     """
     selected = profiles.profile(profile) if profile is not None else profiles.profile_of_program(program)
     region = out_of_region or selected.out_of_region
@@ -71,15 +81,18 @@ def run(  # noqa: PLR0913 - keywords
             "lanes are reported by `pto-jax run --sanitize`"
         )
     if subnormals not in ("keep", "flush"):
-        raise ArgumentError(f"subnormals is {subnormals!r}; allowed: 'keep', 'flush'")
+        raise ArgumentError(f"subnormals is {subnormals!r}", allowed="'keep', 'flush'")
     program = resolve.with_entry(program)
     function = _entry(program, entry)
     given = _arguments(function, buffers)
+    numbers = [n for n in BLOCK_NUMBERS if given.get(n) is not None]
+    if numbers and grid > 1:
+        raise ArgumentError(f"argument {numbers[0]}: got a value for {grid} blocks", allowed="none")
     if resolve.is_open(program):
         tiles = {n: o.type.with_valid(*o.valid) for n, o in given.items() if isinstance(o, OracleTile)}
         program = resolve.fill(program, tiles)
         function = _entry(program, entry)
-    if not partial_launch and launches.asks(program):
+    if not partial_launch and grids.asks(program):
         _check_launch(program, function, given, grid)
     memory = {v.name: _bytes(v, given[v.name]) for v in function.args if _in_memory(v, given[v.name])}
     made = machine(Policy(selected, region, subnormals == "flush"), memory, max_steps)
@@ -108,12 +121,12 @@ def _check_launch(program: ir.Program, function: ir.Function, given: Mapping[str
     numbers = [n for n, t in types.items() if isinstance(t, ir.ScalarType) and not t.dtype.is_float]
     views = [n for n, t in types.items() if isinstance(t, _VIEWS)]
     buffers = [n for n, t in types.items() if isinstance(t, (ir.PtrType, *_VIEWS))]
-    facts = launches.Facts(
-        {n: int(np.asarray(given[n])) for n in numbers},
+    facts = grids.Facts(
+        {n: int(np.asarray(given[n])) for n in numbers if given[n] is not None},
         {n: np.shape(given[n]) for n in views},
         {n: partial(np.asarray, given[n]) for n in buffers},
     )
-    problem = launches.judge(program, function.name, grid, facts).problem
+    problem = grids.judge(program, function.name, grid, facts).problem
     if problem is not None:
         raise ExecutionError(problem)
 
@@ -135,12 +148,19 @@ def _entry(program: ir.Program, name: str | None) -> ir.Function:
 
 def _arguments(function: ir.Function, given: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
     names = [v.name for v in function.args]
+    if hasattr(given, "dtype"):
+        listed = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+        got = f"function {function.name}: got an array"
+        raise ArgumentError(got, allowed="the arguments by name, or as a sequence", fix=listed)
     named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
     count = len(given)
-    if count != len(names) or set(named) != set(names):
+    optional = {n for n in names if n in BLOCK_NUMBERS}
+    if count > len(names) or not set(names) - optional <= set(named) <= set(names):
         found = ", ".join(map(str, named)) if isinstance(given, Mapping) else f"{count} arguments"
-        raise ArgumentError(f"function {function.name} takes ({', '.join(names)}); got {found or 'nothing'}")
-    return named
+        listed = ", ".join(names)
+        got = f"function {function.name}: got {found or 'nothing'}"
+        raise ArgumentError(got, allowed=f"({listed})", fix=f"({listed}{',' if len(names) == 1 else ''})")
+    return {**dict.fromkeys(optional), **named}
 
 
 _VIEWS = (ir.TensorViewType, ir.PartitionViewType, ir.MemRefType)
@@ -160,7 +180,7 @@ def _bytes(value: ir.Value, given: Any) -> Array:
     d = _element(value)
     array = np.ascontiguousarray(given)
     if array.dtype not in (d.numpy, d.word):
-        raise ArgumentError(f"argument {value.name} holds {array.dtype}; allowed: {d}")
+        raise ArgumentError(f"argument {value.name} holds {array.dtype}", allowed=f"{d}")
     words = array.reshape(-1).view(d.word)
     memory = np.zeros(d.storage_bytes(len(words)), np.uint8)
     storage.write_words(memory, np.arange(len(words)), words, d)
@@ -184,16 +204,18 @@ def _operand(value: ir.Value, given: Any, machine: ReferenceMachine) -> Operand:
         strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
         return View(value.name, _element(value), 0, shape, strides)
     if isinstance(value.type, ir.TileType):
-        raise ArgumentError(
-            f"argument {value.name} is a {type(given).__name__}; an OracleTile of {value.type} is needed"
-        )
+        t = value.type
+        plain = t == ir.TileType(t.dtype, *t.shape)
+        made = f'pto.oracle.OracleTile(pto.tile_type("{t.dtype}", {t.rows}, {t.cols}), {value.name})'
+        got = f"argument {value.name}: got a {type(given).__name__}"
+        raise ArgumentError(got, allowed=f"an OracleTile of {t}", fix=made if plain else "")
     return given
 
 
 def _load_tile(value: ir.Value, tile: OracleTile, machine: ReferenceMachine) -> TileRef:
     t, data = tile.type, np.ascontiguousarray(tile.data)
     if isinstance(value.type, ir.TileType) and value.type.dtype != t.dtype:
-        raise ArgumentError(f"argument {value.name} is a tile {t}; allowed: {value.type}")
+        raise ArgumentError(f"argument {value.name} is a tile {t}", allowed=f"{value.type}")
     if data.shape != t.shape or data.dtype not in (t.dtype.numpy, t.dtype.word):
         raise ArgumentError(
             f"argument {value.name} holds {data.dtype} of shape {data.shape}; "

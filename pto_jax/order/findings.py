@@ -68,6 +68,7 @@ class Finding:
             "count": self.count,
             "severity": self.diagnostic.severity,
             "message": self.diagnostic.message,
+            "fix": self.diagnostic.fix or None,
         }
         more = {"mode": self.mode, "witness": self.witness}
         return found | {key: text for key, text in more.items() if text}

@@ -103,27 +103,27 @@ def schedule(
     """The schedule of one block of a program; errors as for :func:`pto_jax.cost`."""
     for name, value in arguments.items():
         if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise ArgumentError(f"timeline: argument {name}: got {value!r}; allowed: an integer")
+            raise ArgumentError(f"timeline: argument {name}: got {value!r}", allowed="an integer")
     program = with_entry(program)
     report = cost(program, profile, model, entry=entry, arguments=arguments)
     if not report.lines:
-        raise ArgumentError(f"{program.source}: got no instruction of a pipe; allowed: one or more")
+        raise ArgumentError(f"{program.source}: got no instruction of a pipe", allowed="one or more")
     resolved = resolve(program, profile)
     function = select_entry(resolved.program, entry)
-    found = Schedule(function.name, report.model, report.profile)
+    result = Schedule(function.name, report.model, report.profile)
     for number in _COURSES:
-        found = Schedule(function.name, report.model, report.profile)
+        result = Schedule(function.name, report.model, report.profile)
         listed = listing(resolved, function, arguments, number)
-        _Execution(resolved, report, found).follow(listed.listed)
+        _Execution(resolved, report, result).follow(listed.listed)
         if listed.cut:
-            found.notes.append(f"the first {LISTED:,} operations")
+            result.notes.append(f"the first {LISTED:,} operations")
         if listed.number is not None:
-            found.notes.append(f"run-time numbers count as {listed.number}")
-        if found.runs or listed.number is None:
+            result.notes.append(f"run-time numbers count as {listed.number}")
+        if result.runs or listed.number is None:
             break
-    if not found.runs:
-        found.notes.append("no instruction is executed with these numbers")
-    return found
+    if not result.runs:
+        result.notes.append("no instruction is executed with these numbers")
+    return result
 
 
 _Data: TypeAlias = tuple[Hashable, Bytes | None]

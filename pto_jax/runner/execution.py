@@ -50,9 +50,19 @@ def run(
     once; the interpreter needs no compilation, which is faster for a step that is executed once. Raises
     FileError for files that are missing or cannot be read, ParseError and VerifyError for kernels,
     ArgumentError for arguments that do not fit, ExecutionError for a rule that an execution breaks.
+
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from pto_jax.examples import EXAMPLES
+    >>> from pto_jax.runner import Launch, Part
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "add.pto").write_text(EXAMPLES["vector_add"].path.read_text())
+    >>> step = Step((Launch("add.pto", [Part("a"), Part("a"), Part("c")]),))
+    >>> run(folder, {"a": np.ones(4096, np.float32), "c": np.zeros(4096, np.float32)}, step)["c"][:2]
+    array([2., 2.], dtype=float32)
     """
     if executor not in ("engine", "interpreter"):
-        raise ArgumentError(f"executor {executor!r}; allowed: engine, interpreter")
+        raise ArgumentError(f"executor {executor!r}", allowed="engine, interpreter")
     root = Path(folder)
     described = (
         step if isinstance(step, Step) else read_step(step if step is not None else root / DESCRIPTION)
@@ -140,7 +150,7 @@ def _arguments(place: str, kernel: Kernel, launch: Launch) -> dict[str, Part | f
     count = len(listed)
     if count != len(wanted) or set(given) != set(wanted):
         names = ", ".join(listed) if isinstance(listed, Mapping) else f"{count} values"
-        raise ArgumentError(f"{place}: got the arguments {names}; allowed: {', '.join(wanted)}")
+        raise ArgumentError(f"{place}: got the arguments {names}", allowed=", ".join(wanted))
     return given
 
 
@@ -150,8 +160,8 @@ def _apart(place: str, parts: Mapping[str, Part | float], written: Mapping[str, 
         for other, found in parts.items():
             if other != name and isinstance(found, Part) and found.buffer == part.buffer:
                 raise ArgumentError(
-                    f"{place}: buffer {part.buffer} is argument {name}, which is written, and {other}; "
-                    "allowed: another buffer"
+                    f"{place}: buffer {part.buffer} is argument {name}, which is written, and {other}",
+                    allowed="another buffer",
                 )
 
 
@@ -179,6 +189,6 @@ def _shaped(place: str, t: Type, array: Array) -> Array:
         return array
     if array.size < prod(dims):
         raise ArgumentError(
-            f"{place} is a buffer, {t}; got {array.size} elements; allowed: {prod(dims)} or more"
+            f"{place} is a buffer, {t}; got {array.size} elements", allowed=f"{prod(dims)} or more"
         )
     return array.reshape(-1)[: prod(dims)].reshape(dims)

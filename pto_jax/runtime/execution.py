@@ -23,10 +23,10 @@ from ..analysis import entries, provenance
 from ..analysis.entries import Argument
 from ..analysis.provenance import GlobalTypes
 from ..errors import Diagnostic, ExecutionError, PtoWarning, Span
+from ..grids.judgement import Facts, judge
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
 from ..ir import MemRefType, PartitionViewType, Program, ScalarType, TensorViewType
 from ..isa import effects, queries
-from ..launches.judgement import Facts, judge
 from ..lowering import (
     ACCESS_RULES,
     JaxMachine,
@@ -37,6 +37,7 @@ from ..lowering import (
     near,
     offsets,
     plan,
+    spans,
     varying_axes,
 )
 from ..lowering.bits import from_words
@@ -122,6 +123,7 @@ def execute(
         inside=inside(kernel.program, kernel.entry, kernel.grid),
         offsets=offsets(kernel.program, kernel.entry, kernel.grid),
         independent=independent(kernel.program, kernel.entry, kernel.grid),
+        spans=spans(kernel.program, kernel.entry, kernel.grid),
         disjoint=lambda sizes: disjoint_parts(
             kernel.program, kernel.entry, kernel.grid, tuple(sorted(sizes.items()))
         ),
@@ -193,7 +195,8 @@ def _operand(machine: JaxMachine, argument: Argument, value: Any, constant: bool
     if isinstance(t, ir.VectorType):
         return value
     assert isinstance(t, ir.ScalarType)
-    return conversion.opaque_scalar(value, t.dtype)
+    # The number of a block is that of the launch where none is given.
+    return None if value is None else conversion.opaque_scalar(value, t.dtype)
 
 
 def _or(size: int | None, otherwise: int) -> int:
@@ -255,7 +258,7 @@ def launched(kernel: Launch, prepared: Mapping[str, Any], check: bool) -> Report
         if problem is not None:
             raise ExecutionError(problem)
         return _NOTHING
-    scalars = {n: prepared[n] for n, t in types.items() if isinstance(t, ScalarType)}
+    scalars = {n: prepared[n] for n, t in types.items() if isinstance(t, ScalarType) and n in prepared}
     if any(isinstance(x, Tracer) for x in scalars.values()):
         return _called_back(kernel, scalars, shapes)
     arrays = {n: prepared[n] for n, t in types.items() if isinstance(t, provenance.GlobalTypes)}
@@ -274,7 +277,7 @@ def _integers(kernel: Launch, scalars: Mapping[str, Any]) -> dict[str, int]:
     integers = [
         a.name for a in kernel.arguments if isinstance(a.type, ScalarType) and not a.type.dtype.is_float
     ]
-    return {n: int(jax.device_get(scalars[n])) for n in integers}
+    return {n: int(jax.device_get(scalars[n])) for n in integers if n in scalars}
 
 
 def _called_back(kernel: Launch, scalars: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> Report:

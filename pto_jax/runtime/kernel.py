@@ -8,21 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import jax
 import jax.export
 import numpy as np
 from jax.core import Tracer
 
-from .. import api, launches, profiles
+from .. import api, grids, profiles
 from ..analysis import entries
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.resolve import fill, resolve, with_entry
-from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
+from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, nearest
+from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType, short_list
-from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
+from ..lowering import MAX_STEPS, Accesses, Semantics, accesses, primitives
 from ..lowering.bits import x64
 from ..lowering.canary import cached_code
 from ..lowering.machine.program import Observer
@@ -35,25 +36,19 @@ from .tiles import Tile
 if TYPE_CHECKING:
     from .debug.inspection import StopAt, Trace
     from .explain import Explanation
-
-
-@cache
-def _device_array() -> type:
-    """The type of JAX's arrays that are no tracers."""
-    with jax.ensure_compile_time_eval():
-        return type(jax.numpy.zeros(()))
+    from .ranks import RankKernel
 
 
 def is_concrete(x: Any) -> bool:
     """Whether a value is an array of JAX or NumPy, in native byte order, or a Tile of such; no tracer."""
     kind = type(x)
     if kind is Tile:
-        known = (_device_array(), np.ndarray)
+        known = (conversion.device_array(), np.ndarray)
         sizes = x.v_row, x.v_col
         return type(x.words) in known and all(s is None or type(s) in known for s in sizes)
     if kind is np.ndarray:
         return x.dtype.isnative and x.dtype.names is None and x.dtype.kind not in "OSUMm"
-    return kind is _device_array()
+    return kind is conversion.device_array()
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
@@ -82,7 +77,9 @@ def _checked(profile: str | Profile, numerics: str, out_of_region: str | None, s
 
 def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise ArgumentError(f"{name}: got {value!r}; allowed: {', '.join(allowed)}")
+        close = nearest(value, allowed)
+        fix = f'{name}="{close}"' if close else ""
+        raise ArgumentError(f"{name}: got {value!r}", allowed=", ".join(allowed), fix=fix)
 
 
 def _shapes(
@@ -110,8 +107,8 @@ def _declared(entry: str, argument: Argument) -> Any:
         size = argument.min_elements // (2 if t.dtype.packed else 1)
         return _shaped((size,), t.dtype.numpy)
     raise ArgumentError(
-        f"{entry}: the program does not say the shape of argument {argument.name!r} ({t}); allowed: a shape "
-        "for each argument, as in jax.ShapeDtypeStruct((64, 64), jnp.float32)"
+        f"{entry}: the program does not say the shape of argument {argument.name!r} ({t})",
+        allowed="a shape for each argument, as in jax.ShapeDtypeStruct((64, 64), jnp.float32)",
     )
 
 
@@ -131,7 +128,7 @@ class Kernel:
     ``checks=False``. With ``checks=True`` the result is ``(outputs, report)``, of all run-time rules.
 
     ``places`` tells apart equal programs from different texts, whose diagnostics name different lines;
-    with ``partial_launch`` nobody asks whether the program needs another number of blocks.
+    with ``partial_launch`` any number of blocks is executed.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
 
@@ -272,6 +269,12 @@ class Kernel:
         """Execute instruction by instruction, each from the compile cache.
 
         Raises ExecutionError where a run-time rule is broken.
+
+        >>> import numpy as np, pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"))
+        >>> x = np.ones((2, 8), np.float32)
+        >>> kernel.eager(x, x)["z"].array[0, :3].tolist()
+        [2.0, 2.0, 2.0]
         """
         outputs, report, _ = self._run(args, kwargs, jit=False)
         report.raise_if_broken()
@@ -428,6 +431,12 @@ class Kernel:
 
         Shapes are as for :func:`jax.jit`: ``jax.ShapeDtypeStruct`` or arrays, by position or name; without
         any, buffers have the elements that the program accesses at least.
+
+        >>> import jax, pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"))
+        >>> x = jax.ShapeDtypeStruct((2, 8), "float32")
+        >>> callable(kernel.lower(x, x).compile())
+        True
         """
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
         return jax.jit(self).lower(*args, **kwargs)
@@ -439,10 +448,19 @@ class Kernel:
 
         ``exported.serialize()`` gives bytes that ``jax.export.deserialize(...).call`` executes, without this
         package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
-        present one.
+        present one. Code for "cuda" holds Triton kernels for merges and float products, which JAX promises
+        to execute only in the version that exported them.
+
+        >>> import pto_jax as pto
+        >>> from pto_jax.examples import EXAMPLES
+        >>> kernel = pto.compile(pto.load(EXAMPLES["vector_add"].path), grid=4)
+        >>> [str(a.dtype) for a in kernel.export().in_avals]
+        ['float32', 'float32', 'float32']
         """
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
-        return jax.export.export(jax.jit(self), platforms=platforms)(*args, **kwargs)
+        own = [jax.export.DisabledSafetyCheck.custom_call(primitives.TRITON)]
+        export = jax.export.export(jax.jit(self), platforms=platforms, disabled_checks=own)
+        return export(*args, **kwargs)
 
     def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
         """The results of one call by argument names, and the run-time rules it broke of those it follows."""
@@ -478,8 +496,13 @@ class Kernel:
     def _prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Kernel, dict[str, Any]]:
         """The kernel with all types, and its arguments checked against them."""
         given = arguments.bound(self.entry, self._names, self._optional, args, kwargs)
+        given = {n: v for n, v in given.items() if v is not None or n not in BLOCK_NUMBERS}
         kernel = self._typed(given)
         known = [a for a in kernel.arguments if a.name in given]
+        numbers = [n for n in given if n in BLOCK_NUMBERS]
+        if numbers and kernel.grid > 1:
+            got = f"{kernel.entry}: argument {numbers[0]!r}: got a value for {kernel.grid} blocks"
+            raise ArgumentError(got, allowed="none: every block has its own", fix="leave it out")
         return kernel, {a.name: prepare(kernel.entry, a, given[a.name]) for a in known}
 
     def prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -536,12 +559,13 @@ class Kernel:
     @cached_property
     def launch_is_open(self) -> bool:
         """Whether only arguments tell if the launch has the blocks that the program needs."""
-        judgement = launches.judge(self.program, self.entry, self.grid)
+        judgement = grids.judge(self.program, self.entry, self.grid)
         return judgement.open and not self.partial_launch
 
     @cached_property
     def _optional(self) -> frozenset[str]:
-        return arguments.optional(self.program, self.function, self.outputs)
+        tiles = arguments.optional(self.program, self.function, self.outputs)
+        return tiles | {n for n in self._names if n in BLOCK_NUMBERS}
 
 
 @lru_cache(maxsize=1024)
@@ -558,6 +582,34 @@ def _jitted(kernel: Kernel, mode: execution.Mode) -> Any:
     return jax.jit(partial(execution.execute, kernel, mode))  # pyright: ignore[reportArgumentType]
 
 
+@overload
+def compile(
+    program: Program,
+    profile: profiles.ProfileName | profiles.Profile | None = ...,
+    entry: str | None = ...,
+    numerics: Literal["exact", "fast"] = ...,
+    out_of_region: profiles.OutOfRegion | None = ...,
+    subnormals: profiles.Subnormals = ...,
+    checks: bool | None = ...,
+    max_steps: int = ...,
+    grid: int = ...,
+    partial_launch: bool = ...,
+    warn: bool = ...,
+    scalars: Mapping[str, Any] | None = ...,
+) -> Kernel: ...
+
+
+@overload
+def compile(
+    program: Program,
+    profile: profiles.ProfileName | profiles.Profile | None = ...,
+    entry: str | None = ...,
+    *,
+    ranks: int | None,
+    **options: Any,
+) -> RankKernel: ...
+
+
 def compile(  # noqa: PLR0913 - keywords
     program: Program,
     profile: profiles.ProfileName | profiles.Profile | None = None,
@@ -571,7 +623,14 @@ def compile(  # noqa: PLR0913 - keywords
     partial_launch: bool = False,
     warn: bool = True,
     scalars: Mapping[str, Any] | None = None,
-) -> Kernel:
+    ranks: int | None = None,
+    shared: Sequence[str] = (),
+    context: Mapping[str, str] | None = None,
+    peers: Mapping[str, tuple[str, int | Sequence[int]]] | None = None,
+    engine: Literal["compiled", "interpreter"] = "compiled",
+    schedule: int | None = None,
+    moves: Literal["issue", "wait"] = "issue",
+) -> Kernel | RankKernel:
     """A program as a pure function of arrays.
 
     ``profile`` is cpu_sim, a2a3 or a5 (default: the text's target, else a2a3). ``numerics`` is "exact"
@@ -582,10 +641,18 @@ def compile(  # noqa: PLR0913 - keywords
     program accesses; ``checks=False`` leaves that out, ``checks=True`` makes calls return
     ``(outputs, report)`` with all run-time rules that were broken, under transformations too. A while loop
     is stopped after ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another;
-    with ``partial_launch`` nobody asks whether these are the blocks that the program is written for.
+    with ``partial_launch`` any number of them, whatever the program is written for.
 
     ``scalars`` fixes scalar arguments by name, as ``{"rows": 200}``; calls then take the others. Sizes,
     strides and iterations that depend on them are constants of the compiled code.
+
+    With ``ranks`` the program runs on so many processors, and the result is a
+    :class:`pto_jax.RankKernel`: every buffer is an array with a leading axis of ranks. ``shared`` names
+    the windows that ranks reach in each other, arguments or not; ``context`` maps an argument that is a
+    context record to its window, ``peers`` one that is a part of another rank to ``("x", rank)`` or
+    ``("x", [rank, ...])``. The ``engine`` is "compiled", or "interpreter" for programs whose order depends on
+    data; that one executes cores in the order of the seed ``schedule``, and asynchronous copies where they
+    are issued or where they are waited for (``moves``).
 
     What :func:`pto_jax.verify` warns of is shown once per program and profile as
     :class:`pto_jax.PtoWarning`, except with ``warn=False``; ``Kernel.warnings`` has it in any case.
@@ -612,10 +679,20 @@ def compile(  # noqa: PLR0913 - keywords
             execution.warn_of(findings, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
-            raise ArgumentError(f"{name}: got {n}; allowed: a positive number")
-    judgement = launches.judge(program, function.name, grid)
+            raise ArgumentError(f"{name}: got {n}", allowed="a positive number")
+    judgement = grids.judge(program, function.name, grid)
     if judgement.problem is not None and not partial_launch:
         raise VerifyError(judgement.problem)
+    if ranks is not None:
+        from ..interpreter.rank_calls import bind
+        from .ranks import RankKernel
+
+        call = bind(program, function, ranks, grid, shared, context, peers)
+        return RankKernel((call,), semantics, engine, checks, max_steps, schedule, moves, warn)
+    if shared or context or peers or engine != "compiled" or schedule is not None:
+        raise ArgumentError(
+            "shared, context, peers, engine, schedule: got no ranks", allowed="with ranks=N", fix="ranks=2"
+        )
     return _kernel(
         program, function.name, semantics, checks, program.places, max_steps, grid, partial_launch, warn
     )

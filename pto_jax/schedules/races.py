@@ -72,9 +72,9 @@ def races(
     []
     """
     if sync not in SYNC:
-        raise ArgumentError(f"sync {sync!r}; allowed: {', '.join(SYNC)}")
+        raise ArgumentError(f"sync {sync!r}", allowed=", ".join(SYNC))
     if schedules and inputs is None:
-        raise ArgumentError("schedules without inputs; allowed: inputs for every argument")
+        raise ArgumentError("schedules without inputs", allowed="inputs for every argument")
     selected = api.resolve_profile(program, profile, arch=arch)
     resolved = resolve(program, selected)
     mode = mode_of(resolved.program, selected) if sync == "auto" else sync

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pto_jax.analysis import addresses
+from pto_jax.grids import numbers
 from pto_jax.ir import I1, I8, I16, I32, I64, INDEX, U8, U16, U32, U64, DType
-from pto_jax.launches import numbers
 from pto_jax.oracle import scalars
 from tests.tables import every
 

@@ -283,7 +283,14 @@ def waits(traits: Traits) -> bool:
 
 def alone(instruction: Instruction) -> bool:
     """Whether an instruction is executed, to its end and without another core."""
-    return instruction.executable and instruction.name != "trap" and not takes_slots(instruction.traits)
+    order = instruction.traits.order
+    blocks = order is not None and (order.role, order.through) == ("wait", "signal")
+    return (
+        instruction.executable
+        and instruction.name != "trap"
+        and not takes_slots(instruction.traits)
+        and not blocks
+    )
 
 
 @every("name", [n for n, i in TABLE.items() if alone(i)])

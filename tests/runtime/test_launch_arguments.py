@@ -13,13 +13,13 @@ import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax import launches, oracle
+from pto_jax import grids, oracle
 from pto_jax.analysis.provenance import GlobalTypes
 from pto_jax.cases.targets import interpreter_arguments
 from pto_jax.generate import options as generate_options, programs
 from pto_jax.generate.programs import Case
+from pto_jax.grids.judgement import _Launches
 from pto_jax.ir import Function, ScalarType
-from pto_jax.launches.judgement import _Launches
 from tests.runtime.launch_texts import HEAD, ROW, TILE, VIEW, WIDE, Y, kernel, store
 
 Run = Callable[..., Any]
@@ -97,7 +97,7 @@ def _written(case: Case, function: Function, given: dict[str, Any]) -> dict[str,
     }
     shapes = {a.name: np.shape(given[a.name]) for a in function.args if isinstance(a.type, GlobalTypes)}
     contents = {n: partial(np.asarray, given[n]) for n in shapes}
-    facts = launches.Facts(scalars, shapes, contents)
+    facts = grids.Facts(scalars, shapes, contents)
     blocks = _Launches(case.program, function, facts)._walk(np.arange(case.grid), case.grid)
     inside = {n: np.zeros(np.size(given[n]), np.bool_) for n in shapes if n not in blocks.undecided}
     for whole, windows in blocks.writes.items():

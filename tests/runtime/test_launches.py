@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax import launches, oracle
+from pto_jax import grids, oracle
 from pto_jax.examples import EXAMPLES
 from pto_jax.ir import dtype as find_dtype
 from tests.runtime.launch_texts import COUNT, OPEN, PART, ROW, TILE, VIEW, WIDE, T, Y, kernel, store
@@ -163,9 +163,9 @@ def test_a_call_and_a_view_of_another_layout_are_followed() -> None:
       return
     }}"""
     program = pto.parse(text)
-    found = launches.judge(program, "k", 3).problem
+    found = grids.judge(program, "k", 3).problem
     assert found is not None and "3 blocks (grid=3) write 384 of the 512 elements of view %v" in found.message
-    assert launches.judge(program, "k", 4) == launches.Judgement()
+    assert grids.judge(program, "k", 4) == grids.Judgement()
 
 
 def test_blocks_that_add_are_all_needed() -> None:
@@ -224,7 +224,7 @@ def test_no_evidence(body: str, grid: int) -> None:
 
 
 def test_programs_that_do_not_ask_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launches.judgement, "_judged", lambda *a: pytest.fail("followed"))
+    monkeypatch.setattr(grids.judgement, "_judged", lambda *a: pytest.fail("followed"))
     silent = kernel(VIEW, TILE, store("%c0"))
     text = str(silent).replace("%b64 = pto.get_block_idx", "%b64 = arith.constant 0 : i64")
     assert problem(pto.parse(text), 1) is None
@@ -240,8 +240,8 @@ def test_shipped_launches_are_right(name: str) -> None:
         for n, x in example.arguments(0).items()
         if np.issubdtype(np.asarray(x).dtype, np.integer) and np.ndim(x) == 0
     }
-    for facts in (None, launches.Facts(scalars)):
-        assert launches.judge(program, entry.name, example.grid, facts).problem is None
+    for facts in (None, grids.Facts(scalars)):
+        assert grids.judge(program, entry.name, example.grid, facts).problem is None
 
 
 def test_what_is_too_long_to_follow_is_not_judged_and_costs_little() -> None:
@@ -256,9 +256,9 @@ def test_what_is_too_long_to_follow_is_not_judged_and_costs_little() -> None:
     }}"""
     program = kernel(VIEW, TILE, ROW, long)
     begin = time.perf_counter()
-    assert launches.judge(program, "k", 1) == launches.Judgement()
+    assert grids.judge(program, "k", 1) == grids.Judgement()
     assert time.perf_counter() - begin < 1
-    assert launches.judge(program, "k", 1_000_000) == launches.Judgement()
+    assert grids.judge(program, "k", 1_000_000) == grids.Judgement()
 
 
 def test_the_fix_is_looked_for_up_to_a_bound() -> None:

@@ -29,7 +29,7 @@ def comm(
     *,
     effects: tuple[traits.Effect, ...] = (),
     order: traits.Order | None = None,
-    executable: bool = False,
+    executable: bool = True,
     **parts: Unpack[handles.CustomParts],
 ) -> declare.Instruction:
     """Declare an instruction of communication.

@@ -139,18 +139,20 @@ def to_program(sample: Sample) -> ir.Program:
         ir.Value(o.name, sample.types[o.name]) for o in instruction.destinations if o.name in sample.types
     )
     as_outs = instruction.syntax == "tile" and instruction.traits.alias is None
-    as_outs = as_outs or (instruction.cls == "communication" and sample.grouped)
+    kinds = {o.name: o.kind for o in instruction.destinations}
+    moves = instruction.cls == "communication"
+    outs = tuple(v for v in results if as_outs or (moves and kinds[v.name] == "gm"))
     ops.append(
         ir.Op(
             instruction.name,
             tuple(ins),
-            results if as_outs else (),
-            () if as_outs else results,
+            outs,
+            tuple(v for v in results if v not in outs),
             ir.attrs(sample.attrs),
             groups=tuple(groups) if sample.grouped else (),
         )
     )
-    arguments += results if as_outs else ()
+    arguments += outs
     body = ir.Region(tuple(ops))
     return ir.Program(
         (ir.Function(ir.FRAGMENT, tuple(arguments), body),),

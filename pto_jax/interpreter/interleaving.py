@@ -1,0 +1,201 @@
+"""Ranks, blocks and cores in turns: the one order of an execution, or another one by a seed.
+
+A core has its turn until it has to wait, the cores in rotation; by a seed chance says whose turn it is before
+every operation that others can see. A rank executes its kernels one after the other and waits for the others
+at a host barrier only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeAlias
+
+from ..errors import DeadlockError, Diagnostic
+from ..ir import Function, Program
+from . import together
+from .communication import finish_copies
+from .cores import Block, Core, cores_of, kind_of
+from .interpreter import Blocked, Interpreter, Paused, Polled, Steps, Waiting
+from .launch import numbered
+from .machine import Machine
+from .operands import Operand, Scope
+from .ranks import Meetings, World
+
+#: Looks at signals without any change after which a core that only looks is one that waits for ever.
+MAX_POLLS = 2048
+#: What stands between the name of a core and the number of the kernel that it executes.
+LAUNCH = " launch "
+#: Makes what executes the operations of a core.
+Make: TypeAlias = Callable[[Program, Machine, Core, Block], Interpreter]
+
+
+@dataclass(frozen=True, eq=False)
+class RankLaunch:
+    """One kernel of a rank: a function of a program, its blocks, and operands for each argument."""
+
+    program: Program
+    function: Function
+    grid: int
+    operands: Sequence[Operand]
+
+
+#: What a rank does: kernels in their order, and None where all ranks meet.
+Sequence_: TypeAlias = Sequence[RankLaunch | None]
+
+
+@dataclass(eq=False)
+class Cursor:
+    """A core that executes: where it stands, and what it waits for.
+
+    ``seen`` are the changes that were there when it found that it has to wait.
+    """
+
+    rank: int
+    block: Block
+    core: Core
+    steps: Steps[None]
+    launch: int = 0
+    waiting: Waiting | None = None
+    seen: tuple[int, int] = (-1, -1)
+    polls: int = 0
+
+    @property
+    def name(self) -> str:
+        """What errors call the core."""
+        return name_of(self.rank, int(self.block.number), self.core)
+
+    @property
+    def memory(self) -> str:
+        """What memories call the core: those of all ranks, blocks and kernels are apart."""
+        return f"{self.name}{LAUNCH}{self.launch}"
+
+    def stamp(self, world: World) -> tuple[int, int]:
+        """The changes that may let the core go on."""
+        return world.changes, self.block.changes
+
+    def ready(self, world: World) -> bool:
+        """Whether the core may go on."""
+        if self.waiting is None or isinstance(self.waiting, Paused):
+            return True
+        if isinstance(self.waiting, Polled) and self.polls < MAX_POLLS:
+            return True
+        return self.seen != self.stamp(world)
+
+
+def name_of(rank: int, block: int, core: Core) -> str:
+    """The name of a core of a block of a rank.
+
+    >>> name_of(1, 0, Core("vector", 1))
+    'rank 1 (block 0, core vector1)'
+    """
+    return f"rank {rank} (block {block}" + (f", core {core.name})" if core.name else ")")
+
+
+@dataclass(eq=False)
+class Interleaving:
+    """An execution of the kernels of all ranks on one machine."""
+
+    world: World
+    machine: Machine
+    sequences: Sequence[Sequence_]
+    seed: int | None = None
+    make: Make = Interpreter
+    cursors: list[Cursor] = field(default_factory=list)
+    _next: list[int] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Execute everything; DeadlockError where no core goes on."""
+        self.world.pauses = self.seed is not None
+        self._next = [0] * len(self.sequences)
+        chance = Random(self.seed)
+        while True:
+            self._start()
+            if not self.cursors:
+                self.machine.enter("")
+                return
+            ready = [c for c in self.cursors if c.ready(self.world)]
+            if not ready:
+                self._together()
+            for cursor in [chance.choice(ready)] if ready and self.seed is not None else ready:
+                self._advance(cursor)
+
+    def _start(self) -> None:
+        """Start the next kernel of every rank that has none, and let ranks go on that have met."""
+        while True:
+            busy = {c.rank for c in self.cursors}
+            idle = [r for r in range(len(self.sequences)) if r not in busy]
+            todo = {r: self.sequences[r][self._next[r] :] for r in idle}
+            for rank in (r for r in idle if todo[r] and todo[r][0] is not None):
+                self._launch(rank, todo[rank][0])
+                self._next[rank] += 1
+            waiting = [r for r in idle if todo[r] and todo[r][0] is None]
+            if len(waiting) < len(self.sequences):
+                return
+            self._next = [n + 1 for n in self._next]
+            self.world.watch.met()
+
+    def _launch(self, rank: int, launch: RankLaunch | None) -> None:
+        assert launch is not None
+        program, function, memory = launch.program, launch.function, self.world.memory()
+        cores = cores_of(program, function)
+        kind = kind_of(function)
+        active = [c for c in cores if kind is None or c.kind in (None, kind)]
+        meetings = Meetings(tuple((n, c.name) for n in range(launch.grid) for c in active))
+        for number in range(launch.grid):
+            block = Block(
+                number, launch.grid, cores, 0, memory, rank=rank, world=self.world, meetings=meetings
+            )
+            for core in active:
+                interpreter = self.make(program, self.machine, core, block)
+                steps = _core(interpreter, function, numbered(interpreter, function, launch.operands))
+                self.cursors.append(Cursor(rank, block, core, steps, self._next[rank]))
+
+    def _advance(self, cursor: Cursor) -> None:
+        """Give a core its turn."""
+        self.machine.enter(cursor.memory)
+        before = cursor.stamp(self.world)
+        try:
+            cursor.waiting = next(cursor.steps)
+            cursor.seen = cursor.stamp(self.world)
+            same = before == cursor.seen and isinstance(cursor.waiting, Polled)
+            cursor.polls = cursor.polls + 1 if same else 0
+        except StopIteration:
+            self.cursors.remove(cursor)
+            cursor.block.changes += 1
+            self.world.changes += 1
+            if all(c.rank != cursor.rank for c in self.cursors):
+                self.world.watch.ended(cursor.rank)
+
+    def _together(self) -> None:
+        """Enter the regions that all cores of a block have come to; DeadlockError where there are none."""
+        for block in dict.fromkeys(c.block for c in self.cursors):
+            own = {c.core: c.waiting for c in self.cursors if c.block is block and c.waiting is not None}
+            if all(isinstance(w, together.Meeting) for w in own.values()):
+                together.go_on(self.machine, block, own)
+                return
+        raise DeadlockError(list(self._stuck()), len({c.rank for c in self.cursors}), self.world.count)
+
+    def _stuck(self) -> Iterator[Diagnostic]:
+        """What each core waits for."""
+        for cursor in self.cursors:
+            waiting = cursor.waiting
+            assert waiting is not None
+            what = f"waits for {waiting.what}"
+            if isinstance(waiting, Blocked):
+                does = "only looks at" if isinstance(waiting, Polled) else "waits for"
+                what = f"{does} {waiting.what}, which is {waiting.found}"
+            yield Diagnostic(
+                "error", f"{cursor.name} {what}", waiting.op.span, waiting.op.name, rule="deadlock"
+            )
+        for rank, sequence in enumerate(self.sequences):
+            at = self._next[rank]
+            if at < len(sequence) and all(c.rank != rank for c in self.cursors):
+                yield Diagnostic("error", f"rank {rank} waits at a host barrier", None, None, rule="deadlock")
+
+
+def _core(interpreter: Interpreter, function: Function, operands: Sequence[Operand]) -> Steps[None]:
+    """The steps of a core; copies that nobody has waited for end with it."""
+    yield from interpreter.function(function, operands, Scope())
+    finish_copies(interpreter)

@@ -1,0 +1,216 @@
+"""What the arguments of a kernel stand for on every rank: parts of buffers, context records, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ..analysis.contexts import contexts
+from ..analysis.entries import strides_of, written_buffers
+from ..analysis.provenance import GlobalTypes
+from ..errors import ArgumentError
+from ..ir import (
+    I64,
+    DType,
+    Function,
+    MemRefType,
+    PartitionViewType,
+    Program,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    Value,
+)
+from .interleaving import RankLaunch
+from .operands import BLOCK_NUMBERS, Operand, Pointer, View
+from .ranks import World, part
+from .views import memref_view
+
+#: Most ranks that a context record has room for.
+MAX_RANKS = 64
+
+
+@dataclass(frozen=True)
+class Part:
+    """Parts of a buffer: that of rank ``ranks[m]`` is what rank m has as the argument."""
+
+    buffer: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """The context record of the rank."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A scalar that a call gives under a name, or that has one value for each rank."""
+
+    name: str
+    values: tuple[Any, ...] | None = None
+
+
+Binding: TypeAlias = "Part | Record | Number"
+
+
+@dataclass(frozen=True)
+class RankCall:
+    """A kernel on all ranks: its function, its blocks, what arguments are, and the windows."""
+
+    program: Program
+    entry: str
+    ranks: int
+    grid: int
+    bindings: Mapping[str, Binding] = field(hash=False)
+    shared: tuple[str, ...] = ()
+    #: Context records that no caller named, with the windows that the text gives them.
+    recognised: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def function(self) -> Function:
+        """The function that is executed."""
+        function = self.program.function(self.entry)
+        assert function is not None
+        return function
+
+    @property
+    def buffers(self) -> dict[str, DType]:
+        """The buffers that arguments are parts of, with the type of their elements."""
+        types = {a.name: a.type for a in self.function.args}
+        found: dict[str, DType] = {}
+        for name, binding in self.bindings.items():
+            t = types[name]
+            if isinstance(binding, Part) and isinstance(t, GlobalTypes):
+                found.setdefault(binding.buffer, t.dtype)
+        return found
+
+    @property
+    def numbers(self) -> dict[str, DType]:
+        """The scalars that a call gives."""
+        found: dict[str, DType] = {}
+        for a in self.function.args:
+            binding = self.bindings.get(a.name)
+            if isinstance(binding, Number) and binding.values is None and isinstance(a.type, ScalarType):
+                found[binding.name] = a.type.dtype
+        return found
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        """The arguments that are context records."""
+        return tuple(n for n, b in self.bindings.items() if isinstance(b, Record))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The buffers of which some rank writes a part."""
+        written = written_buffers(self.program, self.function)
+        parts = (self.bindings[name] for name in written)
+        return tuple(dict.fromkeys(p.buffer for p in parts if isinstance(p, Part)))
+
+    def launch(
+        self, rank: int, shapes: Mapping[str, tuple[int, ...]], numbers: Mapping[str, Sequence[Any]]
+    ) -> RankLaunch:
+        """The kernel of one rank; ``shapes`` are those of the parts, ``numbers`` one scalar for each rank."""
+        operands = [self._operand(a, rank, shapes, numbers) for a in self.function.args]
+        return RankLaunch(self.program, self.function, self.grid, operands)
+
+    def _operand(
+        self,
+        argument: Value,
+        rank: int,
+        shapes: Mapping[str, tuple[int, ...]],
+        numbers: Mapping[str, Sequence[Any]],
+    ) -> Operand:
+        binding, t = self.bindings.get(argument.name), argument.type
+        if isinstance(binding, Number):
+            return (numbers[binding.name] if binding.values is None else binding.values)[rank]
+        if isinstance(binding, Record):
+            return Pointer(part(argument.name, rank), I64)
+        if not isinstance(binding, Part):
+            return None
+        name, shape = part(binding.buffer, binding.ranks[rank]), shapes[binding.buffer]
+        if isinstance(t, MemRefType):
+            return memref_view(name, t, shape)
+        if isinstance(t, TensorViewType | PartitionViewType):
+            return View(name, t.dtype, 0, shape, strides_of(shape, None))
+        assert isinstance(t, PtrType)
+        return Pointer(name, t.dtype)
+
+
+def bind(
+    program: Program,
+    function: Function,
+    ranks: int,
+    grid: int = 1,
+    shared: Sequence[str] = (),
+    context: Mapping[str, str] | None = None,
+    peers: Mapping[str, tuple[str, int | Sequence[int]]] | None = None,
+) -> RankCall:
+    """What arguments of a function are on ``ranks`` ranks; ArgumentError for what does not fit.
+
+    ``context`` maps arguments that are context records to a window; others are recognised by their use.
+    ``peers`` maps arguments to a buffer and the rank whose part they are, or one rank for each rank.
+    """
+    if not 1 <= ranks <= MAX_RANKS:
+        raise ArgumentError(f"ranks: got {ranks}; allowed: 1 to {MAX_RANKS}")
+    recognised = {n: w for n, w in contexts(program, function).items() if n not in (context or {})}
+    records, parts = {**recognised, **(context or {})}, dict(peers or {})
+    types = {a.name: a.type for a in function.args}
+    for what, given in (("context", records), ("peers", parts)):
+        for name in given:
+            if not isinstance(types.get(name), PtrType | TensorViewType | PartitionViewType | MemRefType):
+                pointers = ", ".join(n for n, t in types.items() if isinstance(t, GlobalTypes)) or "none"
+                raise ArgumentError(
+                    f"{what}: got {name!r}; allowed: pointer arguments of {function.name}: {pointers}"
+                )
+    bindings: dict[str, Binding] = {}
+    for argument in function.args:
+        name, t = argument.name, argument.type
+        if name in BLOCK_NUMBERS:
+            continue
+        if name in records:
+            bindings[name] = _record(name, t)
+        elif name in parts:
+            bindings[name] = _peer(name, parts[name], ranks)
+        elif isinstance(t, GlobalTypes):
+            bindings[name] = Part(name, tuple(range(ranks)))
+        elif isinstance(t, ScalarType):
+            bindings[name] = Number(name)
+        else:
+            raise ArgumentError(
+                f"{function.name}: argument {name!r} is {t}; allowed on {ranks} ranks: buffers and scalars"
+            )
+    windows = tuple(dict.fromkeys((*shared, *records.values())))
+    known = {b.buffer for b in bindings.values() if isinstance(b, Part)}
+    for name, window in records.items():
+        if window not in known | set(shared):
+            allowed = ", ".join(sorted(known | set(shared))) or "none"
+            raise ArgumentError(f"context: {name!r} is that of {window!r}; allowed: a buffer: {allowed}")
+    return RankCall(program, function.name, ranks, grid, bindings, windows, tuple(recognised.items()))
+
+
+def _record(name: str, t: object) -> Record:
+    if not isinstance(t, PtrType) or t.dtype.storage_bits != I64.storage_bits:
+        raise ArgumentError(f"context: argument {name!r} is {t}; allowed: a pointer to i64")
+    return Record()
+
+
+def _peer(name: str, given: tuple[str, int | Sequence[int]], ranks: int) -> Part:
+    """The part of a buffer that is another rank's."""
+    allowed = f'("x", R) or ("x", [R, ...]) with {ranks} ranks of 0 to {ranks - 1}'
+    try:
+        buffer, which = given
+        listed = (which,) * ranks if isinstance(which, int) else tuple(map(int, which))
+    except (TypeError, ValueError):
+        raise ArgumentError(f"peers: {name!r} is {given!r}; allowed: {allowed}") from None
+    if not isinstance(buffer, str) or len(listed) != ranks or not all(0 <= r < ranks for r in listed):
+        raise ArgumentError(f"peers: {name!r} is {given!r}; allowed: {allowed}")
+    return Part(buffer, listed)
+
+
+def world_of(calls: Sequence[RankCall], *, late: bool = False) -> World:
+    """The ranks that some kernels run on, with the buffers of all of them."""
+    buffers = tuple(dict.fromkeys(b for call in calls for b in (*call.buffers, *call.shared)))
+    shared = frozenset(name for call in calls for name in call.shared)
+    return World(calls[0].ranks, buffers, shared, late)

@@ -1,0 +1,143 @@
+"""Sequences of kernels on several ranks, on windows that live from the first to the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ..errors import ArgumentError
+from ..interpreter.rank_calls import Binding, Number, Part, RankCall, Record, bind
+from ..ir import Program
+from .kernel import Kernel, compile as compile_program
+from .ranks import ENGINES, Engine, Moves, RankKernel
+
+
+class HostBarrier:
+    """Where all ranks meet at the host between two kernels; :data:`host_barrier` is the one there is."""
+
+    def __repr__(self) -> str:
+        return "host_barrier"
+
+
+#: All ranks meet at the host before the next kernel.
+host_barrier: Final = HostBarrier()
+#: A kernel with what its arguments are: the name of a buffer or scalar, or a number, or one per rank.
+Launched: TypeAlias = "tuple[RankKernel | Kernel | Program, Mapping[str, Any]]"
+
+
+def launches(
+    sequence: Sequence[Launched | RankKernel | Kernel | Program | HostBarrier],
+    ranks: int,
+    *,
+    shared: Sequence[str] = (),
+    context: Mapping[str, str] | None = None,
+    engine: Engine = "interpreter",
+    schedule: int | None = None,
+    moves: Moves = "issue",
+) -> RankKernel:
+    """Kernels that every rank executes one after the other, as one function of buffers by name.
+
+    ``sequence`` has kernels (compiled with ``ranks`` or without, or programs), each alone or with a
+    dictionary: an argument to the name of its buffer, a scalar to a name, a number or one number per rank;
+    what is left out has the argument's name. Ranks wait for each other at :data:`host_barrier` only, and at
+    signals. The end of a kernel publishes what it has written. ``shared`` and ``context`` are those of
+    kernels compiled without ranks, in names of buffers and arguments. Other keywords as for
+    :func:`pto_jax.compile`; by default the interpreter executes, because kernels that follow each other
+    mostly read from data how many rows they move.
+
+    ArgumentError for kernels of other numbers of ranks or profiles, and for names that do not fit.
+
+    >>> import numpy as np
+    >>> import pto_jax as pto
+    >>> from pto_jax.examples import EXAMPLES
+    >>> add = pto.load(EXAMPLES["vector_add"].path)
+    >>> twice = pto.launches([(add, {"z": "sum"}), pto.host_barrier, (add, {"x": "sum"})], ranks=2)
+    >>> one, zero = np.ones((2, 4096), np.float32), np.zeros((2, 4096), np.float32)
+    >>> twice(x=one, y=one, z=zero, sum=zero)["z"][1, :2]
+    array([3., 3.], dtype=float32)
+    """
+    if engine not in ENGINES:
+        raise ArgumentError(f"engine: got {engine!r}; allowed: {', '.join(ENGINES)}")
+    calls: list[RankCall | None] = []
+    kernels: list[RankKernel | Kernel] = []
+    for number, entry in enumerate(sequence):
+        if isinstance(entry, HostBarrier):
+            calls.append(None)
+            continue
+        kernel, names = entry if isinstance(entry, tuple) else (entry, {})
+        place = f"launches[{number}]"
+        if isinstance(kernel, Program):
+            kernel = compile_program(kernel, partial_launch=True)
+        kernels.append(kernel)
+        if isinstance(kernel, RankKernel):
+            found = list(kernel.calls)
+            if kernel.ranks != ranks:
+                raise ArgumentError(f"{place}: got a kernel of {kernel.ranks} ranks; allowed: {ranks}")
+        else:
+            own = {
+                n: names.get(w, w) if isinstance(names.get(w, w), str) else w
+                for n, w in (context or {}).items()
+            }
+            found = [_bound(kernel, ranks, own, names)]
+        calls += [None if call is None else _renamed(place, call, names, ranks) for call in found]
+    if not kernels:
+        raise ArgumentError("launches: got no kernel; allowed: one or more")
+    semantics = kernels[0].semantics
+    other = next((k for k in kernels if k.semantics != semantics), None)
+    if other is not None:
+        raise ArgumentError(
+            f"launches: got kernels of {semantics.profile.name} and {other.profile.name}; "
+            "allowed: one profile and numerics"
+        )
+    windows = tuple(shared)
+    calls = [c and replace(c, shared=tuple(dict.fromkeys((*c.shared, *windows)))) for c in calls]
+    return RankKernel(tuple(calls), semantics, engine, None, 1_000_000, schedule, moves)
+
+
+def _bound(kernel: Kernel, ranks: int, context: Mapping[str, str], names: Mapping[str, Any]) -> RankCall:
+    """A kernel that was compiled for one rank."""
+    own = {n: w for n, w in context.items() if any(a.name == n for a in kernel.arguments)}
+    call = bind(kernel.program, kernel.function, ranks, kernel.grid, (), None, None)
+    bindings = {n: Record() if n in own else b for n, b in call.bindings.items()}
+    return replace(call, bindings=bindings, shared=tuple(own.values()))
+
+
+def _renamed(place: str, call: RankCall, names: Mapping[str, Any], ranks: int) -> RankCall:
+    """A kernel with its arguments bound to the names of a sequence."""
+    known = {a.name for a in call.function.args} | set(call.shared)
+    unknown = [n for n in names if n not in known]
+    if unknown:
+        raise ArgumentError(
+            f"{place}: {call.entry} has no argument {unknown[0]!r}; allowed: {', '.join(sorted(known))}"
+        )
+
+    def buffer(name: str) -> str:
+        given = names.get(name, name)
+        if not isinstance(given, str):
+            raise ArgumentError(f"{place}: argument {name!r} is {given!r}; allowed: the name of a buffer")
+        return given
+
+    bindings: dict[str, Binding] = {}
+    for name, binding in call.bindings.items():
+        if isinstance(binding, Part):
+            bindings[name] = Part(buffer(binding.buffer), binding.ranks)
+        elif isinstance(binding, Number) and name in names:
+            bindings[name] = _number(place, name, names[name], ranks)
+        else:
+            bindings[name] = binding
+    return replace(call, bindings=bindings, shared=tuple(map(buffer, call.shared)))
+
+
+def _number(place: str, name: str, given: Any, ranks: int) -> Number:
+    """A scalar by its name in the sequence, or with its values."""
+    if isinstance(given, str):
+        return Number(given)
+    values = np.asarray(given)
+    if values.shape not in ((), (ranks,)):
+        raise ArgumentError(
+            f"{place}: argument {name!r} has shape {values.shape}; allowed: one number, or {ranks}"
+        )
+    return Number(name, tuple(np.broadcast_to(values, (ranks,)).tolist()))

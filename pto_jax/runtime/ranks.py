@@ -1,0 +1,500 @@
+"""Kernels on several ranks: pure functions of arrays with a leading axis of ranks.
+
+A compiled call is one trace of all ranks, blocks and cores. Signals and the numbers that say who meets whom
+are known while it is traced, so the order of everything is static; what depends on data is executed by the
+interpreter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, Literal, TypeAlias
+
+import jax
+import numpy as np
+from jax.core import Tracer
+
+from .. import profiles
+from ..analysis import entries
+from ..analysis.entries import Argument
+from ..errors import ArgumentError
+from ..interpreter import steering
+from ..interpreter.interleaving import Interleaving
+from ..interpreter.rank_calls import Number, Part, RankCall, world_of
+from ..interpreter.ranks import context, part
+from ..ir import I64, DType, PtrType, Type, short_list
+from ..lowering import (
+    ACCESS_RULES,
+    Buffers,
+    Plan,
+    RankMachine,
+    Semantics,
+    Source,
+    Words,
+    plan,
+    varying_axes,
+)
+from ..lowering.bits import x64
+from ..lowering.canary import cached_code
+from ..oracle.ranks import run_ranks
+from ..schedules import rank_schedules, ranks
+from ..schedules.ranks import RankReport
+from . import arguments, conversion
+from .execution import contents, warn_once
+from .state import PackedReport, Report
+
+Engine: TypeAlias = Literal["compiled", "interpreter"]
+ENGINES = ("compiled", "interpreter")
+#: When asynchronous copies move their data: where they are issued, or where they are waited for.
+Moves: TypeAlias = Literal["issue", "wait"]
+#: How the pipes of one core are ordered in a verdict.
+Sync: TypeAlias = Literal["auto", "as-written", "both"]
+SYNC = ("auto", "as-written", "both")
+#: Compiled functions of one kernel, by shapes and numbers.
+MOST_COMPILED = 64
+
+
+@dataclass(frozen=True, eq=False)
+class RankKernel:
+    """Programs on several ranks as one function; made by :func:`pto_jax.compile` with ``ranks``.
+
+    ``calls`` are the kernels that every rank executes one after the other, None where all meet. A call takes
+    one array [ranks, ...] per buffer and one number, or one per rank, for each scalar; it gives the buffers
+    that were written.
+
+    >>> import numpy as np
+    >>> import pto_jax as pto
+    >>> from pto_jax.examples import EXAMPLES
+    >>> kernel = pto.compile(pto.load(EXAMPLES["vector_add"].path), ranks=2)
+    >>> one, zero = np.ones((2, 4096), np.float32), np.zeros((2, 4096), np.float32)
+    >>> kernel(one, one, zero)["z"].shape
+    (2, 4096)
+    """
+
+    calls: tuple[RankCall | None, ...]
+    semantics: Semantics
+    engine: Engine = "compiled"
+    checks: bool | None = None
+    max_steps: int = 1_000_000
+    seed: int | None = None
+    moves: Moves = "issue"
+    warn: bool = True
+    #: The verdicts on calls, by what they depend on; the last one under None.
+    _reports: dict[Any, RankReport] = field(default_factory=dict, repr=False)
+    _compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        """ArgumentError for an unknown engine."""
+        if self.engine not in ENGINES:
+            raise ArgumentError(f"engine: got {self.engine!r}; allowed: {', '.join(ENGINES)}")
+
+    @cached_property
+    def _is_static(self) -> bool:
+        """True; NotExecutableError where data decides the order of ranks that are to be compiled."""
+        for call in self.kernels:
+            steering.require_static(call.program, call.function, call.grid, frozenset(call.records))
+        return True
+
+    @property
+    def kernels(self) -> tuple[RankCall, ...]:
+        """The kernels, without host barriers."""
+        return tuple(call for call in self.calls if call is not None)
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks."""
+        return self.kernels[0].ranks
+
+    @property
+    def profile(self) -> profiles.Profile:
+        """The profile that the programs were verified for."""
+        return self.semantics.profile
+
+    @cached_property
+    def buffers(self) -> dict[str, DType | None]:
+        """The buffers of a call, in order; None for a window that no argument names."""
+        types: dict[str, DType | None] = {}
+        for call in self.kernels:
+            types |= {n: d for n, d in call.buffers.items() if types.get(n) is None}
+            for name in call.shared:
+                types.setdefault(name, None)
+        return types
+
+    @cached_property
+    def scalars(self) -> dict[str, DType]:
+        """The scalars of a call, in order."""
+        found: dict[str, DType] = {}
+        for call in self.kernels:
+            found |= {n: d for n, d in call.numbers.items() if n not in found}
+        return found
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What a call takes, in order: the arguments of the first kernel, then what others add."""
+        order: dict[str, Type | None] = {}
+        for call in self.kernels:
+            for a in call.function.args:
+                binding = call.bindings.get(a.name)
+                if isinstance(binding, Part):
+                    order.setdefault(binding.buffer, a.type)
+                elif isinstance(binding, Number) and binding.values is None:
+                    order.setdefault(binding.name, a.type)
+        for name, d in self.buffers.items():
+            order.setdefault(name, None if d is None else PtrType(d))
+        return tuple(Argument(n, t or PtrType(I64), written=n in self.outputs) for n, t in order.items())
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """The buffers that are written, in order."""
+        return tuple(dict.fromkeys(n for call in self.kernels for n in call.outputs))
+
+    def __repr__(self) -> str:
+        names = " -> ".join("host barrier" if c is None else c.entry for c in self.calls)
+        taken = short_list([f"{a.name}: {a.type}" for a in self.arguments])
+        return (
+            f"<RankKernel {names}({taken}) -> ({short_list(self.outputs)}), ranks={self.ranks}, "
+            f"profile={self.profile.name!r}, engine={self.engine!r}>"
+        )
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Execute all ranks; the written buffers by name, arrays [ranks, ...].
+
+        With ``checks=True`` also a :class:`RankReport`. ArgumentError for arguments that do not
+        fit, DeadlockError where ranks wait for each other for ever, ExecutionError for accesses outside of a
+        buffer or a window, NotExecutableError where the order of the ranks depends on data.
+        """
+        kind = self._kind(args, kwargs)
+        made = self._again(kind, args, kwargs)
+        if made is not None:
+            made[1].raise_if_broken()
+            return {n: made[0][n] for n in self.outputs}
+        axis = self._axis(args, kwargs)
+        if axis is not None:
+            return self._on_mesh(axis, args, kwargs)
+        arrays, numbers = self.prepared(args, kwargs)
+        if self.engine == "interpreter":
+            outputs = self.interpreted(arrays, numbers)
+        else:
+            with x64(), cached_code():
+                assert self._is_static
+                outputs, broken = self._call(arrays, numbers, kind)
+            broken.raise_if_broken()
+        report = self._judged(kind, arrays, numbers)
+        return (outputs, report) if self.checks else outputs
+
+    @property
+    def report(self) -> RankReport | None:
+        """The verdict on the last call of another kind than those before; None before the first one."""
+        return self._reports.get(None)
+
+    def _judged(
+        self, kind: Any, arrays: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]]
+    ) -> RankReport | None:
+        """The verdict on a call, with a warning the first time; None where values are traced."""
+        if kind is None or not (self.warn or self.checks):
+            return None
+        if kind not in self._reports:
+            self._reports[kind] = self._reports[None] = self._judge(arrays, numbers, "auto")
+            for finding in self._reports[kind].findings:
+                warn_once((id(self), id(finding)), [f"schedule-dependent: {finding}"])
+        return self._reports[kind]
+
+    def _axis(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str | None:
+        """The mesh axis of ranks that the arrays of a call vary over, under ``shard_map``."""
+        parts = [x for x in (*args, *kwargs.values()) if isinstance(x, Tracer) and x.ndim]
+        axes = frozenset[str]().union(*(varying_axes(x) for x in parts if x.shape[0] < self.ranks))
+        sizes = {axis: jax.lax.axis_size(axis) for axis in axes}
+        return next((axis for axis, size in sizes.items() if size > 1 and self.ranks % size == 0), None)
+
+    def _on_mesh(self, axis: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The same under ``shard_map``: devices exchange their parts, and each keeps what is its own."""
+        values = dict(zip(self._names, args, strict=False)) | dict(kwargs)
+        lead = self.ranks // jax.lax.axis_size(axis)
+
+        def whole(value: Any) -> Any:
+            array = jax.numpy.asarray(value)
+            own = axis in varying_axes(array) and array.ndim and array.shape[0] == lead
+            return jax.lax.all_gather(array, axis, tiled=True) if own else value
+
+        outputs = self(**{n: whole(v) for n, v in values.items()})
+        made = outputs[0] if self.checks else outputs
+        first = jax.lax.axis_index(axis) * lead
+        kept = {n: jax.lax.dynamic_slice_in_dim(a, first, lead) for n, a in made.items()}
+        return (kept, outputs[1]) if self.checks else kept
+
+    def _again(self, kind: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The results of a call like an earlier one; None for another one."""
+        known = self._compiled.get(kind) if kind is not None and not self.checks else None
+        if known is None:
+            return None
+        values = {**dict(zip(self._names, args, strict=False)), **kwargs}
+        with x64(), cached_code():
+            return known({n: values[n] for n in self.buffers}, {})
+
+    def _kind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What a compiled function depends on: shapes, scalars, and signals; None where values are traced."""
+        if len(args) + len(kwargs) != len(self._names):
+            return None
+        found: list[Any] = []
+        for name, value in (*zip(self._names, args, strict=False), *kwargs.items()):
+            kind = type(value)
+            if kind in (int, bool, float) and name in self.scalars:
+                found.append((name, value))
+            elif kind is list and name in self.scalars:
+                found.append((name, tuple(value)))
+            elif kind is np.ndarray or kind is conversion.device_array():
+                signal = name in self.signals or name in self.scalars
+                found.append(
+                    (name, value.shape, value.dtype, np.asarray(value).tobytes() if signal else None)
+                )
+            else:
+                return None
+        return tuple(found)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.arguments)
+
+    # -- arguments -----------------------------------------------------------------------------------
+
+    def prepared(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+        """The buffers and the scalars of a call by name, checked; ArgumentError where one does not fit."""
+        names = [a.name for a in self.arguments]
+        what = self.kernels[0].entry
+        given = arguments.bound(what, names, (), args, kwargs)
+        arrays = {n: self._array(what, n, given[n], d) for n, d in self.buffers.items()}
+        numbers = {n: self._numbers(what, n, given[n], d) for n, d in self.scalars.items()}
+        return arrays, numbers
+
+    def _array(self, kernel: str, name: str, value: Any, d: DType | None) -> Any:
+        what = f"{kernel}: argument {name!r}"
+        array = value if d is None else conversion.as_array(value, d, what)
+        array = np.asarray(array) if not hasattr(array, "shape") else array
+        if not array.shape or array.shape[0] != self.ranks:
+            shape = tuple(array.shape)
+            allowed = f"a leading axis of {self.ranks} ranks"
+            raise ArgumentError(
+                f"{what}: got shape {shape}", allowed=allowed, fix=f"np.stack([...]) of {self.ranks} parts"
+            )
+        return array
+
+    def _numbers(self, kernel: str, name: str, value: Any, d: DType) -> list[Any]:
+        """A scalar of each rank: Python numbers of integers that are known."""
+        what = f"{kernel}: argument {name!r}"
+        if not isinstance(value, Tracer) and not d.is_float and np.asarray(value).dtype.kind in "iub":
+            return self._integers(what, np.asarray(value), d)
+        if not np.ndim(value):
+            values = [value] * self.ranks
+        elif np.shape(value) == (self.ranks,):
+            values = list(value)
+        else:
+            allowed = f"one number, or {self.ranks} numbers"
+            raise ArgumentError(f"{what}: got shape {np.shape(value)}", allowed=allowed)
+        found = [conversion.as_scalar(v, d, what) for v in values]
+        if d.is_float or any(isinstance(v, Tracer) for v in found):
+            return found
+        return [bool(v) if d.bits == 1 else int(np.asarray(v)) for v in found]
+
+    def _integers(self, what: str, value: Any, d: DType) -> list[int]:
+        """One integer for each rank, which may come as an array of any integer type."""
+        if value.shape not in ((), (self.ranks,)):
+            raise ArgumentError(
+                f"{what}: got shape {value.shape}", allowed=f"one number, or {self.ranks} numbers"
+            )
+        listed = value.tolist() if value.ndim else [value.item()] * self.ranks
+        for number in (min(listed), max(listed)):
+            conversion.as_scalar(int(number), d, what)
+        return [bool(n) for n in listed] if d.bits == 1 else listed
+
+    # -- the interpreter -----------------------------------------------------------------------------
+
+    def interpreted(
+        self, arrays: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]], **watching: Any
+    ) -> dict[str, Any]:
+        """Execute in NumPy, in the order of the seed."""
+        if any(isinstance(x, Tracer) for x in (*arrays.values(), *(n for v in numbers.values() for n in v))):
+            raise ArgumentError(
+                "engine='interpreter': got a traced value; allowed: arrays that are there",
+                fix='engine="compiled"',
+            )
+        made = run_ranks(
+            self.calls,
+            {n: np.asarray(a) for n, a in arrays.items()},
+            [{n: numbers[n] for n in call.numbers} for call in self.kernels],
+            profile=self.profile,
+            out_of_region=self.semantics.out_of_region,
+            flush=self.semantics.subnormals == "flush",
+            late=self.moves == "wait",
+            max_steps=self.max_steps,
+            **{"seed": self.seed, **watching},
+        )
+        return {n: made[n] for n in self.outputs}
+
+    def judge(
+        self, values: Mapping[str, Any], sync: Sync = "auto", *, schedules: int = 0, seed: int = 0
+    ) -> RankReport:
+        """The verdict on one call, from an execution by the interpreter in the order of the text.
+
+        ``sync`` is "auto" (texts without flags: a tool orders the pipes of a core), "as-written" or "both".
+        With ``schedules`` the ranks are executed in so many other legal orders, which ``seed`` chooses; the
+        report's ``witness`` shows the bits that differ.
+
+        >>> import numpy as np
+        >>> import pto_jax as pto
+        >>> from pto_jax.examples import EXAMPLES
+        >>> kernel = pto.compile(pto.load(EXAMPLES["vector_add"].path), ranks=2)
+        >>> one = np.ones((2, 4096), np.float32)
+        >>> kernel.judge({"x": one, "y": one, "z": one}).exact
+        True
+        """
+        if sync not in SYNC:
+            raise ArgumentError(f"sync {sync!r}; allowed: {', '.join(SYNC)}")
+        arrays, numbers = self.prepared((), values)
+        report = self._judge(arrays, numbers, sync)
+        if not schedules:
+            return report
+        shown = rank_schedules.witness(partial(self.interpreted, arrays, numbers), schedules, seed)
+        return replace(report, witness=shown)
+
+    def _judge(
+        self, arrays: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]], sync: Sync
+    ) -> RankReport:
+        execute = partial(replace(self, seed=None).interpreted, arrays, numbers)
+        return ranks.judge(self.calls, execute, self.profile, sync)
+
+    # -- compiled ------------------------------------------------------------------------------------
+
+    @property
+    def windows(self) -> frozenset[str]:
+        """The buffers that ranks reach in each other."""
+        return frozenset(name for call in self.kernels for name in call.shared)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """The buffers that some rank reads."""
+        return frozenset(self._names_of(lambda a: a.read))
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The elements that buffers need, as far as the texts say it."""
+        found: dict[str, int] = {}
+        for call in self.kernels:
+            for a in entries.arguments(call.program, call.function):
+                binding = call.bindings.get(a.name)
+                if isinstance(binding, Part) and a.min_elements:
+                    found[binding.buffer] = max(found.get(binding.buffer, 0), a.min_elements)
+        return found
+
+    def _names_of(self, chosen: Callable[[Argument], bool]) -> Iterator[str]:
+        for call in self.kernels:
+            for a in entries.arguments(call.program, call.function):
+                binding = call.bindings.get(a.name)
+                if isinstance(binding, Part) and chosen(a):
+                    yield binding.buffer
+
+    @cached_property
+    def signals(self) -> frozenset[str]:
+        """The buffers that hold signals: their integers are known in a trace, or zeros at first."""
+        return frozenset(name for call in self.kernels for name in _signals(call))
+
+    def _call(
+        self, arrays: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]], kind: Any
+    ) -> tuple[dict[str, Any], Any]:
+        known = {n: tuple(v) for n, v in numbers.items() if all(isinstance(x, int) for x in v)}
+        traced = {n: list(v) for n, v in numbers.items() if n not in known}
+        signals = {n: _words(arrays[n]) for n in self.signals}
+        shapes = tuple((n, tuple(a.shape), str(a.dtype)) for n, a in arrays.items())
+        key = shapes, tuple(known.items()), tuple((n, w.tobytes()) for n, w in signals.items())
+        function = self._compiled.get(key)
+        if function is None:
+            if len(self._compiled) >= MOST_COMPILED:
+                self._compiled.clear()
+            function = self._compiled[key] = jax.jit(partial(self._trace, known, signals))
+        made: tuple[dict[str, Any], PackedReport] = function(dict(arrays), traced)
+        if kind is not None and not traced:
+            self._compiled[kind] = function
+        return {n: made[0][n] for n in self.outputs}, made[1]
+
+    def _trace(
+        self,
+        known: Mapping[str, Sequence[int]],
+        signals: Mapping[str, Any],
+        arrays: Mapping[str, Any],
+        traced: Mapping[str, Sequence[Any]],
+    ) -> tuple[dict[str, Any], PackedReport]:
+        """All ranks as one function of arrays."""
+        world = world_of(self.kernels, late=self.moves == "wait")
+        machine = RankMachine(
+            self.semantics,
+            Plan([], {}),
+            Buffers(),
+            checks=self.checks is not False,
+            rules=None if self.checks else ACCESS_RULES,
+            whole=True,
+            max_steps=self.max_steps,
+        )
+        machine.plans = {
+            n: plan(c.program, c.entry, self.profile, c.grid)
+            for n, c in enumerate(self.calls)
+            if c is not None
+        }
+        for name, d in self.buffers.items():
+            array, t = arrays[name], d or _raw(arrays[name])
+            size = math.prod(array.shape[1:])
+            source = Source(array.reshape(-1), partial(conversion.to_words, dtype=t))
+            for rank in range(self.ranks):
+                machine.bind_part(part(name, rank), t, source, rank * size, size)
+                if name in signals:
+                    machine.words_of[part(name, rank)] = Words(signals[name][rank])
+        for name in dict.fromkeys(n for call in self.kernels for n in call.records):
+            for rank in range(self.ranks):
+                words = np.array(context(rank, self.ranks), np.int64)
+                machine.bind_buffer(part(name, rank), I64, jax.numpy.asarray(words.view(np.uint64)))
+                machine.words_of[part(name, rank)] = Words(words, constant=True)
+        shapes = {
+            n: arguments.extents(a[0], d or _raw(a)) for n, a in arrays.items() for d in [self.buffers[n]]
+        }
+        values = {**known, **traced}
+        sequences = [
+            [
+                None if c is None else c.launch(r, shapes, {n: values[n] for n in c.numbers})
+                for c in self.calls
+            ]
+            for r in range(self.ranks)
+        ]
+        Interleaving(world, machine, sequences).run()
+        outputs = {name: self._gathered(machine, name, arrays[name]) for name in self.outputs}
+        return outputs, PackedReport.of(Report.of(machine.violations))
+
+    def _gathered(self, machine: RankMachine, name: str, source: Any) -> Any:
+        """The parts of a buffer as one array in the shape it came in."""
+        names = [part(name, rank) for rank in range(self.ranks)]
+        if not machine.packed[names[0]]:
+            return machine.parts.gathered(names, np.dtype(source.dtype)).reshape(source.shape)
+        return jax.numpy.stack([contents(machine.buffers[n], source[0], packed=True) for n in names])
+
+
+def _raw(array: Any) -> DType:
+    from ..ir import from_numpy
+
+    return from_numpy(np.dtype(array.dtype))
+
+
+def _words(array: Any) -> Any:
+    """The integers of a buffer [ranks, elements]; zeros where nobody knows them yet."""
+    if isinstance(array, Tracer):
+        return np.zeros((array.shape[0], int(np.prod(array.shape[1:], dtype=np.int64))), np.int32)
+    return np.asarray(array).reshape(array.shape[0], -1).view(np.int32)
+
+
+def _signals(call: RankCall) -> Iterator[str]:
+    """The buffers that hold signals."""
+    for name in steering.signals(call.program, call.function):
+        binding = call.bindings.get(name)
+        if isinstance(binding, Part):
+            yield binding.buffer
