@@ -1,4 +1,4 @@
-"""The check of order as an executor of cases: no finding, and the bits of the text in another legal order."""
+"""The check of order as an executor of cases: no finding, and the bits of the text in other legal orders."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _KINDS = ("race", "deadlock", "unmatched")
 
 @dataclass(frozen=True)
 class LegalOrders:
-    """``pto.races`` on the program of a case, then its execution with pipes in an order by chance.
+    """``pto.races`` on the program of a case, then two executions with pipes in orders by chance.
 
     ``run`` raises UndefinedDataError for a finding, so that a program that is correct must have none. A
     mutant may have lost what it needs: for a finding ``run`` raises NotExecutableError there, and without one
-    the bits of the other order show whether the check has missed a race. Functions that a tool has still to
+    the bits of the other orders show whether the check has missed a race. Functions that a tool has still to
     synchronise are executed in the order of their text.
     """
 
@@ -36,7 +36,7 @@ class LegalOrders:
     follows: ClassVar[bool] = True
 
     def run(self, case: Case) -> Run:
-        """The results of a case in an order that its number decides on."""
+        """The results of a case in two orders that its number decides on."""
         profile = profiles.profile(self.profile) if self.profile else case.profile
         results = [f.diagnostic for f in races(case.program, profile, grid=case.grid) if f.kind in _KINDS]
         if results and case.origin:
@@ -45,14 +45,18 @@ class LegalOrders:
             raise errors.UndefinedDataError(results)
         resolved = resolve(case.program, profile)
         judged = judged_program(resolved)
-        schedule = Schedule((), int(case.id or "0", 16) % (1 << 32))
+        if not all(map(is_as_written, filter(_computes, case.program.functions))):
+            return Oracle(profile.name).run(case)
 
-        def machine(policy: Policy, buffers: Mapping[str, Any], steps: int) -> ReferenceMachine:
-            return ScheduledMachine(judged, schedule, policy, buffers, steps)
+        def execute(schedule: Schedule) -> Run:
+            def machine(policy: Policy, buffers: Mapping[str, Any], steps: int) -> ReferenceMachine:
+                return ScheduledMachine(judged, schedule, policy, buffers, steps)
 
-        ordered = all(map(is_as_written, filter(_computes, case.program.functions)))
-        result = Oracle(profile.name, machine) if ordered else Oracle(profile.name)
-        return result.run(replace(case, program=resolved.program))
+            return Oracle(profile.name, machine).run(replace(case, program=resolved.program))
+
+        seed = int(case.id or "0", 16) % (1 << 32)
+        one, two = (execute(Schedule((), seed, backwards)) for backwards in (False, True))
+        return replace(one, others=((case, two),))
 
 
 def _computes(function: ir.Function) -> bool:

@@ -14,9 +14,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ..ir import INDEX, Function, Op, Pipe, PipeEventType, Region, ScalarType, TileType, Value, attrs
+from ..ir import (
+    INDEX,
+    Function,
+    KernelKind,
+    Op,
+    Pipe,
+    PipeEventType,
+    Region,
+    ScalarType,
+    TileType,
+    Value,
+    attrs,
+)
 from ..isa import effects
-from ..isa.rules.pipes import are_windows, popping
+from ..isa.rules.pipes import CUBE_PIPES, are_windows, popping
 from .control import KINDS, barrier, event
 from .operations import legal
 from .state import State
@@ -103,17 +115,23 @@ def ordered(
     """The operations of a program with what orders them, in its entry and in its other functions."""
     strict = state.profile.name == "a2a3" and state.chance(0.3)
 
-    def body(given: Sequence[Op]) -> tuple[Op, ...]:
-        return tuple(_Order(state, given, strict).region(given).ops)
+    def body(given: Sequence[Op], kind: object = None) -> tuple[Op, ...]:
+        return tuple(_Order(state, given, strict, kind).region(given).ops)
 
-    return body(ops), [replace(f, body=replace(f.body, ops=body(f.body.ops))) for f in functions]
+    kinds = [f.attrs.get("pto.kernel_kind") for f in functions]
+    return body(ops), [
+        replace(f, body=replace(f.body, ops=body(f.body.ops, kind)))
+        for f, kind in zip(functions, kinds, strict=True)
+    ]
 
 
 class _Order:
     """The order of one function; ``strict``: dependent vector operations need a barrier, too."""
 
-    def __init__(self, state: State, body: Sequence[Op], strict: bool) -> None:
+    def __init__(self, state: State, body: Sequence[Op], strict: bool, kind: object) -> None:
         self.state, self.strict = state, strict
+        #: The kind of the core, None where one core executes everything.
+        self.kind = kind
         self.roots = _roots(body)
         #: Tiles that were popped and not yet freed, with the pipes that wait for their slots.
         self.slots: deque[tuple[Pipe, Roots]] = deque()
@@ -219,11 +237,16 @@ class _Order:
             used = {n for source, target, n in busy if (source, target) == (edge.source, edge.target)}
             used |= {n for other, n in numbered.items() if edge.meets(other)}
             free = [n for n in _EVENTS if n not in used]
-            if free and legal(self.state.profile, _flag("set", edge, free[0])):
+            if free and not self.stops(edge) and legal(self.state.profile, _flag("set", edge, free[0])):
                 numbered[edge] = self.state.rng.choice(free)
             else:
                 plan.barriers.add(edge.second)
         plan.edges = numbered
+
+    def stops(self, edge: _Edge) -> bool:
+        """Whether a vector core of an A5 would stop at the flag of an edge."""
+        foreign = edge.source in CUBE_PIPES or edge.target in CUBE_PIPES
+        return foreign and self.kind == KernelKind.VECTOR and self.state.profile.name == "a5"
 
     def emitted(self, items: Sequence[_Item], plan: _Plan, busy: frozenset[Flag]) -> _Made:
         """The items with what orders them."""
@@ -253,6 +276,7 @@ class _Order:
         traits = effects.traits_of(op)
         repeats = traits.regions is not None and traits.regions.repeats
         around = frozenset[Flag]() if traits.core is not None else busy
+        outer, self.kind = self.kind, traits.core if traits.core is not None else self.kind
         regions, primes, drains = [], [], []
         for region in op.regions:
             result = self.region(region.ops, around, repeats=repeats)
@@ -260,6 +284,7 @@ class _Order:
             drains += result.drains
             around |= result.flags
             regions.append(Region(tuple(result.ops), region.args))
+        self.kind = outer
         return [*primes, replace(op, regions=tuple(regions)), *drains]
 
     def way(self, edge: _Edge, number: int) -> tuple[list[Op], list[Op]]:

@@ -11,6 +11,7 @@ from .. import isa
 from ..errors import Diagnostic, Span
 from ..ir import Function, KernelKind, Op, Pipe, Program
 from ..isa import effects
+from ..isa.rules.pipes import CUBE_PIPES
 from .blocks import ALL, block_of
 from .clocks import Race, Use
 from .judged import Judged
@@ -404,7 +405,10 @@ def numbers(program: Program) -> Iterator[Finding]:
 
 
 def hangs(judged: Judged) -> Iterator[Finding]:
-    """Flags and barriers at which an A5 stops: of pipes that its core does not have, or of one pipe only."""
+    """Flags and barriers at which an A5 stops: of pipes that its core does not have, or of one pipe only.
+
+    The latter may stop it (tilelang-ascend issue 1458).
+    """
     profile = judged.resolved.profile
     if profile is None or profile.name != "a5":
         return
@@ -414,7 +418,7 @@ def hangs(judged: Judged) -> Iterator[Finding]:
             continue
         named = effects.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type")))
         ends = (named,) if order.through == "pipe" else effects.ends_of(op)
-        foreign = [p for p in ends if p in _OF_CUBE and judged.cores.get(id(op)) == KernelKind.VECTOR]
+        foreign = [p for p in ends if p in CUBE_PIPES and judged.cores.get(id(op)) == KernelKind.VECTOR]
         if foreign:
             message = (
                 f"names PIPE_{foreign[0].name} on a vector core, which stops there; allowed: its own pipes"
@@ -427,11 +431,6 @@ def hangs(judged: Judged) -> Iterator[Finding]:
                 f"is a flag from PIPE_{ends[0].name} to itself, at which a5 may stop; allowed: two pipes"
             )
             yield _hang(op, ends[0], message, "warning", "try: without it; a pipe executes in order")
-
-
-#: Pipes of the cube core: on a5, flags and barriers of a vector core that name them stop it or are refused by
-#: its compiler (assembler issues 168, 374, 482, 1026); as flags of one pipe may do (tilelang-ascend 1458).
-_OF_CUBE = (Pipe.M, Pipe.MTE1, Pipe.FIX)
 
 
 def _hang(op: Op, pipe: Pipe, message: str, severity: Literal["error", "warning"], missing: str) -> Finding:

@@ -32,7 +32,7 @@ class RankClocks(Clocks):
             for near in self.regions.near(self.regions.of(use.region)):
                 for agent, (epoch, last) in self.scalar.get(near, {}).items():
                     if last.core != use.core and _at(clock, agent) < epoch:
-                        self._meet(agent, Last(epoch, last), use)
+                        self._meet(agent, Last(epoch, last), use, "")
         super().execute(uses)
         for use in (u for u in uses if not u.write and u.pipe == Pipe.S):
             agent = self.agent(use.core, use.pipe)

@@ -26,10 +26,14 @@ from ..order.signals import Signals
 
 @dataclass(frozen=True)
 class Schedule:
-    """An order of the pipes of every core: those of ``late`` go last, the others by chance."""
+    """An order of the pipes of every core: those of ``late`` go last, the others by chance.
+
+    ``backwards``: the others go the other way round.
+    """
 
     late: tuple[ir.Pipe, ...] = ()
     seed: int = 0
+    backwards: bool = False
 
     def __str__(self) -> str:
         names = ", ".join(f"PIPE_{pipe.name}" for pipe in self.late)
@@ -39,6 +43,7 @@ class Schedule:
         """The rank of every pipe: the lowest one goes first."""
         order = [pipe for pipe in PIPES if pipe not in self.late]
         Random(self.seed).shuffle(order)
+        order = order[::-1] if self.backwards else order
         return {pipe: i for i, pipe in enumerate((*order, *self.late))}
 
 

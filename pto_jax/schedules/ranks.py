@@ -221,8 +221,8 @@ class _Walk(Interpreter):
             add(lambda r: r.enter(rank, core).order(judged, turn, op, named, core))
             return
         if traits.fifo in ("push", "pop", "free", "allocate"):
-            turn = self.turn(core)
-            add(lambda r: r.enter(rank, core).signals_of(judged).fifo(turn, op, named, core))
+            turn, steps = self.turn(core), self.phases(op, judged)
+            add(lambda r: r.enter(rank, core).signals_of(judged).fifo(turn, op, named, core, steps))
         if through == "signal" or self.reading.of(op).values.get("signal") is not None:
             return  # the watch has noted it
         if isinstance(copy := next(iter(named.names().values()), None), Copy) and copy.op is not op:

@@ -125,6 +125,30 @@ REPAIRED = {
     )
     + wait("V", "MTE2")
     + wait("MTE3", "V", 1),
+    "assembler 1118": set_("V", "MTE2")
+    + set_("V", "MTE2", 1)
+    + loop(
+        wait("V", "MTE2")
+        + load("a")
+        + sync("MTE2", "V")
+        + add("d", "a")
+        + set_("V", "MTE2")
+        + wait("V", "MTE2", 1)
+        + load("b")
+        + sync("MTE2", "V", 1)
+        + add("e", "b")
+        + set_("V", "MTE2", 1)
+    )
+    + wait("V", "MTE2")
+    + wait("V", "MTE2", 1),
+    "pypto 1821": load("a")
+    + sync("MTE2", "V")
+    + add("d", "a")
+    + sync("V", "MTE3")
+    + store("d")
+    + f"%z = pto.alloc_tile addr = %a2 : {T}\n"
+    + sync("MTE3", "V")
+    + add("z", "a"),
 }
 
 

@@ -161,6 +161,9 @@ def dynamic_result(site: Site) -> Iterator[Finding]:
         yield "result", "valid sizes are given for a type with static ones; allowed: v_row=? and v_col=?"
 
 
+#: Pipes of the cube core: on a5, flags and barriers of a vector core that name them stop it or are refused by
+#: its compiler (assembler issues 168, 374, 482, 1026).
+CUBE_PIPES = (Pipe.M, Pipe.MTE1, Pipe.FIX)
 #: The pipe that waits for a slot of tiles and frees it, where a popped tile is a window into the ring.
 _WINDOWS = {Loc.VEC: Pipe.V, Loc.MAT: Pipe.MTE1}
 
