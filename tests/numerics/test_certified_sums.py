@@ -166,3 +166,13 @@ def test_sums_of_short_floats(d: DType, native: Any) -> None:
             with jax.enable_x64(True):
                 got = folds.left_fold(_EXACT, ExactFloat(d), "add", x.view(np.uint16), axis)
             np.testing.assert_array_equal(np.asarray(got), _sums(x.astype(np.float32), axis), kind)
+
+
+@pytest.mark.parametrize("d", [F16, BF16, F32])
+@pytest.mark.parametrize("count", [0, 1, 20])
+def test_sums_of_negative_zeros_are_positive(d: DType, count: int) -> None:
+    """Every sum begins with +0, in the type that it is accumulated in."""
+    lines = np.full((count, 4), 1 << (d.bits - 1), d.word)
+    with jax.enable_x64(True):
+        got = folds.left_fold(ExactFloat(d), ExactFloat(d), "add", lines)
+    assert np.asarray(got).tolist() == [0, 0, 0, 0]
