@@ -117,7 +117,7 @@ def _certified_sums(d: DType, axis: int) -> Callable[..., UInt32[Array, "batch l
         start = jax.vmap(lambda lines: _start(lines, "add", axis, np.float32))(lines)
         blank = lax.convert_element_type(lax.bitcast_convert_type(start, np.uint32), np.uint64)
         total, doubtful = _unpacked(_folded(partial(_certified_step, d), blank, lines, axis + 1, STEP))
-        words = positive_zero(NativeFloat(F32).encode(total), F32)
+        words = jax.vmap(lambda total: positive_zero(NativeFloat(F32).encode(total), F32))(total)
         doubt = jnp.any(doubtful != np.uint32(0))
         found: Array = lax.cond(doubt, careful, lambda _, words: words, lines, words)
         return found

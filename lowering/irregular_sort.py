@@ -361,7 +361,7 @@ class SortedRow:
 
 def _run(merges: int) -> int:
     """Records of a list after some merges."""
-    return BLOCK * 4**merges
+    return BLOCK << 2 * merges
 
 
 @cache
@@ -453,12 +453,12 @@ def _tmrgsort(c: Context, inputs: Inputs) -> Outputs:
     written = fit(jnp.repeat(order >= np.int32(0), size)[None], (1, t.cols), np.bool_(False))
     new = jnp.where(written, fit(row, (1, t.cols), d.word.type(0)), old[:1])
     result: Outputs = {"dst": jnp.concatenate([new, old[1:]])}
-    sorted_row = lanes(inputs, "src0").row
-    if isinstance(sorted_row, SortedRow) and not several and _is_row(c, "dst", "src0"):
-        row = sorted_row.merged(scalar(inputs, "blockLen")) if t == c.tile("src0") else None
-        if row is not None:
-            words = jnp.where(row.certain, row.first(t.cols), result["dst"])
-            result = {"dst": words, ROW + "dst": row}
+    whole = not several and t == c.tile("src0") and _is_row(c, "dst", "src0")
+    known = lanes(inputs, "src0").row if whole else None
+    made = known.merged(scalar(inputs, "blockLen")) if isinstance(known, SortedRow) else None
+    if made is not None:
+        words = jnp.where(made.certain, made.first(t.cols), result["dst"])
+        result = {"dst": words, ROW + "dst": made}
     if several:
         counts = jnp.pad(taken, (0, len(_LISTS) - len(names)))
         result["executed"] = lax.convert_element_type(counts, np.uint16)

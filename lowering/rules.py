@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import jax
 import numpy as np
@@ -31,7 +31,7 @@ from .numerics import Float, Integer, Numerics, SoftwareDivision, arithmetic
 from .platforms import by_platform
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64, UInt
+    from jaxtyping import Bool, Int64, UInt
 
     from .bits import Elements, Flat, Size, Values, Word, Words
     from .machine.ranges import Range
@@ -88,8 +88,8 @@ class Lanes(NamedTuple):
 
 #: Tiles and scalars (0-d words) by declared operand name.
 Inputs: TypeAlias = "Mapping[str, Lanes | Word]"
-#: New words of a destination, or values (:data:`VALUE`) or a row (:data:`ROW`) of them.
-Output: TypeAlias = "UInt[Array, '...'] | Float64[Array, '...'] | Row"
+#: New words of a destination, their values (:data:`VALUE`, float64), or a :class:`Row` of them (:data:`ROW`).
+Output: TypeAlias = Any
 #: The results of a rule by name.
 Outputs: TypeAlias = "dict[str, Output]"
 

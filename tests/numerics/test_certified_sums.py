@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax.ir import BF16, F16, F32, DType
 from pto_jax.lowering import folds
+from pto_jax.lowering.bits import x64
 from pto_jax.lowering.numerics import ExactFloat
 
 _EXACT = ExactFloat(F32)
@@ -144,12 +145,12 @@ def test_a_batch_of_numbers_that_are_large_enough_is_summed_in_float32(
         folds, "_careful_fold", lambda a, s, o, lines, axis, unroll: lines.sum(axis, lines.dtype) * 0 + 7
     )
     folds._certified_sums.cache_clear()
-    x = np.full((4, ROWS, COLS), 2.0**-102, np.float32)
+    x: Any = np.full((4, ROWS, COLS), 2.0**-102, np.float32)
     x[:, 0, 0] = -0.0
     tiny = x.copy()
     tiny[3, 2, 1] = np.float32(2.0**-102) * np.float32(1 - 2.0**-24)
-    with jax.enable_x64(True):
-        sums = jax.vmap(lambda w: folds.left_fold(_EXACT, _EXACT, "add", w, 1))
+    with x64():
+        sums: Any = jax.vmap(lambda w: folds.left_fold(_EXACT, _EXACT, "add", w, 1))
         got, other = (np.asarray(sums(v.view(np.uint32))) for v in (x, tiny))
     folds._certified_sums.cache_clear()
     np.testing.assert_array_equal(got, _sums(x, 2))
@@ -163,6 +164,16 @@ def test_sums_of_short_floats(d: DType, native: Any) -> None:
         with np.errstate(over="ignore"):
             x = _values(kind, (ROWS, COLS), rng).astype(native)
         for axis in (0, 1):
-            with jax.enable_x64(True):
+            with x64():
                 got = folds.left_fold(_EXACT, ExactFloat(d), "add", x.view(np.uint16), axis)
             np.testing.assert_array_equal(np.asarray(got), _sums(x.astype(np.float32), axis), kind)
+
+
+@pytest.mark.parametrize("d", [F16, BF16, F32])
+@pytest.mark.parametrize("count", [0, 1, 20])
+def test_sums_of_negative_zeros_are_positive(d: DType, count: int) -> None:
+    """Every sum begins with +0, in the type that it is accumulated in."""
+    lines = np.full((count, 4), 1 << (d.bits - 1), d.word)
+    with x64():
+        got = folds.left_fold(ExactFloat(d), ExactFloat(d), "add", lines)
+    assert np.asarray(got).tolist() == [0, 0, 0, 0]
