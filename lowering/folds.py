@@ -4,11 +4,11 @@ All functions work on *lines*: words [n, m] whose first axis is the one reduced,
 told, that axis. Lines beyond a valid region are replaced by the operation's identity before the fold
 (:func:`mask_lines`), so that the fold itself needs no masks: x + -0 and x * 1 leave every x as it is.
 
-Exact float32 sums are computed in float32 where a *certificate* tells that this changes nothing. If no line has
-a nonzero number below 2^-102, all lines are multiples of 2^-125, and so are all sums, rounded or not: none of
-them is subnormal, whatever the order. The bit that tells of a smaller number is xored into the number: it is 0
-where the sums count, but the compiler cannot know it, and so contracts no product with the sum. One number that
-is smaller, anywhere in a batch, and the batch is summed in float64.
+Exact float32 sums are computed in float32 where a *certificate* tells that this changes nothing. If no line
+has a nonzero number below 2^-102, all lines are multiples of 2^-125, and so are all sums, rounded or not:
+none of them is subnormal, whatever the order. The bit that tells of a smaller number is xored into the
+number: it is 0 where the sums count, but the compiler cannot know it, and so contracts no product with the
+sum. One number that is smaller, anywhere in a batch, and the batch is summed in float64.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ Step: TypeAlias = (
 )
 #: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
 STEP = 16
+#: As STEP, of folds that are rarely executed.
+RARE_STEP = 4
 #: Parts of a row whose maximum is taken element by element.
 PARTS = 8
 #: As STEP on GPUs, where every trip is a kernel launch.
@@ -83,14 +85,19 @@ def left_fold(
 
 
 def _careful_fold(
-    a: ExactFloat | NativeFloat, source: Float, operation: Operation, lines: UInt[Array, "_ _"], axis: int
+    a: ExactFloat | NativeFloat,
+    source: Float,
+    operation: Operation,
+    lines: UInt[Array, "_ _"],
+    axis: int,
+    unroll: int = STEP,
 ) -> UInt[Array, " lanes"]:
     """:func:`left_fold` of any numbers."""
     native = isinstance(a, NativeFloat)
     half = not native and a.dtype == source.dtype == F16
     start = _start(lines, operation, axis, np.float32 if native or half else np.float64)
     step = _step_half(operation) if half else _step(a, source, operation)
-    total = _folded(step, start, lines, axis, NATIVE_STEP if native else STEP)
+    total = _folded(step, start, lines, axis, NATIVE_STEP if native else unroll)
     if half:
         words = bits.f32_to_f16(lax.bitcast_convert_type(total, np.uint32))
     else:
@@ -104,7 +111,7 @@ def _certified_sums(d: DType, axis: int) -> Callable[..., UInt32[Array, "batch l
 
     def careful(lines: UInt[Array, "batch _ _"], _: UInt32[Array, "batch lanes"]) -> UInt32[Array, "..."]:
         exact = ExactFloat(F32), ExactFloat(d)
-        return jax.vmap(lambda lines: _careful_fold(*exact, "add", lines, axis))(lines)
+        return jax.vmap(lambda lines: _careful_fold(*exact, "add", lines, axis, RARE_STEP))(lines)
 
     def sums(lines: UInt[Array, "batch _ _"]) -> UInt32[Array, "batch lanes"]:
         start = jax.vmap(lambda lines: _start(lines, "add", axis, np.float32))(lines)

@@ -211,11 +211,11 @@ def _tsort32(c: Context, inputs: Inputs) -> Outputs:
     words = fit(lanes(inputs, "src").words, shape, src.dtype.word.type(0))
     blocks = (shape[0], shape[1] // BLOCK, BLOCK)
     missing = lax.convert_element_type(iota(shape, 1) >= v_col, np.int32)
-    keys = _descending(flush(c, words, src.dtype), src.dtype)
+    keys = descending(flush(c, words, src.dtype), src.dtype)
     made_of = words[0], index[0]
     operands = [x.reshape(blocks) for x in (missing, keys, index[: shape[0]], words)]
     index, words = _sorting(*operands)
-    records = _records(words, index).reshape(shape[0], shape[1] * slots(src.dtype.bits))
+    records = as_records(words, index).reshape(shape[0], shape[1] * slots(src.dtype.bits))
     new = fit(records, t.shape, old.dtype.type(0))
     written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < v_col * np.int32(slots(src.dtype.bits)))
     if c.profile == "cpu_sim":
@@ -303,7 +303,7 @@ def _each(x: Shaped[Array, "rows blocks 32"]) -> list[Shaped[Array, "rows blocks
     return [lax.slice_in_dim(x, j, j + 1, axis=2) for j in range(BLOCK)]
 
 
-def _descending(words: UInt[Array, "*shape"], d: DType) -> Int[Array, "*shape"]:
+def descending(words: UInt[Array, "*shape"], d: DType) -> Int[Array, "*shape"]:
     """Keys that ascend as values descend; positive NaNs first, negative ones last, each kind equal."""
     keys = bits.ordered(words, d)
     if d.is_float:
@@ -312,7 +312,7 @@ def _descending(words: UInt[Array, "*shape"], d: DType) -> Int[Array, "*shape"]:
     return ~keys
 
 
-def _records(words: UInt[Array, "*lead n"], index: UInt32[Array, "*lead n"]) -> UInt[Array, "*lead _"]:
+def as_records(words: UInt[Array, "*lead n"], index: UInt32[Array, "*lead n"]) -> UInt[Array, "*lead _"]:
     """[..., n] values and indices as [..., n * elements per record]."""
     if words.dtype.itemsize * 2 == RECORD_BYTES:
         parts = [words, index]
@@ -407,16 +407,16 @@ def _greatest(
         packed = lax.sort(packed, is_stable=False)[:, :few] & np.int64((1 << _NUMBER) - 1)
         place = lax.convert_element_type(packed, np.int32)
     found = (jnp.take_along_axis(x, place, 1, mode="promise_in_bounds") for x in (words, index))
-    return _records(*found).reshape(-1, lists * few * slots(d.bits))
+    return as_records(*found).reshape(-1, lists * few * slots(d.bits))
 
 
 def _by_steps(
     d: DType, merges: int, sorting: Sorting, words: UInt[Array, " n"], index: UInt32[Array, " n"]
 ) -> UInt[Array, " _"]:
     """The records of a row as the instructions make them, one after the other."""
-    operands = [x.reshape(1, -1, BLOCK) for x in (_descending(words, d), index, words)]
+    operands = [x.reshape(1, -1, BLOCK) for x in (descending(words, d), index, words)]
     index, words = sorting(jnp.zeros(operands[0].shape, np.int32), *operands)
-    records, size = _records(words, index).reshape(-1, slots(d.bits)), slots(d.bits)
+    records, size = as_records(words, index).reshape(-1, slots(d.bits)), slots(d.bits)
     for made in range(merges):
         length = np.uint32(_run(made) * size)
         job = _groups(jnp.asarray(length), np.int32(records.size), size, records.size)

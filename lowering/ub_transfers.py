@@ -1,8 +1,7 @@
 """JAX rules of transfers of bytes between global memory and the unified buffer.
 
-A transfer is a list of words: the word of a number comes from a place in the source and goes to a place in the
-destination. Where all numbers of a transfer are known, the places are constants, and consecutive ones are
-slices.
+A transfer is a list of words: each comes from a place in the source and goes to a place in the destination.
+Where all numbers of a transfer are known, the places are constants, and consecutive ones are slices.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def _loops(n: Any, s: Any, d: Any, more: dict[str, Any]) -> list[Loop]:
 
 
 def _route(length: Any, loops: list[Loop], pad: Pad | None, unit: int, most: int) -> Route:
-    """The words of a transfer in its order, of ``unit`` bytes; ``most`` bounds them where nothing else does."""
+    """The words of a transfer in its order, of ``unit`` bytes; at most ``most`` where nothing else says."""
     left = 0 if pad is None else pad.left
     whole = length if pad is None else -(-(left + length + pad.right) // 32) * 32
     numbers = [whole // unit, *(loop.count for loop in reversed(loops))]
@@ -174,7 +173,7 @@ def _combine(call: MicroCall, machine: JaxMachine, target: Place, route: Route, 
 
 
 @memory_rule("mte_gm_ub")
-def _load(
+def _load(  # noqa: PLR0913 - operands
     call: MicroCall, machine: JaxMachine, gm: Place, ub: Place, l2: Any, len: Any, n: Any, s: Any, d: Any,
     **more: Any,
 ) -> tuple[()]:  # fmt: skip
@@ -220,7 +219,7 @@ def _outer(call: MicroCall, way: str) -> list[Loop]:
 
 
 @memory_rule("copy_gm_to_ubuf")
-def _raw_load(
+def _raw_load(  # noqa: PLR0913 - operands
     call: MicroCall, machine: JaxMachine, gm: Place, ub: Place, sid: Any, n: Any, len: Any, left: Any,
     right: Any, select: Any, l2: Any, gm_stride: Any, ub_stride: Any,
 ) -> tuple[()]:  # fmt: skip
@@ -234,7 +233,7 @@ def _raw_load(
 
 
 @memory_rule("copy_ubuf_to_gm")
-def _raw_store(
+def _raw_store(  # noqa: PLR0913 - operands
     call: MicroCall, machine: JaxMachine, ub: Place, gm: Place, sid: Any, n: Any, len: Any, l2: Any,
     gm_stride: Any, ub_stride: Any,
 ) -> tuple[()]:  # fmt: skip

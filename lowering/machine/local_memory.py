@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 #: The special registers, in the order of their words in the cell that has them.
-SPECIAL = ("AR", "SQZN")
+SPECIAL = ("AR", "SQZN", "VMS4_0", "VMS4_1", "VMS4_2", "VMS4_3")
 _SPECIAL_TYPE = TileType(U64, 1, len(SPECIAL))
 
 
@@ -297,6 +297,7 @@ class Number(int):
     bits: int
 
     def __new__(cls, value: int, bits: int) -> Number:
+        """A number as a scalar of so many bits."""
         made = super().__new__(cls, value)
         made.bits = bits
         return made

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Execution, Pointer, Scalar, View
 from pto_jax.interpreter.interleaving import LAUNCH
 from pto_jax.ir import DType, Op
@@ -62,6 +63,9 @@ class RankMachine(JaxMachine):
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Any:
         """The element that a pointer is at: a number where it is known."""
         words, at = self.words_of.get(pointer.buffer), pointer.offset
+        if words is not None and words.constant and not isinstance(at, int):
+            message = 'got a rank that depends on data; allowed: known ones; try: engine="interpreter"'
+            raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="ranks"))
         inside = words is not None and isinstance(at, int) and 0 <= at < len(words.values)
         sure = words is not None and (words.constant or self.depth == 0) and not pointer.cast
         if words is not None and sure and inside and words.known[at]:

@@ -107,13 +107,14 @@ class TileMemory:
     """Where tiles and buffers are, and the run-time rules that were broken.
 
     All state is in ``cells`` and ``buffers``. ``values`` are those of freshly written float32 tiles,
-    besides their words, ``rows`` what gives the words of tiles of one row, with those that were read. ``constants`` are buffers that nothing writes, besides their words: a loop that
-    reads words of an argument has a copy of it. ``offsets`` tells of transfers, by buffer, where their
-    windows begin, ``independent`` which instructions write nothing of a buffer that the program reads.
-    ``dtypes`` are the element types of buffers. ``temporaries`` are the cells of results that no allocation
-    names, ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that arguments vary
-    over; ``core`` is the core whose memory is meant; ``checks`` records run-time rules, ``rules`` names those
-    of them that count (all by default), ``max_steps`` bounds while loops. ``whole`` says that the program is
+    besides their words, ``rows`` what gives the words of tiles of one row, with those that were read.
+    ``constants`` are buffers that nothing writes, besides their words: a loop that reads words of an
+    argument has a copy of it. ``offsets`` tells of transfers, by buffer, where their windows begin,
+    ``independent`` which instructions write nothing of a buffer that the program reads. ``dtypes`` are the
+    element types of buffers. ``temporaries`` are the cells of results that no allocation names,
+    ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that arguments vary over;
+    ``core`` is the core whose memory is meant; ``checks`` records run-time rules, ``rules`` names those of
+    them that count (all by default), ``max_steps`` bounds while loops. ``whole`` says that the program is
     traced as a whole, ``region_traces`` what earlier traces of the regions of an operation have shown, by
     core, operation and how often the operation is around them; ``traced`` names the operations that are.
     ``numbers`` are scalars that the number of a block gives, where blocks are executed side by side.
@@ -246,7 +247,7 @@ class TileMemory:
 
     def special(self) -> Slot:
         """Storage of the special registers of the vector core."""
-        return self._own(f"{self.core}%special", TileType(U64, 1, 2))
+        return self._own(f"{self.core}%special", TileType(U64, 1, 6))
 
     def adopt(self, name: str, type: TileType, words: Words) -> Slot:
         """Storage of a tile that is an argument."""

@@ -12,7 +12,7 @@ from .. import __version__
 from ..errors import ArgumentError
 from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import completion, doctor, findings, fuzz, lsp, options, races, ranks, replay, report, step
+from . import completion, doctor, findings, fuzz, lsp, options, races, rank_options, replay, report, step
 
 if TYPE_CHECKING:
     from ..isa import Instruction
@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
         help="stop before the operation on a line, the COUNT-th time, and write the state",
     )
 
-    ranks.add_options(sub)
+    rank_options.add_options(sub)
     options.add_examples(
         sub,
         ("run k.pto --ranks 4 --shared y,s --context ctx=y", "on four processors with symmetric windows"),
@@ -286,14 +286,17 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from ..examples import ON_RANKS
+    from . import ranks
     from .run import run
 
     if (args.file is None) == (args.example is None):
         raise ArgumentError("give either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
-    chosen = options.of_command(options.RunOptions, args, watch=watch, **ranks.given(args))
+    chosen = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))
     on_ranks = chosen.ranks is not None or (chosen.file or "").endswith(".json")
+    on_ranks = on_ranks or chosen.example in ON_RANKS
     (ranks.run if on_ranks else run)(chosen)
     return options.ACCEPTED
 

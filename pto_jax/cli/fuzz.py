@@ -55,7 +55,8 @@ examples, with rates on two cores:
                                                          compiles them faster
   pto-jax fuzz --tested races                            programs that order their pipes: no finding of the
                                                          check, and the same bits in another legal order
-  pto-jax fuzz --tested races --programs k.pto --mutate  mutants that lose order: what the check does not
+  pto-jax fuzz --tested races --programs k.pto --mutate
+                                                         mutants that lose order: what the check does not
                                                          find has to give the same bits
 executors: oracle eager jit vmap fast profile:NAME lockstep sanitizer races dut:COMMAND dut-server:COMMAND
   python:MODULE:NAME; oracle eager jit vmap fast sanitizer races take a profile: oracle:a5

@@ -11,7 +11,7 @@ from ..api import load, resolve_profile, verify
 from ..errors import Diagnostic, FileError, ParseError, PtoError
 from ..ir import Program
 from ..profiles import ARCHITECTURES, PROFILE_NAMES, Profile
-from . import options, ranks
+from . import options, rank_options
 from .options import ACCEPTED, REJECTED, USAGE, Adder
 
 
@@ -49,7 +49,7 @@ def add(command: Adder) -> None:
     sub.add_argument(
         "--seed", type=int, default=0, metavar="N", help="seed of orders and generated input (default: 0)"
     )
-    ranks.add_windows(sub)
+    rank_options.add_windows(sub)
     options.add_language(sub)
     options.add_examples(
         sub,
@@ -122,6 +122,8 @@ def run(args: argparse.Namespace) -> int:
             )
             return USAGE
     if args.ranks is not None:
+        from . import ranks
+
         return ranks.races(args)
     try:
         program = load(args.file, language=args.language)

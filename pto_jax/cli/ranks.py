@@ -1,4 +1,4 @@
-"""The command ``run`` on several ranks: windows, context records, peers, orders, and plans of kernels."""
+"""The commands ``run`` and ``races`` on several ranks: their arguments, their executions and verdicts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import numpy as np
 
 from ..api import load, resolve_profile
 from ..errors import ArgumentError, FileError
+from ..examples import example
 from ..files import load_arrays, save_arrays, write_text
 from .options import ACCEPTED, REJECTED, RunOptions
+from .rank_options import given
+from .run import count_changed, describe_array, describe_check, random_values
 
 if TYPE_CHECKING:
     from ..runtime.ranks import RankKernel
@@ -22,90 +25,6 @@ _ELEMENTS = 4096
 #: Scalars that are known by their names: the number of a rank, and how many there are.
 _RANK = ("rank", "my_rank", "rank_id", "rankid", "myrank")
 _COUNT = ("n", "n_ranks", "nranks", "num_ranks", "world_size", "ranks", "rank_num", "rank_size")
-
-
-def add_windows(sub: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Define the options that say what arguments are on several ranks."""
-    group = sub.add_argument_group("several ranks")
-    group.add_argument("--ranks", type=int, metavar="N", help="processors that execute the program")
-    group.add_argument("--shared", default="", metavar="A,B", help="buffers that are windows of all ranks")
-    group.add_argument(
-        "--context",
-        action="append",
-        default=[],
-        metavar="CTX=X",
-        help="CTX is the context record of window X",
-    )
-    group.add_argument(
-        "--peer",
-        action="append",
-        default=[],
-        metavar="A=X:R",
-        help="A is rank R's part of X; R,R,..: by rank",
-    )
-    group.add_argument(
-        "--arg",
-        action="append",
-        default=[],
-        metavar="NAME=N",
-        help="a scalar; NAME=N,N,..: one for each rank",
-    )
-    return group
-
-
-def add_options(sub: argparse.ArgumentParser) -> None:
-    """Define the options of ``run`` for ranks."""
-    group = add_windows(sub)
-    group.add_argument("--schedule", type=int, metavar="SEED", help="another order of all cores, by its seed")
-    group.add_argument(
-        "--async",
-        dest="moves",
-        choices=("issue", "wait"),
-        default="issue",
-        help="when asynchronous copies move their data (default: issue)",
-    )
-    group.add_argument(
-        "--sync",
-        choices=("auto", "as-written", "both"),
-        default="auto",
-        help="what orders the pipes of a core in the verdict (default: what the text looks like)",
-    )
-
-
-def given(args: argparse.Namespace) -> dict[str, Any]:
-    """The options of ranks as their values."""
-    return {
-        "shared": tuple(n.removeprefix("%") for n in args.shared.split(",") if n),
-        "context": dict(_pair("--context", text) for text in args.context),
-        "peers": dict(_peer(text) for text in args.peer),
-        "scalars": dict(_scalar(text) for text in args.arg),
-    }
-
-
-def _pair(option: str, text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    if not name or not value:
-        raise ArgumentError(f"{option} {text}: allowed: ARGUMENT=BUFFER")
-    return name.removeprefix("%"), value.removeprefix("%")
-
-
-def _peer(text: str) -> tuple[str, tuple[str, int | tuple[int, ...]]]:
-    name, value = _pair("--peer", text)
-    buffer, _, listed = value.partition(":")
-    try:
-        ranks = tuple(map(int, listed.split(",")))
-    except ValueError:
-        raise ArgumentError(f"--peer {text}: allowed: A=X:R or A=X:R,R,...") from None
-    return name, (buffer, ranks[0] if len(ranks) == 1 else ranks)
-
-
-def _scalar(text: str) -> tuple[str, Any]:
-    name, value = _pair("--arg", text)
-    try:
-        numbers = [float(n) if "." in n else int(n, 0) for n in value.split(",")]
-    except ValueError:
-        raise ArgumentError(f"--arg {text}: allowed: NAME=N or NAME=N,N,...") from None
-    return name, numbers[0] if len(numbers) == 1 else numbers
 
 
 def run(options: RunOptions) -> None:
@@ -120,7 +39,12 @@ def run(options: RunOptions) -> None:
     print(f"program: {options.file or options.example}: {names} on {kernel.ranks} ranks")
     print(f"profile: {kernel.profile.name} ({kernel.profile.title}), interpreter{_order(options)}")
     print(f"input:   {origin}: {', '.join(_described(n, values[n]) for n in values)}")
+    for call in kernel.kernels:
+        for record, window in call.recognised:
+            print(f"context: {call.entry}: {record} is that of {window}, as the text uses it")
     _print_outputs(kernel, outputs, values)
+    if options.example is not None:
+        print(f"check:   {describe_check(example(options.example), values, outputs)}")
     print(kernel.judge(values, options.sync))
     if options.outputs is not None:
         from ..runtime.array_files import storable
@@ -162,8 +86,6 @@ def _order(options: RunOptions) -> str:
 
 
 def _print_outputs(kernel: RankKernel, outputs: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    from .run import count_changed, describe_array
-
     for name, array in outputs.items():
         changed = count_changed(np.asarray(values[name]), np.asarray(array))
         print(describe_array(name, np.asarray(array), kernel.buffers[name]) + changed)
@@ -176,8 +98,6 @@ def _kernel(options: RunOptions) -> RankKernel:
         from ..runner.plans import read_plan
 
         return read_plan(str(options.file), options.ranks, schedule=options.schedule, moves=options.moves)
-    from ..examples import example
-
     shipped = example(options.example) if options.example is not None else None
     program = load(shipped.path if shipped else str(options.file), language=options.language)
     limits: dict[str, Any] = {} if options.max_steps is None else {"max_steps": options.max_steps}
@@ -188,9 +108,9 @@ def _kernel(options: RunOptions) -> RankKernel:
         grid=options.grid or 1,
         partial_launch=True,
         warn=False,
-        ranks=options.ranks,
-        shared=options.shared,
-        context=options.context,
+        ranks=options.ranks or (shipped.ranks if shipped else None),
+        shared=options.shared or (shipped.shared if shipped else ()),
+        context=options.context or (shipped.context if shipped else {}),
         peers=options.peers,
         engine="interpreter",
         schedule=options.schedule,
@@ -211,6 +131,8 @@ def _values(kernel: RankKernel, options: RunOptions) -> dict[str, Any]:
         )
     types = {**kernel.buffers, **kernel.scalars}
     known = {n: _typed(a, types[n]) for n, a in arrays.items()}
+    if options.example is not None:
+        known = {**example(options.example).arguments(options.seed), **known}
     return generate(kernel, options.seed, {**known, **options.scalars})
 
 
@@ -222,8 +144,6 @@ def _typed(array: Any, d: Any) -> Any:
 
 def generate(kernel: RankKernel, seed: int, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Seeded values for what is not known: numbers of ranks by name, zeros for signals and for results."""
-    from .run import random_values
-
     rng, found = np.random.default_rng(seed), {}
     for argument in kernel.arguments:
         name = argument.name
@@ -237,12 +157,17 @@ def generate(kernel: RankKernel, seed: int, known: Mapping[str, Any] | None = No
 
 
 def _number(rng: np.random.Generator, kernel: RankKernel, name: str) -> Any:
-    if name in _RANK:
+    if _plain(name) in _RANK:
         return np.arange(kernel.ranks)
-    if name in _COUNT and any(other in _RANK for other in kernel.scalars):
+    if _plain(name) in _COUNT and any(_plain(other) in _RANK for other in kernel.scalars):
         return kernel.ranks
     d = kernel.scalars[name]
     return np.asarray(rng.integers(1, 8)).astype(d.numpy if d.kind != "index" else np.int32)
+
+
+def _plain(name: str) -> str:
+    """The name that a front end has numbered."""
+    return name.split("__")[0]
 
 
 def _buffer(rng: np.random.Generator, kernel: RankKernel, name: str, random: Any) -> Any:

@@ -286,7 +286,7 @@ def run(options: RunOptions) -> None:
         looked.report()
 
 
-def _outputs(kernel: Kernel, values: Sequence[Array], options: RunOptions) -> Mapping[str, Any] | None:
+def _outputs(kernel: Kernel, values: Sequence[Array | None], options: RunOptions) -> Mapping[str, Any] | None:
     """What the kernel wrote; None where a breakpoint ended it. Writes the state asked for."""
     if options.watch is not None:
         execution = watched(kernel, values, options.watch, options.dump_state, options.pictures)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ..errors import ArgumentError
-from . import elementary, matrices, models, vectors
+from . import elementary, matrices, models, ranks, vectors
 from .describe import Example as Example
 
 EXAMPLES: Mapping[str, Example] = MappingProxyType(
@@ -16,17 +16,21 @@ EXAMPLES: Mapping[str, Example] = MappingProxyType(
 )
 
 
+#: The examples that run on several ranks.
+ON_RANKS: Mapping[str, Example] = MappingProxyType({e.name: e for e in ranks.EXAMPLES})
+
+
 def example(name: str) -> Example:
     """The shipped example called ``name``."""
-    choice = EXAMPLES.get(name)
+    choice = {**EXAMPLES, **ON_RANKS}.get(name)
     if choice is None:
-        raise ArgumentError(
-            f"no example is called {name!r}", allowed=f"{', '.join(EXAMPLES)} (list: describe them)"
-        )
+        allowed = ", ".join((*EXAMPLES, *ON_RANKS))
+        raise ArgumentError(f"no example is called {name!r}", allowed=f"{allowed} (list: describe them)")
     return choice
 
 
 def described() -> str:
     """Name and one-line description of every example."""
-    width = max(map(len, EXAMPLES))
-    return "\n".join(f"  {name:<{width}}  {e.summary}" for name, e in EXAMPLES.items())
+    listed = {**EXAMPLES, **ON_RANKS}
+    width = max(map(len, listed))
+    return "\n".join(f"  {name:<{width}}  {e.summary}" for name, e in listed.items())

@@ -1,7 +1,7 @@
 """What belongs to an example besides its program: arguments, and the same computation in NumPy."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -22,7 +22,9 @@ class Example:
 
     ``inputs`` makes all arguments, by name; ``formula`` maps them to what the program should leave in its
     results, which are not all buffers it writes: some are scratch space. ``grid`` is the number of blocks
-    to launch. ``bound`` is the largest difference between program and formula on made-up arguments.
+    to launch. ``bound`` is the largest difference between program and formula on made-up arguments. ``ranks``
+    is the number of processors that it is written for, with the windows ``shared`` and the ``context``
+    records of :func:`pto_jax.compile`; arrays then have a leading axis of ranks.
     """
 
     name: str
@@ -31,11 +33,15 @@ class Example:
     formula: Callable[[Values], Arrays]
     grid: int = 1
     bound: float = 0.0
+    ranks: int | None = None
+    shared: tuple[str, ...] = ()
+    context: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> Traversable:
         """The file of the program: a path, or a member of the archive that the package is imported from."""
-        return files("pto_jax.examples") / f"{self.name}.pto"
+        folder = files("pto_jax.examples")
+        return (folder if self.ranks is None else folder / "on_ranks") / f"{self.name}.pto"
 
     def arguments(self, seed: int = 0) -> Arrays:
         """Seeded values for every argument."""

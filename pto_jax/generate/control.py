@@ -263,6 +263,17 @@ KINDS: dict[Pipe, tuple[PipeEventType, ...]] = {
 _PIPES = (Pipe.S, *KINDS)
 
 
+def barrier(pipe: Pipe) -> Op:
+    """A barrier of a pipe, or of all of them."""
+    return Op("barrier", attributes=attrs(pipe=pipe))
+
+
+def event(kinds: tuple[PipeEventType, PipeEventType], number: int) -> tuple[Op, Op]:
+    """An event from one class of operations to another one: its signal and its wait."""
+    attributes = attrs(src_op=kinds[0], dst_op=kinds[1], event=number)
+    return Op("record_event", attributes=attributes), Op("wait_event", attributes=attributes)
+
+
 def synchronised(state: State, body: Sequence[Op]) -> tuple[Op, ...]:
     """The operations of a function with what orders them."""
     return tuple(_Sync(state).region(body))
@@ -313,7 +324,7 @@ class _Sync:
         return op
 
     def barrier(self) -> None:
-        self.ops.append(Op("barrier", attributes=attrs(pipe=Pipe.ALL)))
+        self.ops.append(barrier(Pipe.ALL))
 
     def one_pipe(self, pipe: Pipe) -> None:
         """A barrier of one pipe, which orders nothing that is not ordered already."""
@@ -321,7 +332,7 @@ class _Sync:
             kind = self.state.rng.choice(KINDS[pipe])
             self.ops.append(Op("barrier_sync", attributes=attrs(op_type=kind)))
         else:
-            self.ops.append(Op("barrier", attributes=attrs(pipe=pipe)))
+            self.ops.append(barrier(pipe))
 
     def link(self, last: Op, op: Op) -> None:
         """Make an operation wait for the one before, which another pipe executes."""
@@ -345,12 +356,8 @@ class _Sync:
         self.ops += [Op("set_flag", attributes=attributes), Op("wait_flag", attributes=attributes)]
 
     def events(self, first: Pipe, second: Pipe) -> None:
-        kinds = {
-            "src_op": self.state.rng.choice(KINDS[first]),
-            "dst_op": self.state.rng.choice(KINDS[second]),
-        }
-        attributes = attrs(kinds, event=self.number())
-        self.ops += [Op("record_event", attributes=attributes), Op("wait_event", attributes=attributes)]
+        kinds = self.state.rng.choice(KINDS[first]), self.state.rng.choice(KINDS[second])
+        self.ops += event(kinds, self.number())
 
     def tokens(self, first: Pipe, second: Pipe) -> None:
         """A buffer goes from one pipe to the other."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ..ir import INDEX, Function, Op, Pipe, PipeEventType, Region, ScalarType, TileType, Value, attrs
 from ..isa import effects
 from ..isa.rules.pipes import are_windows, popping
-from .control import KINDS
+from .control import KINDS, barrier, event
 from .operations import legal
 from .state import State
 
@@ -93,10 +93,8 @@ class _Made:
     ops: list[Op] = field(default_factory=list)
     primes: list[Op] = field(default_factory=list)
     drains: list[Op] = field(default_factory=list)
-
-    def flags(self) -> frozenset[Flag]:
-        """The flags that are in use during the whole loop."""
-        return frozenset((op.attrs["src"], op.attrs["dst"], op.attrs["event"]) for op in self.primes)
+    #: The flags that are in use during the whole loop.
+    flags: set[Flag] = field(default_factory=set)
 
 
 def ordered(
@@ -239,10 +237,11 @@ class _Order:
             if edge.carried:
                 result.primes.append(_flag("set", edge, number))
                 result.drains.append(_flag("wait", edge, number))
+                result.flags.add((edge.source, edge.target, number))
         for at, item in enumerate(items):
             if at in plan.barriers or at in plan.vector:
                 pipe = Pipe.ALL if at in plan.barriers else Pipe.V
-                result.ops.append(Op("barrier", attributes=attrs(pipe=pipe)))
+                result.ops.append(barrier(pipe))
             inside = busy | {(e.source, e.target, n) for e, n in plan.edges.items() if e.spans(at)}
             result.ops += [*before[at], *self.inner(item.op, inside), *behind[at]]
         return result
@@ -259,7 +258,7 @@ class _Order:
             result = self.region(region.ops, around, repeats=repeats)
             primes += result.primes
             drains += result.drains
-            around |= result.flags()
+            around |= result.flags
             regions.append(Region(tuple(result.ops), region.args))
         return [*primes, replace(op, regions=tuple(regions)), *drains]
 
@@ -269,13 +268,13 @@ class _Order:
         if pick < _DYNAMIC:
             return self.dynamic("set", edge, number), self.dynamic("wait", edge, number)
         if pick < 2 * _DYNAMIC and not edge.carried and all(KINDS.get(pipe) for pipe in ends):
-            kinds = [self.state.rng.choice(KINDS[pipe]) for pipe in ends]
+            kinds = self.state.rng.choice(KINDS[ends[0]]), self.state.rng.choice(KINDS[ends[1]])
             if self.state.profile.name == "a5" and self.state.chance(0.5):
                 buffer = self.state.rng.randrange(32)
                 signal, wait = ([_token(way, kind, buffer) for way in ("get", "rls")] for kind in kinds)
                 return signal, wait
-            attributes = attrs(src_op=kinds[0], dst_op=kinds[1], event=number)
-            return [Op("record_event", attributes=attributes)], [Op("wait_event", attributes=attributes)]
+            recorded, waited = event(kinds, number)
+            return [recorded], [waited]
         return [_flag("set", edge, number)], [_flag("wait", edge, number)]
 
     def dynamic(self, way: str, edge: _Edge, number: int) -> list[Op]:

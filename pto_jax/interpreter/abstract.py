@@ -103,7 +103,7 @@ class NoStorage:
     def set_element(self, op: ir.Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
         """Nothing is written."""
 
-    def store(self, op: ir.Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: ir.Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Nothing is written."""
 
     def allocate(self, op: ir.Op, type: ir.TileType, address: Scalar | None) -> Hashable:

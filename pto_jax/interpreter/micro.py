@@ -14,7 +14,7 @@ from ..isa import micro
 from ..isa.micro import MicroCall, MicroOperation, Place
 from .interpreter import MICRO, TRANSFERS, Interpreter, executes
 from .operands import LocalPointer, Operand, Pointer, Scope, TransferState
-from .views import local_pointer, moved
+from .views import load_scalar, local_pointer, moved, store_scalar
 
 
 @executes(MICRO)
@@ -38,6 +38,16 @@ def _micro(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         results = (*results, ends[-1])
     for value, found in zip(op.results, results, strict=True):
         scope.bind(value, found)
+
+
+@executes("ld_dev")
+def _load_device(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    load_scalar(interpreter, op, scope)
+
+
+@executes("st_dev")
+def _store_device(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    store_scalar(interpreter, op, scope)
 
 
 def _placed(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..analysis.contexts import contexts
 from ..analysis.entries import strides_of, written_buffers
 from ..analysis.provenance import GlobalTypes
 from ..errors import ArgumentError
@@ -64,6 +65,8 @@ class RankCall:
     grid: int
     bindings: Mapping[str, Binding] = field(hash=False)
     shared: tuple[str, ...] = ()
+    #: Context records that no caller named, with the windows that the text gives them.
+    recognised: tuple[tuple[str, str], ...] = ()
 
     @property
     def function(self) -> Function:
@@ -146,12 +149,13 @@ def bind(
 ) -> RankCall:
     """What arguments of a function are on ``ranks`` ranks; ArgumentError for what does not fit.
 
-    ``context`` maps arguments that are context records to a window, ``peers`` arguments to a buffer and the
-    rank whose part they are, or one rank for each rank.
+    ``context`` maps arguments that are context records to a window; others are recognised by their use.
+    ``peers`` maps arguments to a buffer and the rank whose part they are, or one rank for each rank.
     """
     if not 1 <= ranks <= MAX_RANKS:
         raise ArgumentError(f"ranks: got {ranks}; allowed: 1 to {MAX_RANKS}")
-    records, parts = dict(context or {}), dict(peers or {})
+    recognised = {n: w for n, w in contexts(program, function).items() if n not in (context or {})}
+    records, parts = {**recognised, **(context or {})}, dict(peers or {})
     types = {a.name: a.type for a in function.args}
     for what, given in (("context", records), ("peers", parts)):
         for name in given:
@@ -183,7 +187,7 @@ def bind(
         if window not in known | set(shared):
             allowed = ", ".join(sorted(known | set(shared))) or "none"
             raise ArgumentError(f"context: {name!r} is that of {window!r}; allowed: a buffer: {allowed}")
-    return RankCall(program, function.name, ranks, grid, bindings, windows)
+    return RankCall(program, function.name, ranks, grid, bindings, windows, tuple(recognised.items()))
 
 
 def _record(name: str, t: object) -> Record:

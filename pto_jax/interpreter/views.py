@@ -367,7 +367,8 @@ def _tsetval(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
 
 @executes("load_scalar")
-def _load_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+def load_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Load the element of memory at an offset from a pointer."""
     pointer, offset = (scope[v] for v in op.ins)
     result, machine = op.results[0], interpreter.machine
     dtype = scalar_dtype(result.type)
@@ -382,7 +383,8 @@ def _load_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
 
 @executes("store_scalar")
-def _store_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+def store_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Store a scalar to the element of memory at an offset from a pointer."""
     value, pointer, offset = (scope[v] for v in op.ins)
 
     def write(one: Operand) -> tuple[Operand, ...]:

@@ -30,9 +30,9 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, Literal
 
-from ..ir import DType, MaskType, Op, PtrType, ScalarType, Type, Value, VRegType
+from ..ir import I1, DType, MaskType, Op, PtrType, ScalarType, Type, Value, VRegType
 from .declare import Decision
-from .traits import Effect, Traits
+from .traits import PLAIN, Effect, Traits
 
 #: Modules with declarations (``OPERATIONS``), in the order of the reference.
 FAMILIES = (
@@ -41,8 +41,10 @@ FAMILIES = (
     "registers_moves",
     "registers_reduce",
     "registers_convert",
+    "vmi",
     "ub_memory",
     "ub_transfers",
+    "ub_sort",
 )
 
 #: ``register``: a function of registers and scalars; ``memory``: it accesses memory, or a special register;
@@ -67,8 +69,8 @@ class Lanes:
 class MicroCall:
     """One operation apart from the values of its operands: what a rule sees of it.
 
-    ``types`` and ``results`` have, for a mask, the bits per lane (0 where a logical mask leaves them open),
-    for a register, a scalar or a pointer the element type, None for anything else.
+    ``types`` and ``results`` have, for a mask, the bits per lane, for a logical mask, a register, a scalar or
+    a pointer the element type, None for anything else.
     """
 
     name: str
@@ -120,7 +122,7 @@ class MicroOperation:
     places: tuple[Place, ...] = ()
     source: str = ""
     decisions: tuple[Decision, ...] = ()
-    traits: Traits = Traits()
+    traits: Traits = PLAIN
     written: str = ""
     #: Values of attributes that are read and verified, and not executed: no source says what they do.
     refused: tuple[str, ...] = ()
@@ -244,7 +246,7 @@ def _kind(t: Type) -> Lanes | int | None:
         case VRegType():
             return Lanes(t.dtype, t.signless, t.lanes)
         case MaskType():
-            return t.bits
+            return Lanes(I1, lanes=t.lanes) if t.logical else t.bits
         case ScalarType() | PtrType():
             return Lanes(t.dtype)
         case _:

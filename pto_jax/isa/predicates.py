@@ -5,7 +5,9 @@ from .micro import MicroOperation, micro
 
 _PAGE = "micro-isa chapter 04"
 _VENDOR = "Ascend C 9.0, register level, page 0315"
-PATTERNS = "PAT_ALL PAT_ALLF PAT_VL1 PAT_VL2 PAT_VL3 PAT_VL4 PAT_VL8 PAT_VL16 PAT_VL32 PAT_VL64 PAT_VL128 PAT_M3 PAT_M4 PAT_H PAT_Q"
+PATTERNS = "PAT_ALL PAT_ALLF PAT_M3 PAT_M4 PAT_H PAT_Q " + " ".join(
+    f"PAT_VL{n}" for n in (1, 2, 3, 4, 8, 16, 32, 64, 128)
+)
 _LOWEST = Decision(
     "Which lanes do the patterns of a half and of a quarter set?",
     "The lowest ones.",

@@ -10,6 +10,9 @@ _MATERIAL = "micro-isa chapter 05"
 _ANY = "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f8e4m3 f8e5m2 hif8 f4e2m1_pair f4e1m2_pair"
 _HALF = {"part": "LOWER HIGHER"}
 
+#: The part, an index, is written without its type.
+_UNPACK = "$src , $part {} : !src -> ^*"
+
 _OUTSIDE = Decision(
     "What does a position beyond the last lane pick?",
     "The lane of the position modulo the number of lanes; the sanitizer reports it.",
@@ -50,9 +53,9 @@ _REGISTERS: tuple[MicroOperation, ...] = (
     micro("vpack", "The low halves of lanes, in one half of the result.", 'src "part" -> result', "T - -> D",
           T="i32 u32 i16 u16", D="u16 u8", choices=_HALF, source=_REARRANGE),
     micro("vsunpack", "Half of the lanes, widened with their sign.", "src part -> result", "T n -> D",
-          T="i8 u8 i16 u16", D="i16 u16 i32 u32", source=_REARRANGE),
+          T="i8 u8 i16 u16", D="i16 u16 i32 u32", written=_UNPACK, source=_REARRANGE),
     micro("vzunpack", "Half of the lanes, widened with zeros.", "src part -> result", "T n -> D",
-          T="i8 u8 i16 u16", D="i16 u16 i32 u32", source=_REARRANGE),
+          T="i8 u8 i16 u16", D="i16 u16 i32 u32", written=_UNPACK, source=_REARRANGE),
     micro("vbitcast", "The bits of a register as other elements.", "input -> result", "T -> D",
           source="micro-isa chapter 09"),
     micro("vbr", "A scalar in every lane; of a wider one the low bits.", "value -> result", "- -> T",

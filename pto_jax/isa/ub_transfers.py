@@ -28,8 +28,11 @@ _ORDER = Decision(
 _MODE = Traits(effects=(Effect("write", "mode"),))
 
 
-def _strided(count: str, length: str, stride: str, loops: str) -> Span:
-    """The bytes that a grouped transfer may access on one side; ``loops`` is the letter of its strides."""
+def _strided(count: str, length: str, stride: str, loops: str, blocks: int = 1) -> Span:
+    """The bytes that a grouped transfer may access on one side.
+
+    ``loops`` is the letter of its strides, and a burst takes whole ``blocks`` of bytes.
+    """
 
     def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
         steps = [(numbers.get(count), numbers.get(stride))]
@@ -41,7 +44,7 @@ def _strided(count: str, length: str, stride: str, loops: str) -> Span:
             if reach is None or times is None or step is None or step < 0:
                 return None
             reach += max(0, times - 1) * step
-        return -(-reach // 32) * 32
+        return -(-reach // blocks) * blocks
 
     return span
 
@@ -98,7 +101,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         written=_LOAD_TEXT,
         places=(
             Place("gm", "read", span=_strided("n", "len", "s", "s")),
-            Place("ub", "write", span=_strided("n", "len", "d", "d"), aligned=lambda call: 32),
+            Place("ub", "write", span=_strided("n", "len", "d", "d", 32), aligned=lambda call: 32),
         ),
         decisions=(_PADS, _REGISTERS),
         source=_PAGE,
@@ -158,6 +161,38 @@ OPERATIONS: tuple[MicroOperation, ...] = (
             ("loop1_stride", "source destination", "strides of the inner loop"),
             ("loop2_stride", "source destination", "strides of the outer loop"),
         )
+    ),
+    micro(
+        "ld_dev",
+        "Load of a scalar from global memory, past the caches of the core.",
+        "gm[offset] -> value",
+        "g* n -> -",
+        kind="scalar",
+        places=(Place("gm", "read"),),
+        source="micro-isa chapter 14",
+    ),
+    micro(
+        "st_dev",
+        "Store of a scalar to global memory, past the caches of the core.",
+        "value gm[offset]",
+        "- g* n",
+        kind="scalar",
+        written="$value , $gm [ $offset ] {} : !gm , !value",
+        places=(Place("gm", "write"),),
+        source="micro-isa chapter 14",
+    ),
+    micro(
+        "dcci",
+        "Clean and invalidate a cache.",
+        'ptr "line" "dst"',
+        "- - -",
+        kind="order",
+        written="$ptr @line:string (? , @dst:string ?) {} : !ptr",
+        choices={
+            "line": "SINGLE_CACHE_LINE ENTIRE_DATA_CACHE",
+            "dst": "CACHELINE_ALL CACHELINE_UB CACHELINE_OUT CACHELINE_ATOMIC",
+        },
+        source="micro-isa chapter 01",
     ),
     _set("set_mov_pad_val", "value", "Value that the raw copies pad with."),
     *(

@@ -60,7 +60,7 @@ class ReferenceMachine:
         self._spaces: dict[tuple[str, Loc], Buffer] = {}
         self._allocated: dict[tuple[str, int], Buffer] = {}
         #: Special registers of the vector core.
-        self.special: dict[str, Any] = dict.fromkeys(("AR", "SQZN"), 0)
+        self.special: dict[str, Any] = dict.fromkeys(("AR", "SQZN", *(f"VMS4_{k}" for k in range(4))), 0)
 
     @property
     def halves_of_valid(self) -> bool:

@@ -82,17 +82,17 @@ def _convert(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     if target.word_bits > source.word_bits:
         step = target.word_bits // source.word_bits * source.numbers // target.numbers
         words, mask = words[at::step], mask[at::step]
-    words, mask = _numbers(words, source), np.repeat(mask, source.numbers)
+    words, mask = numbers(words, source), np.repeat(mask, source.numbers)
     made = zeroed(
         mask, converted(words, unpaired(source), unpaired(target), rounding(call), saturate=saturates(call))
     )
-    made = _elements(made, target)
+    made = elements(made, target)
     if target.word_bits >= source.word_bits:
         return (made,)
     return (spread(made, source.word_bits // target.word_bits * target.numbers // source.numbers, at),)
 
 
-def _numbers(words: Array, d: DType) -> Array:
+def numbers(words: Array, d: DType) -> Array:
     """The numbers in elements of two, the first one in the low half; of other elements the words."""
     if not d.pair_of:
         return words
@@ -101,11 +101,12 @@ def _numbers(words: Array, d: DType) -> Array:
     return both.reshape(-1).astype(one.word)
 
 
-def _elements(numbers: Array, d: DType) -> Array:
+def elements(words: Array, d: DType) -> Array:
+    """Elements of two numbers each: :func:`numbers` undone."""
     if not d.pair_of:
-        return numbers
-    words = numbers.astype(d.word)
-    return words[0::2] | words[1::2] << d.word.type(unpaired(d).bits)
+        return words
+    wide = words.astype(d.word)
+    return wide[0::2] | wide[1::2] << d.word.type(unpaired(d).bits)
 
 
 def spread(words: Array, step: int, part: int) -> Array:

@@ -50,7 +50,7 @@ def _combined(old: Array, new: Array, call: MicroCall) -> Array:
 
 
 @memory_rule("mte_gm_ub")
-def _load(
+def _load(  # noqa: PLR0913 - operands
     call: MicroCall, memory: Memory, gm: Any, ub: Any, l2: Any, len: Any, n: Any, s: Any, d: Any, **more: Any
 ) -> tuple[()]:
     length, loops = signed(len), _loops(n, s, d, more)
@@ -99,7 +99,7 @@ def _outer(call: MicroCall, way: str) -> list[Loop]:
 
 
 @memory_rule("copy_gm_to_ubuf")
-def _raw_load(
+def _raw_load(  # noqa: PLR0913 - operands
     call: MicroCall, memory: Memory, gm: Any, ub: Any, sid: Any, n: Any, len: Any, left: Any, right: Any,
     select: Any, l2: Any, gm_stride: Any, ub_stride: Any,
 ) -> tuple[()]:  # fmt: skip
@@ -115,7 +115,7 @@ def _raw_load(
 
 
 @memory_rule("copy_ubuf_to_gm")
-def _raw_store(
+def _raw_store(  # noqa: PLR0913 - operands
     call: MicroCall, memory: Memory, ub: Any, gm: Any, sid: Any, n: Any, len: Any, l2: Any,
     gm_stride: Any, ub_stride: Any,
 ) -> tuple[()]:  # fmt: skip

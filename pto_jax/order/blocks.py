@@ -150,7 +150,9 @@ def _steps(
                 block.changes += 1
         if not waiting or block.changes != before:
             continue
-        outside = [(core.name, w) for core, w in waiting.items() if isinstance(w, ForBlocks)]
+        outside: list[tuple[str, Waiting]] = [
+            (core.name, w) for core, w in waiting.items() if isinstance(w, ForBlocks)
+        ]
         if outside:
             yield outside
         else:

@@ -282,7 +282,7 @@ class _Found(NamedTuple):
 
     one: Instance
     two: Instance
-    count: list[int]
+    often: list[int]
     clashes: dict[tuple[Instance, Instance], None]
 
 
@@ -337,7 +337,7 @@ def _compare(
             carried = entry.one.number >= entry.two.number
             ends = same.end(entry.one), same.end(entry.two)
             changes.edges.append(
-                Edge(change, effect, *ends, carried, entry.count[0], seen[static], of)  # type: ignore[arg-type]
+                Edge(change, effect, *ends, carried, entry.often[0], seen[static], of)  # type: ignore[arg-type]
             )
     tokens = [list(findings.tokens(j, f, r)) for j, f, r in zip(both, pair, assumed, strict=True)]
     listed = Counter(_named(f, same.old) for f in (*found[0], *tokens[0]))
@@ -358,7 +358,7 @@ def _missing(
         if not other.knows(first, second) or other.orders(first, second):
             continue
         entry = listed.setdefault(static, _Found(first, second, [0], {}))
-        entry.count[0] += 1
+        entry.often[0] += 1
         for x, y in clashes:
             if one.reaches(x, first) and one.reaches(second, y):
                 entry.clashes[x, y] = None

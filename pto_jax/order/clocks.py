@@ -75,7 +75,9 @@ class Trace:
     clashes: list[tuple[Moment, Moment]] = field(default_factory=list)
 
 
-class _Last(NamedTuple):
+class Last(NamedTuple):
+    """The last use of a region by an agent, and its place in the order of that agent."""
+
     epoch: int
     use: Use
 
@@ -101,7 +103,7 @@ class Clocks:
     _seen: dict[str, Clock] = field(default_factory=dict)
     #: The blocks of cores by their names, where several blocks are followed.
     blocks: dict[str, str] = field(default_factory=dict)
-    _last: dict[int, dict[tuple[int, bool], _Last]] = field(default_factory=dict)
+    _last: dict[int, dict[tuple[int, bool], Last]] = field(default_factory=dict)
 
     def agent(self, core: str, pipe: Pipe) -> int:
         """The number of a pipe of a core."""
@@ -165,7 +167,7 @@ class Clocks:
             if use.write or use.pipe != Pipe.S:
                 agent, number = self.agent(use.core, use.pipe), self.regions.of(use.region)
                 epoch = epochs[use.core, use.pipe]
-                self._last.setdefault(number, {})[agent, use.write] = _Last(epoch, use)
+                self._last.setdefault(number, {})[agent, use.write] = Last(epoch, use)
 
     def issue(self, core: str, pipe: Pipe) -> int:
         """The number of the next operation of a pipe."""
@@ -173,7 +175,7 @@ class Clocks:
         self._issued[agent] += 1
         return self._issued[agent]
 
-    def _clashing(self, agent: int, number: int, use: Use) -> Iterator[tuple[int, _Last, Announced]]:
+    def _clashing(self, agent: int, number: int, use: Use) -> Iterator[tuple[int, Last, Announced]]:
         clock = self._clocks[agent]
         line = isinstance(use.region.space.root, Line)
         for near in self.regions.near(number):
@@ -189,14 +191,14 @@ class Clocks:
                 elif write and self.blocks and not self._is_seen(use.core, other, last):
                     yield other, last, "hidden"
 
-    def _is_seen(self, core: str, other: int, last: _Last) -> bool:
+    def _is_seen(self, core: str, other: int, last: Last) -> bool:
         """Whether what a core of another block has written in global memory is visible."""
         if last.use.region.space.loc is not None or self.blocks[last.use.core] == self.blocks[core]:
             return True
         seen = self._seen.get(core, [])
         return other < len(seen) and seen[other] >= last.epoch
 
-    def _meet(self, other: int, last: _Last, use: Use, state: Announced) -> None:
+    def _meet(self, other: int, last: Last, use: Use, state: Announced) -> None:
         first = last.use
         inside = first.core == use.core
         if inside and not (first.written or use.written):

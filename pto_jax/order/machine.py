@@ -14,7 +14,7 @@ from .. import ir
 from ..interpreter import Buffer, Execution, Operand, Pointer, Scalar, Scope, TileRef, View, memref_view
 from ..interpreter.abstract import NoStorage
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
-from ..interpreter.operands import Frame
+from ..interpreter.operands import Frame, LocalPointer
 from .numbers import Assumed, Guesses
 from .regions import Space, Storage
 
@@ -70,8 +70,10 @@ class OrderMachine(NoStorage):
         """A number of a tile is assumed."""
         return self.guesses.leaf(dtype)
 
-    def load(self, op: ir.Op, pointer: Pointer, dtype: ir.DType) -> Scalar:
+    def load(self, op: ir.Op, pointer: Pointer | LocalPointer, dtype: ir.DType) -> Scalar:
         """A number of global memory, which is assumed where nobody gives it."""
+        if isinstance(pointer, LocalPointer):
+            return self.guesses.leaf(dtype)
         self.touched.append((False, pointer))
         given = self.inputs.get(pointer.buffer) if not dtype.is_float else None
         if given is not None and isinstance(pointer.offset, int) and 0 <= pointer.offset < np.size(given):
@@ -206,9 +208,10 @@ class OrderMachine(NoStorage):
         self.executed = None
         self.touched.clear()
 
-    def store(self, op: ir.Op, pointer: Pointer, value: Scalar) -> None:
-        """Note the place."""
-        self.touched.append((True, pointer))
+    def store(self, op: ir.Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
+        """Note the place in global memory."""
+        if isinstance(pointer, Pointer):
+            self.touched.append((True, pointer))
 
     def unknown(self, value: ir.Value) -> Operand:
         """What a name stands for that an operation gives which nothing executes."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..interpreter.ranks import Cell
 from ..ir import Op, Pipe, WaitCmp
-from .clocks import Clock, Clocks, Use
+from .clocks import Clock, Clocks, Last, Use
 
 #: Times that an execution is judged again, if what waits come after has not settled before.
 MOST_ROUNDS = 12
@@ -32,17 +32,12 @@ class RankClocks(Clocks):
             for near in self.regions.near(self.regions.of(use.region)):
                 for agent, (epoch, last) in self.scalar.get(near, {}).items():
                     if last.core != use.core and _at(clock, agent) < epoch:
-                        self._meet(agent, _Last(epoch, last), use)
+                        self._meet(agent, Last(epoch, last), use)
         super().execute(uses)
         for use in (u for u in uses if not u.write and u.pipe == Pipe.S):
             agent = self.agent(use.core, use.pipe)
             number = self.regions.of(use.region)
             self.scalar.setdefault(number, {})[agent] = self.complete(use.core, Pipe.S)[agent], use
-
-
-class _Last(NamedTuple):
-    epoch: int
-    use: Use
 
 
 def _at(clock: Clock, agent: int) -> int:
@@ -134,7 +129,7 @@ def holds(compared: WaitCmp, found: int, value: int) -> bool:
     >>> holds(WaitCmp.GE, 2, 1)
     True
     """
-    return _HOLDS[compared](found, value)
+    return bool(_HOLDS[compared](found, value))
 
 
 def _mailbox(wait: Waited, notifies: Sequence[Notify]) -> Clock:

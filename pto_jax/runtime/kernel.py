@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import jax
 import jax.export
@@ -36,6 +36,7 @@ from .tiles import Tile
 if TYPE_CHECKING:
     from .debug.inspection import StopAt, Trace
     from .explain import Explanation
+    from .ranks import RankKernel
 
 
 def is_concrete(x: Any) -> bool:
@@ -581,6 +582,34 @@ def _jitted(kernel: Kernel, mode: execution.Mode) -> Any:
     return jax.jit(partial(execution.execute, kernel, mode))  # pyright: ignore[reportArgumentType]
 
 
+@overload
+def compile(
+    program: Program,
+    profile: profiles.ProfileName | profiles.Profile | None = ...,
+    entry: str | None = ...,
+    numerics: Literal["exact", "fast"] = ...,
+    out_of_region: profiles.OutOfRegion | None = ...,
+    subnormals: profiles.Subnormals = ...,
+    checks: bool | None = ...,
+    max_steps: int = ...,
+    grid: int = ...,
+    partial_launch: bool = ...,
+    warn: bool = ...,
+    scalars: Mapping[str, Any] | None = ...,
+) -> Kernel: ...
+
+
+@overload
+def compile(
+    program: Program,
+    profile: profiles.ProfileName | profiles.Profile | None = ...,
+    entry: str | None = ...,
+    *,
+    ranks: int | None,
+    **options: Any,
+) -> RankKernel: ...
+
+
 def compile(  # noqa: PLR0913 - keywords
     program: Program,
     profile: profiles.ProfileName | profiles.Profile | None = None,
@@ -601,7 +630,7 @@ def compile(  # noqa: PLR0913 - keywords
     engine: Literal["compiled", "interpreter"] = "compiled",
     schedule: int | None = None,
     moves: Literal["issue", "wait"] = "issue",
-) -> Any:
+) -> Kernel | RankKernel:
     """A program as a pure function of arrays.
 
     ``profile`` is cpu_sim, a2a3 or a5 (default: the text's target, else a2a3). ``numerics`` is "exact"

@@ -21,11 +21,11 @@ from .. import profiles
 from ..analysis import entries
 from ..analysis.entries import Argument
 from ..errors import ArgumentError
+from ..interpreter import steering
 from ..interpreter.interleaving import Interleaving
 from ..interpreter.rank_calls import Number, Part, RankCall, world_of
 from ..interpreter.ranks import context, part
-from ..ir import I64, DType, Op, PtrType, Type, short_list
-from ..isa.effects import traits_of
+from ..ir import I64, DType, PtrType, Type, short_list
 from ..lowering import (
     ACCESS_RULES,
     Buffers,
@@ -85,6 +85,18 @@ class RankKernel:
     #: The verdicts on calls, by what they depend on; the last one under None.
     _reports: dict[Any, RankReport] = field(default_factory=dict, repr=False)
     _compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        """ArgumentError for an unknown engine."""
+        if self.engine not in ENGINES:
+            raise ArgumentError(f"engine: got {self.engine!r}; allowed: {', '.join(ENGINES)}")
+
+    @cached_property
+    def _is_static(self) -> bool:
+        """True; NotExecutableError where data decides the order of ranks that are to be compiled."""
+        for call in self.kernels:
+            steering.require_static(call.program, call.function, call.grid, frozenset(call.records))
+        return True
 
     @property
     def kernels(self) -> tuple[RankCall, ...]:
@@ -150,7 +162,7 @@ class RankKernel:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Execute all ranks; the written buffers by name, arrays [ranks, ...].
 
-        With ``checks=True`` the pair of them and a :class:`RankReport`. ArgumentError for arguments that do not
+        With ``checks=True`` also a :class:`RankReport`. ArgumentError for arguments that do not
         fit, DeadlockError where ranks wait for each other for ever, ExecutionError for accesses outside of a
         buffer or a window, NotExecutableError where the order of the ranks depends on data.
         """
@@ -167,6 +179,7 @@ class RankKernel:
             outputs = self.interpreted(arrays, numbers)
         else:
             with x64(), cached_code():
+                assert self._is_static
                 outputs, broken = self._call(arrays, numbers, kind)
             broken.raise_if_broken()
         report = self._judged(kind, arrays, numbers)
@@ -386,8 +399,8 @@ class RankKernel:
 
     @cached_property
     def signals(self) -> frozenset[str]:
-        """The buffers whose integers ranks wait for: those of 32 bits that a signal may be in."""
-        return frozenset().union(*map(_signals, self.kernels))
+        """The buffers that hold signals: their integers are known in a trace, or zeros at first."""
+        return frozenset(name for call in self.kernels for name in _signals(call))
 
     def _call(
         self, arrays: Mapping[str, Any], numbers: Mapping[str, Sequence[Any]], kind: Any
@@ -479,12 +492,9 @@ def _words(array: Any) -> Any:
     return np.asarray(array).reshape(array.shape[0], -1).view(np.int32)
 
 
-def _signals(call: RankCall) -> frozenset[str]:
-    """The buffers of 32-bit integers, where the program has a signal."""
-    waits = any(_is_signal(op) for op in call.program.walk())
-    return frozenset(n for n, d in call.buffers.items() if waits and d.is_integer and d.storage_bits == 32)
-
-
-def _is_signal(op: Op) -> bool:
-    order = traits_of(op).order
-    return order is not None and order.through == "signal"
+def _signals(call: RankCall) -> Iterator[str]:
+    """The buffers that hold signals."""
+    for name in steering.signals(call.program, call.function):
+        binding = call.bindings.get(name)
+        if isinstance(binding, Part):
+            yield binding.buffer

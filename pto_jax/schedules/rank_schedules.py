@@ -56,7 +56,8 @@ class DelayedMachine(ReferenceMachine):
 
     def arrive(self, pipe: ir.Pipe | None, buffers: Container[object] | None = None) -> None:
         """Execute what the core has on its way: of one pipe, to some buffers, or all."""
-        now, kept = [], []
+        now: list[_Late] = []
+        kept: list[_Late] = []
         for late in self.late.get(self._core, ()):
             meant = (pipe is None or late.pipe == pipe) and (buffers is None or late.buffer in buffers)
             (now if meant else kept).append(late)

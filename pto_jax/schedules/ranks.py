@@ -131,6 +131,14 @@ class Record(Nobody):
     machine: Any = None
     initial: dict[Cell, int] = field(default_factory=dict)
 
+    _used: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    def used(self, program: ir.Program) -> frozenset[str]:
+        """The names of values that some operation of a program takes."""
+        if id(program) not in self._used:
+            self._used[id(program)] = frozenset(v.name for op in program.walk() for v in op.ins)
+        return self._used[id(program)]
+
     def cell(self, place: Pointer) -> Cell:
         """The cell of a signal."""
         cell = Cell(str(place.buffer), int(place.offset))
@@ -226,7 +234,9 @@ class _Walk(Interpreter):
         if isinstance(own, Copy) and own.op is op:
             add(lambda r: r.enter(rank, core).start(core, own, [u for _, us in phases for u in us]))
             return
-        elements = list(self.elements(op, core, written))
+        # What nobody looks at decides nothing, as the first word of a buffer that only names it.
+        idle = op.results and not any(v.name in self.record.used(self.program) for v in op.results)
+        elements = [] if idle else list(self.elements(op, core, written))
         if elements or any(uses for _, uses in phases):
             add(lambda r: r.enter(rank, core).execute(judged, op, core, phases, elements))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import FileError, PtoError
 from .cpp_parser import read_program
-from .cpp_program import Bytes, Cell, CType, Expression, Memory, Pointer, Program, Scope, read, write
+from .cpp_program import Bytes, Cell, CType, Expression, Memory, Pointer, Program, Scope, read, store, write
 
 #: Launches a kernel by its name, its arguments (pointers into device memory, and numbers), and the number of
 #: blocks.
@@ -87,6 +87,7 @@ class _World:
             "fprintf": self._told,
             "memcpy": _copied,
             "memset": _filled,
+            "fill_n": _repeated,
             "string": lambda text="": text,
             "WriteFile": self._written,
             "ifstream": lambda path, *_: self._contents(path),
@@ -154,6 +155,13 @@ def _by_value(function: Callable[..., Any]) -> Callable[[Scope, Sequence[Express
 
 def _filled(target: Any, byte: int, size: int) -> int:
     write(target, np.full(size, byte & 255, np.uint8))
+    return 0
+
+
+def _repeated(target: Any, count: int, value: int | float) -> int:
+    """``std::fill_n``: a number of elements are a value."""
+    for at in range(count):
+        store(target.moved(at), value)
     return 0
 
 

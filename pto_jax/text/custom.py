@@ -339,7 +339,7 @@ def custom_text(op: Op, fmt: formats.Format, style: type_text.Style) -> str:
     return _join(prefix + formats.SPELLED.get(op.name, op.name), tokens)
 
 
-def _emit(
+def _emit(  # noqa: C901 - one case per item
     op: Op,
     item: formats.Item,
     operands: _Operands,
@@ -393,6 +393,11 @@ def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
 def _text_present(op: Op, items: tuple[formats.Item, ...], when: str, operands: _Operands) -> bool:
     if when == "b":
         return True
+    if when == "m":
+        types = (
+            t for i in items if isinstance(i, formats.TypeItem) for t in _types(op, operands, i.targets[0])
+        )
+        return any(isinstance(t, ir.MaskType) for t in types)
     if when == "t":
         return any(operands.taken.get(t) for i in items if isinstance(i, formats.TypeItem) for t in i.targets)
     if when:

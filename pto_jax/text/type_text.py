@@ -104,20 +104,20 @@ def print_type(t: ir.Type, style: Style = "long") -> str:
             return f"!pto.local_array<{_shaped(t.dims, t.dtype)}>"
         case ir.StructType():
             return f"!pto.struct<{', '.join(print_type(_field(f)) for f in t.fields)}>"
-        case ir.VRegType():
-            sign = "s" if t.dtype.kind == "int" and not t.signless else ""
-            shape = f"{t.lanes}x{sign}{print_dtype(t.dtype)}"
-            return f"!pto.{'vmi.' if t.logical else ''}vreg<{shape}{_laid_out(t.layout)}>"
-        case ir.MaskType():
-            width = f"b{t.bits}" if t.bits else "pred"
-            lanes = f"{t.lanes}x" if t.logical else ""
-            return f"!pto.{'vmi.' if t.logical else ''}mask<{lanes}{width}{_laid_out(t.layout)}>"
-        case ir.AlignType():
-            return "!pto.align"
+        case ir.VRegType() | ir.MaskType() | ir.AlignType():
+            return f"!pto.{_register(t)}"
 
 
-def _laid_out(layout: str) -> str:
-    return f", {layout}" if layout else ""
+def _register(t: ir.VRegType | ir.MaskType | ir.AlignType) -> str:
+    if isinstance(t, ir.AlignType):
+        return "align"
+    layout = f", {t.layout}" if t.layout else ""
+    if isinstance(t, ir.MaskType):
+        width = f"b{t.bits}" if t.bits else "pred"
+        return f"vmi.mask<{t.lanes}x{width}{layout}>" if t.logical else f"mask<{width}>"
+    sign = "s" if t.dtype.kind == "int" and not t.signless else ""
+    prefix = "vmi." if t.logical else ""
+    return f"{prefix}vreg<{t.lanes}x{sign}{print_dtype(t.dtype)}{layout}>"
 
 
 def _field(f: ir.DType | ir.StructType) -> ir.Type:

@@ -407,6 +407,11 @@ _OPEN_DIMS = re.compile(r"[A-Za-z?0-9]+xdtype")
 _OPEN_TILE = re.compile(r"T\s*,\s*R\s*,\s*C\s*>")
 #: A type with at most one inner pair of angle brackets, which is all that programs write.
 _EXTENT = re.compile(r"[!\w.]*<(?:[^<>]++|<[^<>]*+>)*+>")
+#: A type that means the same in every text: no alias and no value stands in it.
+_EVERYWHERE = re.compile(r"!pto\.\w+<[^!#%]++")
+#: Such types that were read, by their text, and how many are kept.
+_READ: dict[str, ir.Type] = {}
+_KEPT = 4096
 
 
 #: A pointer without its name in front: an element type, and a memory where it is not the global one.
@@ -485,15 +490,29 @@ class TypeReader(ShapeReader):
             c.advance()
             return alias
         extent = _EXTENT.match(c.source, c.start)
-        if extent is not None and (known := self._known.get(extent.group())) is not None:
+        if extent is not None and (known := self._seen(extent.group())) is not None:
             c.seek(extent.end())
             return known
         start = c.start
         c.deeper("a type")
         found = self._dispatch()
         c.shallower()
-        self._known[c.source[start : c.last_end]] = found
+        text = c.source[start : c.last_end]
+        self._known[text] = found
+        if _EVERYWHERE.fullmatch(text):
+            if len(_READ) >= _KEPT:
+                _READ.clear()
+            _READ[text] = found
         return found
+
+    def _seen(self, text: str) -> ir.Type | None:
+        """The type of a text that was read before."""
+        known = self._known.get(text)
+        if known is None and (known := _READ.get(text)) is not None:
+            self._known[text] = known
+            name = text[len("!pto.") : text.index("<")]
+            self.spelled |= {name} & set(TILE_NAMES)
+        return known
 
     def starts(self) -> bool:
         """Whether the current token begins a type."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-from .. import isa
 from ..errors import Diagnostic
 from ..ir import (
     AddressSpace,
@@ -18,6 +17,7 @@ from ..ir import (
     Type,
     VRegType,
 )
+from ..isa.effects import aliased
 from ..isa.micro import MicroOperation
 from ..profiles import Profile
 from .errors import error_of
@@ -148,11 +148,9 @@ def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
         if state is not None and not inside and not opens:
             message = f"{state} is {state.type} outside a vector scope; allowed: inside pto.vecscope"
             yield error_of(op, "scope", message, state)
-        if inside and any(isinstance(v.type, TileType) for v in (*op.ins, *op.outs, *op.results)):
-            if isa.find(op.name) is None or op.name not in ("tile_buf_addr",):
-                yield error_of(
-                    op, "scope", "a tile operation in a vector scope; allowed: before or behind it"
-                )
+        tiles = any(isinstance(v.type, TileType) for v in (*op.ins, *op.outs, *op.results))
+        if inside and tiles and aliased(op) is None:
+            yield error_of(op, "scope", "a tile operation in a vector scope; allowed: before or behind it")
         for inner in op.regions:
             yield from _scopes(inner, inside or opens)
 
@@ -169,13 +167,13 @@ def _captures(scope: Op) -> Iterator[Diagnostic]:
         for inner in op.walk():
             known.update(v.name for v in inner.results)
             known.update(v.name for r in inner.regions for v in r.args)
-    for op in (inner for op in region.ops for inner in op.walk()):
-        for value in op.ins:
+    for inner in (inner for op in region.ops for inner in op.walk()):
+        for value in inner.ins:
             if value.name not in known:
                 message = (
                     f"{value} is used in a strict scope that does not capture it; allowed: captured values"
                 )
-                yield error_of(op, "scope", message, value)
+                yield error_of(inner, "scope", message, value)
 
 
 def _align_findings(function: Function) -> Iterator[Diagnostic]:

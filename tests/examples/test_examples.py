@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.cli.main import main
-from pto_jax.examples import EXAMPLES, Example, example
+from pto_jax.examples import EXAMPLES, ON_RANKS, Example, example
 from pto_jax.examples.describe import difference
 from pto_jax.text import print_program
 
@@ -139,11 +139,12 @@ def test_the_number_of_blocks_does_not_change_a_grid_stride_reduction_much() -> 
 def test_examples_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--example", "list"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == list(EXAMPLES)
-    assert all(e.summary in line for line, e in zip(listed, EXAMPLES.values(), strict=True))
+    everything = {**EXAMPLES, **ON_RANKS}
+    assert [line.split()[0] for line in listed] == list(everything)
+    assert all(e.summary in line for line, e in zip(listed, everything.values(), strict=True))
     assert main(["run", "--example", "nothing"]) == 2
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and all(name in error for name in EXAMPLES)
+    assert error.count("\n") == 1 and all(name in error for name in everything)
 
 
 def test_arguments_given_as_raw_words_are_checked_too() -> None:

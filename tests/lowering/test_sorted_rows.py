@@ -16,35 +16,35 @@ from pto_jax.lowering import irregular_sort
 N = 128
 #: A row is sorted and merged; the first records and the whole row are stored.
 TEXT = """module attributes {{pto.target_arch = "a3"}} {{
-  func.func @sorts(%x: !pto.ptr<{d}>, %i: !pto.ptr<ui32>, %few: !pto.ptr<{d}>, %all: !pto.ptr<{d}>, %block: i32)
-      attributes {{pto.entry, pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+  func.func @sorts(%x: !pto.ptr<{d}>, %i: !pto.ptr<ui32>, %few: !pto.ptr<{d}>, %all: !pto.ptr<{d}>,
+      %block: i32) attributes {{pto.entry, pto.kernel_kind = #pto.kernel_kind<vector>}} {{
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %few_words = arith.constant {few} : index
     %n = arith.constant {n} : index
     %words = arith.constant {words} : index
-    %xv = pto.make_tensor_view %x, shape = [%c1, %n], strides = [%n, %c1] : !pto.tensor_view<?x?x{d}>
-    %iv = pto.make_tensor_view %i, shape = [%c1, %n], strides = [%n, %c1] : !pto.tensor_view<?x?xui32>
-    %fv = pto.make_tensor_view %few, shape = [%c1, %few_words], strides = [%few_words, %c1] : !pto.tensor_view<?x?x{d}>
-    %av = pto.make_tensor_view %all, shape = [%c1, %words], strides = [%words, %c1] : !pto.tensor_view<?x?x{d}>
-    %xw = pto.partition_view %xv, offsets = [%c0, %c0], sizes = [%c1, %n] : !pto.tensor_view<?x?x{d}> -> !pto.partition_tensor_view<1x{n}x{d}>
-    %iw = pto.partition_view %iv, offsets = [%c0, %c0], sizes = [%c1, %n] : !pto.tensor_view<?x?xui32> -> !pto.partition_tensor_view<1x{n}xui32>
-    %fw = pto.partition_view %fv, offsets = [%c0, %c0], sizes = [%c1, %few_words] : !pto.tensor_view<?x?x{d}> -> !pto.partition_tensor_view<1x{few}x{d}>
-    %aw = pto.partition_view %av, offsets = [%c0, %c0], sizes = [%c1, %words] : !pto.tensor_view<?x?x{d}> -> !pto.partition_tensor_view<1x{words}x{d}>
-    %xt = pto.alloc_tile : !pto.tile_buf<vec, 1x{n}x{d}>
-    %it = pto.alloc_tile : !pto.tile_buf<vec, 1x{n}xui32>
-    %lists = pto.alloc_tile : !pto.tile_buf<vec, 1x{words}x{d}>
-    %merged = pto.alloc_tile : !pto.tile_buf<vec, 1x{words}x{d}>
-    %ft = pto.alloc_tile : !pto.tile_buf<vec, 1x{few}x{d}>
-    pto.tload ins(%xw : !pto.partition_tensor_view<1x{n}x{d}>) outs(%xt : !pto.tile_buf<vec, 1x{n}x{d}>)
-    pto.tload ins(%iw : !pto.partition_tensor_view<1x{n}xui32>) outs(%it : !pto.tile_buf<vec, 1x{n}xui32>)
-    pto.tload ins(%aw : !pto.partition_tensor_view<1x{words}x{d}>) outs(%merged : !pto.tile_buf<vec, 1x{words}x{d}>)
-    pto.tsort32 ins(%xt, %it : !pto.tile_buf<vec, 1x{n}x{d}>, !pto.tile_buf<vec, 1x{n}xui32>) outs(%lists : !pto.tile_buf<vec, 1x{words}x{d}>)
-    pto.tmrgsort ins(%lists, %block : !pto.tile_buf<vec, 1x{words}x{d}>, i32) outs(%merged : !pto.tile_buf<vec, 1x{words}x{d}>)
-    %best = pto.subset %merged[%c0, %c0] sizes [1, {few}] : !pto.tile_buf<vec, 1x{words}x{d}>
-    pto.tmov ins(%best : !pto.tile_buf<vec, 1x{few}x{d}>) outs(%ft : !pto.tile_buf<vec, 1x{few}x{d}>)
-    pto.tstore ins(%ft : !pto.tile_buf<vec, 1x{few}x{d}>) outs(%fw : !pto.partition_tensor_view<1x{few}x{d}>)
-    pto.tstore ins(%merged : !pto.tile_buf<vec, 1x{words}x{d}>) outs(%aw : !pto.partition_tensor_view<1x{words}x{d}>)
+    %xv = pto.make_tensor_view %x, shape = [%c1, %n], strides = [%n, %c1] : {v}
+    %iv = pto.make_tensor_view %i, shape = [%c1, %n], strides = [%n, %c1] : {vi}
+    %fv = pto.make_tensor_view %few, shape = [%c1, %few_words], strides = [%few_words, %c1] : {v}
+    %av = pto.make_tensor_view %all, shape = [%c1, %words], strides = [%words, %c1] : {v}
+    %xw = pto.partition_view %xv, offsets = [%c0, %c0], sizes = [%c1, %n] : {v} -> {xp}
+    %iw = pto.partition_view %iv, offsets = [%c0, %c0], sizes = [%c1, %n] : {vi} -> {ip}
+    %fw = pto.partition_view %fv, offsets = [%c0, %c0], sizes = [%c1, %few_words] : {v} -> {fp}
+    %aw = pto.partition_view %av, offsets = [%c0, %c0], sizes = [%c1, %words] : {v} -> {rp}
+    %xt = pto.alloc_tile : {x}
+    %it = pto.alloc_tile : {i}
+    %lists = pto.alloc_tile : {r}
+    %merged = pto.alloc_tile : {r}
+    %ft = pto.alloc_tile : {f}
+    pto.tload ins(%xw : {xp}) outs(%xt : {x})
+    pto.tload ins(%iw : {ip}) outs(%it : {i})
+    pto.tload ins(%aw : {rp}) outs(%merged : {r})
+    pto.tsort32 ins(%xt, %it : {x}, {i}) outs(%lists : {r})
+    pto.tmrgsort ins(%lists, %block : {r}, i32) outs(%merged : {r})
+    %best = pto.subset %merged[%c0, %c0] sizes [1, {few}] : {r}
+    pto.tmov ins(%best : {f}) outs(%ft : {f})
+    pto.tstore ins(%ft : {f}) outs(%fw : {fp})
+    pto.tstore ins(%merged : {r}) outs(%aw : {rp})
     return
   }}
 }}
@@ -53,7 +53,11 @@ TEXT = """module attributes {{pto.target_arch = "a3"}} {{
 
 def _program(d: str) -> pto.Program:
     words = N * (2 if d == "f32" else 4)
-    return pto.parse(TEXT.format(d=d, n=N, words=words, few=words // 8))
+    sizes = {"x": f"{N}x{d}", "i": f"{N}xui32", "f": f"{words // 8}x{d}", "r": f"{words}x{d}"}
+    types = {name: f"!pto.tile_buf<vec, 1x{size}>" for name, size in sizes.items()}
+    types |= {f"{name}p": f"!pto.partition_tensor_view<1x{size}>" for name, size in sizes.items()}
+    types |= {"v": f"!pto.tensor_view<?x?x{d}>", "vi": "!pto.tensor_view<?x?xui32>"}
+    return pto.parse(TEXT.format(d=d, n=N, words=words, few=words // 8, **types))
 
 
 def _values(kind: str, d: str, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[np.uint32]]:

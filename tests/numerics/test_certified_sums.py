@@ -27,31 +27,41 @@ KINDS = (
     "zeros",
     "large",
 )
-TEXT = """func.func @sums(%x: !pto.ptr<{d}>, %y: !pto.ptr<{d}>, %rows: !pto.ptr<f32>, %cols: !pto.ptr<{d}>)
+TYPES = {
+    "t": "!pto.tile_buf<vec, 16x40xf32>",
+    "r": "!pto.tile_buf<vec, 16x1xf32, blayout=col_major>",
+    "c": "!pto.tile_buf<vec, 1x40xf32>",
+    "v": "!pto.tensor_view<?x?xf32>",
+    **{
+        f"{n}p": f"!pto.partition_tensor_view<{s}xf32>"
+        for n, s in (("t", "16x40"), ("r", "16x1"), ("c", "1x40"))
+    },
+}
+TEXT = """func.func @sums(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %rows: !pto.ptr<f32>, %cols: !pto.ptr<f32>)
     attributes {{pto.entry, pto.kernel_kind = #pto.kernel_kind<vector>}} {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
-  %m = arith.constant {m} : index
-  %n = arith.constant {n} : index
-  %xv = pto.make_tensor_view %x, shape = [%m, %n], strides = [%n, %c1] : !pto.tensor_view<?x?x{d}>
-  %yv = pto.make_tensor_view %y, shape = [%m, %n], strides = [%n, %c1] : !pto.tensor_view<?x?x{d}>
-  %rv = pto.make_tensor_view %rows, shape = [%m, %c1], strides = [%c1, %c1] : !pto.tensor_view<?x?xf32>
-  %cv = pto.make_tensor_view %cols, shape = [%c1, %n], strides = [%n, %c1] : !pto.tensor_view<?x?x{d}>
-  %xw = pto.partition_view %xv, offsets = [%c0, %c0], sizes = [%m, %n] : !pto.tensor_view<?x?x{d}> -> !pto.partition_tensor_view<{m}x{n}x{d}>
-  %yw = pto.partition_view %yv, offsets = [%c0, %c0], sizes = [%m, %n] : !pto.tensor_view<?x?x{d}> -> !pto.partition_tensor_view<{m}x{n}x{d}>
-  %rw = pto.partition_view %rv, offsets = [%c0, %c0], sizes = [%m, %c1] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<{m}x1xf32>
-  %cw = pto.partition_view %cv, offsets = [%c0, %c0], sizes = [%c1, %n] : !pto.tensor_view<?x?x{d}> -> !pto.partition_tensor_view<1x{n}x{d}>
-  %a = pto.alloc_tile : !pto.tile_buf<vec, {m}x{n}x{d}>
-  %b = pto.alloc_tile : !pto.tile_buf<vec, {m}x{n}x{d}>
-  %r = pto.alloc_tile : !pto.tile_buf<vec, {m}x1xf32, blayout=col_major>
-  %c = pto.alloc_tile : !pto.tile_buf<vec, 1x{n}x{d}>
-  pto.tload ins(%xw : !pto.partition_tensor_view<{m}x{n}x{d}>) outs(%a : !pto.tile_buf<vec, {m}x{n}x{d}>)
-  pto.tload ins(%yw : !pto.partition_tensor_view<{m}x{n}x{d}>) outs(%b : !pto.tile_buf<vec, {m}x{n}x{d}>)
-  pto.tmul ins(%a, %b : !pto.tile_buf<vec, {m}x{n}x{d}>, !pto.tile_buf<vec, {m}x{n}x{d}>) outs(%a : !pto.tile_buf<vec, {m}x{n}x{d}>)
-  pto.trowsum ins(%a, %b : !pto.tile_buf<vec, {m}x{n}x{d}>, !pto.tile_buf<vec, {m}x{n}x{d}>) outs(%r : !pto.tile_buf<vec, {m}x1xf32, blayout=col_major>)
-  pto.tcolsum ins(%a : !pto.tile_buf<vec, {m}x{n}x{d}>) outs(%c : !pto.tile_buf<vec, 1x{n}x{d}>)
-  pto.tstore ins(%r : !pto.tile_buf<vec, {m}x1xf32, blayout=col_major>) outs(%rw : !pto.partition_tensor_view<{m}x1xf32>)
-  pto.tstore ins(%c : !pto.tile_buf<vec, 1x{n}x{d}>) outs(%cw : !pto.partition_tensor_view<1x{n}x{d}>)
+  %m = arith.constant 16 : index
+  %n = arith.constant 40 : index
+  %xv = pto.make_tensor_view %x, shape = [%m, %n], strides = [%n, %c1] : {v}
+  %yv = pto.make_tensor_view %y, shape = [%m, %n], strides = [%n, %c1] : {v}
+  %rv = pto.make_tensor_view %rows, shape = [%m, %c1], strides = [%c1, %c1] : {v}
+  %cv = pto.make_tensor_view %cols, shape = [%c1, %n], strides = [%n, %c1] : {v}
+  %xw = pto.partition_view %xv, offsets = [%c0, %c0], sizes = [%m, %n] : {v} -> {tp}
+  %yw = pto.partition_view %yv, offsets = [%c0, %c0], sizes = [%m, %n] : {v} -> {tp}
+  %rw = pto.partition_view %rv, offsets = [%c0, %c0], sizes = [%m, %c1] : {v} -> {rp}
+  %cw = pto.partition_view %cv, offsets = [%c0, %c0], sizes = [%c1, %n] : {v} -> {cp}
+  %a = pto.alloc_tile : {t}
+  %b = pto.alloc_tile : {t}
+  %r = pto.alloc_tile : {r}
+  %c = pto.alloc_tile : {c}
+  pto.tload ins(%xw : {tp}) outs(%a : {t})
+  pto.tload ins(%yw : {tp}) outs(%b : {t})
+  pto.tmul ins(%a, %b : {t}, {t}) outs(%a : {t})
+  pto.trowsum ins(%a, %b : {t}, {t}) outs(%r : {r})
+  pto.tcolsum ins(%a : {t}) outs(%c : {c})
+  pto.tstore ins(%r : {r}) outs(%rw : {rp})
+  pto.tstore ins(%c : {c}) outs(%cw : {cp})
   return
 }}
 """
@@ -108,7 +118,7 @@ def agrees(kind: str, batch: int, rng: np.random.Generator, kernel: Any) -> None
 
 
 def _kernel() -> pto.Kernel:
-    return pto.compile(pto.parse(TEXT.format(d="f32", m=ROWS, n=COLS)), profile="cpu_sim", warn=False)
+    return pto.compile(pto.parse(TEXT.format(**TYPES)), profile="cpu_sim", warn=False)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,7 +141,7 @@ def test_a_batch_of_numbers_that_are_large_enough_is_summed_in_float32(
 ) -> None:
     """The other way gives other bits here, so that the numbers tell which one computes."""
     monkeypatch.setattr(
-        folds, "_careful_fold", lambda a, s, o, lines, axis: lines.sum(axis, lines.dtype) * 0 + 7
+        folds, "_careful_fold", lambda a, s, o, lines, axis, unroll: lines.sum(axis, lines.dtype) * 0 + 7
     )
     folds._certified_sums.cache_clear()
     x = np.full((4, ROWS, COLS), 2.0**-102, np.float32)

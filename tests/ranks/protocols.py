@@ -247,8 +247,8 @@ def exchange() -> Text:
         k.add(f"{to} = pto.load_scalar %route[{k.number(row)}] : !pto.ptr<i32> -> i32")
         put(k, k.peer("%y", k.index(to)), "%x", k.of("muli", slot, 64), 64 * row)
     barrier(k, own, 0, N)
-    for slot in range(4 * N):
-        read(k, "%y", at=64 * slot, to=64 * slot)
+    for place in range(4 * N):
+        read(k, "%y", at=64 * place, to=64 * place)
     return k
 
 

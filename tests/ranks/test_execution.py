@@ -14,6 +14,7 @@ from tests.ranks.protocols import (
     all_gather,
     collective,
     compiled,
+    exchange,
     members,
     read,
     reduce_scatter,
@@ -27,9 +28,9 @@ RANKS = [pytest.param(n, marks=[pytest.mark.slow] if n == 8 else []) for n in (2
 SHAPE = (1, 64)
 
 
-def outputs(k: Text, n: int, given: dict[str, Any], **more: Any) -> dict[str, np.ndarray]:
+def outputs(k: Text, n: int, given: dict[str, Any], **more: Any) -> dict[str, Any]:
     """The results, the same from both engines and in a few orders."""
-    found = compiled(k, n, **more)(**given)
+    found: dict[str, Any] = compiled(k, n, **more)(**given)
     for seed in range(3):
         other = compiled(k, n, schedule=seed, **more)(**given)
         assert all(np.array_equal(found[name], other[name]) for name in found), seed
@@ -363,3 +364,17 @@ def test_what_depends_on_data_is_refused_and_says_who_executes_it() -> None:
     compiled(k, 2)(**given)
     with pytest.raises(pto.NotExecutableError, match=r'twait: waits for a signal(.|\n)*engine="interpreter"'):
         compiled(k, 2, "compiled")(**given)
+    k = exchange()
+    with pytest.raises(pto.NotExecutableError, match=r'which rank is the peer.*engine="interpreter"'):
+        compiled(k, 4, "compiled")(**values(k, 4))
+    k = text("z")
+    answer = k.test("%y", 0)
+    assert answer
+    many = k.new()
+    k.add(f"{many} = pto.load_scalar %z[{k.number(0)}] : !pto.ptr<i32> -> i32")
+    k.pointers = {**k.pointers, "y": "i32", "z": "i32"}
+    k.add(f"scf.for %i = {k.number(0)} to {k.index(many)} step {k.number(1)} {{")
+    k.notify("%s", 0)
+    k.add("}")
+    with pytest.raises(pto.NotExecutableError, match=r"scf\.for: data decides how often ranks communicate"):
+        compiled(k, 2, "compiled")(**values(k, 2))

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax.runtime.ranks import Sync
+from pto_jax.schedules.ranks import RankReport
 from tests.ranks import protocols
 from tests.ranks.protocols import PROTOCOLS, compiled, values
 from tests.ranks.rank_texts import FENCE, Text
 
+#: Adds lines to a kernel.
+Lines: TypeAlias = Callable[[Text], Any]
 
-def report(k: Text, n: int = protocols.N, sync: str = "auto", **more: object):
+
+def report(k: Text, n: int = protocols.N, sync: Sync = "auto", **more: object) -> RankReport:
     kernel = compiled(k, n)
     return kernel.judge({**values(k, n), **more}, sync)
 
@@ -22,7 +30,8 @@ def test_right_protocols_have_no_finding_and_one_result(name: str) -> None:
     kernel, given = compiled(k), values(k)
     if name == "expert exchange":
         given["route"] = np.random.default_rng(1).integers(0, 4, given["route"].shape).astype(np.int32)
-    for sync in ("auto", "as-written"):
+    modes: tuple[Sync, ...] = ("auto", "as-written")
+    for sync in modes:
         found = kernel.judge(given, sync)
         assert found.exact or sync == "as-written", f"{name}, {sync}:\n{found}"
     expected = kernel(**given)
@@ -36,12 +45,12 @@ def without_fences(k: Text) -> Text:
     return k
 
 
-def kinds(k: Text, n: int = protocols.N, sync: str = "auto", **more: object) -> set[tuple[str, str, str]]:
+def kinds(k: Text, n: int = protocols.N, sync: Sync = "auto", **more: object) -> set[tuple[str, str, str]]:
     """The findings by kind and the names of their two operations."""
     return {(f.kind, f.first.name, f.second.name) for f in report(k, n, sync, **more).findings}
 
 
-def pair(send: object, receive: object, *more: str) -> Text:
+def pair(send: Lines, receive: Lines, *more: str) -> Text:
     """Rank 0 does one thing, rank 1 another."""
     k = protocols.text("z", *more)
     own = k.index("%rank")
@@ -51,7 +60,7 @@ def pair(send: object, receive: object, *more: str) -> Text:
     return k
 
 
-def sends(fence: str = FENCE, notify: bool = True):
+def sends(fence: str = FENCE, notify: bool = True) -> Lines:
     def lines(k: Text) -> None:
         protocols.put(k, k.peer("%y", k.number(1)), "%x")
         k.add(*fence.splitlines())

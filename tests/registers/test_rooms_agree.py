@@ -263,4 +263,5 @@ def test_both_rules_give_equal_bits_for_every_type_and_attribute(call: MicroCall
 
 def test_every_register_operation_has_two_rules_and_is_tried() -> None:
     declared = {name for name, operation in micro.operations().items() if operation.kind == "register"}
-    assert set(engine.RULES) == set(oracle.RULES) == declared == {c.name for c in CALLS}
+    assert set(engine.RULES) == set(oracle.RULES) == declared
+    assert {n for n in declared if not n.startswith("vmi.")} == {c.name for c in CALLS}

@@ -1,0 +1,92 @@
+"""Options of commands for several ranks: windows, context records, peers, scalars, orders."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ..errors import ArgumentError
+
+
+def add_windows(sub: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Define the options that say what arguments are on several ranks."""
+    group = sub.add_argument_group("several ranks")
+    group.add_argument("--ranks", type=int, metavar="N", help="processors that execute the program")
+    group.add_argument("--shared", default="", metavar="A,B", help="buffers that are windows of all ranks")
+    group.add_argument(
+        "--context",
+        action="append",
+        default=[],
+        metavar="CTX=X",
+        help="CTX is the context record of window X",
+    )
+    group.add_argument(
+        "--peer",
+        action="append",
+        default=[],
+        metavar="A=X:R",
+        help="A is rank R's part of X; R,R,..: by rank",
+    )
+    group.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="a scalar; NAME=N,N,..: one for each rank",
+    )
+    return group
+
+
+def add_options(sub: argparse.ArgumentParser) -> None:
+    """Define the options of ``run`` for ranks."""
+    group = add_windows(sub)
+    group.add_argument("--schedule", type=int, metavar="SEED", help="another order of all cores, by its seed")
+    group.add_argument(
+        "--async",
+        dest="moves",
+        choices=("issue", "wait"),
+        default="issue",
+        help="when asynchronous copies move their data (default: issue)",
+    )
+    group.add_argument(
+        "--sync",
+        choices=("auto", "as-written", "both"),
+        default="auto",
+        help="what orders the pipes of a core in the verdict (default: what the text looks like)",
+    )
+
+
+def given(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of ranks as their values."""
+    return {
+        "shared": tuple(n.removeprefix("%") for n in args.shared.split(",") if n),
+        "context": dict(_pair("--context", text) for text in args.context),
+        "peers": dict(_peer(text) for text in args.peer),
+        "scalars": dict(_scalar(text) for text in args.arg),
+    }
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not name or not value:
+        raise ArgumentError(f"{option} {text}: allowed: ARGUMENT=BUFFER")
+    return name.removeprefix("%"), value.removeprefix("%")
+
+
+def _peer(text: str) -> tuple[str, tuple[str, int | tuple[int, ...]]]:
+    name, value = _pair("--peer", text)
+    buffer, _, listed = value.partition(":")
+    try:
+        ranks = tuple(map(int, listed.split(",")))
+    except ValueError:
+        raise ArgumentError(f"--peer {text}: allowed: A=X:R or A=X:R,R,...") from None
+    return name, (buffer, ranks[0] if len(ranks) == 1 else ranks)
+
+
+def _scalar(text: str) -> tuple[str, Any]:
+    name, value = _pair("--arg", text)
+    try:
+        numbers = [float(n) if "." in n else int(n, 0) for n in value.split(",")]
+    except ValueError:
+        raise ArgumentError(f"--arg {text}: allowed: NAME=N or NAME=N,N,...") from None
+    return name, numbers[0] if len(numbers) == 1 else numbers

@@ -1,0 +1,287 @@
+"""The interface for several ranks: arguments, windows, numbers of blocks, sequences, and the command."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax.cli.main import main
+from pto_jax.examples import ON_RANKS
+from tests.ranks.protocols import compiled, put, read, text, values, where
+from tests.ranks.rank_texts import FENCE, Text, ring
+
+
+def blocks() -> Text:
+    """Every block writes its number and how many there are to a place of its own."""
+    k = Text({"s": "i32"}, {"__pypto_spmd_block_idx": "i32", "__pypto_spmd_block_num": "i32"})
+    at = k.index("%__pypto_spmd_block_idx")
+    k.add(f"pto.store_scalar %__pypto_spmd_block_num, %s[{at}] : !pto.ptr<i32>, i32")
+    return k
+
+
+@pytest.mark.parametrize("ranks", [None, 2])
+def test_numbers_of_blocks_are_those_of_the_launch(ranks: int | None) -> None:
+    program = pto.parse(str(blocks()))
+    kernel = pto.compile(program, grid=4, ranks=ranks, partial_launch=True, warn=False)
+    s = np.zeros((2, 8) if ranks else 8, np.int32)
+    found = np.asarray(kernel(s)["s"]).reshape(-1, 8)
+    assert (found[:, :4] == 4).all() and not found[:, 4:].any()
+
+
+def test_one_block_may_be_given_the_number_of_another_one_and_several_may_not() -> None:
+    program, s = pto.parse(str(blocks())), np.zeros(8, np.int32)
+    one = pto.compile(program, partial_launch=True)
+    assert np.asarray(one(s, 3, 5)["s"]).tolist() == [0, 0, 0, 5, 0, 0, 0, 0]
+    assert np.asarray(one(s)["s"]).tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+    with pytest.raises(pto.ArgumentError, match=r"__pypto_spmd_block_idx'.*4 blocks; allowed: none"):
+        pto.compile(program, grid=4, partial_launch=True)(s, 3, 5)
+    with pytest.raises(pto.ArgumentError, match="4 blocks; allowed: none"):
+        pto.oracle.run(program, [s, 3, 5], grid=4, partial_launch=True)
+
+
+def peers() -> pto.Program:
+    """A copy from one part of a buffer to another one, without context."""
+    k = Text({"a": "f32", "b": "f32"})
+    put(k, "%b", "%a")
+    return pto.parse(str(k), file="peers.pto")
+
+
+def test_a_peer_is_the_part_of_one_rank_or_of_one_for_each() -> None:
+    x = np.arange(3 * 64, dtype=np.float32).reshape(3, 64)
+    kernel = pto.compile(peers(), ranks=3, peers={"a": ("x", 1)})
+    assert [a.name for a in kernel.arguments] == ["x", "b"]
+    assert (np.asarray(kernel(x, np.zeros_like(x))["b"]) == x[1]).all()
+    kernel = pto.compile(peers(), ranks=3, peers={"a": ("x", [2, 0, 1])})
+    assert (np.asarray(kernel(x=x, b=np.zeros_like(x))["b"]) == x[[2, 0, 1]]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ranks": 0}, "ranks: got 0; allowed: 1 to 64"),
+        ({"ranks": 2, "peers": {"a": ("x", 2)}}, r"peers: 'a' is .*; allowed: .* with 2 ranks of 0 to 1"),
+        ({"ranks": 2, "peers": {"q": ("x", 1)}}, "peers: got 'q'; allowed: pointer arguments of k: a, b"),
+        ({"ranks": 2, "context": {"a": "b"}}, "context: argument 'a' is ptr<f32>; allowed: a pointer to i64"),
+        ({"shared": ("a",)}, "got no ranks; allowed: with ranks=N"),
+    ],
+)
+def test_what_does_not_fit_is_one_clear_error(options: dict, message: str) -> None:
+    with pytest.raises(pto.ArgumentError, match=message):
+        pto.compile(peers(), **options)
+
+
+def test_arrays_have_an_axis_of_ranks_and_scalars_one_number_or_one_each() -> None:
+    k = ring()
+    kernel, given = compiled(k, 4), values(k, 4)
+    with pytest.raises(
+        pto.ArgumentError, match=r"argument 'x': got shape \(3, 1024\); allowed: a leading axis of 4"
+    ):
+        kernel(**{**given, "x": given["x"][:3]})
+    with pytest.raises(
+        pto.ArgumentError, match=r"argument 'rank': got shape \(3,\); allowed: one number, or 4"
+    ):
+        kernel(**{**given, "rank": [0, 1, 2]})
+    assert kernel(**{**given, "rank": [0, 1, 2, 3]})["s"][:, 0].tolist() == [1, 1, 1, 1]
+
+
+def test_an_address_outside_of_all_windows_is_an_error_at_its_line() -> None:
+    k = ring()
+    given = {**values(k, 2), "n": 3}
+    for engine in ("compiled", "interpreter"):
+        with pytest.raises(pto.ExecutionError, match=r"ring\.pto:\d+:5: error: addptr: got an address"):
+            compiled(k, 2, engine)(**given)
+    with pytest.raises(pto.ExecutionError, match="allowed: its own bytes; try: shared=y"):
+        compiled(k, 2, shared=("s",), context={"ctx": "s"})(**{**given, "n": 2})
+
+
+def test_a_finding_warns_once_and_is_in_the_report() -> None:
+    k = ring()
+    k.lines = [line for line in k.lines if line not in FENCE.splitlines()]
+    kernel, given = compiled(k, 2, warn=True), values(k, 2)
+    with pytest.warns(
+        pto.PtoWarning, match=r"schedule-dependent: ring\.pto:\d+:5 tput and ring\.pto:\d+:5 tnotify: race"
+    ):
+        kernel(**given)
+    assert kernel.report is not None and not kernel.report.exact and kernel.report.findings[0].kind == "race"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kernel(**given)
+    _, report = compiled(ring(), 2, checks=True)(**given)
+    assert report.exact and str(report).startswith("exact: ")
+
+
+def first() -> Text:
+    """Puts a row into the next rank, without a signal."""
+    k = text()
+    own = k.index("%rank")
+    put(k, k.peer("%y", k.of("remui", k.of("addi", own, 1), 2)), "%x")
+    k.name = "first"
+    return k
+
+
+def second() -> Text:
+    """Reads what came."""
+    k = Text({"inbox": "f32", "z": "f32"})
+    read(k, "%inbox")
+    k.name = "second"
+    return k
+
+
+def test_kernels_in_a_sequence_share_windows_and_meet_at_the_host() -> None:
+    one = compiled(first(), 2)
+    two = pto.compile(pto.parse(str(second()), file="second.pto"))
+    x = np.arange(2 * 64, dtype=np.float32).reshape(2, 64)
+    given = {
+        "x": x,
+        "y": np.zeros_like(x),
+        "z": np.zeros_like(x),
+        "s": np.zeros((2, 1), np.int32),
+        "rank": [0, 1],
+    }
+    for engine in ("interpreter", "compiled"):
+        apart = pto.launches([one, pto.host_barrier, (two, {"inbox": "y"})], ranks=2, engine=engine)
+        found = apart(**given)
+        assert (np.asarray(found["z"]) == x[::-1]).all() and set(found) == {"y", "z"}
+        assert apart.report is not None and apart.report.exact
+    together = pto.launches([one, (two, {"inbox": "y"})], ranks=2)
+    assert not together.judge(given).exact
+    with pytest.raises(
+        pto.ArgumentError, match=r"launches\[0\]: second has no argument 'inbx'; allowed: inbox, z"
+    ):
+        pto.launches([(two, {"inbx": "y"})], ranks=2)
+    with pytest.raises(pto.ArgumentError, match=r"launches\[0\]: got a kernel of 2 ranks; allowed: 3"):
+        pto.launches([one], ranks=3)
+
+
+def test_the_command_runs_ranks_and_says_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "ring.pto", tmp_path / "out.npz"
+    file.write_text(str(ring()))
+    options = ["run", str(file), "--ranks", "4", "--shared", "y,s", "--context", "ctx=y"]
+    for more in ([], ["--schedule", "3"], ["--async", "wait"], ["--sync", "both"], ["--outputs", str(out)]):
+        assert main([*options, *more]) == 0
+        shown = capsys.readouterr().out
+        assert "on 4 ranks" in shown and "exact: every order of the ranks gives this result" in shown
+    assert np.load(out)["s"].shape[0] == 4
+    for more in (["--trace"], ["--sanitize"], ["--dump-state", "s.npz"], ["--break", "3"]):
+        assert main([*options, *more]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_deadlock_ends_the_command_with_the_place_of_every_rank(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "ring.pto"
+    file.write_text(str(ring()).replace("wait_cmp ge", "wait_cmp gt"))
+    assert main(["run", str(file), "--ranks", "2", "--shared", "y,s", "--context", "ctx=y"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "deadlock: 2 of 2 ranks wait for ever" and len(lines) == 3
+    line = next(i for i, t in enumerate(file.read_text().splitlines(), 1) if "twait" in t)
+    wanted = f"{file}:{line}: twait: rank 1 (block 0) waits for s[0] of rank 1 gt 1, which is 1"
+    assert lines[2].strip() == wanted
+
+
+def test_races_shows_other_bits_for_a_race(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    k = ring()
+    k.pointers = {"x": "f32", "y": "f32", "s": "i32", "z": "f32", "ctx": "i64"}
+    read(k, "%y")
+    file, listed = tmp_path / "k.pto", tmp_path / "k.json"
+    options = [
+        "races",
+        str(file),
+        "--ranks",
+        "2",
+        "--shared",
+        "y,s",
+        "--context",
+        "ctx=y",
+        "--schedules",
+        "4",
+    ]
+    file.write_text(str(k))
+    assert main(options) == 0
+    assert "none of 4 legal orders shows other bits" in capsys.readouterr().out
+    file.write_text("\n".join(line for line in str(k).splitlines() if line.strip() not in FENCE.splitlines()))
+    assert main([*options, "--json", str(listed)]) == 1
+    assert "elements of z differ" in capsys.readouterr().out
+    assert {f["kind"] for f in json.loads(listed.read_text())} == {"race"}
+
+
+def test_a_plan_names_kernels_buffers_and_meetings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "first.pto").write_text(str(first()))
+    (tmp_path / "second.pto").write_text(str(second()))
+    launches = [
+        {"kernel": "first.pto", "shared": ["y"], "context": {"ctx": "y"}},
+        "host_barrier",
+        {"kernel": "second.pto", "arguments": {"inbox": "y"}},
+    ]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"ranks": 2, "launches": launches}))
+    assert main(["run", str(plan)]) == 0
+    assert "first (1 blocks) -> host barrier -> second (1 blocks) on 2 ranks" in capsys.readouterr().out
+    plan.write_text(json.dumps({"ranks": 2, "launches": [{"kernel": 3}]}))
+    assert main(["run", str(plan)]) == 2
+    assert "launches[0].kernel is 3; allowed: the name of a file" in capsys.readouterr().err
+
+
+def test_a_private_buffer_is_read_where_a_condition_says_so() -> None:
+    """Ranks without work end, and others do not wait for them."""
+    k = text("z")
+    own = k.index("%rank")
+    with where(k, k.equal(own, 1)):
+        read(k, "%x")
+    given = values(k, 3)
+    found = compiled(k, 3, "compiled")(**given)["z"]
+    assert (np.asarray(found)[1, :64] == given["x"][1, :64]).all() and not np.asarray(found)[[0, 2]].any()
+
+
+@pytest.mark.parametrize("name", ON_RANKS)
+def test_examples_on_ranks_have_the_bits_of_the_interpreter_and_numpy(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = ON_RANKS[name]
+    assert main(["run", "--example", name]) == 0
+    shown = capsys.readouterr().out
+    assert "check:   " in shown and "exact: every order of the ranks" in shown
+    program, given = pto.load(found.path), found.arguments(1)
+    results = [
+        pto.compile(program, ranks=found.ranks, shared=found.shared, context=found.context, engine=engine)(
+            **given
+        )
+        for engine in ("compiled", "interpreter")
+    ]
+    compiled_bits, interpreted = ({n: np.asarray(a).tobytes() for n, a in r.items()} for r in results)
+    assert compiled_bits == interpreted
+    apart = found.differences(given, {n: np.asarray(a) for n, a in results[0].items()})
+    assert max(apart.values()) <= found.bound
+    assert all(pto.verify(program, profile=p) == [] for p in ("cpu_sim", "a2a3"))
+
+
+def test_context_records_are_recognised_where_the_text_leaves_no_doubt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "first.pto"
+    file.write_text(str(first()))
+    assert main(["run", str(file), "--ranks", "2"]) == 0
+    assert "context: first: ctx is that of y, as the text uses it" in capsys.readouterr().out
+    program, given = pto.parse(str(first())), values(first(), 2)
+    found = pto.compile(program, ranks=2)(**given)["y"]
+    assert (np.asarray(found)[:, :64] == given["x"][::-1, :64]).all()
+    two_windows = pto.compile(pto.parse(str(ring())), ranks=2)
+    assert "ctx" in [a.name for a in two_windows.arguments]
+
+
+def test_a_picture_shows_what_ends_each_wait(tmp_path: Path) -> None:
+    k = ring()
+    picture = pto.pictures.ranks(compiled(k, 3), values(k, 3))
+    assert picture.label == "3 ranks, 9 steps: 3 copies, 3 signals, 3 waits"
+    assert picture.svg.count("ends the wait") == 3 and "tnotify: s[0] of rank 1 += 1" in picture.svg
+    picture.save(tmp_path / "ranks.svg")
