@@ -50,6 +50,16 @@ def table(header: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
 
 
+def plain(text: str) -> str:
+    r"""A text of a declaration whose signs mean nothing in Markdown, outside of code.
+
+    >>> plain("32*b*R, `a*b`, src <mode> k")
+    '32\\*b\\*R, `a*b`, src \\<mode> k'
+    """
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(p if i % 2 else re.sub(r"([*<])", r"\\\1", p) for i, p in enumerate(parts))
+
+
 def page(i: Instruction, picture: str = "") -> str:
     """The page of an instruction; ``picture`` is the name of the file with its picture."""
     declared = (part(i) for part in (_result, _types, _operands, _rules, _decisions, _sources))
@@ -143,7 +153,7 @@ def picture(i: Instruction) -> str:
 
 
 def _result(i: Instruction) -> Iterator[str]:
-    yield from ("## Result", "", *(f"{s}\n" for s in sentences(i.semantics)))
+    yield from ("## Result", "", *(f"{plain(s)}\n" for s in sentences(i.semantics)))
     for formula in i.formulas:
         yield f"Formula: `{formula.text}`{'' if formula.complete else ', as described above'}.\n"
     if i.domain not in ("none", "custom"):
@@ -155,7 +165,7 @@ def _types(i: Instruction) -> Iterator[str]:
         return
     yield from ("## Types", "")
     disputed = [d.question for d in i.decisions if isinstance(d, Contradiction)]
-    yield from (f"(!) A public test suite disagrees: {question}\n" for question in disputed)
+    yield from (f"(!) A public test suite disagrees: {plain(question)}\n" for question in disputed)
     rows = {p: [tuple(r) for r in i.types.get(p, ())] for p in PROFILE_NAMES}
     every = list(dict.fromkeys(r for p in PROFILE_NAMES for r in rows[p]))
     if len(i.type_vars) == 1:
@@ -190,7 +200,13 @@ def _matrices(variables: tuple[str, ...], rows: dict[ProfileName, list[tuple[str
 def _operands(i: Instruction) -> Iterator[str]:
     if i.operands:
         rows = [
-            [f"`{o.name}`", f"{o.role}, optional" if o.optional else o.role, o.kind, o.dtype or "any", o.note]
+            [
+                f"`{o.name}`",
+                f"{o.role}, optional" if o.optional else o.role,
+                o.kind,
+                o.dtype or "any",
+                plain(o.note),
+            ]
             for o in i.operands
         ]
         yield from ("## Operands", "", *table(["operand", "role", "kind", "type", ""], rows), "")
@@ -208,14 +224,17 @@ def _operands(i: Instruction) -> Iterator[str]:
 
 def _attribute(a: Attribute) -> list[str]:
     keys, values, default, meaning = attribute_cells(a)
-    return [", ".join(f"`{k}`" for k in keys), values, default, meaning]
+    return [", ".join(f"`{k}`" for k in keys), values, default, plain(meaning)]
 
 
 def _rules(i: Instruction) -> Iterator[str]:
     if not i.constraints:
         return
     yield from ("## Rules", "")
-    rows = [[f"C{n}", f"`{c.rule}`", c.allowed, _stage(c), c.source] for n, c in enumerate(i.constraints, 1)]
+    rows = [
+        [f"C{n}", f"`{c.rule}`", plain(c.allowed), _stage(c), plain(c.source)]
+        for n, c in enumerate(i.constraints, 1)
+    ]
     yield from (*table(["", "rule", "allowed", "checked", "source"], rows), "")
     yield from (f"Memory: {apart}.\n" for apart in i.apart)
 
@@ -230,13 +249,14 @@ def _decisions(i: Instruction) -> Iterator[str]:
         yield from (f"## Decisions and sources ({len(i.decisions)})", "")
     for d in i.decisions:
         mark = "(!) " if isinstance(d, Contradiction) else ""
-        yield from (f":::{{dropdown}} {mark}{d.question}", "", _decided(d), "", ":::", "")
+        yield from (f":::{{dropdown}} {mark}{plain(d.question)}", "", _decided(d), "", ":::", "")
 
 
 def _decided(d: Decision) -> str:
-    text = f"{d.choice}\n\nSource: {d.source}."
+    text = f"{plain(d.choice)}\n\nSource: {plain(d.source)}."
     if isinstance(d, Contradiction):
-        text += f"\n\nExpected elsewhere ({', '.join(d.profiles)}): {d.other}. Source: {d.other_source}."
+        elsewhere = f"Expected elsewhere ({', '.join(d.profiles)}): {plain(d.other)}."
+        text += f"\n\n{elsewhere} Source: {plain(d.other_source)}."
     return text
 
 

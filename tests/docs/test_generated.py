@@ -61,6 +61,9 @@ def test_pages_show_pictures_where_lanes_move_and_matrices_of_types(pages: dict[
     page = pages["reference/instructions/tcvt.md"]
     assert "| *S* \\ *D* | f32 | f16 |" in page and page.count(":::{tab-item}") == 6
     assert "| a2a3 | x | x | x |" in pages["reference/instructions/tadd.md"]
+    # Signs of a declaration mean nothing in Markdown.
+    assert r"column 32\*b\*R of dst" in pages["reference/instructions/tsort32.md"]
+    assert r"src[r,c] \<mode> kValue" in pages["reference/instructions/tgather.md"]
     assert "disagrees: Does tadd take 64-bit integers on a5?" in pages["reference/instructions/tadd.md"]
 
 

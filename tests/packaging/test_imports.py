@@ -45,7 +45,7 @@ def test_the_command_line_needs_no_jax_until_it_executes() -> None:
     code = (
         "from pto_jax.cli.main import main\nfrom pto_jax.examples import EXAMPLES\n"
         "path = str(EXAMPLES['vector_add'].path)\n"
-        "assert main(['verify', path]) == 0 and main(['fmt', path]) == 0 and main(['isa', 'tadd']) == 0\n"
+        "assert main(['verify', path]) == 0 and main(['fmt', path]) == 0 and main(['isa', 'tile']) == 0\n"
         "assert main(['cost', path]) == 0\n"
     )
     done = python(code + CHECK + REPORT)
