@@ -8,6 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import generated
+import terms
 
 import pto_jax
 
@@ -47,12 +48,20 @@ html_copy_source = False
 
 
 def setup(app: object) -> None:
-    """Write the pages that are made from declarations, and let highlighting know PTO text."""
+    """Write the generated pages, link terms of the glossary, and add the highlighting of PTO text."""
     from sphinx.application import Sphinx
 
     from pto_jax.editors.highlighting import PtoLexer
 
     assert isinstance(app, Sphinx)
+    made = (*generated.FOLDERS, "reference/glossary", "reference/python")
+    listed = terms.words()
+
+    def link(_: object, page: str, source: list[str]) -> None:
+        if not page.startswith(made):
+            source[0] = terms.linked(source[0], listed)
+
+    app.connect("source-read", link)
     app.add_lexer("pto", PtoLexer)
     app.add_lexer("mlir", PtoLexer)
     generated.write(Path(__file__).parent)

@@ -12,12 +12,15 @@ import json
 import re
 import shutil
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import drawings
+import instruction_pages
+from instruction_pages import table
+
 from pto_jax import isa
-from pto_jax.api import load
+from pto_jax.api import load, resolve_profile
 from pto_jax.cli import commands as command_line
 from pto_jax.cli.main import main as command_line_main
 from pto_jax.examples import EXAMPLES
@@ -64,6 +67,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/tables/accuracy.md", _accuracy()
     yield "reference/tables/types.md", _types()
     yield "reference/tables/performance.md", performance()
+    yield from drawings.pages()
     yield from _commands()
 
 
@@ -86,6 +90,10 @@ def gallery() -> Iterator[tuple[str, str]]:
             f":img-bottom: gallery/{example.name}-result.svg",
             "",
             f"{example.summary}.",
+            "",
+            _facts(example, memories=False),
+            "",
+            f"`pto-jax run --example {example.name}`",
             ":::",
             "",
         ]
@@ -96,6 +104,24 @@ def _pictures(name: str) -> Iterator[tuple[str, str]]:
     program = load(EXAMPLES[name].path)
     yield "memory", memory(program).svg
     yield "timeline", timeline(program).svg
+
+
+def _facts(example: Example, *, memories: bool = True) -> str:
+    """Profile, blocks, cores, memory used and measured ratios of an example in one line."""
+    program = load(example.path)
+    cores = sorted({op.name.partition(".")[2] for op in program.walk() if op.name.startswith("section.")})
+    facts = [resolve_profile(program).name, f"{example.grid} block{'s' if example.grid > 1 else ''}"]
+    facts += [f"{' and '.join(cores)} cores"] if cores else []
+    facts += [memory(program).label.partition(": ")[2]] if memories else []
+    ratios = _ratios(example.name)
+    return " | ".join([*facts, *([f"time over jnp: {ratios}"] if ratios else [])])
+
+
+def _ratios(name: str) -> str:
+    """The measured times over hand-written jnp, as far as there are any."""
+    rows = json.loads(BENCH_TABLE.read_text(encoding="utf-8"))["rows"] if BENCH_TABLE.exists() else {}
+    pairs = ((n, rows.get(f"{name} {n} over jnp")) for n in _TARGETS)
+    return ", ".join(f"{n} {row['value']:.2f}" for n, row in pairs if row is not None)
 
 
 def _executed(name: str) -> tuple[str, str]:
@@ -112,7 +138,7 @@ def _executed(name: str) -> tuple[str, str]:
 def _example_page(example: Example, output: str, pictures: Iterable[str]) -> str:
     program = example.path.read_text(encoding="utf-8")
     titles = {"memory": "On-chip memory", "timeline": "Pipes over time"}
-    parts = [f"{_ALONE}# {example.name}", f"{example.summary}."]
+    parts = [f"{_ALONE}# {example.name}", f"{example.summary}.", _facts(example)]
     parts += [f"```console\n$ pto-jax run --example {example.name}\n```", f"```text\n{output}\n```"]
     parts += [f"![The result of {example.name}]({example.name}-result.svg)"]
     for name in pictures:
@@ -125,29 +151,14 @@ def _example_page(example: Example, output: str, pictures: Iterable[str]) -> str
 
 
 def _instructions() -> Iterator[tuple[str, str]]:
-    by_class: dict[str, list[isa.Instruction]] = defaultdict(list)
     for instruction in isa.instructions().values():
-        by_class[instruction.cls].append(instruction)
-        body = manual(instruction.name, "markdown").partition("\n")[2]
-        title = f"{_ALONE}# {instruction.name}\n\n{instruction.summary}"
-        yield f"reference/instructions/{instruction.name}.md", f"{title}\n{body}\n"
-    index = ["# Instructions", "", "`pto-jax isa NAME` prints the same pages.", ""]
-
-    def on_handles(cls: str) -> float:
-        return sum(i.syntax != "tile" for i in by_class[cls]) / len(by_class[cls])
-
-    for cls in sorted(by_class, key=on_handles):
-        listed = by_class[cls]
-        rows = [[f"[{i.name}]({i.name}.md)", i.summary, _profiles(i)] for i in listed]
-        index += [f"## {cls.replace('_', ' ')}", "", *_table(["instruction", "", "profiles"], rows), ""]
-    yield "reference/instructions/index.md", "\n".join(index)
-
-
-def _profiles(i: isa.Instruction) -> str:
-    if not i.executable:
-        return "not executed"
-    found = [p for p in PROFILE_NAMES if types_text(i, p) != "-"]
-    return "all" if len(found) == len(PROFILE_NAMES) else " ".join(found) or "none"
+        folder, name = "reference/instructions", instruction.name
+        picture = instruction_pages.picture(instruction)
+        if picture:
+            yield f"{folder}/{name}.svg", picture
+        body = instruction_pages.page(instruction, f"{name}.svg" if picture else "")
+        yield f"{folder}/{name}.md", f"{_ALONE}{body}"
+    yield "reference/instructions/index.md", instruction_pages.index()
 
 
 # -- tables --------------------------------------------------------------------------------------------
@@ -158,7 +169,7 @@ def _changes() -> str:
         "# Changes of the language\n\nWhat versions of the text language changed: `pto-jax isa --changes`.\n"
     )
     rows = [[c.language, f"`{name}`", c.kind, _code(c.before), _code(c.after)] for name, c in changes()]
-    return "\n".join([head, *_table(["since", "of", "kind", "before", "after"], rows), ""])
+    return "\n".join([head, *table(["since", "of", "kind", "before", "after"], rows), ""])
 
 
 def _accuracy() -> str:
@@ -171,7 +182,7 @@ def _accuracy() -> str:
     for i in isa.instructions().values():
         bounds: Json = {str(d): n for d, n in i.ulp.items()}
         rows += [[_link(i), d, f"{n} ULP"] for d, n in bounds.items()]
-    return "\n".join([head, *_table(["instruction", "element type", "at most"], rows), ""])
+    return "\n".join([head, *table(["instruction", "element type", "at most"], rows), ""])
 
 
 def _types() -> str:
@@ -184,7 +195,7 @@ def _types() -> str:
         for i in isa.instructions().values()
         if record(i)["type_vars"] and i.types
     ]
-    return "\n".join([head, *_table(["instruction", *PROFILE_NAMES], rows), ""])
+    return "\n".join([head, *table(["instruction", *PROFILE_NAMES], rows), ""])
 
 
 #: The times over jnp that are wanted, by numerics.
@@ -206,14 +217,14 @@ def performance() -> str:
         return (
             f"{head}\nNo table is committed; `python -m benchmarks --json OUT` measures on your computer.\n"
         )
-    table = json.loads(BENCH_TABLE.read_text(encoding="utf-8"))
-    versions = ", ".join(f"{name} {version}" for name, version in table["versions"].items())
-    measured = f"Measured on {table['date']}: {table['platform']}, {table['machine']}; {versions}.\n"
-    values = {name: row["value"] for name, row in table["rows"].items()}
-    parts = [head, measured, *_kernels(values)]
+    measured = json.loads(BENCH_TABLE.read_text(encoding="utf-8"))
+    versions = ", ".join(f"{name} {version}" for name, version in measured["versions"].items())
+    when = f"Measured on {measured['date']}: {measured['platform']}, {measured['machine']}; {versions}.\n"
+    values = {name: row["value"] for name, row in measured["rows"].items()}
+    parts = [head, when, *_kernels(values)]
     for title, named in _FURTHER:
         rows = [[match[1], f"{v:.2f}"] for name, v in values.items() if (match := named.fullmatch(name))]
-        parts += [f"\n## {title}\n", *_table(["case", "ratio"], rows)] if rows else []
+        parts += [f"\n## {title}\n", *table(["case", "ratio"], rows)] if rows else []
     return "\n".join([*parts, ""])
 
 
@@ -230,7 +241,7 @@ def _kernels(values: dict[str, float]) -> Iterator[str]:
     yield "## Kernels, time relative to hand-written jnp\n"
     yield f"Lower is better; the targets are {wanted}. {reached} of {len(rows)} kernels reach both.\n"
     header = ["kernel", *(part for numerics in _TARGETS for part in (numerics, "target", ""))]
-    yield from _table(header, rows)
+    yield from table(header, rows)
     yield "\n[Why kernels miss a target](../../how-to/speed.md#kernels-that-miss-their-target)."
 
 
@@ -256,11 +267,6 @@ def _code(text: str) -> str:
     return f"`{text}`" if text and "`" not in text else text
 
 
-def _table(header: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
-    for row in (header, ["---"] * len(header), *rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
-
-
 # -- commands ------------------------------------------------------------------------------------------
 
 
@@ -270,7 +276,7 @@ def _commands() -> Iterator[tuple[str, str]]:
     index = ["# Commands", "", "`pto-jax COMMAND --help` prints the same.", ""]
     summaries = {a.dest: a.help or "" for a in commands._choices_actions}
     rows = [[f"[{name}]({name}.md)", summary] for name, summary in summaries.items()]
-    index += [*_table(["command", ""], rows), ""]
+    index += [*table(["command", ""], rows), ""]
     yield "reference/commands/index.md", "\n".join(index)
     for name, sub in commands.choices.items():
         sub.prog = f"pto-jax {name}"

@@ -17,6 +17,7 @@ from .machine.planning import (
     near as near,
     offsets as offsets,
     plan as plan,
+    spans as spans,
 )
 from .machine.program import JaxMachine as JaxMachine
 from .machine.ranks import RankMachine as RankMachine, Words as Words

@@ -259,8 +259,9 @@ def cached_code() -> Iterator[None]:
         if not folder or not _raised_by_jax(error):
             raise
         raise FileError(
-            f"{folder}: an entry of JAX's compilation cache is not the code of its program ({error}); "
-            "allowed: entries as JAX has written them; try: empty this folder"
+            f"{folder}: an entry of JAX's compilation cache is not the code of its program ({error})",
+            allowed="entries as JAX has written them",
+            fix="empty this folder",
         ) from None
 
 
@@ -285,4 +286,4 @@ def require(platform: str) -> None:
     lost = failures(platform)
     if lost:
         listed = ", ".join(lost)
-        raise ExactnessError(f'numerics="exact" cannot keep its bits on {platform}: {listed}; try: {FIX}')
+        raise ExactnessError(f'numerics="exact" cannot keep its bits on {platform}: {listed}', fix=FIX)

@@ -195,7 +195,7 @@ def hardware(
         signed = (whole & np.uint32(0x7FFFFFFF)) | (words & np.uint32(0x80000000))
         return jnp.where(value != value, whole, signed)
     if dst == F32:
-        return _to_single(value, rounding or RoundMode.RINT)
+        return to_single(value, rounding or RoundMode.RINT)
     exact = bits.to_single(words, src) if src.is_float else bits.odd32(value)
     return bits.narrow(exact, dst, rounding or RoundMode.RINT, saturate)
 
@@ -233,7 +233,7 @@ def _saturated(whole: Float64[Array, "*shape"], wide: type[np.signedinteger]) ->
     return jnp.where(whole <= np.float64(limits.min), wide(limits.min), value)
 
 
-def _to_single(value: Float64[Array, "*shape"], mode: RoundMode) -> UInt32[Array, "*shape"]:
+def to_single(value: Float64[Array, "*shape"], mode: RoundMode) -> UInt32[Array, "*shape"]:
     """float32 words of float64 values, rounded by mode."""
     words = bits.encode32(value)
     if mode in (RoundMode.RINT, RoundMode.NONE, RoundMode.ODD):

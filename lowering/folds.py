@@ -3,14 +3,21 @@
 All functions work on *lines*: words [n, m] whose first axis is the one reduced, or, where an ``axis`` may be
 told, that axis. Lines beyond a valid region are replaced by the operation's identity before the fold
 (:func:`mask_lines`), so that the fold itself needs no masks: x + -0 and x * 1 leave every x as it is.
+
+Exact float32 sums are computed in float32 where a *certificate* tells that this changes nothing. If no line
+has a nonzero number below 2^-102, all lines are multiples of 2^-125, and so are all sums, rounded or not:
+none of them is subnormal, whatever the order. The bit that tells of a smaller number is xored into the
+number: it is 0 where the sums count, but the compiler cannot know it, and so contracts no product with the
+sum. One number that is smaller, anywhere in a batch, and the batch is summed in float64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -18,22 +25,28 @@ from jax import Array, lax
 from pto_jax.ir import F16, F32, DType
 
 from . import bits, formulas, platforms, slicing
-from .numerics import ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
+from .numerics import FORMATS, ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt
+    from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt, UInt32, UInt64
 
     from .bits import Size
 
 Operation: TypeAlias = Literal["add", "mul"]
 #: Takes the number so far and the words of one line, and gives the next number.
-Step: TypeAlias = "Callable[[Floating[Array, ' lanes'], UInt[Array, ' lanes']], Floating[Array, ' lanes']]"
+Step: TypeAlias = (
+    "Callable[[Shaped[Array, '... lanes'], UInt[Array, '... lanes']], Shaped[Array, '... lanes']]"
+)
 #: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
 STEP = 16
+#: As STEP, of folds that are rarely executed.
+RARE_STEP = 4
 #: Parts of a row whose maximum is taken element by element.
 PARTS = 8
 #: As STEP on GPUs, where every trip is a kernel launch.
 NATIVE_STEP = 128
+#: Twice 2^-102 in words, less one: magnitudes from there on are certified.
+_CERTAIN = np.uint32(((127 - 102) << 24) - 1)
 _F16_LARGEST, _F32_INFINITY = np.uint32(0x477FE000), np.uint32(0x7F800000)
 
 
@@ -66,11 +79,25 @@ def left_fold(
     if isinstance(a, FastFloat):
         values = a.single(source.decode(lines))
         return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=axis))
+    if isinstance(a, ExactFloat) and a.dtype == F32 and operation == "add" and source.dtype.name in FORMATS:
+        return _certified_sums(source.dtype, axis)(lines[None])[0]
+    return _careful_fold(a, source, operation, lines, axis)
+
+
+def _careful_fold(
+    a: ExactFloat | NativeFloat,
+    source: Float,
+    operation: Operation,
+    lines: UInt[Array, "_ _"],
+    axis: int,
+    unroll: int = STEP,
+) -> UInt[Array, " lanes"]:
+    """:func:`left_fold` of any numbers."""
     native = isinstance(a, NativeFloat)
     half = not native and a.dtype == source.dtype == F16
     start = _start(lines, operation, axis, np.float32 if native or half else np.float64)
     step = _step_half(operation) if half else _step(a, source, operation)
-    total = _folded(step, start, lines, axis, NATIVE_STEP if native else STEP)
+    total = _folded(step, start, lines, axis, NATIVE_STEP if native else unroll)
     if half:
         words = bits.f32_to_f16(lax.bitcast_convert_type(total, np.uint32))
     else:
@@ -78,31 +105,72 @@ def left_fold(
     return positive_zero(words, a.dtype) if operation == "add" else words
 
 
+@cache
+def _certified_sums(d: DType, axis: int) -> Callable[..., UInt32[Array, "batch lanes"]]:
+    """float32 words of the sums of batches of lines, words of a type."""
+
+    def careful(lines: UInt[Array, "batch _ _"], _: UInt32[Array, "batch lanes"]) -> UInt32[Array, "..."]:
+        exact = ExactFloat(F32), ExactFloat(d)
+        return jax.vmap(lambda lines: _careful_fold(*exact, "add", lines, axis, RARE_STEP))(lines)
+
+    def sums(lines: UInt[Array, "batch _ _"]) -> UInt32[Array, "batch lanes"]:
+        start = jax.vmap(lambda lines: _start(lines, "add", axis, np.float32))(lines)
+        blank = lax.convert_element_type(lax.bitcast_convert_type(start, np.uint32), np.uint64)
+        total, doubtful = _unpacked(_folded(partial(_certified_step, d), blank, lines, axis + 1, STEP))
+        words = positive_zero(NativeFloat(F32).encode(total), F32)
+        doubt = jnp.any(doubtful != np.uint32(0))
+        found: Array = lax.cond(doubt, careful, lambda _, words: words, lines, words)
+        return found
+
+    return slicing.of_batches(sums, 1)
+
+
+def _certified_step(
+    d: DType, carry: UInt64[Array, "batch lanes"], line: UInt[Array, "batch lanes"]
+) -> UInt64[Array, "batch lanes"]:
+    """One more line in sums and certificates, which are one integer, as XLA makes one loop of them then."""
+    (total, doubtful), words = _unpacked(carry), bits.to_single(line, d)
+    # Of a zero it is the largest integer.
+    magnitude = lax.shift_left(words, np.uint32(1)) - np.uint32(1)
+    small = lax.convert_element_type(lax.lt(magnitude, _CERTAIN), np.uint32)
+    total = lax.add(total, lax.bitcast_convert_type(lax.bitwise_xor(words, small), np.float32))
+    high = lax.convert_element_type(lax.bitwise_or(doubtful, small), np.uint64)
+    low = lax.convert_element_type(lax.bitcast_convert_type(total, np.uint32), np.uint64)
+    return lax.bitwise_or(lax.shift_left(high, np.uint64(32)), low)
+
+
+def _unpacked(
+    carry: UInt64[Array, "batch lanes"],
+) -> tuple[Float32[Array, "batch lanes"], UInt32[Array, "batch lanes"]]:
+    low, high = carry, lax.shift_right_logical(carry, np.uint64(32))
+    total, doubtful = (lax.convert_element_type(x, np.uint32) for x in (low, high))
+    return lax.bitcast_convert_type(total, np.float32), doubtful
+
+
 def _folded(
     step: Step,
-    start: Floating[Array, " lanes"],
-    lines: UInt[Array, "_ _"],
+    start: Shaped[Array, "... lanes"],
+    lines: UInt[Array, "... _ _"],
     axis: int,
     unroll: int,
-) -> Floating[Array, " lanes"]:
+) -> Shaped[Array, "... lanes"]:
     """``step`` over the lines one after another, ``unroll`` of them per trip of a loop."""
-    count = lines.shape[axis]
+    count, shape = lines.shape[axis], lines.shape
+    sizes = [1 if i == axis else n for i, n in enumerate(shape)]
 
-    def fold(part: UInt[Array, "_ _"], total: Floating[Array, " lanes"]) -> Floating[Array, " lanes"]:
-        for i in range(part.shape[axis]):
-            total = step(total, lax.index_in_dim(part, i, axis, keepdims=False))
-        return total
+    def line(number: Int32[Array, ""] | int) -> UInt[Array, "... lanes"]:
+        # Each line by itself: of several at once XLA makes a copy first.
+        starts = [number if i == axis else 0 for i in range(lines.ndim)]
+        return lax.squeeze(slicing.slice_at(lines, starts, sizes), [axis])
 
-    def trip(i: Int[Array, ""], total: Floating[Array, " lanes"]) -> Floating[Array, " lanes"]:
+    def trip(i: Int[Array, ""], total: Shaped[Array, "... lanes"]) -> Shaped[Array, "... lanes"]:
         first = lax.convert_element_type(i, np.int32) * np.int32(unroll)
-        starts = [first if i == axis else 0 for i in range(2)]
-        sizes = [unroll if i == axis else n for i, n in enumerate(lines.shape)]
-        return fold(slicing.slice_at(lines, starts, sizes), total)
+        return reduce(step, (line(first + np.int32(k)) for k in range(unroll)), total)
 
     trips = count // unroll if count > unroll else 0
     if trips:
         start = lax.fori_loop(np.int32(0), np.int32(trips), trip, start)
-    return fold(lax.slice_in_dim(lines, trips * unroll, count, axis=axis), start)
+    return reduce(step, map(line, range(trips * unroll, count)), start)
 
 
 def _start(

@@ -7,13 +7,17 @@ The lists may have any contents, so a merge is defined step by step: the next re
 with a record left, unless a later list has a value strictly greater than all lists before it. For descending
 lists without NaNs that is the stable order of their values, which one sort computes. Other batches, and
 64-bit values, whose sorted integers have no room for a number besides, are merged step by step.
+
+A row that is sorted in blocks and then merged, four lists to one, knows what it is made of
+(:class:`SortedRow`): of the values before the first step, the greatest that are read are found at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cache, partial, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -27,11 +31,15 @@ from . import bits, merging_gpu, platforms, slicing
 from .irregular import iota, scalar, source
 from .platforms import by_platform
 from .region import all_ones, fit, flush, lanes, sizes
-from .rules import Context, Inputs, Outputs, rule
+from .rules import ROW, Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Int32, Integer, Shaped, UInt, UInt32
 
+    from .bits import Size
+
+#: Gives indices and words of blocks sorted, given what is missing, keys, indices and words.
+Sorting: TypeAlias = "Callable[..., tuple[UInt32[Array, '...'], UInt[Array, '...']]]"
 
 _NONE = np.int32(-1)
 #: Bits of a record's number in the integers that are sorted, and of the key of its value.
@@ -86,13 +94,12 @@ def _merging(d: DType, count: int, grouped: bool, exhausted: bool) -> Callable[.
         found: Array = lax.cond(jnp.all(descend), at_once, stepwise, values, *job)
         return found
 
-    def in_a_kernel(
-        values: UInt[Array, "batch records"], *job: Int32[Array, "..."]
-    ) -> Int32[Array, "batch _"]:
+    def merge(values: UInt[Array, "batch records"], *job: Int32[Array, "..."]) -> Int32[Array, "batch _"]:
         shape = merging_gpu.Shape(values.shape[1], count, d, grouped, exhausted)
         return merging_gpu.merged(values, job, shape)
 
-    return slicing.of_batches(platforms.by_platform(order, cuda=in_a_kernel), 5)
+    cuda = merging_gpu.kernel(merge, order)
+    return slicing.of_batches(platforms.by_platform(order, cuda=cuda), 5)
 
 
 class _Places(NamedTuple):
@@ -204,15 +211,19 @@ def _tsort32(c: Context, inputs: Inputs) -> Outputs:
     words = fit(lanes(inputs, "src").words, shape, src.dtype.word.type(0))
     blocks = (shape[0], shape[1] // BLOCK, BLOCK)
     missing = lax.convert_element_type(iota(shape, 1) >= v_col, np.int32)
-    keys = _descending(flush(c, words, src.dtype), src.dtype)
+    keys = descending(flush(c, words, src.dtype), src.dtype)
+    made_of = words[0], index[0]
     operands = [x.reshape(blocks) for x in (missing, keys, index[: shape[0]], words)]
     index, words = _sorting(*operands)
-    records = _records(words, index).reshape(shape[0], shape[1] * slots(src.dtype.bits))
+    records = as_records(words, index).reshape(shape[0], shape[1] * slots(src.dtype.bits))
     new = fit(records, t.shape, old.dtype.type(0))
     written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < v_col * np.int32(slots(src.dtype.bits)))
     if c.profile == "cpu_sim":
         written = written & (v_row == i_row) & (v_col == i_col)
-    return {"dst": jnp.where(written, new, old)}
+    result: Outputs = {"dst": jnp.where(written, new, old)}
+    if _is_row(c, "dst", "src", "idx") and (src.cols, t.cols) == (shape[1], records.shape[1]):
+        result[ROW + "dst"] = SortedRow(src.dtype, *made_of, jnp.ones((), bool))
+    return result
 
 
 def _ranked(
@@ -243,6 +254,17 @@ def _gathered(
     order = lax.convert_element_type(order, np.int32)
     first, second = (jnp.take_along_axis(x, order, 2, mode="promise_in_bounds") for x in (index, words))
     return first, second
+
+
+def _by_a_sort(
+    missing: Int32[Array, "rows blocks 32"],
+    keys: Int[Array, "rows blocks 32"],
+    index: UInt32[Array, "rows blocks 32"],
+    words: UInt[Array, "rows blocks 32"],
+) -> tuple[UInt32[Array, "rows blocks 32"], UInt[Array, "rows blocks 32"]]:
+    """The same by a sort."""
+    _, _, index, words = lax.sort([missing, keys, index, words], num_keys=3)
+    return index, words
 
 
 #: Both by the platform that code is generated for.
@@ -281,7 +303,7 @@ def _each(x: Shaped[Array, "rows blocks 32"]) -> list[Shaped[Array, "rows blocks
     return [lax.slice_in_dim(x, j, j + 1, axis=2) for j in range(BLOCK)]
 
 
-def _descending(words: UInt[Array, "*shape"], d: DType) -> Int[Array, "*shape"]:
+def descending(words: UInt[Array, "*shape"], d: DType) -> Int[Array, "*shape"]:
     """Keys that ascend as values descend; positive NaNs first, negative ones last, each kind equal."""
     keys = bits.ordered(words, d)
     if d.is_float:
@@ -290,7 +312,7 @@ def _descending(words: UInt[Array, "*shape"], d: DType) -> Int[Array, "*shape"]:
     return ~keys
 
 
-def _records(words: UInt[Array, "*lead n"], index: UInt32[Array, "*lead n"]) -> UInt[Array, "*lead _"]:
+def as_records(words: UInt[Array, "*lead n"], index: UInt32[Array, "*lead n"]) -> UInt[Array, "*lead _"]:
     """[..., n] values and indices as [..., n * elements per record]."""
     if words.dtype.itemsize * 2 == RECORD_BYTES:
         parts = [words, index]
@@ -299,6 +321,116 @@ def _records(words: UInt[Array, "*lead n"], index: UInt32[Array, "*lead n"]) -> 
         high = lax.convert_element_type(index >> np.uint32(16), np.uint16)
         parts = [words, jnp.zeros_like(words), low, high]
     return jnp.stack(parts, axis=-1).reshape(*words.shape[:-1], -1)
+
+
+# -- rows that are sorted and merged -----------------------------------------------------------------
+
+#: A list of which at most this part is read is not sorted for it.
+_FEW = 4
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["words", "index", "certain"],
+    meta_fields=["dtype", "merges"],
+)
+@dataclass(frozen=True)
+class SortedRow:
+    """Records of values and indices [n], sorted in blocks, of which four lists to one were merged then.
+
+    It is what the tile has where it is ``certain``: where every merge was given the length of the lists.
+    """
+
+    dtype: DType
+    words: UInt[Array, " n"]
+    index: UInt32[Array, " n"]
+    certain: Bool[Array, ""]
+    merges: int = 0
+
+    def merged(self, length: UInt[Array, ""]) -> SortedRow | None:
+        """The records after one more merge; None where its lists would not be whole."""
+        expected = np.uint32(_run(self.merges) * slots(self.dtype.bits))
+        certain = self.certain & (lax.convert_element_type(length, np.uint32) == expected)
+        whole = len(self.words) % _run(self.merges + 1) == 0
+        return replace(self, certain=certain, merges=self.merges + 1) if whole else None
+
+    def first(self, count: int) -> UInt[Array, "1 {count}"]:
+        """The first ``count`` words of the records."""
+        return _first_of(self.dtype, self.merges, count)(self.words[None], self.index[None])
+
+
+def _run(merges: int) -> int:
+    """Records of a list after some merges."""
+    return BLOCK * 4**merges
+
+
+@cache
+def _first_of(d: DType, merges: int, count: int) -> Callable[..., UInt[Array, "batch {count}"]]:
+    """:meth:`SortedRow.first` of batches."""
+
+    def by_steps(sorting: Sorting, *row: UInt[Array, "batch n"]) -> UInt[Array, "batch {count}"]:
+        return jax.vmap(partial(_by_steps, d, merges, sorting))(*row)[:, :count]
+
+    def at_once(*row: UInt[Array, "batch n"]) -> UInt[Array, "batch {count}"]:
+        return _greatest(d, _run(merges), -(-count // slots(d.bits)), *row)[:, :count]
+
+    def portable(*row: UInt[Array, "batch n"]) -> UInt[Array, "batch {count}"]:
+        # It is rarely executed: what is compiled in less time is better than what takes less.
+        found: Array = lax.cond(_is_stable(d, *row), at_once, partial(by_steps, _by_a_sort), *row)
+        return found
+
+    return slicing.of_batches(platforms.by_platform(portable, cuda=partial(by_steps, _gathered)), 2)
+
+
+def _is_stable(d: DType, words: UInt[Array, "batch n"], index: UInt32[Array, "batch n"]) -> Bool[Array, ""]:
+    """Whether lists of rows are in the order of values, equal ones by place: no NaN, indices that ascend."""
+    blocks = index.reshape(-1, BLOCK)
+    stable = jnp.all(blocks[:, 1:] >= blocks[:, :-1])
+    return stable & ~jnp.any(bits.is_nan(words, d)) if d.is_float else stable
+
+
+def _greatest(
+    d: DType, run: int, count: int, words: UInt[Array, "batch n"], index: UInt32[Array, "batch n"]
+) -> UInt[Array, "batch _"]:
+    """The first ``count`` records of lists of ``run``, each in the stable order of its values."""
+    lists, few = -(-count // run), min(count, run)
+    words, index = (x[:, : lists * run].reshape(-1, run) for x in (words, index))
+    keys = lax.convert_element_type(bits.ordered(words, d), np.int32)
+    if few * _FEW <= run:
+        # On CPUs this compares the integers of the bits, larger ones first and of equal ones the first; those
+        # of negative numbers are in reverse order.
+        keys = jnp.where(keys < np.int32(0), np.int32(np.iinfo(np.int32).max) - keys, keys)
+        place = lax.top_k(lax.bitcast_convert_type(keys, np.float32), few)[1]
+    else:
+        number = lax.broadcasted_iota(np.int64, keys.shape, 1)
+        packed = (lax.convert_element_type(~keys, np.int64) << np.int64(_NUMBER)) | number
+        packed = lax.sort(packed, is_stable=False)[:, :few] & np.int64((1 << _NUMBER) - 1)
+        place = lax.convert_element_type(packed, np.int32)
+    found = (jnp.take_along_axis(x, place, 1, mode="promise_in_bounds") for x in (words, index))
+    return as_records(*found).reshape(-1, lists * few * slots(d.bits))
+
+
+def _by_steps(
+    d: DType, merges: int, sorting: Sorting, words: UInt[Array, " n"], index: UInt32[Array, " n"]
+) -> UInt[Array, " _"]:
+    """The records of a row as the instructions make them, one after the other."""
+    operands = [x.reshape(1, -1, BLOCK) for x in (descending(words, d), index, words)]
+    index, words = sorting(jnp.zeros(operands[0].shape, np.int32), *operands)
+    records, size = as_records(words, index).reshape(-1, slots(d.bits)), slots(d.bits)
+    for made in range(merges):
+        length = np.uint32(_run(made) * size)
+        job = _groups(jnp.asarray(length), np.int32(records.size), size, records.size)
+        order, _ = merged(records[:, 0], d, job, len(records))
+        records = records.at[order].get(mode="promise_in_bounds")
+    return records.reshape(-1)
+
+
+def _is_row(c: Context, *names: str) -> bool:
+    """Whether tiles are one row each, valid as a whole, whose records a :class:`SortedRow` may give."""
+    tiles, d = [c.tile(n) for n in names], c.dtype("dst")
+    shapes = all(t.rows == 1 and t.valid == t.shape for t in tiles)
+    few = tiles[0].cols <= slots(d.bits) << _NUMBER and d.bits < _KEY * 2
+    return c.carry and shapes and few and c.semantics.subnormals == "keep"
 
 
 # -- merging -----------------------------------------------------------------------------------------
@@ -320,7 +452,13 @@ def _tmrgsort(c: Context, inputs: Inputs) -> Outputs:
     row = records.at[jnp.maximum(order, 0)].get(mode="clip").reshape(1, -1)
     written = fit(jnp.repeat(order >= np.int32(0), size)[None], (1, t.cols), np.bool_(False))
     new = jnp.where(written, fit(row, (1, t.cols), d.word.type(0)), old[:1])
-    result = {"dst": jnp.concatenate([new, old[1:]])}
+    result: Outputs = {"dst": jnp.concatenate([new, old[1:]])}
+    sorted_row = lanes(inputs, "src0").row
+    if isinstance(sorted_row, SortedRow) and not several and _is_row(c, "dst", "src0"):
+        row = sorted_row.merged(scalar(inputs, "blockLen")) if t == c.tile("src0") else None
+        if row is not None:
+            words = jnp.where(row.certain, row.first(t.cols), result["dst"])
+            result = {"dst": words, ROW + "dst": row}
     if several:
         counts = jnp.pad(taken, (0, len(_LISTS) - len(names)))
         result["executed"] = lax.convert_element_type(counts, np.uint16)
@@ -350,10 +488,14 @@ def _several(
 
 
 def _blocks(c: Context, inputs: Inputs, size: int) -> Merge:
-    """Groups of four blocks; a length that is no whole number of records merges nothing."""
     v_col = sizes(c.tile("dst"), lanes(inputs, "dst"))[1]
-    given = lax.convert_element_type(scalar(inputs, "blockLen"), np.uint32)
-    length = lax.convert_element_type(jnp.minimum(given, np.uint32(c.tile("dst").cols + 1)), np.int32)
+    return _groups(scalar(inputs, "blockLen"), v_col, size, c.tile("dst").cols)
+
+
+def _groups(length: UInt[Array, ""], v_col: Size | np.int32, size: int, cols: int) -> Merge:
+    """Groups of four blocks; a length that is no whole number of records merges nothing."""
+    given = lax.convert_element_type(length, np.uint32)
+    length = lax.convert_element_type(jnp.minimum(given, np.uint32(cols + 1)), np.int32)
     whole = (given != np.uint32(0)) & (given % np.uint32(size) == np.uint32(0))
     block = jnp.maximum(length // np.int32(size), _ONE)
     group = block * np.int32(4)

@@ -272,7 +272,7 @@ def _fold(
         scales = a.scales, b.scales
         return products.fold(a.words, b.words, _PRECISION, types[:2], scales=scales, start=start)
 
-    def own(*words: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
+    def scaled_product(*words: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
         x, x_scales, y, y_scales, *start = words
         first = start[0] if started else None
         return merging_gpu.fold_scaled(x, x_scales, y, y_scales, types, SCALE_GROUP, start=first)
@@ -280,7 +280,8 @@ def _fold(
     def fold(*words: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
         if 0 in words[0].shape + words[2].shape:
             return jax.vmap(portable)(*words)
-        found: Array = platforms.by_platform(jax.vmap(portable), cuda=own)(*words)
+        every = jax.vmap(portable)
+        found: Array = platforms.by_platform(every, cuda=merging_gpu.kernel(scaled_product, every))(*words)
         return found
 
     return slicing.of_batches(fold, 5 if started else 4)

@@ -12,6 +12,7 @@ added in float64 and rounded to float32 after every step.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,9 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from pto_jax.errors import PtoWarning
 from pto_jax.ir import BF16, F16, F32, DType
 
-from . import bits
+from . import bits, primitives
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int32, Shaped, UInt, UInt8, UInt32
@@ -33,6 +35,23 @@ _like: Any = jax.ShapeDtypeStruct
 _ZERO, _ONE, _NONE = np.int32(0), np.int32(1), np.int32(-1)
 #: Records that a program has in its threads at a time.
 LANES = 128
+
+
+def kernel(own: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that launches a kernel of its own; XLA's code with the same bits where JAX has no Triton."""
+
+    def run(*args: Any) -> Any:
+        if primitives.lowers_triton():
+            return own(*args)
+        warnings.warn(
+            f"{own.__name__}: code for GPUs without its Triton kernel, which JAX {jax.__version__} does not "
+            "generate here; the results are the same, at the cost of a launch per step instead of one in all",
+            PtoWarning,
+            stacklevel=2,
+        )
+        return otherwise(*args)
+
+    return run
 
 
 class Shape(NamedTuple):

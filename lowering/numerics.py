@@ -291,7 +291,7 @@ class SoftwareDivision(Integer):
 
 
 class FastFloat:
-    """float32 arithmetic as XLA likes it; subnormals, contraction and order are XLA's business."""
+    """float32 arithmetic of XLA, which decides on subnormals, contraction and order."""
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype

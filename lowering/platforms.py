@@ -8,7 +8,7 @@ is lowered for it: under an outer jit, vmap or shard_map, and for each platform 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -164,7 +164,8 @@ def _lower(platform: str) -> Any:
 
     def announced(context: Any, *leaves: Any, choice: _Choice) -> Any:
         choice.announce(context.module_context.platforms)
-        return lowered(context, *leaves, choice=choice)
+        with primitives.triton_kernels() if platform in PLATFORMS else nullcontext():
+            return lowered(context, *leaves, choice=choice)
 
     return announced
 

@@ -3,7 +3,11 @@
 JAX may change these names with any release. ``tests/lowering/test_primitives.py`` has a test of each.
 """
 
-from collections.abc import Callable, Mapping
+import importlib.util
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import jax
@@ -19,6 +23,8 @@ from jax.extend.core import (
 )
 from jax.interpreters import ad, batching, mlir
 
+#: What XLA calls a kernel that Pallas and Triton generate.
+TRITON = "__gpu$xla.gpu.triton"
 #: The platform name under which a lowering is for every platform without one of its own.
 EVERY = ""
 
@@ -57,6 +63,47 @@ def lowered(code: Callable[..., Any]) -> Callable[..., Any]:
     """The lowering rule of a function of arrays that gives a sequence of arrays."""
     rule: Callable[..., Any] = mlir.lower_fun(code, multiple_results=True)
     return rule
+
+
+def lowers_triton() -> bool:
+    """Whether kernels of Pallas and Triton can be lowered for GPUs in this context.
+
+    JAX 0.12 deprecates them. It also asks for the kind of the GPU, which inside a mesh of CPU devices nobody
+    can answer.
+    """
+    return _has_triton() and (_gpu_is_named() or jax.sharding.get_abstract_mesh().empty)
+
+
+@cache
+def _has_triton() -> bool:
+    try:
+        return importlib.util.find_spec("jax.experimental.pallas.triton") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _gpu_is_named() -> bool:
+    """Whether a device or a mesh says which GPU code is for, where JAX asks at all."""
+    device: Any = getattr(jax.sharding.get_abstract_mesh(), "abstract_device", None)
+    named = jax.default_backend() == "gpu" or (device is not None and device.platform != "cpu")
+    return named or jax.__version_info__ < (0, 12)
+
+
+@contextmanager
+def triton_kernels() -> Iterator[None]:
+    """A context in which they are lowered without a GPU too, and without the warning.
+
+    The kind decides about conversions of 8-bit floats only, and no kernel here has one. Where nothing names
+    a GPU, it is the oldest that is supported.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The Pallas Triton backend", DeprecationWarning)
+        if _gpu_is_named() or not lowers_triton():
+            yield
+            return
+        gpu = jax.sharding.AbstractDevice("NVIDIA A100", None, "gpu")
+        with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), (), abstract_device=gpu)):
+            yield
 
 
 def differentiate(of: Any, jvp: Callable[..., Any], transpose: Callable[..., Any]) -> None:

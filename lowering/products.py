@@ -129,7 +129,8 @@ def _evaluate(
         # The sums of no products, whose NaNs are canonical too.
         return jnp.zeros((batch, m, n), U32) if start is None else bits.encode32(bits.decode32(start))
     prepare = partial(_prepared, types, scaled)
-    own = _own(precision, types, len(factors) > 2, prepare if scaled else _as_given)
+    wide = len(factors) > 2
+    own = _own(precision, types, wide, _as_given if wide and not scaled else prepare)
     exponents = partial(_least_scaled, types) if scaled else None
     result: Array = by_platform(partial(_portable, precision, prepare, exponents), cuda=own)(factors, start)
     return result
@@ -139,11 +140,18 @@ def _own(
     precision: Precision, types: tuple[DType, DType], wide: bool, prepare: Prepare
 ) -> Callable[..., UInt32[Array, "batch M N"]]:
     """The way of GPUs."""
-    if not wide:
-        return lambda factors, start: merging_gpu.fold(factors[0], factors[1], types, start=start)
-    return lambda factors, start: _careful(
-        precision, *prepare(*factors), start=start, settle=bits.settle32_apart
-    )
+
+    def careful(
+        factors: Sequence[Shaped[Array, "batch _ _"]], start: UInt32[Array, "batch M N"] | None
+    ) -> UInt32[Array, "batch M N"]:
+        return _careful(precision, *prepare(*factors), start=start, settle=bits.settle32_apart)
+
+    def product(
+        factors: Sequence[Shaped[Array, "batch _ _"]], start: UInt32[Array, "batch M N"] | None
+    ) -> UInt32[Array, "batch M N"]:
+        return merging_gpu.fold(factors[0], factors[1], types, start=start)
+
+    return careful if wide else merging_gpu.kernel(product, careful)
 
 
 def _as_given(*operands: Shaped[Array, "batch _ _"]) -> tuple[Shaped[Array, "batch _ _"], ...]:

@@ -31,7 +31,7 @@ from .numerics import Float, Integer, Numerics, SoftwareDivision, arithmetic
 from .platforms import by_platform
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64, UInt
+    from jaxtyping import Bool, Float64, Int64, UInt
 
     from .bits import Elements, Flat, Size, Values, Word, Words
     from .machine.ranges import Range
@@ -57,23 +57,39 @@ class Semantics:
         return arithmetic(dtype, self.numerics, self.native)
 
 
+class Row(Protocol):
+    """The contents of a tile of one row, of which any number of words can be computed.
+
+    It is what the tile has where it is ``certain``.
+    """
+
+    @property
+    def certain(self) -> Bool[Array, ""]:
+        """Whether it is the contents: a constant as a rule, so that nothing else is computed."""
+
+    def first(self, count: int) -> UInt[Array, "1 {count}"]:
+        """The first ``count`` words."""
+
+
 class Lanes(NamedTuple):
     """A tile as a rule sees it: logical words [rows, cols] and the valid sizes where they are traced.
 
     ``value`` is the float64 value of the words, for float32 tiles an exact instruction has just written:
-    a chain of instructions then rounds once per step instead of encoding and decoding.
+    a chain of instructions then rounds once per step instead of encoding and decoding. ``row`` gives the
+    words of a tile of one row, so that no more of them need be computed than are read.
     """
 
     words: Words
     v_row: Size | None = None
     v_col: Size | None = None
     value: Values | None = None
+    row: Row | None = None
 
 
 #: Tiles and scalars (0-d words) by declared operand name.
 Inputs: TypeAlias = "Mapping[str, Lanes | Word]"
-#: New words of a destination, or values (:data:`VALUE`).
-Output: TypeAlias = "UInt[Array, '...'] | Float64[Array, '...']"
+#: New words of a destination, or values (:data:`VALUE`) or a row (:data:`ROW`) of them.
+Output: TypeAlias = "UInt[Array, '...'] | Float64[Array, '...'] | Row"
 #: The results of a rule by name.
 Outputs: TypeAlias = "dict[str, Output]"
 
@@ -84,7 +100,7 @@ class Context:
 
     ``types`` have the static valid sizes that are known at this site (None: traced); ``covered`` names
     the sources whose valid region is known to contain the destination's, so that they need no fill.
-    ``carry`` asks for values besides words (:data:`VALUE`), where the caller can use them.
+    ``carry`` asks for values and rows besides words (:data:`VALUE`), where the caller can use them.
     """
 
     instruction: str
@@ -136,8 +152,8 @@ class Context:
         return self.semantics.arithmetic(self.dtype(name))
 
 
-#: Prefix of a result that is the value of a destination's words, not the words.
-VALUE = "value of "
+#: Prefixes of results that are the values of a destination's words, or give the words of its only row.
+VALUE, ROW = "value of ", "row of "
 
 Rule: TypeAlias = "Callable[[Context, Inputs], Mapping[str, Output]]"
 RULES: dict[str, Rule] = {}

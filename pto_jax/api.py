@@ -1,5 +1,6 @@
 """Reading and checking programs: the part of the public interface that needs no JAX."""
 
+import re
 from importlib.resources.abc import Traversable
 from os import PathLike
 from pathlib import Path
@@ -29,7 +30,7 @@ def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = No
     """Read a program from text; ``file`` is the name error messages use. ParseError where it is no program.
 
     ``language`` is the version of the language: by default that of the module's attribute ``pto.language``,
-    else the present one, ``2026-08``. Versions differ in what a text says that leaves something out
+    else the present one, ``2026-08``. Versions differ in the meaning of omitted attributes
     (``pto-jax isa --changes``). ``c++`` is a kernel that the assembler emitted, which becomes a program with
     addresses, flags and barriers. ArgumentError for an unknown one.
 
@@ -38,8 +39,11 @@ def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = No
     """
     from . import text as reader
 
+    if isinstance(text, str) and re.fullmatch(r"\S+\.(pto|cpp|cc|cxx|cce)", text):
+        got = f"parse: got the name of a file, {text!r}"
+        raise ArgumentError(got, allowed="the text of a program", fix=f'pto.load("{text}")')
     if language is not None and language not in TEXT_LANGUAGES:
-        raise ArgumentError(f"language {language!r}; allowed: {', '.join(TEXT_LANGUAGES)}")
+        raise ArgumentError(f"language {language!r}", allowed=", ".join(TEXT_LANGUAGES))
     return reader.parse(text, file=file, language=language)
 
 
@@ -73,7 +77,7 @@ def verify(
     from .verifier.programs import Build, verify_program
 
     if level is not None and level not in LEVELS:
-        raise ArgumentError(f"level {level}; allowed: {', '.join(map(str, LEVELS))}")
+        raise ArgumentError(f"level {level}", allowed=", ".join(map(str, LEVELS)))
     selected, build = resolve_profile(program, profile, arch=arch), Build(level, auto_sync, strict)
     findings = list(verify_program(program, selected, portable=portable, build=build))
     errors = [d for d in findings if d.severity == "error"]
@@ -93,8 +97,10 @@ def resolve_profile(
     >>> resolve_profile(parse("tneg %dst, %src : !pto.tile<16x16xf32>")).name
     'a2a3'
     """
+    if isinstance(program, str):
+        raise ArgumentError("got text", allowed="a program", fix="pto.parse(text)")
     if given is not None:
         return _profile(given)
     if arch is not None and arch not in ARCHITECTURES:
-        raise ArgumentError(f"unknown architecture {arch!r}; allowed: {', '.join(ARCHITECTURES)}")
+        raise ArgumentError(f"unknown architecture {arch!r}", allowed=", ".join(ARCHITECTURES))
     return profile_of_program(program, arch)

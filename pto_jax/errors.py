@@ -4,9 +4,10 @@ All errors derive from :class:`PtoError`, so ``except pto.PtoError`` catches eve
 complaint about a program, an argument or an execution, and nothing else.
 """
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
@@ -37,22 +38,45 @@ def objection(got: str, allowed: str = "", fix: str = "") -> str:
     >>> objection("tadds: got a scalar of type f16", "f32", "pto.tadds(t, t, 1.0)")
     'tadds: got a scalar of type f16; allowed: f32; try: pto.tadds(t, t, 1.0)'
     """
-    if allowed and allowed not in got:
+    if allowed and "; allowed" not in got:
         got = f"{got}; allowed: {allowed}"
     blank = "" if fix.startswith("\n") else " "
-    return f"{got}; try:{blank}{fix}" if fix and fix not in got else got
+    return f"{got}; try:{blank}{fix}" if fix and "; try:" not in got else got
 
 
-def fix_of(message: str) -> str:
-    """The fix that a message ends with, "" where it has none."""
-    return textwrap.dedent(message.rpartition("; try:")[2]).strip() if "; try:" in message else ""
+def parts_of(message: str) -> tuple[str, str, str]:
+    """What a message of this form got, allows and proposes; "" for a part that it does not have.
+
+    >>> parts_of("grid: got 0; allowed: a positive number; try: grid=1")
+    ('grid: got 0', 'a positive number', 'grid=1')
+    """
+    rest, _, fix = message.rpartition("; try:") if "; try:" in message else (message, "", "")
+    got, _, allowed = rest.partition("; allowed: ")
+    meant = re.search(r"\(did you mean '([^']+)'", message)
+    return got, allowed, textwrap.dedent(fix).strip() or (meant[1] if meant else "")
+
+
+def nearest(given: object, allowed: Iterable[str]) -> str:
+    """The allowed word that is closest to a wrong one, "" where none is.
+
+    >>> nearest("A3", ["cpu_sim", "a2a3", "a5"]), nearest("fastest", ["exact", "fast"]), nearest(3, ["a"])
+    ('a2a3', 'fast', '')
+    """
+    words = {word.lower(): word for word in allowed}
+    return next((words[w] for w in get_close_matches(str(given).lower(), list(words), n=1)), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A place in program text: 1-based line and column, and the source line itself.
+    r"""A location in program text: 1-based line and column, the length in characters, and the source line.
 
-    ``python`` says that it is a place in the Python code that made the program.
+    ``python`` marks a location in the Python code that built the program.
+
+    >>> span = Span("k.pto", 3, 6, 4, "%z = tadd %x")
+    >>> print(span, span.caret(), sep="\n")
+    k.pto:3:6
+    %z = tadd %x
+         ^^^^
     """
 
     file: str
@@ -83,12 +107,14 @@ class Diagnostic:
 
     ``message`` says what the operand or operation has and what is allowed, both from the constructor's
     ``message`` and ``allowed``; ``fix`` is a change that can be pasted, in Python for programs built there,
-    else in PTO text. ``rule`` is the identifier of the constraint in the instruction's declaration
-    (``pto-jax isa NAME`` prints it).
+    else in PTO text. ``got`` is the message without both. ``rule`` is the identifier of the constraint in
+    the instruction's declaration (``pto-jax isa NAME`` prints it).
 
-    >>> found = Diagnostic("error", "got 1 row", instruction="tneg", allowed="8", fix="rows=8")
-    >>> print(found)
+    >>> diagnostic = Diagnostic("error", "got 1 row", instruction="tneg", allowed="8", fix="rows=8")
+    >>> print(diagnostic)
     error: tneg: got 1 row; allowed: 8; try: rows=8
+    >>> diagnostic.to_json()["fix"]
+    'rows=8'
     """
 
     severity: Severity
@@ -99,10 +125,14 @@ class Diagnostic:
     rule: str | None = None
     allowed: str = ""
     fix: str = ""
+    got: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         message = objection(self.message, self.allowed, self.fix)
-        object.__setattr__(self, "fix", textwrap.dedent(self.fix).strip() or fix_of(message))
+        got, allowed, fix = parts_of(message)
+        object.__setattr__(self, "got", bounded(got))
+        object.__setattr__(self, "allowed", self.allowed or bounded(allowed))
+        object.__setattr__(self, "fix", textwrap.dedent(self.fix).strip() or fix)
         object.__setattr__(self, "message", bounded(message))
         if self.instruction is not None:
             object.__setattr__(self, "instruction", bounded(self.instruction, MOST_SHOWN))
@@ -112,6 +142,23 @@ class Diagnostic:
         subject = f"{self.instruction}: " if self.instruction else ""
         operand = f"operand {self.operand}: " if self.operand else ""
         return f"{place}{self.severity}: {subject}{operand}{self.message}"
+
+    def to_json(self, file: str | None = None) -> dict[str, str | int | None]:
+        """The parts by name; ``file`` is that of a program whose diagnostic has no location."""
+        span = self.span
+        return {
+            "file": span.file if span else file,
+            "line": span.line if span else None,
+            "column": span.col if span else None,
+            "severity": self.severity,
+            "rule": self.rule,
+            "instruction": self.instruction,
+            "operand": self.operand,
+            "got": self.got,
+            "allowed": self.allowed or None,
+            "fix": self.fix or None,
+            "message": self.message,
+        }
 
     def render(self) -> str:
         """The one-line form followed by the source line and a caret, when known."""
@@ -124,10 +171,14 @@ class Diagnostic:
 class PtoError(Exception):
     """Base of all errors of the package; ``diagnostics`` holds every finding.
 
-    ``allowed`` and ``fix`` complete the message of an error that is no finding about a program.
+    ``allowed`` and ``fix`` complete the message of an error that is no finding about a program, and are
+    attributes of it, as ``got`` is.
 
-    >>> print(PtoError("grid: got 0", allowed="a positive number", fix="grid=1"))
+    >>> error = PtoError("grid: got 0", allowed="a positive number", fix="grid=1")
+    >>> print(error)
     grid: got 0; allowed: a positive number; try: grid=1
+    >>> error.got, error.fix
+    ('grid: got 0', 'grid=1')
     """
 
     def __init__(
@@ -135,6 +186,7 @@ class PtoError(Exception):
     ) -> None:
         listed = tuple(diagnostics)
         message = objection(message, allowed, fix)
+        self.got, self.allowed, self.fix = parts_of(message)
         # Several findings stand on lines of their own.
         super().__init__(bounded(message, 2 * MOST_CHARACTERS if not listed else 10 * MOST_CHARACTERS))
         self.diagnostics: tuple[Diagnostic, ...] = listed
@@ -150,11 +202,27 @@ class _Located(PtoError):
 
 
 class ParseError(_Located):
-    """Program text that cannot be read; carries file, line, column and a caret line."""
+    """Program text that cannot be read; carries file, line, column and a caret line.
+
+    >>> import pto_jax as pto
+    >>> try:
+    ...     pto.parse("%z = taddx %x")
+    ... except pto.ParseError as error:
+    ...     print(error.diagnostics[0].span, error.diagnostics[0].fix)
+    <text>:1:6 tadd
+    """
 
 
 class VerifyError(_Located):
-    """A program that the selected profile does not allow."""
+    """A program that the selected profile does not allow.
+
+    >>> import pto_jax as pto
+    >>> try:
+    ...     pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f8e4m3, 4, 32>"), profile="a2a3")
+    ... except pto.VerifyError as error:
+    ...     print(error.diagnostics[0].rule, error.diagnostics[0].fix)
+    types profile="a5"
+    """
 
 
 class ExecutionError(_Located):
@@ -186,7 +254,15 @@ class UndefinedDataError(_Located):
 
 
 class ArgumentError(PtoError):
-    """A call of the Python interface with arguments it does not accept."""
+    """A call of the Python interface with arguments it does not accept.
+
+    >>> import pto_jax as pto
+    >>> try:
+    ...     pto.profile("A3")
+    ... except pto.ArgumentError as error:
+    ...     print(error)
+    unknown profile 'A3'; allowed: cpu_sim, a2a3, a5; try: profile="a2a3"
+    """
 
 
 class UnknownNameError(PtoError, AttributeError):
@@ -214,7 +290,15 @@ class BuildError(_Located, ArgumentError):
 
 
 class FileError(PtoError):
-    """A file that cannot be read, or does not hold what its use requires; the message names it."""
+    """A file that cannot be read, or does not hold what its use requires; the message names it.
+
+    >>> import pto_jax as pto
+    >>> try:
+    ...     pto.load("nowhere.pto")
+    ... except pto.FileError as error:
+    ...     print(error)
+    nowhere.pto: no such file
+    """
 
 
 class DeviceError(PtoError):
@@ -228,7 +312,15 @@ class UnusableDeviceError(PtoError):
 
 
 class DifferentiationError(PtoError):
-    """Gradient of an exact instruction: integer bit handling has no useful derivative."""
+    """Gradient of an exact instruction: integer bit handling has no useful derivative.
+
+    >>> import jax, numpy as np, pto_jax as pto
+    >>> try:
+    ...     jax.grad(lambda x: pto.ops.tneg(x).array.sum())(np.ones((1, 8), np.float32))
+    ... except pto.DifferentiationError as error:
+    ...     print(error.fix.partition(" + ")[0])
+    x
+    """
 
 
 class ExactnessError(PtoError):
@@ -236,10 +328,17 @@ class ExactnessError(PtoError):
 
 
 class PtoWarning(UserWarning):
-    """What compiling a program says about it without failing: every warning of :func:`pto_jax.verify`.
+    """A warning of the verifier about a program that compiles: each of :func:`pto_jax.verify`.
 
-    Shown once per program and profile; ``warnings.simplefilter("error", pto.PtoWarning)`` makes errors of
-    them, ``"ignore"`` hides them.
+    It is shown once per program and profile. ``warnings.simplefilter("error", pto.PtoWarning)`` makes errors
+    of warnings, ``"ignore"`` hides them.
+
+    >>> import warnings, pto_jax as pto
+    >>> program = pto.parse("%z = tadd %x, %y : !pto.tile<f8e4m3, 2, 32>")
+    >>> with warnings.catch_warnings(record=True, action="always") as seen:
+    ...     kernel = pto.compile(program, profile="cpu_sim")
+    >>> seen[0].category.__name__
+    'PtoWarning'
     """
 
 

@@ -49,7 +49,11 @@ from .runtime.op_messages import python_name
 
 @cache
 def names() -> tuple[str, ...]:
-    """The instructions that exist as functions of this module."""
+    """The instructions that exist as functions of this module.
+
+    >>> "tadd" in names(), "set_flag" in names()
+    (True, False)
+    """
     return tuple(python_name(i) for i in isa.instructions().values() if op_functions.is_function(i))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, Literal
 
-from .errors import ArgumentError
+from .errors import ArgumentError, nearest
 from .ir import BLayout, DType, Loc, Program
 
 ProfileName = Literal["cpu_sim", "a2a3", "a5"]
@@ -23,6 +23,11 @@ class Profile:
 
     ``capacity`` is in bytes per on-chip buffer (0: the buffer does not exist). ``ub_scratch`` is the
     byte range of the unified buffer that instructions without a ``tmp`` operand use themselves.
+
+    >>> import pto_jax as pto
+    >>> p = pto.profile("a2a3")
+    >>> p.title, p.capacity[pto.tile_type("f32", 8, 8).loc]
+    ('Ascend A2/A3', 196608)
     """
 
     name: ProfileName
@@ -118,7 +123,9 @@ def profile(name: str | Profile) -> Profile:
         return name
     found = PROFILES.get(name) if isinstance(name, str) else None
     if found is None:
-        raise ArgumentError(f"unknown profile {name!r}; allowed: {', '.join(PROFILES)}")
+        close = nearest(name, PROFILES)
+        fix = f'profile="{close}"' if close else ""
+        raise ArgumentError(f"unknown profile {name!r}", allowed=", ".join(PROFILES), fix=fix)
     return found
 
 

@@ -25,6 +25,7 @@ from jax import Array, lax
 from pto_jax.analysis.addresses import scalar_dtype
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import UNSETTLED, Choice, Frame, Operand, Pointer, Scalar, TileRef, View
+from pto_jax.interpreter.operands import LocalPointer, Register
 from pto_jax.ir import I1, INDEX, DType, Op, ScalarType, TileType
 
 from .. import scalars
@@ -51,6 +52,11 @@ class Hole:
 
 
 @dataclass(frozen=True)
+class Contents:
+    """A register, whose contents travel as data."""
+
+
+@dataclass(frozen=True)
 class Words:
     """Storage made on the way, whose contents travel as data."""
 
@@ -63,15 +69,22 @@ Shape = Any
 
 def opened(operand: Operand, dtype: DType) -> Shape:
     """The shape of an operand whose own value is data if it is a scalar."""
-    if operand is None or isinstance(operand, TileRef | View | Pointer | tuple):
+    if isinstance(operand, Register):
+        return Contents()
+    if operand is None or isinstance(operand, TileRef | View | Pointer | LocalPointer | tuple):
         return operand
     return Hole(dtype)
 
 
 def join(a: Shape, b: Shape, dtype: DType = INDEX) -> Shape:
     """The least shape that both operands (or shapes) have."""
-    if a is b or isinstance(a, Hole):
+    if a is b or isinstance(a, Hole | Contents):
         return a
+    if isinstance(a, Register):
+        return Contents()
+    if isinstance(a, LocalPointer):
+        tile = None if a.tile is None else join(a.tile, b.tile)
+        return replace(a, address=join(a.address, b.address), tile=tile)
     if isinstance(a, TileRef):
         return replace(
             a,
@@ -157,8 +170,14 @@ def _join_place(a: Any, b: Any) -> Any:
 
 def fits(operand: Any, shape: Shape) -> bool:
     """Whether an operand, or each of several, has the shape."""
-    if isinstance(shape, Hole) or (operand is shape and not isinstance(shape, TileRef | View | Pointer)):
+    if isinstance(shape, Hole | Contents) or (
+        operand is shape and not isinstance(shape, TileRef | View | Pointer | LocalPointer)
+    ):
         return True
+    if isinstance(shape, LocalPointer):
+        same = operand.dtype == shape.dtype and (operand.tile is None) == (shape.tile is None)
+        tiles = shape.tile is None or (same and fits(operand.tile, shape.tile))
+        return same and fits(operand.address, shape.address) and tiles
     if isinstance(shape, TileRef):
         return (
             _place_fits(operand.storage, shape.storage)
@@ -196,6 +215,11 @@ def leaves(operand: Operand, shape: Shape) -> list[Leaf]:
     """The data of an operand that fits the shape."""
     if isinstance(shape, Hole):
         return [scalars.to_native(operand, shape.dtype)]
+    if isinstance(shape, Contents):
+        return [jnp.asarray(operand.contents)]
+    if isinstance(shape, LocalPointer):
+        tile = [] if shape.tile is None else leaves(operand.tile, shape.tile)
+        return [*leaves(operand.address, shape.address), *tile]
     if isinstance(shape, TileRef):
         found = _place_leaves(operand.storage, shape.storage)
         return [*found, *leaves(operand.v_row, shape.v_row), *leaves(operand.v_col, shape.v_col)]
@@ -257,6 +281,12 @@ def fill(machine: TileMemory, shape: Shape, data: Iterator[Leaf]) -> Operand:
     """The operand of a shape with this data."""
     if isinstance(shape, Hole):
         return next(data)
+    if isinstance(shape, Contents):
+        return Register(next(data))
+    if isinstance(shape, LocalPointer):
+        address = fill(machine, shape.address, data)
+        tile = None if shape.tile is None else fill(machine, shape.tile, data)
+        return replace(shape, address=address, tile=tile)
     if isinstance(shape, TileRef):
         storage = _fill_place(machine, shape.storage, data)
         rows, cols = fill(machine, shape.v_row, data), fill(machine, shape.v_col, data)

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from pto_jax.errors import PtoError
 from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, run_block
+from pto_jax.interpreter.operands import LocalPointer
 from pto_jax.ir import DType, GlobalLayout, Op, Program, PtrType, ScalarType
 from pto_jax.isa.effects import traits_of
+from pto_jax.isa.micro import MicroCall
 
 from ..bits import numbers_of, raw
 from ..memory_layouts import Window
@@ -99,12 +101,19 @@ class _Footprints(Surveyor):
     ) -> tuple[Operand, ...]:
         raise _Unproven
 
-    def load(self, op: Op, pointer: Pointer, dtype: Any) -> Scalar:
-        self._touch(pointer.buffer, _element(pointer))
+    def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        if any(isinstance(operand, Pointer) for operand in operands.values()):
+            raise _Unproven
+        return super().micro(op, call, operands)
+
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: Any) -> Scalar:
+        if isinstance(pointer, Pointer):
+            self._touch(pointer.buffer, _element(pointer))
         return ranges.Range()
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
-        self._touch(pointer.buffer, _element(pointer), writes=True)
+    def store(self, op: Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
+        if isinstance(pointer, Pointer):
+            self._touch(pointer.buffer, _element(pointer), writes=True)
 
     def execute(self, execution: Execution) -> dict[str, None]:
         for name, operand in execution.operands.items():

@@ -25,7 +25,10 @@ from pto_jax.interpreter import (
     abstract,
     launch,
 )
-from pto_jax.ir import INDEX, AtomicType, DType, GlobalLayout, Op, Program, TileType
+from pto_jax.interpreter.operands import LocalPointer, Register
+from pto_jax.ir import INDEX, AtomicType, DType, GlobalLayout, Loc, Op, Program, TileType, dtype
+from pto_jax.isa import micro
+from pto_jax.isa.micro import MicroCall
 
 from ..memory_layouts import AXES, Window
 from . import ranges, storage
@@ -91,6 +94,34 @@ class Span(NamedTuple):
 EVERYWHERE = Span(-(1 << 63), 1 << 63)
 
 
+#: Bytes of a memory space, from the first one to the one behind the last; None where they are not known.
+Bytes: TypeAlias = "tuple[int, int] | None"
+ANYWHERE: Bytes = None
+#: Addresses above this one are in no memory.
+_HIGHEST = 1 << 24
+
+
+#: How scalars are loaded and stored.
+SCALAR = micro.Place("ptr", "write")
+
+
+def _largest(value: Operand) -> int | None:
+    """The largest number that an operand may be, where none is negative."""
+    if isinstance(value, Register | Pointer | LocalPointer | TileRef | View):
+        return None
+    found = Range.of(value)
+    return found.high if found.low >= 0 and found.high < _HIGHEST else None
+
+
+def placement(place: Bytes, width: int, loc: Loc) -> storage.Placement:
+    """Bytes that an operation accesses as a row of words that a tile has."""
+    word = dtype(f"u{width}")
+    if place is None:
+        return storage.Placement(TileType(word, 1, 1, loc=loc), None)
+    low, high = place[0] // 32 * 32, -(-max(place[1], place[0] + 1) // 32) * 32
+    return storage.Placement(TileType(word, 1, (high - low) * 8 // width, loc=loc), low)
+
+
 @dataclass
 class Surveyor(abstract.AbstractMachine):
     """Computes ranges only, and notes where a program puts and addresses things.
@@ -112,6 +143,9 @@ class Surveyor(abstract.AbstractMachine):
     spans_read: dict[str | None, set[Span]] = field(default_factory=dict)
     spans_written: dict[tuple[Key, str], set[Span]] = field(default_factory=dict)
     inside: dict[Key, bool] = field(default_factory=dict)
+    #: The bytes of on-chip memory that operations access through a pointer, and the width of its elements.
+    local: dict[tuple[Key, str], tuple[Bytes, int]] = field(default_factory=dict)
+    local_spaces: dict[tuple[Key, str], Loc] = field(default_factory=dict)
     current: Key = ("", ())
 
     def unknown(self, dtype: DType | None = None) -> Scalar:
@@ -228,16 +262,50 @@ class Surveyor(abstract.AbstractMachine):
             kept = broken is False or ranges.holds(*values)
             self.inside[key_of(op)] = self.inside.get(key_of(op), True) and kept
 
-    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+    def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        """Note the bytes that a micro-operation accesses."""
+        declared = micro.find(op.name)
+        numbers = {name: _largest(value) for name, value in operands.items()}
+        for place in declared.places if declared is not None else ():
+            self._note_bytes(op, place, operands[place.pointer], place.span(call, numbers))
+        return super().micro(op, call, operands)
+
+    def _note_bytes(self, op: Op, place: micro.Place, pointer: Operand, size: int | None) -> None:
+        if isinstance(pointer, Pointer):
+            buffer = pointer.buffer if isinstance(pointer.buffer, str) else None
+            self.spans_read.setdefault(buffer, set()).add(EVERYWHERE)
+            if buffer is not None:
+                self.spans_written.setdefault((key_of(op), buffer), set()).add(EVERYWHERE)
+        elif isinstance(pointer, LocalPointer) and pointer.tile is None:
+            at, key = Range.of(pointer.address), (key_of(op), place.pointer)
+            found: Bytes = None
+            if size is not None and at.low >= 0 and at.high + size <= _HIGHEST:
+                found = at.low, at.high + size
+            width = pointer.dtype.word_bits
+            if key in self.local:
+                before, narrow = self.local[key]
+                both = before is not None and found is not None
+                found = (min(before[0], found[0]), max(before[1], found[1])) if both else None
+                width = min(width, narrow)
+            self.local[key] = found, width
+            self.local_spaces[key] = Loc[pointer.space.name]
+
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Scalar:
         """Note the access; any number may be there."""
+        if isinstance(pointer, LocalPointer):
+            self._note_bytes(op, SCALAR, pointer, pointer.dtype.word_bits // 8)
+            return self.unknown()
         at = Range.of(pointer.offset)
         buffer = pointer.buffer if isinstance(pointer.buffer, str) else None
         self.spans_read.setdefault(buffer, set()).add(EVERYWHERE if pointer.cast else Span(at.low, at.high))
         self.store(op, pointer, None)
         return self.unknown()
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Note the access."""
+        if isinstance(pointer, LocalPointer):
+            self._note_bytes(op, SCALAR, pointer, pointer.dtype.word_bits // 8)
+            return
         if not pointer.cast:
             self._access(op, pointer.buffer, pointer.offset, pointer.offset)
 
@@ -259,7 +327,14 @@ def plan(program: Program, entry: str, profile: profiles.Profile, grid: int = 1)
 
     A program that execution will stop in is planned up to the place where it stops.
     """
-    return storage.Plan(_survey(program, entry, grid).found, profile.capacity)
+    survey = _survey(program, entry, grid)
+    local = [placement(*found, survey.local_spaces[key]) for key, found in survey.local.items()]
+    return storage.Plan([*survey.found, *local], profile.capacity)
+
+
+def spans(program: Program, entry: str, grid: int = 1) -> Mapping[tuple[Key, str], tuple[Bytes, int]]:
+    """The bytes of on-chip memory that operations access through a pointer, and the width of its elements."""
+    return _survey(program, entry, grid).local
 
 
 def accesses(program: Program, entry: str, grid: int = 1) -> Mapping[str, Accesses]:

@@ -33,15 +33,26 @@ from pto_jax.interpreter import (
     printed,
     step_by_step,
 )
+from pto_jax.interpreter.operands import LocalPointer
 from pto_jax.interpreter.windows import advanced, scalar as folded
 from pto_jax.ir import DType, Op, ScalarType, TileType
 from pto_jax.isa.declare import Constraint, Operand as DeclaredOperand
+from pto_jax.isa.micro import MicroCall
 from pto_jax.profiles import ProfileName
 
 from .. import platforms, scalars, slicing
 from ..bits import from_words, recast, restored
-from ..rules import MEMORY_RULES, RULES, VALUE, Context, GlobalMemory, Inputs, Lanes, MemoryRule, jitted
-from . import addresses, block_numbers, control_flow, grid as blocks, planning, storage, tile_memory
+from ..rules import MEMORY_RULES, ROW, RULES, VALUE, Context, GlobalMemory, Inputs, Lanes, MemoryRule, jitted
+from . import (
+    addresses,
+    block_numbers,
+    control_flow,
+    grid as blocks,
+    local_memory,
+    planning,
+    storage,
+    tile_memory,
+)
 from .planning import Key, key_of
 
 if TYPE_CHECKING:
@@ -185,8 +196,8 @@ class JaxMachine(tile_memory.TileMemory):
         self._check(e)
         results = jitted(context)(self.inputs(e, context))
         for name, words in results.items():
-            if name not in e.vectors and not name.startswith(VALUE):
-                self.write(e.tile(name), words, results.get(VALUE + name))
+            if name not in e.vectors and not name.startswith((VALUE, ROW)):
+                self.write(e.tile(name), words, results.get(VALUE + name), results.get(ROW + name))
         return {n: from_words(results[n], t.dtype.numpy) for n, t in e.vectors.items()}
 
     def inputs(self, e: Execution, context: Context) -> Inputs:
@@ -383,20 +394,35 @@ class JaxMachine(tile_memory.TileMemory):
         new = slicing.write(words.reshape(-1), at, scalars.to_word(value, ref.type.dtype))
         self.write(ref, new.reshape(words.shape))
 
-    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Shaped[Array, ""]:
-        """The element of global memory that a pointer is at, an array of shape ().
+    def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        """The results of a micro-operation; accesses outside memory break the run-time rule ``in-bounds``."""
+        return local_memory.execute(self, op, call, operands)
+
+    def special_registers(self) -> local_memory.Special:
+        """The special registers of the vector core."""
+        return local_memory.Special(self)
+
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Shaped[Array, ""]:
+        """The element of memory that a pointer is at, an array of shape ().
 
         Offsets outside the buffer break the run-time rule ``offset-range``.
         """
+        if isinstance(pointer, LocalPointer):
+            place = local_memory.scalar_place(self, op, pointer)
+            return slicing.as_scalar(place.read(1, pointer.dtype.word_bits)[0], dtype)
         buffer = recast(self.buffers[pointer.buffer], pointer.dtype.word)
         self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
         return slicing.as_scalar(slicing.read(buffer, pointer.offset), dtype)
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Write a scalar to the element a pointer is at.
 
         Offsets outside the buffer break the run-time rule ``offset-range``.
         """
+        if isinstance(pointer, LocalPointer):
+            word = scalars.to_word(value, pointer.dtype).reshape(1)
+            local_memory.scalar_place(self, op, pointer).write(word)
+            return
         memory, word = self.buffers[pointer.buffer], scalars.to_word(value, pointer.dtype)
         buffer = recast(memory, pointer.dtype.word)
         self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)

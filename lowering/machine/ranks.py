@@ -90,7 +90,7 @@ class RankMachine(JaxMachine):
         super()._transfer(e, rule)
         target = e.operands[e.instruction.destinations[0].name]
         if isinstance(target, View) and target.buffer in self.words_of:
-            self._forget(target)
+            self._forget_words(target)
 
     def bind_part(self, name: str, dtype: DType, source: pieces.Source, first: int, count: int) -> None:
         """Make a run of an argument's elements a buffer."""
@@ -137,7 +137,7 @@ class RankMachine(JaxMachine):
         with super()._inside():
             yield
 
-    def _forget(self, view: View) -> None:
+    def _forget_words(self, view: View) -> None:
         """The words of a window are data."""
         known = self.words_of[view.buffer].known
         numbers = [view.offset, *view.shape, *view.strides]

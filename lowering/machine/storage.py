@@ -102,7 +102,7 @@ def read_window(
     whole: Words, starts: tuple[Scalar, Scalar], shape: tuple[int, int]
 ) -> UInt[Array, "{shape[0]} {shape[1]}"]:
     """The elements [rows, cols] of a matrix from a row and a column on."""
-    if _is_inside(starts, shape, whole.shape):
+    if is_inside(starts, shape, whole.shape):
         return slice_at(whole, starts, shape)
     padded = jnp.pad(whole, [(n, n) for n in shape])
     return slice_at(padded, _padded(starts, shape, whole), shape)
@@ -110,7 +110,7 @@ def read_window(
 
 def write_window(whole: Words, words: UInt[Array, "_ _"], starts: tuple[Scalar, Scalar]) -> Words:
     """The matrix with the words [rows, cols] from a row and a column on."""
-    if _is_inside(starts, words.shape, whole.shape):
+    if is_inside(starts, words.shape, whole.shape):
         return with_slice(whole, words, starts)
     rows, cols = words.shape
     padded = jnp.pad(whole, [(n, n) for n in words.shape])
@@ -119,7 +119,8 @@ def write_window(whole: Words, words: UInt[Array, "_ _"], starts: tuple[Scalar, 
     return padded[rows : rows + whole.shape[0], cols : cols + whole.shape[1]]
 
 
-def _is_inside(starts: tuple[Scalar, Scalar], shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+def is_inside(starts: tuple[Scalar, Scalar], shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether a window [rows, cols] of a matrix begins at a place that is known, and does not leave it."""
     return all(
         isinstance(a, int) and 0 <= a <= n - size for a, size, n in zip(starts, shape, whole, strict=True)
     )
@@ -282,7 +283,7 @@ class Plan:
             found = [_whole(space, members, capacity[space])] if moving else _cells(space, members)
             self._cells[space] = found
 
-    def slot(self, t: TileType, address: Scalar) -> Slot:
+    def slot(self, t: TileType, address: Scalar | None) -> Slot:
         """The slot of a planned placement."""
         cells = self._cells.get(t.loc, [])
         if not isinstance(address, int):

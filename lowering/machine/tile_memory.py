@@ -13,12 +13,12 @@ from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Choice, Scalar, TileRef, View, with_storage
-from pto_jax.ir import F32, DType, Op, TileType, Value
+from pto_jax.ir import F32, U64, DType, Op, TileType, Value
 from pto_jax.isa.rules.handles import ALIGNMENT
 from pto_jax.isa.rules.pipes import HALVES_OF_VALID
 
 from ..bits import from_words, moves_intact
-from ..rules import Lanes, Semantics
+from ..rules import Lanes, Row, Semantics
 from . import block_numbers, storage
 from .storage import Carried, Cell, Plan, Slot, Window
 
@@ -107,13 +107,14 @@ class TileMemory:
     """Where tiles and buffers are, and the run-time rules that were broken.
 
     All state is in ``cells`` and ``buffers``. ``values`` are those of freshly written float32 tiles,
-    besides their words. ``constants`` are buffers that nothing writes, besides their words: a loop that
-    reads words of an argument has a copy of it. ``offsets`` tells of transfers, by buffer, where their
-    windows begin, ``independent`` which instructions write nothing of a buffer that the program reads.
-    ``dtypes`` are the element types of buffers. ``temporaries`` are the cells of results that no allocation
-    names, ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that arguments vary
-    over; ``core`` is the core whose memory is meant; ``checks`` records run-time rules, ``rules`` names those
-    of them that count (all by default), ``max_steps`` bounds while loops. ``whole`` says that the program is
+    besides their words, ``rows`` what gives the words of tiles of one row, with those that were read.
+    ``constants`` are buffers that nothing writes, besides their words: a loop that reads words of an
+    argument has a copy of it. ``offsets`` tells of transfers, by buffer, where their windows begin,
+    ``independent`` which instructions write nothing of a buffer that the program reads. ``dtypes`` are the
+    element types of buffers. ``temporaries`` are the cells of results that no allocation names,
+    ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that arguments vary over;
+    ``core`` is the core whose memory is meant; ``checks`` records run-time rules, ``rules`` names those of
+    them that count (all by default), ``max_steps`` bounds while loops. ``whole`` says that the program is
     traced as a whole, ``region_traces`` what earlier traces of the regions of an operation have shown, by
     core, operation and how often the operation is around them; ``traced`` names the operations that are.
     ``numbers`` are scalars that the number of a block gives, where blocks are executed side by side.
@@ -124,9 +125,11 @@ class TileMemory:
     buffers: dict[str, Flat]
     cells: dict[str, UInt[Array, "..."]] = field(default_factory=dict)
     values: dict[str, Float64[Array, "..."]] = field(default_factory=dict)
+    rows: dict[str, tuple[Row, Words | None]] = field(default_factory=dict)
     constants: dict[str, Elements] = field(default_factory=dict)
     offsets: Mapping[tuple[Key, str], Range] = field(default_factory=dict)
     independent: frozenset[tuple[Key, str]] = frozenset()
+    spans: Mapping[tuple[Key, str], Any] = field(default_factory=dict)
     packed: dict[str, bool] = field(default_factory=dict)
     dtypes: dict[str, DType] = field(default_factory=dict)
     temporaries: set[str] = field(default_factory=set)
@@ -236,6 +239,16 @@ class TileMemory:
             self.require(op, "address", allowed, broken, "address {}", (address,))
         return self._touch(slot)
 
+    def placed_slot(self, placement: storage.Placement, address: Scalar) -> Slot:
+        """The slot at an address among bytes that the plan has a cell for."""
+        slot = self.plan.slot(placement.type, placement.address)
+        key = f"{self.core}/{slot.cell.key}" if self.core else slot.cell.key
+        return self._touch(replace(slot, cell=replace(slot.cell, key=key), address=address))
+
+    def special(self) -> Slot:
+        """Storage of the special registers of the vector core."""
+        return self._own(f"{self.core}%special", TileType(U64, 1, 6))
+
     def adopt(self, name: str, type: TileType, words: Words) -> Slot:
         """Storage of a tile that is an argument."""
         slot = self._own(self._key(name), type)
@@ -296,6 +309,7 @@ class TileMemory:
         """Empty the local memory: a block of a launch begins."""
         self.cells.clear()
         self.values.clear()
+        self.rows.clear()
         self._in_block = True
 
     def ending_with(self, op: Op) -> set[str]:
@@ -313,9 +327,26 @@ class TileMemory:
         if isinstance(ref.storage, Carried):
             return ref.storage.words
         if isinstance(ref.storage, Window):
-            return ref.storage.take(self.words(ref.storage.tile), ref.type)
+            return ref.storage.take(self._around(ref.storage, ref.type), ref.type)
         assert isinstance(ref.storage, Slot)
         return storage.load(self.cells, ref.storage, ref.type)
+
+    def _around(self, window: Window, t: TileType) -> Words:
+        """The words of the tile that a window of a type is in; of one row, those up to the window's end."""
+        key, place = self._seen_as_it_is(window.tile), window.starts
+        row, words = self.rows.get(key or "", (None, None))
+        if row is None or not storage.is_inside(place, t.shape, window.tile.type.shape):
+            return self.words(window.tile)
+        end = int(place[1]) + t.cols
+        if words is None or words.shape[1] < end:
+            words = jnp.where(row.certain, row.first(end), self.words(window.tile)[:, :end])
+            self.rows[key or ""] = row, words
+        return words
+
+    def _seen_as_it_is(self, ref: TileRef) -> str | None:
+        """The cell that a tile is all of, as it is carried."""
+        slot = ref.storage
+        return slot.cell.key if isinstance(slot, Slot) and storage.sees_logical(slot, ref.type) else None
 
     def _key(self, name: str) -> str:
         """A cell name; functions and sections may use one tile name for different tiles."""
@@ -343,17 +374,24 @@ class TileMemory:
     def set_cell(self, key: str, words: UInt[Array, "..."]) -> None:
         """Replace a cell's words; values known besides the old ones are dropped."""
         self.cells[key] = words
+        self._forget(key)
+
+    def _forget(self, key: str) -> None:
         self.values.pop(key, None)
+        self.rows.pop(key, None)
 
     def lanes(self, ref: TileRef) -> Lanes:
-        """Words, valid sizes, and the float64 values where they are known, of a tile."""
-        slot = ref.storage
-        carried = isinstance(slot, Slot) and ref.type.dtype == F32 and storage.sees_logical(slot, ref.type)
-        value = self.values.get(slot.cell.key) if carried and isinstance(slot, Slot) else None
-        return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value)
+        """Words, valid sizes, and what is known besides the words, of a tile."""
+        key = self._seen_as_it_is(ref) or ""
+        value = self.values.get(key) if ref.type.dtype == F32 else None
+        row = self.rows.get(key, (None, None))[0]
+        return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value, row)
 
-    def write(self, ref: TileRef, words: Words, value: Values | None = None) -> None:
-        """Replace the words [rows, cols] of a tile; ``value`` has a float32 tile's values, where known."""
+    def write(self, ref: TileRef, words: Words, value: Values | None = None, row: Row | None = None) -> None:
+        """Replace the words [rows, cols] of a tile.
+
+        ``value`` has a float32 tile's values, and ``row`` gives the words of a tile of one row, where known.
+        """
         if isinstance(ref.storage, Window):
             whole = self.words(ref.storage.tile)
             self.write(ref.storage.tile, ref.storage.put(whole, words))
@@ -361,9 +399,12 @@ class TileMemory:
         assert isinstance(ref.storage, Slot)
         cell = ref.storage.cell
         storage.store(self.cells, ref.storage, ref.type, words)
-        self.values.pop(cell.key, None)
-        if value is not None and storage.sees_logical(ref.storage, ref.type):
-            self.values[cell.key] = value
+        self._forget(cell.key)
+        if storage.sees_logical(ref.storage, ref.type):
+            if value is not None:
+                self.values[cell.key] = value
+            if row is not None:
+                self.rows[cell.key] = row, None
 
 
 @dataclass(frozen=True)
@@ -373,11 +414,12 @@ class Snapshot:
     cells: dict[str, UInt[Array, "..."]]
     buffers: dict[str, UInt[Array, "..."]]
     values: dict[str, Float64[Array, "..."]]
+    rows: dict[str, tuple[Row, Words | None]]
 
     @classmethod
     def of(cls, machine: TileMemory) -> Snapshot:
         """The arrays a machine has now."""
-        return cls(dict(machine.cells), dict(machine.buffers), dict(machine.values))
+        return cls(dict(machine.cells), dict(machine.buffers), dict(machine.values), dict(machine.rows))
 
     def restore(self, machine: TileMemory) -> None:
         """Make the arrays those of the machine."""
@@ -387,6 +429,8 @@ class Snapshot:
         machine.buffers.update(self.buffers)
         machine.values.clear()
         machine.values.update(self.values)
+        machine.rows.clear()
+        machine.rows.update(self.rows)
 
 
 def _broken(op: Op, rule: str, allowed: str, found: str) -> ExecutionError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .. import isa
 from ..errors import ArgumentError, VerifyError
-from ..ir import Function, MemRefType, Op, Program, Type
+from ..ir import AddressSpace, Function, MemRefType, Op, Program, PtrType, Type
 from ..isa import effects, views
 from .calls import too_many_calls
 from .facts import OperandFacts
@@ -130,6 +130,8 @@ def _needs(program: Program, function: Function, active: frozenset[str]) -> dict
             pointer, extent = known.pointers.get(op.group("ptr")[0].name), _extent(op, known)
             if pointer is not None and extent:
                 needs[pointer.base] = max(needs.get(pointer.base, 0), pointer.offset + extent)
+        for name, count in _transferred(op, facts.of(op)):
+            needs[name] = max(needs.get(name, 0), count)
         callee = called(program, op)
         if callee is not None and callee.name not in active:
             inner = _needs(program, callee, active | {function.name})
@@ -139,6 +141,22 @@ def _needs(program: Program, function: Function, active: frozenset[str]) -> dict
                     extent = pointer.offset + inner[parameter.name]
                     needs[pointer.base] = max(needs.get(pointer.base, 0), extent)
     return needs
+
+
+def _transferred(op: Op, known: OperandFacts) -> Iterator[tuple[str, int]]:
+    """The elements that a micro-operation accesses of a buffer, as far as the text gives them."""
+    declared = isa.micro_operation(op)
+    for place in declared.places if declared is not None else ():
+        assert declared is not None
+        values = declared.values(op)
+        value = values[place.pointer]
+        pointer = known.pointers.get(value.name)
+        if pointer is None or not isinstance(value.type, PtrType) or value.type.space != AddressSpace.GM:
+            continue
+        numbers = {name: known.number(v) for name, v in values.items()}
+        size = place.span(declared.call(op), numbers)
+        if size is not None:
+            yield pointer.base, pointer.offset + -(-size // (value.type.dtype.storage_bits // 8))
 
 
 def memref_extent(t: MemRefType) -> int:

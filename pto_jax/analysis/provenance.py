@@ -43,7 +43,11 @@ def roots(program: ir.Program, function: ir.Function) -> Mapping[str, frozenset[
 def of_number(op: ir.Op) -> bool:
     """Whether an operation makes a pointer of an address, which may be that of any argument."""
     pair = _pointer(op)
-    return pair is not None and isinstance(pair[1].type, ir.ScalarType)
+    return pair is not None and isinstance(pair[1].type, ir.ScalarType) and _is_global(pair[0].type)
+
+
+def _is_global(t: ir.Type) -> bool:
+    return isinstance(t, ir.PtrType) and t.space == ir.AddressSpace.GM
 
 
 def _pointer(op: ir.Op) -> tuple[ir.Value, ir.Value] | None:

@@ -171,11 +171,16 @@ class ResolvedOp(NamedTuple):
 
     def accesses(self) -> Iterator[tuple[Effect, Value]]:
         """The effects on what operands name, with the operands' values: sources first."""
-        return accesses(self.op, self.values)
+        return accesses(self.op, self._named)
 
     def written(self, *resources: Resource) -> Iterator[Value]:
         """The values whose memory the operation writes: any, or that of some resources."""
-        return written(self.op, *resources, values=self.values)
+        return written(self.op, *resources, values=self._named)
+
+    @property
+    def _named(self) -> Mapping[str, Value] | None:
+        """The values where the operation is an instruction; others are bound by their own declaration."""
+        return None if self.instruction is None else self.values
 
 
 @dataclass(frozen=True, eq=False)

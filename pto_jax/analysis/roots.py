@@ -29,8 +29,17 @@ def hands_token(op: Op) -> bool:
 
 
 def is_as_written(function: Function) -> bool:
-    """Whether a function orders its pipes by flags or events, so that nothing is inserted into it."""
-    return any(map(hands_token, function.walk()))
+    """Whether a function orders its pipes itself, so that nothing is inserted into it.
+
+    It has a flag or an event, which the assembler's inserter leaves alone, or waits for operations, which the
+    tadd page does in manual mode only; in automatic mode the compiler inserts those waits.
+    """
+    return any(hands_token(op) or _waits_for_operations(op) for op in function.walk())
+
+
+def _waits_for_operations(op: Op) -> bool:
+    order = effects.traits_of(op).order
+    return order is not None and order.through == "operation"
 
 
 def _inside(region: Region, kind: KernelKind | None) -> Iterator[tuple[int, KernelKind]]:
@@ -38,7 +47,8 @@ def _inside(region: Region, kind: KernelKind | None) -> Iterator[tuple[int, Kern
         if kind is not None:
             yield id(op), kind
         for inner in op.regions:
-            yield from _inside(inner, _section(op) or kind)
+            section = _section(op)
+            yield from _inside(inner, kind if section is None else section)
 
 
 def _section(op: Op) -> KernelKind | None:

@@ -37,7 +37,7 @@ def as_type(given: object, what: str = "type") -> ir.Type:
     if isinstance(given, type) and given in _PYTHON:
         return ir.ScalarType(_PYTHON[given])
     if not isinstance(given, str):
-        fail(f"{what}: got {given!r}; allowed: a type (pto.ptr('f32'), 'index', '!pto.ptr<f32>' ...)")
+        fail(f"{what}: got {given!r}", allowed="a type (pto.ptr('f32'), 'index', '!pto.ptr<f32>' ...)")
     element = ir.find_dtype(given)
     return ir.ScalarType(element) if element is not None else _parsed(given, what)
 
@@ -82,13 +82,21 @@ def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
     return ir.TensorViewType(dims, element(dtype))
 
 
+#: Names of the hardware's buffers for the memories of tiles.
+_BUFFERS = {"L0A": "left", "L0B": "right", "L0C": "acc", "L1": "mat", "UB": "vec", "BT": "bias"}
+
+
 def member(cls: type[E], given: object, what: str) -> E:
     """A member of an enumeration: itself, its name in any spelling of the text, or its number."""
     from ..text.attributes import words
 
     choice = _choice(cls, given)
     if choice is None:
-        fail(f"{what}: got {given!r}; allowed: {words(cls)}")
+        listed = words(cls)
+        close = _BUFFERS.get(str(given).upper(), "") if cls is ir.Loc else ""
+        close = close or errors.nearest(given, listed.split(", "))
+        fix = f'{what.rpartition(": ")[2]}="{close}"' if close else ""
+        fail(f"{what}: got {given!r}", allowed=listed, fix=fix)
     return choice
 
 
@@ -98,7 +106,7 @@ def either(*classes: type[IntEnum], given: object, what: str) -> IntEnum:
 
     choice = next((c for c in (_choice(cls, given) for cls in classes) if c is not None), None)
     if choice is None:
-        fail(f"{what}: got {given!r}; allowed: {', '.join(map(words, classes))}")
+        fail(f"{what}: got {given!r}", allowed=", ".join(map(words, classes)))
     return choice
 
 
@@ -137,7 +145,7 @@ def tile_type(
     place = member(ir.Loc, loc, "loc")
     for what, size in (("rows", rows), ("cols", cols)):
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            fail(f"{what}: got {size!r}; allowed: a positive Python integer")
+            fail(f"{what}: got {size!r}", allowed="a positive Python integer")
     outer, inner, size_of_box = _order(place, blayout, slayout)
     v_row, v_col = (rows, cols) if valid is None else valid
     return ir.TileType(

@@ -102,29 +102,29 @@ class Scalar(Handle):
     __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:
-        found = user_code.expression()
-        shown, fix = (found.text, _of_condition(found)) if found is not None else (str(self), "")
+        result = user_code.expression()
+        shown, fix = (result.text, _of_condition(result)) if result is not None else (str(self), "")
         allowed = "" if fix else "pto.if_(condition), pto.select(condition, a, b), and & | ~ for and, or, not"
-        subject = self._text(found)
+        subject = self._text(result)
         fail(f"{shown}: {subject} has no truth value in Python, it is known when the program runs",
              allowed=allowed, fix=fix)  # fmt: skip
 
     def __index__(self) -> NoReturn:
-        found = user_code.expression()
-        call = found.tree if found is not None and isinstance(found.tree, ast.Call) else None
+        result = user_code.expression()
+        call = result.tree if result is not None and isinstance(result.tree, ast.Call) else None
         name = ast.unparse(call.func) if call is not None else ""
-        mine = self._text(found)
+        mine = self._text(result)
         fixes = {
             "range": f"pto.range({mine})",
             "int": mine,
             "round": mine,
             "float": f'pto.cast({mine}, "f32")',
         }
-        if name == "range" and found is not None:
-            fixes["range"] = f"pto.{found.text}"
+        if name == "range" and result is not None:
+            fixes["range"] = f"pto.{result.text}"
         fix = fixes.get(name, "")
-        shown = found.text if found is not None else str(self)
-        message = f"{shown}: {self._text(found)} is no Python number, it is known when the program runs"
+        shown = result.text if result is not None else str(self)
+        message = f"{shown}: {self._text(result)} is no Python number, it is known when the program runs"
         fail(message, allowed="" if fix else "pto.range for loops", fix=fix)
 
     def _text(self, found: user_code.Expression | None) -> str:
@@ -142,10 +142,10 @@ class Scalar(Handle):
         fail(f"abs({name}): {name} is known when the program runs", fix=f"pto.maximum({name}, -{name})")
 
     def __pow__(self, other: Any) -> NoReturn:
-        found = user_code.expression()
+        result = user_code.expression()
         base = (
-            ast.unparse(found.tree.left)
-            if found is not None and isinstance(found.tree, ast.BinOp)
+            ast.unparse(result.tree.left)
+            if result is not None and isinstance(result.tree, ast.BinOp)
             else str(self)
         )
         fix = " * ".join([base] * other) if isinstance(other, int) and 2 <= other <= 4 else ""
@@ -191,7 +191,7 @@ def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> 
         return canonical_float(float(value))
     if result is None:
         allowed = "True or False" if d == I1 else f"{_article(d)} {d} value or a number that fits {d}"
-        fail(f"{what}: got {value!r}; allowed: {allowed}", instruction=instruction)
+        fail(f"{what}: got {value!r}", allowed=f"{allowed}", instruction=instruction)
     return result
 
 
@@ -209,7 +209,7 @@ def as_scalar(value: Any, d: DType, what: str, instruction: str | None = None) -
     if isinstance(value, Handle):
         return value
     if not is_number(value):
-        fail(f"{what}: got {value!r}; allowed: a scalar or a Python number", instruction=instruction)
+        fail(f"{what}: got {value!r}", allowed="a scalar or a Python number", instruction=instruction)
     return current().constant(literal(value, d, what, instruction), ScalarType(d))
 
 
@@ -218,7 +218,7 @@ def dtype_of(value: Any) -> DType:
     if isinstance(value, Handle):
         if isinstance(value.type, ScalarType):
             return value.type.dtype
-        fail(f"got {value}, a {value.type}; allowed: a scalar or a Python number")
+        fail(f"got {value}, a {value.type}", allowed="a scalar or a Python number")
     if isinstance(value, bool):
         return I1
     return INDEX if isinstance(value, Integral) else F32
@@ -237,18 +237,18 @@ def constant(value: Any, type: Any = None) -> Scalar:
     """
     place = here()
     t = as_type(type) if type is not None else ScalarType(dtype_of(value))
-    made: AttrValue
+    result: AttrValue
     if isinstance(t, VectorType):
         count = math.prod(t.dims)
         items = list(value) if isinstance(value, list | tuple) else [value] * count
         if len(items) != count:
-            fail(f"constant: got {len(items)} numbers for {t}; allowed: {count}", place.span)
-        made = tuple(literal(v, t.dtype, "constant") for v in items)
+            fail(f"constant: got {len(items)} numbers for {t}", place.span, allowed=f"{count}")
+        result = tuple(literal(v, t.dtype, "constant") for v in items)
     elif isinstance(t, ScalarType):
-        made = literal(value, t.dtype, "constant")
+        result = literal(value, t.dtype, "constant")
     else:
-        fail(f"constant: got the type {t}; allowed: a scalar or vector type", place.span)
-    return _emit("arith.constant", (), t, place, {"value": made})
+        fail(f"constant: got the type {t}", place.span, allowed="a scalar or vector type")
+    return _emit("arith.constant", (), t, place, {"value": result})
 
 
 def _emit(
@@ -273,13 +273,13 @@ def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
     d = dtype_of(left if first or not second else right)
     if first and second and dtype_of(right) != d:
         fail(
-            f"{symbol}: got {left}, which is {d}, and {right}, which is {dtype_of(right)}; allowed: one "
-            "type (pto.cast converts)"
+            f"{symbol}: got {left}, which is {d}, and {right}, which is {dtype_of(right)}",
+            allowed="one type (pto.cast converts)",
         )
     number = right if first else left
     if first != second and isinstance(number, float) and not d.is_float:
-        found = user_code.expression()
-        tree = found.tree if found is not None else None
+        result = user_code.expression()
+        tree = result.tree if result is not None else None
         fix = ""
         if isinstance(tree, ast.BinOp):
             sides = [ast.unparse(tree.left), ast.unparse(tree.right)]
@@ -300,8 +300,8 @@ def binary(symbol: str, left: Any, right: Any) -> Scalar:
     name = _BINARY[symbol][_column(d)]
     if not name:
         words = "floats" if d.is_integer or d in (I1, INDEX) else "integers and index"
-        found = user_code.expression()
-        tree = found.tree if found is not None else None
+        result = user_code.expression()
+        tree = result.tree if result is not None else None
         shown, fix = symbol, ""
         if isinstance(tree, ast.BinOp):
             shown = ast.unparse(tree)
@@ -381,7 +381,7 @@ def select(condition: Any, yes: Any, no: Any) -> Scalar:
     place = here()
     chosen = as_scalar(condition, I1, "select")
     if dtype_of(chosen) != I1:
-        fail(f"select: got the condition {chosen}, which is {chosen.type}; allowed: i1", place.span)
+        fail(f"select: got the condition {chosen}, which is {chosen.type}", place.span, allowed="i1")
     a, b, d = _pair("select", yes, no)
     return _emit("arith.select", (chosen, a, b), ScalarType(d), place)
 

@@ -155,7 +155,8 @@ class Body:
         """A value about to be used, checked to be visible."""
         if handle.owner is not self:
             fail(
-                f"{handle} is a value of @{handle.owner.name}; allowed: values of @{self.name}",
+                f"{handle} is a value of @{handle.owner.name}",
+                allowed=f"values of @{self.name}",
                 instruction=instruction,
             )
         if not handle.block.open:
@@ -188,7 +189,7 @@ class Body:
     def emit(self, node: Node) -> Node:
         """Add an operation to the current region."""
         if self.returned is not None and self.stack[-1] is self.root:
-            fail(f"an operation after the return of @{self.name}; allowed: return as the last one")
+            fail(f"an operation after the return of @{self.name}", allowed="return as the last one")
         for handle in (*node.ins, *node.outs):
             self.use(handle, node.name)
         self._keep((*node.ins, *node.outs))
@@ -217,9 +218,12 @@ class Body:
         if self.stack[-1] is not block:
             inner = self.stack[-1]
             fail(
-                f"{inner.title} is still open; allowed: regions that run to their end (without break, "
-                "return or a loop object that is not run to its end)",
+                f"{inner.title} is still open",
                 inner.span,
+                allowed=(
+                    "regions that run to their end (without break, return or a loop object that is not "
+                    "run to its end)"
+                ),
             )
 
     def abandon(self, block: Block) -> None:
@@ -256,8 +260,8 @@ def current() -> Body:
     body = _ACTIVE.get()
     if body is None:
         fail(
-            "no program is being built here; allowed: inside a function with @pto.kernel, or inside "
-            "'with builder.function(...)'"
+            "no program is being built here",
+            allowed="inside a function with @pto.kernel, or inside 'with builder.function(...)'",
         )
     return body
 

@@ -119,8 +119,8 @@ class _Call:
     def makes_results(self) -> bool:
         """Whether destinations are values the operation makes, rather than tiles it is given."""
         declared = self.instruction.destinations
-        made = bool(declared) and all(o.kind in ("scalar", "handle") for o in declared)
-        return bool(self.types) or made
+        result = bool(declared) and all(o.kind in ("scalar", "handle") for o in declared)
+        return bool(self.types) or result
 
     def form(self, *, grouped: bool) -> Form:
         if self.makes_results:
@@ -218,7 +218,7 @@ class _Call:
         beside = self.instruction.assembly.indexed
         if form != beside:
             allowed = ", ".join(beside)
-            fail(f"got indices beside {', '.join(form)}; allowed: beside {allowed}", instruction=self.name)
+            fail(f"got indices beside {', '.join(form)}", allowed=f"beside {allowed}", instruction=self.name)
         return (*((n, 1) for n in form), ("offsets", len(self.offsets)))
 
     def result_types(self, destinations: tuple[str, ...]) -> tuple[Type, ...]:
@@ -285,13 +285,14 @@ def attributes_of(instruction: isa.Instruction, given: Mapping[str, Any]) -> dic
             operands = ", ".join(o.name for o in instruction.operands)
             names = ", ".join(a.name for a in instruction.attributes) or "none"
             fail(
-                f"got the keyword {key!r}; allowed: operands {operands or 'none'}, attributes {names}, and "
-                "wait, type, named",
+                f"got the keyword {key!r}",
+                allowed=f"operands {operands or 'none'}, attributes {names}, and wait, type, named",
                 instruction=instruction.name,
             )
         if attribute.name in values:
             fail(
-                f"got the attribute {attribute.name} twice; allowed: one of {', '.join(attribute.keys)}",
+                f"got the attribute {attribute.name} twice",
+                allowed=f"one of {', '.join(attribute.keys)}",
                 instruction=instruction.name,
             )
         if value is not None:
@@ -312,7 +313,7 @@ def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValu
     if wanted is int and isinstance(given, str) and given.upper().startswith("EVENT_ID"):
         given = int(given[8:]) if given[8:].isdecimal() else given
     if isinstance(given, bool) != (wanted is bool) or not isinstance(given, wanted):
-        fail(f"{what}: got {given!r}; allowed: {wanted.__name__}", instruction=name)
+        fail(f"{what}: got {given!r}", allowed=f"{wanted.__name__}", instruction=name)
     value: AttrValue = given
     return value
 
@@ -323,5 +324,5 @@ def symbol(given: Any, what: str) -> Symbol:
         return given
     name = given if isinstance(given, str) else getattr(given, "symbol", None)
     if not isinstance(name, str):
-        fail(f"{what}: got {given!r}; allowed: a function, by name or as a kernel")
+        fail(f"{what}: got {given!r}", allowed="a function, by name or as a kernel")
     return Symbol(name.removeprefix("@"))

@@ -29,11 +29,11 @@ class Loop(Structure):
         self._counter = ScalarType(d)
         for handle, what in zip(self.node.ins, ("lower bound", "upper bound", "step"), strict=False):
             if handle.type != self._counter:
-                fail(f"{what}: got {handle}, which is {handle.type}; allowed: {d}, as the other bounds")
+                fail(f"{what}: got {handle}, which is {handle.type}", allowed=f"{d}, as the other bounds")
 
     def __iter__(self) -> Iterator[Any]:
         if self.node.regions:
-            fail(f"the loop ({self.node.span}) was run before; allowed: once")
+            fail(f"the loop ({self.node.span}) was run before", allowed="once")
         return self._pass(here().variables)
 
     def _pass(self, variables: tuple[str, ...]) -> Iterator[Any]:
@@ -44,7 +44,7 @@ class Loop(Structure):
         yield block.args[0] if len(block.args) == 1 else tuple(block.args)
         if len(self.types or ()) and self._yielded is None:
             fail(
-                f"the loop ({self.node.span}) carries values; allowed: loop.give(...) at its end", block.span
+                f"the loop ({self.node.span}) carries values", block.span, allowed="loop.give(...) at its end"
             )
         self.close(block)
         self.complete()
@@ -80,7 +80,7 @@ class Branch(Structure):
     def __init__(self, condition: Any) -> None:
         chosen = as_scalar(condition, I1, "if_")
         if dtype_of(chosen) != I1:
-            fail(f"if_: got {chosen}, which is {chosen.type}; allowed: i1, as comparisons give")
+            fail(f"if_: got {chosen}, which is {chosen.type}", allowed="i1, as comparisons give")
         super().__init__([chosen])
         self._then = OpenRegion(self, "the branch", last=False)
 
@@ -95,7 +95,7 @@ class Branch(Structure):
         """Operations for the other case, written directly after the branch."""
         nodes = self.body.stack[-1].nodes
         if not nodes or nodes[-1] is not self.node or len(self.node.regions) != 1:
-            fail(f"else_ of the branch ({self.node.span}); allowed: once, directly after the branch")
+            fail(f"else_ of the branch ({self.node.span})", allowed="once, directly after the branch")
         return OpenRegion(self, "the other branch", last=True)
 
 
@@ -135,7 +135,7 @@ def else_() -> OpenRegion:
     nodes = body.current().stack[-1].nodes
     branch = nodes[-1].structure if nodes else None
     if not isinstance(branch, Branch):
-        fail("else_() without a branch before it; allowed: directly after 'with if_(...)'")
+        fail("else_() without a branch before it", allowed="directly after 'with if_(...)'")
     return branch.else_()
 
 
@@ -162,7 +162,7 @@ class While(Structure):
     def do(self) -> OpenRegion:
         """Open the body, which ends with ``give`` of the carried values."""
         if len(self.node.regions) != 1:
-            fail(f"do() of the loop ({self.node.span}); allowed: once, after 'with loop.test()'")
+            fail(f"do() of the loop ({self.node.span})", allowed="once, after 'with loop.test()'")
         return OpenRegion(self, "the loop", last=True, args=self.types or ())
 
     def close(self, block: body.Block, terminator: str = "scf.yield", first: Sequence[Handle] = ()) -> None:
@@ -175,7 +175,7 @@ class While(Structure):
             super().close(block)
             self.types = results
         elif self._condition is None:
-            fail(f"the test of the loop ({self.node.span}) has no condition; allowed: loop.condition(...)")
+            fail(f"the test of the loop ({self.node.span}) has no condition", allowed="loop.condition(...)")
         else:
             super().close(block, "scf.condition", [self._condition])
 
@@ -219,7 +219,7 @@ class Switch(Structure):
     def case(self, number: int) -> OpenRegion:
         """What is executed for a number."""
         if number in self._cases:
-            fail(f"got a second case {number}; allowed: one of each number")
+            fail(f"got a second case {number}", allowed="one of each number")
         self._cases.append(number)
         self.node.attributes = {"cases": tuple(self._cases)}
         return OpenRegion(self, f"case {number}", last=False)

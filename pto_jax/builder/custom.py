@@ -179,8 +179,9 @@ class Call:
         attributes = [a.name for a in self.instruction.attributes] if self.instruction is not None else []
         listed = [*self.slots, *(f"{a}=" for a in attributes if a not in self.slots)]
         places.fail(
-            f"{found}; allowed: {python_name(self.name)}({', '.join(listed)}), and wait, type, named",
+            f"{found}",
             self.place.span,
+            allowed=f"{python_name(self.name)}({', '.join(listed)}), and wait, type, named",
             instruction=self.name,
         )
 
@@ -200,7 +201,7 @@ class Call:
             case "word":
                 allowed = PREDICATES[self.name]
                 if value not in allowed:
-                    places.fail(f"{what}: got {value!r}; allowed: {', '.join(allowed)}", self.place.span)
+                    places.fail(f"{what}: got {value!r}", self.place.span, allowed=", ".join(allowed))
                 return str(value)
         declared = self.instruction.attribute(item.name) if self.instruction is not None else None
         if declared is not None and self.instruction is not None:
@@ -234,8 +235,9 @@ class Call:
     def refuse(self, name: str, given: object, kind: str) -> NoReturn:
         """Raise BuildError for a value that an operand does not take; ``kind`` is that of its declaration."""
         places.fail(
-            f"got {described(given)}; allowed: {KINDS.get(kind, kind)}",
+            f"got {described(given)}",
             self.place.span,
+            allowed=f"{KINDS.get(kind, kind)}",
             instruction=self.name,
             operand=name,
         )

@@ -118,9 +118,9 @@ class Kernel:
 
     def specialise(self, **constants: Any) -> Kernel:
         """The kernel with other values of its keyword-only parameters."""
-        made = Kernel(self.function, self._given, self._options, {**self.constants, **constants})
-        made._general = self._general or self
-        return made
+        result = Kernel(self.function, self._given, self._options, {**self.constants, **constants})
+        result._general = self._general or self
+        return result
 
     def build(self, program: ProgramBuilder, *, entry: bool) -> Function:
         """Add the function to a program; the function."""
@@ -217,8 +217,8 @@ class Kernel:
         if building():
             if kwargs:
                 places.fail(
-                    f"got the keyword {next(iter(kwargs))!r} in a call of @{self.symbol}; "
-                    "allowed: arguments by position"
+                    f"got the keyword {next(iter(kwargs))!r} in a call of @{self.symbol}",
+                    allowed="arguments by position",
                 )
             return call(self, *args)
         options = {k: kwargs.pop(k) for k in _OPTIONS if k in kwargs}
@@ -299,7 +299,8 @@ class Structure:
         """The values that the regions hand out."""
         if not self._complete:
             fail(
-                f"{self.node.name} ({self.node.span}) is not complete; allowed: results after its last region"
+                f"{self.node.name} ({self.node.span}) is not complete",
+                allowed="results after its last region",
             )
         place, count = here(), len(self.node.results)
         for i, handle in enumerate(self.node.results):
@@ -311,7 +312,8 @@ class Structure:
         """The only value that the regions hand out."""
         if len(self.node.results) != 1:
             fail(
-                f"{self.node.name} ({self.node.span}) has {len(self.node.results)} results; allowed: .results"
+                f"{self.node.name} ({self.node.span}) has {len(self.node.results)} results",
+                allowed=".results",
             )
         return self.results[0]
 
@@ -319,14 +321,16 @@ class Structure:
         """The values that this region hands out, given once at its end."""
         block = self.body.stack[-1]
         if all(block is not b for b in self.node.regions) or self._yielded is not None:
-            fail(f"values of {self.node.name} ({self.node.span}); allowed: once, at the end of its regions")
+            fail(f"values of {self.node.name} ({self.node.span})", allowed="once, at the end of its regions")
         self._yielded = self._typed(values)
 
     def _typed(self, values: Sequence[Any]) -> tuple[Handle, ...]:
         """The values as handles of the types that the other regions gave."""
         types = self.types
         if types is not None and len(types) != len(values):
-            fail(f"got {len(values)} value(s) of {self.node.name} ({self.node.span}); allowed: {len(types)}")
+            fail(
+                f"got {len(values)} value(s) of {self.node.name} ({self.node.span})", allowed=f"{len(types)}"
+            )
         handles = []
         for i, value in enumerate(values):
             type_ = types[i] if types is not None else None
@@ -334,8 +338,8 @@ class Structure:
             handle = value if isinstance(value, Handle) else as_scalar(value, d or dtype_of(value), "value")
             if type_ is not None and handle.type != type_:
                 fail(
-                    f"got {handle}, which is {handle.type}, for {self.node.name} ({self.node.span}); "
-                    f"allowed: {type_}"
+                    f"got {handle}, which is {handle.type}, for {self.node.name} ({self.node.span})",
+                    allowed=f"{type_}",
                 )
             handles.append(self.body.use(handle, self.node.name))
         self.types = [h.type for h in handles]

@@ -80,7 +80,7 @@ class ProgramBuilder:
     def add(self, function: Function, origin: object = None) -> None:
         """Add a finished function; a second one of its name is an error."""
         if function.name in self._functions:
-            fail(f"got a second function @{function.name}; allowed: one of each name", function.span)
+            fail(f"got a second function @{function.name}", function.span, allowed="one of each name")
         self._functions[function.name] = function
         self._origins[function.name] = origin
 
@@ -93,14 +93,14 @@ class ProgramBuilder:
         name = kernel.symbol
         if self._origins.get(name) is not kernel or name not in self._functions:
             if name in self._open:
-                fail(f"the call of @{name} is recursive; allowed: calls without cycles")
+                fail(f"the call of @{name} is recursive", allowed="calls without cycles")
             kernel.build(self, entry=False)
         return self._functions[name]
 
     def opened(self, name: str) -> None:
         """Note that the function ``name`` is being built; BuildError where there is one of the name."""
         if name in self._functions or name in self._open:
-            fail(f"got a second function @{name}; allowed: one of each name")
+            fail(f"got a second function @{name}", allowed="one of each name")
         self._open.append(name)
 
     def closed(self, name: str) -> None:
@@ -166,7 +166,7 @@ def return_(*values: Any) -> None:
     """
     body = current()
     if body.returned is not None or body.stack[-1] is not body.root:
-        fail(f"return_ in @{body.name}; allowed: once, as the last operation of a function")
+        fail(f"return_ in @{body.name}", allowed="once, as the last operation of a function")
     body.returned = returned(body, values)
 
 
@@ -200,7 +200,9 @@ def call(function: Any, *args: Any, results: Any = ()) -> Any:
     callee = body.program.function_named(name) if by_name else body.program.include(function)
     types = [a.type for a in callee.args] if callee is not None else [None] * len(args)
     if len(types) != len(args):
-        fail(f"got {len(args)} argument(s) of @{name}; allowed: {len(types)}", place.span, instruction="call")
+        fail(
+            f"got {len(args)} argument(s) of @{name}", place.span, allowed=f"{len(types)}", instruction="call"
+        )
     ins = [_argument(name, i, value, t) for i, (value, t) in enumerate(zip(args, types, strict=True))]
     listed = results if isinstance(results, list | tuple) else (results,)
     result_types = callee.results if callee is not None else tuple(as_type(t) for t in listed)
@@ -219,5 +221,5 @@ def _argument(name: str, index: int, value: Any, wanted: Type | None) -> Handle:
     from ..verifier.functions import same_use
 
     if wanted is not None and not same_use(wanted, value.type):
-        fail(f"{what}: got {value}, which is {value.type}; allowed: {wanted}", instruction="call")
+        fail(f"{what}: got {value}, which is {value.type}", allowed=f"{wanted}", instruction="call")
     return value

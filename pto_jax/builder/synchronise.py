@@ -44,7 +44,7 @@ class Event:
                 tiles = [h for h in self.node.ins if isinstance(h, TileHandle)]
                 if not tiles:
                     fail(
-                        f"{self} has no event; allowed: tsync() without operands, which waits for everything"
+                        f"{self} has no event", allowed="tsync() without operands, which waits for everything"
                     )
                 self._handle = tiles[0]
         return self._handle
@@ -82,8 +82,9 @@ def wait(events: Any, place: Place, *, op: str | None = None, always: bool = Fal
             handle = event
         else:
             fail(
-                f"got {event!r} to wait for; allowed: events, which tile instructions return, and tiles",
+                f"got {event!r} to wait for",
                 place.span,
+                allowed="events, which tile instructions return, and tiles",
                 instruction=TSYNC,
             )
         if all(h is not handle for h in handles):

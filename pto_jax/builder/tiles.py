@@ -44,13 +44,13 @@ def alloc_tile(
     sizes = (valid_row, valid_col) if valid is None else valid
     if isinstance(dtype, DType) or (rows is not None and cols is not None):
         if isinstance(dtype, TileType) or rows is None or cols is None:
-            fail("got a type and its parts; allowed: alloc_tile(dtype, rows, cols, ...) or a tile type")
+            fail("got a type and its parts", allowed="alloc_tile(dtype, rows, cols, ...) or a tile type")
         order = _target_order(layout)
         t = tile_type(dtype, rows, cols, valid=(_static(sizes[0], rows), _static(sizes[1], cols)), **order)
     else:
         type_ = as_type(dtype)
         if not isinstance(type_, TileType) or layout:
-            fail("got no rows and columns; allowed: alloc_tile(dtype, rows, cols, ...) or a tile type")
+            fail("got no rows and columns", allowed="alloc_tile(dtype, rows, cols, ...) or a tile type")
         t = type_
     dynamic = {
         name: size

@@ -95,8 +95,8 @@ def _refused(symbol: str, *, reflected: bool = False) -> Callable[..., NoReturn]
     """The method of an operator that tiles of a program have none of."""
 
     def refuse(self: TileHandle, *others: Any) -> NoReturn:
-        found = user_code.expression()
-        tree = found.tree if found is not None else None
+        result = user_code.expression()
+        tree = result.tree if result is not None else None
         texts = [ast.unparse(part) for part in (tree.left, tree.right)] if isinstance(tree, ast.BinOp) else []
         mine, other = self.name, str(others[0].name if isinstance(others[0], Handle) else others[0])
         if texts:
@@ -151,14 +151,14 @@ class TileHandle(Handle):
 
     def _no_array(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse a function on arrays: the contents are there when the program runs."""
-        found = user_code.expression()
-        call = found.tree if found is not None and isinstance(found.tree, ast.Call) else None
+        result = user_code.expression()
+        call = result.tree if result is not None and isinstance(result.tree, ast.Call) else None
         name = ast.unparse(call.func) if call is not None else "a function on arrays"
         mine = ast.unparse(call.args[0]) if call is not None and call.args else self.name
         last = name.rpartition(".")[2].removeprefix("t").removesuffix("imum")
         listed = ", ".join(map(ast.unparse, call.args)) if call is not None else mine
         fix = f"pto.t{last}({mine}, {listed})" if isa.find(f"t{last}") is not None else ""
-        span = found.span if found is not None else None
+        span = result.span if result is not None else None
         fail(f"{name}: got the kernel tile {mine}", span, allowed="arrays", fix=fix)
 
     __array__ = __array_ufunc__ = __array_function__ = _no_array
@@ -219,11 +219,11 @@ class View(Handle):
     def __getitem__(self, offsets: Any) -> Indexed:
         listed = offsets if isinstance(offsets, tuple) else (offsets,)
         if any(isinstance(o, slice) for o in listed):
-            fail(f"a slice of {self}; allowed: numbers, or pto.partition_view(view, offsets, sizes)")
+            fail(f"a slice of {self}", allowed="numbers, or pto.partition_view(view, offsets, sizes)")
         return Indexed(self, listed)
 
     def __iter__(self) -> Iterator[Any]:
-        fail(f"{self} has no elements in Python; allowed: tload and tstore")
+        fail(f"{self} has no elements in Python", allowed="tload and tstore")
 
 
 class Indexed:

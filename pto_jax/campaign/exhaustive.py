@@ -172,9 +172,9 @@ def _with_attributes(row: Row) -> Iterator[Row]:
             **sample.attrs,
             **{a.name: v for a, v in zip(chosen, values, strict=True)},
         }
-        made = replace(row, sample=replace(sample, attrs={n: v for n, v in attrs.items() if v is not None}))
-        if is_legal(next(cases(made))):
-            yield made
+        result = replace(row, sample=replace(sample, attrs={n: v for n, v in attrs.items() if v is not None}))
+        if is_legal(next(cases(result))):
+            yield result
 
 
 def cases(row: Row) -> Iterator[Case]:
@@ -238,7 +238,7 @@ def exhaust(row: Row, reference: Target, tested: Target, device: str = "") -> Re
 
 def _failures(row: Row, case: Case, wanted: Run, got: Run) -> list[Failure]:
     """The inputs on which the results of one case differ, each input once."""
-    found: dict[tuple[str, ...], Failure] = {}
+    table: dict[tuple[str, ...], Failure] = {}
     for name, value in wanted.outputs.items():
         other = got.outputs.get(name)
         differs = mismatch(case, name, other, value, "")
@@ -248,8 +248,8 @@ def _failures(row: Row, case: Case, wanted: Run, got: Run) -> list[Failure]:
             both = [int(o.words.reshape(-1)[place]) for o in (value, other)]
             for lanes in _lanes(row, name, value, place, both[0] ^ both[1]):
                 inputs = {n: _hexadecimal(case.inputs[n], lanes) for n in row.sources}
-                found.setdefault(tuple(inputs.values()), Failure(inputs, *(f"{w:#x}" for w in both)))
-    return list(found.values())
+                table.setdefault(tuple(inputs.values()), Failure(inputs, *(f"{w:#x}" for w in both)))
+    return list(table.values())
 
 
 def _lanes(row: Row, name: str, result: Output, place: int, bits: int) -> Iterator[slice]:
@@ -276,8 +276,8 @@ def run(listed: Sequence[Row], reference: Target, tested: Target, device: str = 
     """The result of each row, in order; ArgumentError where there is none."""
     if not listed:
         raise ArgumentError(
-            "--exhaustive: no lane-wise instruction has these names, types and profiles; "
-            "allowed: those of `pto-jax isa` that compute lane by lane, for example --only tcvt --dtype f16"
+            "--exhaustive: no lane-wise instruction has these names, types and profiles",
+            allowed=("those of `pto-jax isa` that compute lane by lane, for example --only tcvt --dtype f16"),
         )
     return (exhaust(row, reference, tested, device) for row in listed)
 

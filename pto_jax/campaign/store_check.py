@@ -35,7 +35,7 @@ def header(path: Path) -> None:
     """Refuse what is no SQLite file; FileError says in plain words what it is."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise FileError(f"{path}: is no file; allowed: a file that pto-jax fuzz --store wrote")
+            raise FileError(f"{path}: is no file", allowed="a file that pto-jax fuzz --store wrote")
         with path.open("rb") as file:
             start = file.read(len(_HEADER))
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def header(path: Path) -> None:
         raise FileError(f"{path}: cannot be read: {reason(error)}") from None
     if start != _HEADER:
         problem = "is empty" if not start else "is no SQLite file"
-        raise FileError(f"{path}: {problem}; allowed: a file that pto-jax fuzz --store wrote")
+        raise FileError(f"{path}: {problem}", allowed="a file that pto-jax fuzz --store wrote")
 
 
 @contextlib.contextmanager
@@ -56,7 +56,7 @@ def complaints(path: str | Path) -> Iterator[None]:
         if isinstance(error, FileError) and str(error).startswith(f"{path}: "):
             raise
         raise FileError(
-            f"{path}: no store of a campaign: {error}; allowed: a file that pto-jax fuzz --store wrote"
+            f"{path}: no store of a campaign: {error}", allowed="a file that pto-jax fuzz --store wrote"
         ) from None
 
 
@@ -71,7 +71,7 @@ def check(database: sqlite3.Connection, path: str | Path, schema: int) -> None:
         _check_columns(database, "campaign")
         campaign = _campaign(database)
         if campaign.get("schema") != schema:
-            raise FileError(f"{path}: a store of version {campaign.get('schema')}; allowed: {schema}")
+            raise FileError(f"{path}: a store of version {campaign.get('schema')}", allowed=f"{schema}")
         for key in _CAMPAIGN.keys() & campaign.keys() | _NEEDED:
             if key not in campaign:
                 raise ValueError(f"campaign.{key} is missing")

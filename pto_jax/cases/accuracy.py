@@ -33,8 +33,8 @@ def bounds(program: Program, function: Function) -> dict[str, int]:
     """
     levels = _Levels(program)
     names = fragment_outputs(program) if program.fragment else written_buffers(program, function)
-    found = {name: levels.of(function, name) for name in names}
-    return {name: UNBOUNDED if level == _NONE else level for name, level in found.items() if level}
+    table = {name: levels.of(function, name) for name in names}
+    return {name: UNBOUNDED if level == _NONE else level for name, level in table.items() if level}
 
 
 class _Levels:

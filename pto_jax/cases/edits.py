@@ -35,11 +35,11 @@ def is_legal(case: Case, build: Build = _ANY) -> bool:
 
 def digest(case: Case) -> str:
     """What identifies a case: its program and its inputs."""
-    made = hashlib.sha256(f"{case.program.digest} {case.entry} {case.grid}".encode())
+    result = hashlib.sha256(f"{case.program.digest} {case.entry} {case.grid}".encode())
     for name, i in case.inputs.items():
-        made.update(f"{name} {i.type!r} {i.valid} {i.words.shape}".encode())
-        made.update(i.words.tobytes())
-    return made.hexdigest()
+        result.update(f"{name} {i.type!r} {i.valid} {i.words.shape}".encode())
+        result.update(i.words.tobytes())
+    return result.hexdigest()
 
 
 Values = Mapping[str, ir.Value]
@@ -215,13 +215,13 @@ def closed(case: Case, recording: Recording) -> Case | None:
     body = rewritten(function.body, lambda op: (renamed(op, missing),)) if missing else function.body
     used = {v.name for op in body.ops for o in op.walk() for v in (*o.ins, *o.outs)}
     args = tuple(a for a in (*function.args, *missing.values()) if a.name in used)
-    made = with_entry(tidy, replace(function, args=args, body=body))
+    result = with_entry(tidy, replace(function, args=args, body=body))
     kept = {a.name: {**tidy.inputs, **inputs}[a.name] for a in args}
-    program = made.program
+    program = result.program
     if program.fragment:
         results = ir.fragment_results(body.ops, {a.name for a in args})
         program = replace(program, fragment_results=results)
-    return replace(made, program=program, inputs=kept)
+    return replace(result, program=program, inputs=kept)
 
 
 def _uses(region: ir.Region, known: set[str]) -> Iterator[tuple[ir.Op, ir.Value, int, set[str]]]:

@@ -102,14 +102,14 @@ def _executed(
     case: Case, kind: Callable[..., M], profile: profiles.ProfileName | None = None
 ) -> tuple[M, targets.Run]:
     """A case on a machine of a kind: the machine as it is in the end, and the results."""
-    made: list[M] = []
+    results: list[M] = []
 
     def machine(*given: Any) -> M:
-        made.append(kind(*given))
-        return made[-1]
+        results.append(kind(*given))
+        return results[-1]
 
     run = targets.Oracle(profile, machine).run(case)
-    return made[0], run
+    return results[0], run
 
 
 @dataclass

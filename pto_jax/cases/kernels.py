@@ -59,12 +59,12 @@ def as_kernel(case: Case) -> Case | None:
         return case
     maker = _Maker(case)
     try:
-        made = maker.function(function, results)
+        result = maker.function(function, results)
     except _Unfit:
         return None
-    functions = tuple(made if f is function else f for f in program.functions)
+    functions = tuple(result if f is function else f for f in program.functions)
     kernel = replace(program, functions=functions, fragment=False, fragment_results=(), has_module=True)
-    changed = replace(case, program=kernel, inputs=maker.inputs, entry=made.name, ulp=maker.bounds())
+    changed = replace(case, program=kernel, inputs=maker.inputs, entry=result.name, ulp=maker.bounds())
     return changed if is_legal(changed) else None
 
 
@@ -85,8 +85,8 @@ def form_for(case: Case, *machines: str, kernels: bool = False) -> Callable[[Cas
 
 def _as_built_kernel(case: Case) -> Case | None:
     """The case as a function over pointers that tools build, None where there is none."""
-    made = as_kernel(case)
-    return made if made is not None and is_legal(made, TOOLS) else None
+    result = as_kernel(case)
+    return result if result is not None and is_legal(result, TOOLS) else None
 
 
 def kernels_only(options: Options) -> Options:
@@ -107,9 +107,9 @@ def kernel(seed: int, index: int, options: Options) -> Case:
     for draw in range(_DRAWS):
         for statements in range(options.statements, 0, -1):
             case = generate(seed, index + (draw << _FAR), replace(options, statements=statements))
-            made = _as_built_kernel(case)
-            if made is not None:
-                return replace(made, id=case_id(seed, index), index=index)
+            result = _as_built_kernel(case)
+            if result is not None:
+                return replace(result, id=case_id(seed, index), index=index)
     raise errors.PtoError(f"index {index}: no program of these options is a function over pointers")
 
 
@@ -136,8 +136,8 @@ def watched(case: Case) -> tuple[Case, dict[str, ir.Op]] | None:
 
     body = rewritten(function.body, change)
     args = tuple(ir.Value(n, i.type) for n, i in maker.inputs.items())
-    made = replace(function, args=args, body=ir.Region((*maker.before, *body.ops)))
-    functions = tuple(made if f is function else f for f in case.program.functions)
+    result = replace(function, args=args, body=ir.Region((*maker.before, *body.ops)))
+    functions = tuple(result if f is function else f for f in case.program.functions)
     bounds = {name: _bound(op) for name, op in seen.items()}
     program = replace(case.program, functions=functions)
     watching = replace(case, program=program, inputs=maker.inputs, ulp={**case.ulp, **bounds})

@@ -1,7 +1,9 @@
 r"""Legal mutations of a program.
 
 A mutation exchanges an operation or two of its operands, changes an attribute, an element type, a valid
-region or a shape; types change in the whole program. What the verifier does not accept is not taken.
+region or a shape; types change in the whole program. Of a program that orders its pipes it also takes away a
+barrier, or a flag with its waits, or moves one of them past an instruction. What the verifier does not accept
+is not taken.
 
 >>> import random
 >>> import pto_jax as pto
@@ -22,6 +24,7 @@ from .. import errors, ir, isa
 from ..analysis.resolve import resolve
 from ..api import parse
 from ..generate.operations import legal
+from ..isa import effects
 from ..isa.declare import Instruction
 from ..profiles import Profile, ProfileName
 from ..verifier.programs import verify_program
@@ -49,14 +52,15 @@ class Mutated:
 
 def mutated(program: ir.Program, profile: Profile, rng: random.Random) -> Mutated:
     """A program with one to :data:`MOST` mutations; with fewer, or none, where no other is legal."""
-    wanted, made = rng.randint(1, MOST), Mutated(program, ())
+    wanted, result = rng.randint(1, MOST), Mutated(program, ())
+    mutations = (*_MUTATIONS, *_ORDERS) if any(_orders(program)) else _MUTATIONS
     for _ in range(wanted * TRIES):
-        tried = _tried(rng.choice(_MUTATIONS), made.program, profile, rng)
+        tried = _tried(rng.choice(mutations), result.program, profile, rng)
         if tried is not None and tried[0] != program:
-            made = Mutated(tried[0], (*made.changes, tried[1]))
-            if len(made.changes) == wanted:
+            result = Mutated(tried[0], (*result.changes, tried[1]))
+            if len(result.changes) == wanted:
                 break
-    return made
+    return result
 
 
 def _tried(
@@ -64,20 +68,20 @@ def _tried(
 ) -> tuple[ir.Program, str] | None:
     """A program with a mutation, and the change in words; None where it is not legal."""
     try:
-        made = mutation(program, profile, rng)
+        result = mutation(program, profile, rng)
     except errors.PtoError:
         return None
-    return made if made is not None and _is_legal(made[0], profile) else None
+    return result if result is not None and _is_legal(result[0], profile) else None
 
 
 def _is_legal(program: ir.Program, profile: Profile) -> bool:
     """Whether the verifier accepts a program as its text says it, which devices are given."""
     try:
-        found = resolve(parse(str(program))).program
-        findings = verify_program(found, profile)
+        result = resolve(parse(str(program))).program
+        findings = verify_program(result, profile)
     except errors.PtoError:
         return False
-    return found == program and all(d.severity != "error" for d in findings)
+    return result == program and all(d.severity != "error" for d in findings)
 
 
 _Mutation = Callable[[ir.Program, Profile, random.Random], tuple[ir.Program, str] | None]
@@ -93,8 +97,8 @@ def _with_operation(program: ir.Program, old: ir.Op, new: ir.Op) -> ir.Program:
 
 def _instructions(program: ir.Program) -> list[tuple[ir.Op, Instruction]]:
     """The tile instructions of a program, whose operands stand in the order of their declaration."""
-    found = ((op, isa.find(op.name)) for op in program.walk())
-    return [(op, i) for op, i in found if i is not None and i.syntax == "tile" and not op.groups]
+    pairs = ((op, isa.find(op.name)) for op in program.walk())
+    return [(op, i) for op, i in pairs if i is not None and i.syntax == "tile" and not op.groups]
 
 
 def _place(op: ir.Op) -> str:
@@ -225,8 +229,8 @@ def _region(program: ir.Program, profile: Profile, rng: random.Random) -> tuple[
             return replace(t, dims=tuple(dims))
         return t
 
-    made = _retyped(program, change, _windows(program, axis, old, new) if windows else _same)
-    return made, f"valid {('rows', 'columns')[axis]} {old} became {new}"
+    result = _retyped(program, change, _windows(program, axis, old, new) if windows else _same)
+    return result, f"valid {('rows', 'columns')[axis]} {old} became {new}"
 
 
 def _same(op: ir.Op) -> tuple[ir.Op, ...]:
@@ -290,6 +294,62 @@ def _numbers(changed: Mapping[int, int]) -> _Rewriting:
     return one
 
 
+def _orders(program: ir.Program) -> Iterator[tuple[ir.Function, ir.Op]]:
+    """The operations that order the pipes of a core, with their functions."""
+    for function in program.functions:
+        for op in function.walk():
+            order = effects.traits_of(op).order
+            if order is not None and order.through in ("flag", "event", "pipe"):
+                yield function, op
+
+
+def _lost(program: ir.Program, profile: Profile, rng: random.Random) -> tuple[ir.Program, str] | None:
+    """Without a barrier, or without all of a flag: its signals and its waits."""
+    function, op = rng.choice(list(_orders(program)))
+    key = _flag_of(op)
+    lost = {id(o) for f, o in _orders(program) if f is function and key is not None and _flag_of(o) == key}
+    lost |= {id(op)}
+
+    def kept(other: ir.Op) -> tuple[ir.Op, ...]:
+        return () if id(other) in lost else (other,)
+
+    functions = tuple(
+        replace(f, body=rewritten(f.body, kept)) if f is function else f for f in program.functions
+    )
+    more = f" and {len(lost) - 1} more of its flag" if len(lost) > 1 else ""
+    return replace(program, functions=functions), f"{_place(op)}{op.name}{more} was taken away"
+
+
+def _flag_of(op: ir.Op) -> tuple[object, ...] | None:
+    """What tells a flag from others of its function; None for one of a run-time number, and a barrier."""
+    event = op.attrs.get("event")
+    return (*effects.ends_of(op), event) if isinstance(event, int) else None
+
+
+def _later(program: ir.Program, profile: Profile, rng: random.Random) -> tuple[ir.Program, str] | None:
+    """A wait or a barrier behind the next instruction, or a signal before the last one."""
+    _, op = rng.choice(list(_orders(program)))
+    order = effects.traits_of(op).order
+    before = order is not None and order.role == "signal"
+
+    def moved(region: ir.Region) -> ir.Region:
+        ops = [replace(o, regions=tuple(map(moved, o.regions))) if o.regions else o for o in region.ops]
+        at = next((i for i, o in enumerate(ops) if o is op), None)
+        if at is not None:
+            places = range(at - 1, -1, -1) if before else range(at + 1, len(ops))
+            other = next((i for i in places if isa.find(ops[i].name) and not _is_order(ops[i])), at)
+            ops.insert(other, ops.pop(at))
+        return replace(region, ops=tuple(ops))
+
+    functions = tuple(replace(f, body=moved(f.body)) for f in program.functions)
+    what = f"{_place(op)}{op.name} was moved {'before the last' if before else 'behind the next'} instruction"
+    return replace(program, functions=functions), what
+
+
+def _is_order(op: ir.Op) -> bool:
+    return effects.traits_of(op).order is not None
+
+
 def _types(program: ir.Program) -> Iterator[ir.Type]:
     for function in program.functions:
         yield from (a.type for a in function.args)
@@ -318,3 +378,5 @@ _MUTATIONS: tuple[_Mutation, ...] = (
     *(_exchanged, _exchanged, _attribute, _attribute, _region, _region),
     *(_operands, _element, _shape),
 )
+#: Mutations of programs that order their pipes.
+_ORDERS: tuple[_Mutation, ...] = (_lost, _lost, _later)

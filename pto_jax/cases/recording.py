@@ -213,9 +213,9 @@ class _Watcher(machine.ReferenceMachine):
             if any(o is None for o in operands):
                 still.append((op, scope))
             elif op.results:
-                made = self.recording.made
-                if number(op) not in made:
-                    made[number(op)] = self._values(op.results, operands)
+                result = self.recording.made
+                if number(op) not in result:
+                    result[number(op)] = self._values(op.results, operands)
         # A result that stays unbound belongs to an operation that is still executing.
         self._open = [(op, scope) for op, scope in still if op.regions or traits_of(op).calls]
 

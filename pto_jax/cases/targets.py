@@ -479,9 +479,9 @@ def _restored(kind: str, message: str, diagnostics: tuple[Diagnostic, ...]) -> E
     cls = getattr(errors, kind, None)
     if not (isinstance(cls, type) and issubclass(cls, PtoError)):
         return RuntimeError(f"{kind}: {message}")
-    made: PtoError = cls.__new__(cls)
-    PtoError.__init__(made, message, diagnostics)
-    return made
+    result: PtoError = cls.__new__(cls)
+    PtoError.__init__(result, message, diagnostics)
+    return result
 
 
 class _Pickler(pickle.Pickler):

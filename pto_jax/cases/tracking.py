@@ -137,13 +137,13 @@ class Simulator(Tracked):
         executed = Executed(execution, self)
         with np.errstate(all="ignore"):
             met = [(x, x.lanes and x.lanes(executed)) for x in PROGRAM_EXCLUSIONS if x.applies(executed)]
-        made = super().execute(execution)
+        result = super().execute(execution)
         for exclusion, lanes in met:
             if exclusion.contained:
                 self.lose(execution, self.origins.id_of(exclusion.reason, execution.op), lanes)
             else:
                 self.ends.append((exclusion, execution.op))
-        return made
+        return result
 
 
 @dataclass(frozen=True, eq=False)

@@ -143,7 +143,7 @@ class Histograms:
     @classmethod
     def from_json(cls, text: str) -> Histograms:
         """What ``to_json`` wrote; ValueError when it is anything else."""
-        made = cls()
+        result = cls()
         try:
             for key, value in json.loads(text).items():
                 instruction, dtype = key.split("|")
@@ -151,10 +151,10 @@ class Histograms:
                 if unknown := [start for start in counts if not 0 <= start < _LARGEST]:
                     raise ValueError(f"a bucket at {unknown[0]}")
                 nan, worst = (_count(value[k]) for k in ("nan", "worst"))
-                made._of[instruction, dtype] = Histogram(counts, nan, worst)
+                result._of[instruction, dtype] = Histogram(counts, nan, worst)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"no ULP histograms: {type(error).__name__}: {error}") from None
-        return made
+        return result
 
 
 def bounds() -> Mapping[tuple[str, str], int]:

@@ -6,12 +6,16 @@ Modules that need JAX are imported inside the commands that use them.
 import argparse
 import json
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .. import __version__
 from ..errors import ArgumentError
 from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import completion, doctor, findings, fuzz, lsp, options, races, rank_options, replay, report, step
+
+if TYPE_CHECKING:
+    from ..isa import Instruction
 
 
 def parser() -> argparse.ArgumentParser:
@@ -86,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
         ("run k.pto --trace", "every instruction: shapes, valid regions, range, NaNs"),
         ("run k.pto --break 42:3", "stop before line 42 the third time, write the state"),
         ("run k.pto --pictures out", "a picture of every buffer that is written"),
-        ("run k.pto --sanitize", "where data that nothing defined is used"),
+        ("run k.pto --sanitize", "uses of undefined data"),
     )
 
     sub = command("diff", _diff, "Run two programs on the same generated inputs and compare every buffer.")
@@ -98,6 +102,11 @@ def parser() -> argparse.ArgumentParser:
         sub,
         "--series",
         "find the first of some dumps (files, folders, or a folder of them) that differs from dump 1",
+    )
+    options.flag(
+        sub,
+        "--sync",
+        "compare what two versions of a program, or of folders of them, order: flags, events, barriers",
     )
     sub.add_argument(
         "--ulp",
@@ -135,6 +144,8 @@ def parser() -> argparse.ArgumentParser:
         ("diff kernel.pto kernel.cpp", "a source and the C++ that an assembler emitted for it"),
         ("diff --corpus before/ after/ --junit verdicts.xml", "folders of programs of the same paths"),
         ("diff --series dumps/", "the first dump that is wrong"),
+        ("diff --sync old.cpp new.cpp", "order lost and gained; exit status 1: the new one has findings"),
+        ("diff --sync old/ new/ --json out.json", "the same for folders of two assemblers"),
     )
 
     sub = command("verify", _verify, "Check programs against a hardware profile.")
@@ -152,7 +163,10 @@ def parser() -> argparse.ArgumentParser:
         "--format",
         choices=findings.FORMATS,
         default="text",
-        help="format of the diagnostics: text, annotations of GitHub workflows, or SARIF (default: text)",
+        help="format of the diagnostics: text, annotations of GitHub workflows, JSON, SARIF (default: text)",
+    )
+    sub.add_argument(
+        "--json", action="store_const", const="json", dest="format", help="the same as --format json"
     )
     options.add_language(sub)
 
@@ -324,7 +338,12 @@ def _conformance(args: argparse.Namespace) -> int:
 def _isa(args: argparse.Namespace) -> int:
     from ..manual import manual
 
-    print(manual(args.page or args.instruction, "json" if args.json else "text"))
+    def python(instruction: "Instruction") -> str:
+        from .examples import session
+
+        return session(instruction)
+
+    print(manual(args.page or args.instruction, "json" if args.json else "text", python))
     return options.ACCEPTED
 
 

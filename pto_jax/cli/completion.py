@@ -32,7 +32,7 @@ def _completion(args: argparse.Namespace) -> int:
         import shtab
     except ImportError:
         raise ArgumentError(
-            "completion needs shtab, which is not installed; try: pip install 'pto_jax[completion]'"
+            "completion needs shtab, which is not installed", fix="pip install 'pto_jax[completion]'"
         ) from None
     from ..examples import EXAMPLES
 

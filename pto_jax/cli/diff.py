@@ -65,7 +65,7 @@ def diff_corpus(options: DiffOptions) -> bool:
 
 def _check(options: DiffOptions) -> None:
     if options.corpus and options.series:
-        raise ArgumentError("--corpus and --series; allowed: one of them")
+        raise ArgumentError("--corpus and --series", allowed="one of them")
     if options.corpus and (options.after is None or options.more):
         raise ArgumentError("--corpus needs two folders, BEFORE and AFTER")
     if options.numerics != "exact":
@@ -118,6 +118,10 @@ def diff(options: DiffOptions) -> bool:
     ):
         if n is not None and n < smallest:
             raise ArgumentError(f"--{name} is {n}; {smallest} or more is needed")
+    if options.sync:
+        from .diff_sync import diff_sync
+
+        return diff_sync(options)
     if options.corpus or options.series:
         return diff_corpus(options)
     if options.after is None or options.more:

@@ -93,14 +93,14 @@ def _versions() -> Iterator[Finding]:
     # The names of a tree that is not installed.
     needed = [*_required(_PACKAGE)] or [Requirement(name) for name in ("jax", "ml_dtypes", "numpy")]
     for one in (*needed, Requirement("jaxlib")):
-        found = _version(one.name)
-        if found is None:
+        result = _version(one.name)
+        if result is None:
             yield Finding(one.name, "failed", "not installed", f"pip install '{one.name}{one.versions}'")
-        elif not satisfies(found, one.versions):
+        elif not satisfies(result, one.versions):
             fix = f"pip install --upgrade '{one.name}{one.versions}'"
-            yield Finding(one.name, "failed", f"{found}; needed: {one.versions}", fix)
+            yield Finding(one.name, "failed", f"{result}; needed: {one.versions}", fix)
         else:
-            yield Finding(one.name, "ok", found)
+            yield Finding(one.name, "ok", result)
 
 
 def _extras() -> Iterator[Finding]:
@@ -125,13 +125,13 @@ def _names_of_extras() -> list[str]:
 
 def _missing(package: str, extra: str) -> set[str]:
     """The packages that an extra of an installed package wants and that are not there."""
-    found: set[str] = set()
+    members: set[str] = set()
     for one in _required(package, extra):
         if one.name.replace("-", "_") != _PACKAGE and not satisfies(_version(one.name) or "", one.versions):
-            found.add(one.name)
+            members.add(one.name)
         else:
-            found.update(*(_missing(one.name, inner) for inner in one.extras))
-    return found
+            members.update(*(_missing(one.name, inner) for inner in one.extras))
+    return members
 
 
 def _required(package: str, extra: str = "") -> Iterator[Requirement]:

@@ -1,4 +1,4 @@
-"""Findings of the verifier for other tools: annotations of GitHub, and SARIF."""
+"""Findings of the verifier for other tools: annotations of GitHub, JSON and SARIF."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any
 from .. import __version__
 from ..errors import Diagnostic
 
-FORMATS = ("text", "github", "sarif")
+FORMATS = ("text", "github", "json", "sarif")
 _LEVELS = {"error": "error", "warning": "warning"}
 #: What a finding without a rule is called.
 _NO_RULE = "verifier"
@@ -35,6 +35,11 @@ def github(diagnostic: Diagnostic, file: str) -> str:
     return f"::{level} file={name}{place},title={title}::{_data(_text(diagnostic))}"
 
 
+def as_json(findings: Sequence[tuple[str, Diagnostic]]) -> str:
+    """Findings, each with the name of its file, as a JSON list of their parts."""
+    return json.dumps([d.to_json(file) for file, d in findings], indent=1)
+
+
 def sarif(findings: Sequence[tuple[str, Diagnostic]]) -> str:
     """Findings, each with the name of its file, as a SARIF log."""
     rules = sorted({_rule(d) for _, d in findings})
@@ -53,8 +58,9 @@ def _result(file: str, diagnostic: Diagnostic, rules: Sequence[str]) -> dict[str
     place: dict[str, Any] = {"artifactLocation": {"uri": span.file if span is not None else file}}
     if span is not None:
         place["region"] = {"startLine": span.line, "startColumn": span.col}
-    fix = {"properties": {"fix": diagnostic.fix}} if diagnostic.fix else {}
-    return fix | {
+    parts = {k: v for k, v in diagnostic.to_json().items() if k in ("got", "allowed", "fix") and v}
+    return {
+        "properties": parts,
         "ruleId": rule,
         "ruleIndex": rules.index(rule),
         "level": _LEVELS.get(diagnostic.severity, "note"),

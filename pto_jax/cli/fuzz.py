@@ -53,8 +53,13 @@ examples, with rates on two cores:
                                                          programs that read and write the same memory, on a
                                                          batch: XLA_FLAGS=--xla_backend_optimization_level=0
                                                          compiles them faster
-executors: oracle eager jit vmap fast profile:NAME lockstep sanitizer dut:COMMAND
-  dut-server:COMMAND python:MODULE:NAME; oracle eager jit vmap fast sanitizer take a profile: oracle:a5
+  pto-jax fuzz --tested races                            programs that order their pipes: no finding of the
+                                                         check, and the same bits in another legal order
+  pto-jax fuzz --tested races --programs k.pto --mutate
+                                                         mutants that lose order: what the check does not
+                                                         find has to give the same bits
+executors: oracle eager jit vmap fast profile:NAME lockstep sanitizer races dut:COMMAND dut-server:COMMAND
+  python:MODULE:NAME; oracle eager jit vmap fast sanitizer races take a profile: oracle:a5
 """
 
 
@@ -274,7 +279,9 @@ def _fuzz(args: argparse.Namespace) -> int:
 def _store(args: argparse.Namespace) -> str | None:
     """The file of the store; ArgumentError for options that exclude each other."""
     if args.scheduler is not None and args.workers is not None:
-        raise ArgumentError("got --workers with --scheduler, whose cluster has workers; allowed: one of them")
+        raise ArgumentError(
+            "got --workers with --scheduler, whose cluster has workers", allowed="one of them"
+        )
     if args.resume and not args.store:
         raise ArgumentError("--resume needs --store FILE, the store of the campaign")
     return args.store or None
@@ -305,14 +312,14 @@ def _check_numbers(args: argparse.Namespace) -> None:
     for name, smallest in least.items():
         value = getattr(args, name)
         if value is not None and not value >= smallest:
-            raise ArgumentError(f"--{name.replace('_', '-')} is {value}; allowed: {smallest:g} or more")
+            raise ArgumentError(f"--{name.replace('_', '-')} is {value}", allowed=f"{smallest:g} or more")
     if args.minutes is not None and not args.minutes > 0:
-        raise ArgumentError(f"--minutes is {args.minutes:g}; allowed: more than 0")
+        raise ArgumentError(f"--minutes is {args.minutes:g}", allowed="more than 0")
     for name in ("case_timeout", "dut_timeout"):
         if not getattr(args, name) > 0:
             raise ArgumentError(
-                f"--{name.replace('_', '-')} is {getattr(args, name):g}; allowed: more than 0 seconds"
+                f"--{name.replace('_', '-')} is {getattr(args, name):g}", allowed="more than 0 seconds"
             )
     for name in ("seed", "start", "count"):
         if (getattr(args, name) or 0) >= 1 << 62:
-            raise ArgumentError(f"--{name} is {getattr(args, name)}; allowed: less than 2**62")
+            raise ArgumentError(f"--{name} is {getattr(args, name)}", allowed="less than 2**62")

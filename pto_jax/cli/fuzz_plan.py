@@ -19,7 +19,7 @@ from ..profiles import PROFILE_NAMES, PROFILES
 from .options import ACCEPTED, REJECTED, of_command
 
 #: Presets for campaigns with machines that need special programs.
-_PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight"}
+_PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight", "races": "ordered"}
 
 
 def plan_of(args: argparse.Namespace) -> Plan:
@@ -49,8 +49,8 @@ def plan_of(args: argparse.Namespace) -> Plan:
         shrink_seconds=seconds_of(args.shrink_seconds, tested),
         form=form_of(args.form, tested, lockstep or bool(programs)),
     )
-    made = in_lockstep(plan) if lockstep else plan
-    return replace(made, batch=args.batch or made.batch)
+    result = in_lockstep(plan) if lockstep else plan
+    return replace(result, batch=args.batch or result.batch)
 
 
 def _check_goal(args: argparse.Namespace, focus: Focus, programs: bool) -> None:
@@ -73,7 +73,7 @@ def _is_plain(args: argparse.Namespace) -> bool:
 
 
 def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
-    """Names of the reference and of the tested machine.
+    """Names of the reference and of the tested executor.
 
     One of them given alone stands beside this engine: the oracle is always the reference, every other one
     is tested. The oracle against itself is executed again in another process.
@@ -82,14 +82,14 @@ def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
     named = [f"{kind}:{command}" for kind, command in devices.items() if command is not None]
     tested = [t for t in (args.tested, *named) if t]
     if len(tested) > 1:
-        raise ArgumentError(f"got several executors to test: {'; '.join(tested)}; allowed: one")
+        raise ArgumentError(f"got several executors to test: {'; '.join(tested)}", allowed="one")
     if lockstep:
         tested = tested or ["lockstep"]
         if tested[0].partition(":")[0] != "lockstep" and not is_device(tested[0]):
             allowed = "lockstep lockstep:grouped, a device under test"
-            raise ArgumentError(f"--lockstep with {tested[0]} to test; allowed: {allowed}")
+            raise ArgumentError(f"--lockstep with {tested[0]} to test", allowed=f"{allowed}")
         if is_device(tested[0]) and args.against not in (None, "oracle", "interpreter"):
-            raise ArgumentError(f"--lockstep with a device against {args.against}; allowed: oracle")
+            raise ArgumentError(f"--lockstep with a device against {args.against}", allowed="oracle")
     against = args.against
     if tested:
         pair = (against or "oracle", tested[0])
@@ -107,7 +107,7 @@ def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
 def _presets(given: list[str] | None, *machines: str) -> tuple[str, ...]:
     unknown = [p for p in given or () if p not in PRESETS]
     if unknown:
-        raise ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
+        raise ArgumentError(f"no preset {', '.join(unknown)}", allowed=" ".join(PRESETS))
     if given:
         return tuple(given)
     for kind, preset in _PRESETS.items():
@@ -158,7 +158,7 @@ def fuzz_exhaustive(args: argparse.Namespace) -> int:
         if is_option and name not in _ALLOWED and value != args.parser.get_default(name):
             allowed = "--only --dtype --profile --json --tested --against --dut --dut-server"
             option = name.replace("_", "-")
-            raise ArgumentError(f"--{option} with --exhaustive, which draws nothing; allowed: {allowed}")
+            raise ArgumentError(f"--{option} with --exhaustive, which draws nothing", allowed=f"{allowed}")
     if not any(getattr(args, name) for name in ("tested", *_DEVICES)):
         args.tested = "jit"
     against, tested = machines_of(args, lockstep=False)

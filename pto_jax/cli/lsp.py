@@ -30,7 +30,8 @@ def _lsp(args: argparse.Namespace) -> int:
         from ..editors.language_server import make_server
     except ModuleNotFoundError as error:
         raise errors.ArgumentError(
-            f"the language server needs {error.name}, which is not installed; try: pip install 'pto_jax[lsp]'"
+            f"the language server needs {error.name}, which is not installed",
+            fix="pip install 'pto_jax[lsp]'",
         ) from None
     server = make_server(of_command(Settings, args), __version__)
     # The server closes the streams that it is given; those of the process stay open.

@@ -150,6 +150,7 @@ class DiffOptions:
     more: tuple[str, ...] = ()
     corpus: bool = False
     series: bool = False
+    sync: bool = False
     ulp: Mapping[str, int] = field(default_factory=dict)
     json: str | None = None
     junit: str | None = None

@@ -33,7 +33,11 @@ def add(command: Adder) -> None:
     sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
     sub.add_argument("--inputs", metavar="IN.npz", help="arguments by name; the other arguments are assumed")
     sub.add_argument(
-        "--grid", type=int, default=1, metavar="N", help="blocks that --schedules executes (default: 1)"
+        "--grid",
+        type=int,
+        metavar="N",
+        help="blocks of the launch, which are compared with each other (default: 1, or 2 where blocks wait "
+        "for each other)",
     )
     sub.add_argument(
         "--schedules",
@@ -111,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     """Judge a file and print what is found; the exit status."""
     for name in ("grid", "schedules", "seed"):
         least = 1 if name == "grid" else 0
-        if getattr(args, name) < least:
+        if getattr(args, name) is not None and getattr(args, name) < least:
             print(
                 f"pto-jax races: error: --{name} is {getattr(args, name)}; allowed: {least} or more",
                 file=sys.stderr,
@@ -133,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     from ..schedules.races import mode_of, races
 
     try:
-        found = races(
+        result = races(
             program,
             profile,
             sync=args.sync,
@@ -145,16 +149,16 @@ def run(args: argparse.Namespace) -> int:
     except PtoError as error:
         print(f"pto-jax races: error: {error}", file=sys.stderr)
         return USAGE
-    for finding in found:
+    for finding in result:
         print(finding)
     mode = mode_of(program, profile) if args.sync == "auto" else args.sync
-    verdict = f"{len(found)} finding{'' if len(found) == 1 else 's'}" if found else "nothing found"
+    verdict = f"{len(result)} finding{'' if len(result) == 1 else 's'}" if result else "nothing found"
     print(f"{args.file}: {verdict} ({mode}, {profile.name})")
     if args.json is not None:
         from ..files import write_text
 
-        write_text(args.json, json.dumps([f.as_json() for f in found], indent=2) + "\n")
-    return REJECTED if found else ACCEPTED
+        write_text(args.json, json.dumps([f.as_json() for f in result], indent=2) + "\n")
+    return REJECTED if result else ACCEPTED
 
 
 def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dict[str, Any] | None:
@@ -169,7 +173,7 @@ def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dic
     from .run import generate_inputs
 
     kernel: Any = compile_program(
-        program, profile=profile, checks=True, grid=args.grid, warn=False, partial_launch=True
+        program, profile=profile, checks=True, grid=args.grid or 1, warn=False, partial_launch=True
     )
     if args.inputs is not None:
         return read_inputs(kernel, args.inputs)[0]

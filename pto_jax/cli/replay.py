@@ -148,7 +148,7 @@ def _shrink(args: argparse.Namespace) -> int:
             raise ArgumentError(f"--{name.replace('_', '-')} is {value:g}; more than 0 is needed")
     status = 0
     for folder in read_folders(args.folder):
-        found = shrink_folder(
+        result = shrink_folder(
             folder,
             args.calls,
             math.inf if args.seconds is None else args.seconds,
@@ -157,13 +157,13 @@ def _shrink(args: argparse.Namespace) -> int:
             trust=args.trust,
             timeout=args.dut_timeout,
         )
-        if found.verdict == "withheld":
+        if result.verdict == "withheld":
             print(
-                f"pto-jax shrink: error: {folder}: not executed: {one_line(found.text)}; allow it with "
+                f"pto-jax shrink: error: {folder}: not executed: {one_line(result.text)}; allow it with "
                 "--trust, or name a machine with --tested or --against",
                 file=sys.stderr,
             )
         else:
-            print(f"{folder}: {found.verdict}: {found.text}")
-        status = max(status, _SHRINK_STATUS[found.verdict])
+            print(f"{folder}: {result.verdict}: {result.text}")
+        status = max(status, _SHRINK_STATUS[result.verdict])
     return status

@@ -36,14 +36,14 @@ def _report(args: argparse.Namespace) -> int:
 
     store = _store(args)
     contents = Contents("", {}) if store is None else read(store)
-    made = report(contents, _measured() if args.ulp else None)
+    result = report(contents, _measured() if args.ulp else None)
     if args.html:
-        write_text(args.html, page(made))
+        write_text(args.html, page(result))
     if args.json:
-        write_text(args.json, json.dumps(made.plain(), indent=1) + "\n")
+        write_text(args.json, json.dumps(result.plain(), indent=1) + "\n")
     if args.known:
-        write_known(args.known, (c.cause for c in made.causes))
-    print(text(made))
+        write_known(args.known, (c.cause for c in result.causes))
+    print(text(result))
     return 0
 
 

@@ -39,12 +39,12 @@ def _step(args: argparse.Namespace) -> int:
         blocks = f"{launch.blocks} block{'' if launch.blocks == 1 else 's'}"
         print(f"{number}: {launch.kernel}, {blocks}: writes {', '.join(written) or 'nothing'}", flush=True)
 
-    found = run(
+    result = run(
         args.folder, arrays, args.launches, profile=args.profile, executor=args.executor, observer=show
     )
-    if not found:
-        raise ArgumentError("the step has no buffers; try: --inputs IN.npz")
+    if not result:
+        raise ArgumentError("the step has no buffers", fix="--inputs IN.npz")
     if args.outputs:
-        save_arrays(args.outputs, {name: storable(a) for name, a in found.items()})
-    print(f"buffers: {', '.join(found)}")
+        save_arrays(args.outputs, {name: storable(a) for name, a in result.items()})
+    print(f"buffers: {', '.join(result)}")
     return ACCEPTED

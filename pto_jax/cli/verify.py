@@ -6,14 +6,14 @@ from collections import Counter
 
 from ..api import load, resolve_profile, verify
 from ..errors import ArgumentError, Diagnostic, FileError, ParseError
-from .findings import github, placed, sarif
+from .findings import as_json, github, placed, sarif
 from .options import ACCEPTED, REJECTED, USAGE
 
 
 def run(args: argparse.Namespace) -> int:
     """Verify the files and print what is found; the exit status."""
     if args.memory is not None and len(args.files) > 1:
-        raise ArgumentError(f"--memory: got {len(args.files)} files; allowed: one")
+        raise ArgumentError(f"--memory: got {len(args.files)} files", allowed="one")
     status = ACCEPTED
     everything: list[tuple[str, Diagnostic]] = []
     for file in args.files:
@@ -36,8 +36,8 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "github":
         for file, diagnostic in everything:
             print(github(diagnostic, file))
-    elif args.format == "sarif":
-        print(sarif(everything))
+    elif args.format in ("json", "sarif"):
+        print(as_json(everything) if args.format == "json" else sarif(everything))
     return status
 
 
@@ -62,10 +62,10 @@ def _findings(args: argparse.Namespace, file: str) -> tuple[list[Diagnostic], st
     except ParseError as error:
         return list(error.diagnostics), ""
     build = {"arch": args.arch, "level": args.level, "auto_sync": args.auto_sync, "strict": args.strict}
-    found = verify(program, args.profile, portable=args.portable, **build)
-    count = Counter(d.severity for d in found)
+    result = verify(program, args.profile, portable=args.portable, **build)
+    count = Counter(d.severity for d in result)
     target = resolve_profile(program, args.profile, arch=args.arch).name
     modes = [name for name in ("portable", "strict") if getattr(args, name)]
     said = ", ".join([target, *modes])
     verdict = "rejected" if count["error"] else "accepted"
-    return list(found), f"{file}: {verdict} ({said}): {count['error']} errors, {count['warning']} warnings"
+    return list(result), f"{file}: {verdict} ({said}): {count['error']} errors, {count['warning']} warnings"

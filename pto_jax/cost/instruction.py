@@ -42,7 +42,7 @@ def model_called(name: str | None, profile: profiles.Profile | None = None) -> M
         return next(fitting, doc_formula.MODEL)
     model = MODELS.get(name)
     if model is None:
-        raise errors.ArgumentError(f"unknown cost model {name!r}; allowed: {', '.join(MODELS)}")
+        raise errors.ArgumentError(f"unknown cost model {name!r}", allowed=", ".join(MODELS))
     return model
 
 
@@ -82,7 +82,7 @@ def estimate(  # noqa: PLR0913 - keywords
     """
     chosen = model_called(model)
     if layout not in _LAYOUTS:
-        raise errors.ArgumentError(f"unknown layout {layout!r}; allowed: {', '.join(_LAYOUTS)}")
+        raise errors.ArgumentError(f"unknown layout {layout!r}", allowed=", ".join(_LAYOUTS))
     work = Work(
         instruction_called(instruction),
         dtype_called(dtype),

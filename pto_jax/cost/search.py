@@ -31,7 +31,13 @@ MAX_CANDIDATES = 100_000
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """A program with its cost report; ``unknown`` counts executions without a figure, by instruction."""
+    """A program with its cost report; ``unknown`` counts executions without a figure, by instruction.
+
+    >>> import pto_jax as pto
+    >>> ranking = pto.cost.rank({"add": pto.parse("%z = tadd %x, %y : !pto.tile<f32, 16, 64>")})
+    >>> ranking.variants[0].name
+    'add'
+    """
 
     name: str
     report: CostReport
@@ -52,6 +58,11 @@ class Ranking(Sequence[Variant]):
 
     A variant with fewer executions without a figure stands before others, as its cost is better known; equal
     ones are ordered by the busiest pipe, then by the sum of all pipes.
+
+    >>> import pto_jax as pto
+    >>> ranking = pto.cost.rank([pto.parse("%z = tadd %x, %y : !pto.tile<f32, 16, 64>")])
+    >>> len(ranking.variants)
+    1
     """
 
     variants: tuple[Variant, ...]
@@ -103,10 +114,16 @@ def rank(
     that sizes and loop bounds depend on. Without ``model`` it is "tables" on a2a3 and "a5_fit" on a5.
     Raises ArgumentError where there is no program, for arguments that are no numbers, and as
     :func:`pto_jax.cost`.
+
+    >>> import pto_jax as pto
+    >>> texts = {n: f"%z = tadd %x, %y : !pto.tile<f32, {n}, 64>" for n in (16, 8)}
+    >>> ranking = rank({str(n): pto.parse(text) for n, text in texts.items()})
+    >>> [v.name for v in ranking.variants]
+    ['8', '16']
     """
     named = programs if isinstance(programs, Mapping) else {_name(p, i): p for i, p in enumerate(programs)}
     if not named:
-        raise ArgumentError("rank: got no programs; allowed: one or more")
+        raise ArgumentError("rank: got no programs", allowed="one or more")
     variants = []
     for name, one in named.items():
         program = _program(one)
@@ -114,7 +131,7 @@ def rank(
         report = cost(program, profile, chosen, entry=entry, arguments=arguments)
         if not is_number(report.serial):
             raise ArgumentError(
-                "rank: arguments: got arrays; allowed: numbers; try: pto.cost.tune for a space"
+                "rank: arguments: got arrays", allowed="numbers", fix="pto.cost.tune for a space"
             )
         variants.append(Variant(name, report))
     return Ranking(tuple(sorted(variants, key=_order)))
@@ -126,7 +143,11 @@ def _order(variant: Variant) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One point of a search space: its parameters, cycles of the busiest pipe and of all, and its error."""
+    """One point of a search space: its parameters, cycles of the busiest pipe and of all, and its error.
+
+    >>> Candidate({"rows": 16}, overlapped=120, serial=300).parameters["rows"]
+    16
+    """
 
     parameters: Mapping[str, Any]
     overlapped: float
@@ -140,6 +161,10 @@ class Tuning:
     """The candidates of a search space in the order of the space; ``print`` writes those of ``front``.
 
     ``refused`` are the parameters of candidates that the verifier or the builder refuses, with the reason.
+
+    >>> listed = (Candidate({"rows": 16}, 120, 300, 0.5), Candidate({"rows": 64}, 200, 400, 0.1))
+    >>> [c.parameters for c in Tuning(listed).front], Tuning(listed).best(error=0.2).overlapped
+    ([{'rows': 16}, {'rows': 64}], 200)
     """
 
     candidates: tuple[Candidate, ...]
@@ -167,8 +192,8 @@ class Tuning:
         if not allowed:
             least = min(c.error for c in self.candidates)
             raise ArgumentError(
-                f"best: no candidate has an error of at most {error:.6g} and at most {cost:.6g} cycles; "
-                f"allowed: errors from {least:.6g}, cycles from {min(c.overlapped for c in self.candidates)}"
+                f"best: no candidate has an error of at most {error:.6g} and at most {cost:.6g} cycles",
+                allowed=f"errors from {least:.6g}, cycles from {min(c.overlapped for c in self.candidates)}",
             )
         if np.isfinite(cost) and not np.isfinite(error):
             return min(allowed, key=lambda c: (c.error, c.overlapped, c.serial))
@@ -224,7 +249,7 @@ def tune(
     sizes = [len(values) for values in space.values()]
     count = int(np.prod(sizes, dtype=np.float64))
     if not space or count < 1 or count > MAX_CANDIDATES:
-        raise ArgumentError(f"tune: got {count if space else 0} candidates; allowed: 1 to {MAX_CANDIDATES}")
+        raise ArgumentError(f"tune: got {count if space else 0} candidates", allowed=f"1 to {MAX_CANDIDATES}")
     points = [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
     function = program if callable(program) and not hasattr(program, "program") else None
     options = {"profile": profile, "model": model, "entry": entry}
@@ -241,7 +266,7 @@ def tune(
     errors = np.zeros(len(accepted)) if error is None else np.asarray(error(accepted), np.float64)
     if errors.shape != (len(accepted),):
         raise ArgumentError(
-            f"tune: error: got shape {errors.shape}; allowed: {(len(accepted),)}, one for each"
+            f"tune: error: got shape {errors.shape}", allowed=f"{(len(accepted),)}, one for each"
         )
     rows = zip(accepted, busiest.tolist(), total.tolist(), errors.tolist(), complete, strict=True)
     first = reports[0]
@@ -286,7 +311,9 @@ def _report(program: Program, arguments: Mapping[str, Any] | None, options: Any)
 def _program(one: Any) -> Program:
     program = getattr(one, "program", one)
     if not isinstance(program, Program):
-        raise ArgumentError(f"got {type(one).__name__}; allowed: programs and kernels; try: pto.parse(text)")
+        raise ArgumentError(
+            f"got {type(one).__name__}", allowed="programs and kernels", fix="pto.parse(text)"
+        )
     return program
 
 

@@ -139,8 +139,8 @@ int main() {
 
 
 _TEXT = """\
-A device under test is anything that executes PTO programs: a simulator, a compiler with what executes its
-output, a board. pto-jax fuzz gives it programs with inputs and compares its results with another machine's.
+A device under test is anything that executes PTO programs: a simulator, a compiler with its target, a board.
+pto-jax fuzz gives it programs with inputs and compares its results with those of the interpreter.
 
 COMMAND, ONCE PER CASE:  --dut 'CMD'  or  --tested 'dut:CMD'
 The words of CMD are split as a shell splits them, without a shell; {{{{ and }}}} are braces. It is executed
@@ -169,7 +169,7 @@ answers otherwise or keeps silent for the time-out fails the first case without 
 for those after it.
 
 WHAT IS DECLINED
-Only cases that both machines execute count: in coverage, in goals, and for --min-compared N (1). Where a
+Only cases that both executors run count: in coverage, in goals, and for --min-compared N (1). Where a
 program is declined its instructions are tried in small programs; those that are declined there too, or that
 the reason names, are left out of the program and of all that follow, with the operations that need them.
 
@@ -177,7 +177,7 @@ EXIT STATUS AND TIME
 0: the results are there. {status}: declined, the device does not execute such programs; no failure. Anything
 else, a signal, and no answer within --dut-timeout seconds (default: {timeout:g}) are failures of the case;
 their message ends with the last lines of the command's error stream. The output stream is that of a server.
-Making a failure small takes up to --shrink-calls cases (400), and the first three of a cause are made small:
+Shrinking a failure takes up to --shrink-calls cases (400), and the first three of a group are shrunk:
 where the start of a command takes long, a server or --shrink-calls 50 shows the first failures sooner.
 
 ARRAYS

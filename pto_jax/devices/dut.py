@@ -62,13 +62,14 @@ class Template:
         for _, name, form, conversion in parsed:
             if form or conversion:
                 raise ArgumentError(
-                    f"command {text!r}: placeholder {{{name}}} with a conversion or format; allowed: {named}"
+                    f"command {text!r}: placeholder {{{name}}} with a conversion or format",
+                    allowed=f"{named}",
                 )
         if unknown := sorted(used - {*needed, *allowed}):
-            raise ArgumentError(f"command {text!r}: unknown placeholder {{{unknown[0]}}}; allowed: {named}")
+            raise ArgumentError(f"command {text!r}: unknown placeholder {{{unknown[0]}}}", allowed=f"{named}")
         if missing := [n for n in needed if n not in used]:
             raise ArgumentError(
-                f"command {text!r}: placeholder {{{missing[0]}}} is missing; allowed: {named}"
+                f"command {text!r}: placeholder {{{missing[0]}}} is missing", allowed=f"{named}"
             )
         if shutil.which(words[0]) is None:
             raise ArgumentError(f"command {text!r}: {words[0]}: no such command, or it cannot be executed")

@@ -9,12 +9,13 @@
 ``profile``              this engine, eager; needs a profile: ``profile:a5``
 ``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode
 ``sanitizer``            definedness per lane; ``sanitizer:strict`` reports every undefined read
+``races``                the check of order, and the interpreter with pipes in another legal order
 ``dut:COMMAND``          a command line, once per case: ``{program} {inputs} {outputs}``
 ``dut-server:COMMAND``   a command line that is started once and answers cases on its standard input
 ``python:MODULE:NAME``   a target that a module defines
 ======================== ==========================================================================
 
-``oracle eager jit vmap fast sanitizer`` take a profile after a colon instead of the case's own.
+``oracle eager jit vmap fast sanitizer races`` take a profile after a colon instead of the case's own.
 
 >>> machine("jit:a5").name
 'engine:jit:a5'
@@ -36,7 +37,7 @@ from . import contract
 
 NAMES = (
     "oracle[:again][:Q] eager[:Q] jit[:Q] vmap[:Q] fast[:Q] profile:Q lockstep[:grouped] "
-    "sanitizer[:strict][:Q] dut:COMMAND dut-server:COMMAND "
+    "sanitizer[:strict][:Q] races[:Q] dut:COMMAND dut-server:COMMAND "
     "python:MODULE:NAME"
 )
 DUT_TIMEOUT = contract.TIMEOUT
@@ -58,7 +59,7 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
         return _device(kind, rest, dut_timeout)
     entry, shown = _WORDS.get(kind), one_line(text)
     if entry is None:
-        raise ArgumentError(f"executor {shown}: unknown; allowed: {NAMES}")
+        raise ArgumentError(f"executor {shown}: unknown", allowed=f"{NAMES}")
     words: list[str] = []
     profile: ProfileName | None = None
     for part in rest.split(":") if rest else ():
@@ -69,9 +70,9 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
             words.append(part)
         else:
             allowed = " ".join([*entry.words, *(PROFILE_NAMES if entry.profile else ())])
-            raise ArgumentError(f"executor {shown}: {part or 'nothing'} after {kind}; allowed: {allowed}")
+            raise ArgumentError(f"executor {shown}: {part or 'nothing'} after {kind}", allowed=f"{allowed}")
     if kind == "profile" and profile is None:
-        raise ArgumentError(f"executor {shown}: a profile is needed; allowed: {' '.join(PROFILE_NAMES)}")
+        raise ArgumentError(f"executor {shown}: a profile is needed", allowed=" ".join(PROFILE_NAMES))
     made: Target = entry.make(words, profile)
     return made
 
@@ -88,6 +89,12 @@ def _lockstep(words: list[str], profile: ProfileName | None) -> Target:
 
 def _sanitizer(words: list[str], profile: ProfileName | None) -> Target:
     return Sanitizer(strict="strict" in words, profile=profile)
+
+
+def _races(words: list[str], profile: ProfileName | None) -> Target:
+    from ..cases.legal_orders import LegalOrders
+
+    return LegalOrders(profile)
 
 
 def _device(kind: str, rest: str, timeout: float) -> Target:
@@ -108,7 +115,7 @@ def _of_module(text: str) -> Target:
     try:
         made = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ArgumentError(f"executor python:{text}: {error}; allowed: python:MODULE:NAME") from None
+        raise ArgumentError(f"executor python:{text}: {error}", allowed="python:MODULE:NAME") from None
     target: Target = made() if isinstance(made, type) else made
     if not callable(getattr(target, "run", None)) or not isinstance(getattr(target, "name", None), str):
         raise ArgumentError(f"executor python:{text}: has no run(case) and name; see pto_jax.cases.targets")
@@ -137,4 +144,5 @@ _WORDS = {
     "profile": _Word(partial(_engine, "eager", "exact")),
     "lockstep": _Word(_lockstep, ("grouped",), profile=False),
     "sanitizer": _Word(_sanitizer, ("strict",)),
+    "races": _Word(_races),
 }

@@ -210,11 +210,11 @@ class Settings:
         names = [f.name for f in fields(self)]
         for name, value in given.items():
             if name not in names:
-                raise errors.ArgumentError(f"unknown setting {name!r}; allowed: {', '.join(names)}")
+                raise errors.ArgumentError(f"unknown setting {name!r}", allowed=", ".join(names))
             allowed = _ALLOWED[name]
             if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
                 words = ", ".join("null" if a is None else str(a).lower() for a in allowed)
-                raise errors.ArgumentError(f"setting {name} is {value!r}; allowed: {words}")
+                raise errors.ArgumentError(f"setting {name} is {value!r}", allowed=f"{words}")
         return replace(self, **cast("dict[str, Any]", given))
 
 
@@ -291,10 +291,10 @@ class Document:
         """The types of values by line and column of their mentions."""
         if self._typed is None:
             return {}
-        found: dict[tuple[int, int], Type] = {}
+        table: dict[tuple[int, int], Type] = {}
 
         def note(values: tuple[Value, ...]) -> None:
-            found.update(((v.span.line, v.span.col), v.type) for v in values if v.span is not None)
+            table.update(((v.span.line, v.span.col), v.type) for v in values if v.span is not None)
 
         for function in self._typed.functions:
             note(function.args)
@@ -302,7 +302,7 @@ class Document:
             note((*op.ins, *op.outs, *op.results))
             for region in op.regions:
                 note(region.args)
-        return found
+        return table
 
     # -- hover -----------------------------------------------------------------------------------------
 
@@ -314,10 +314,10 @@ class Document:
         """
         if self.name.endswith(SUFFIXES):
             return self._emitted(position)
-        found = self._piece(position)
-        if found is None:
+        result = self._piece(position)
+        if result is None:
             return None
-        text, kind = found
+        text, kind = result
         match kind:
             case Category.INSTRUCTION:
                 return manual(text, "markdown")
@@ -338,8 +338,8 @@ class Document:
                 if _covers(value.span, line, col) and value.span != op.span:
                     return f"`{value}: {_short(value.type)}`"
             if _covers(op.span, line, col):
-                made = f"`{op.results[0]}: {_short(op.results[0].type)}`\n\n" if op.results else ""
-                return f"{made}{manual(op.name, 'markdown') if isa.find(op.name) else f'`{op.name}`'}"
+                text = f"`{op.results[0]}: {_short(op.results[0].type)}`\n\n" if op.results else ""
+                return f"{text}{manual(op.name, 'markdown') if isa.find(op.name) else f'`{op.name}`'}"
         return None
 
     def _piece(self, position: int) -> tuple[str, Category] | None:
@@ -373,8 +373,8 @@ class Document:
 
         def order(names: Names) -> list[int | None]:
             places = {id(n): i for i, n in enumerate(names.mentions)}
-            found = (names.definition(n) for n in names.mentions)
-            return [None if d is None else places[id(d)] for d in found]
+            result = (names.definition(n) for n in names.mentions)
+            return [None if d is None else places[id(d)] for d in result]
 
         return order(self.names) == order(other.names)
 
@@ -410,8 +410,8 @@ _STATEMENT = re.compile(r"\s*(?:%[^=]*=\s*)?")
 
 def _operations(prefix: str) -> list[Completion]:
     instructions = isa.instructions().values()
-    found = [Completion(prefix + i.name, "instruction", i.summary) for i in instructions]
-    return found + [Completion(o, "operation") for o in sorted(operations()) if not prefix]
+    results = [Completion(prefix + i.name, "instruction", i.summary) for i in instructions]
+    return results + [Completion(o, "operation") for o in sorted(operations()) if not prefix]
 
 
 def _attributes(line: str) -> list[Completion]:
@@ -427,10 +427,10 @@ def _enumeration(word: str) -> str | None:
     """The members of the enumerations that a word names or belongs to."""
     plain = word.removeprefix("#pto.")
     named = attributes.BY_MNEMONIC.get(plain)
-    found = (
+    results = (
         [named] if named is not None else [e for e in attributes.ENUMERATIONS if plain in map(e.word, e.cls)]
     )
-    return "\n\n".join(f"`{e.mnemonic}`: {', '.join(map(e.word, e.cls))}" for e in found) or None
+    return "\n\n".join(f"`{e.mnemonic}`: {', '.join(map(e.word, e.cls))}" for e in results) or None
 
 
 def _type_page(word: str) -> str | None:

@@ -130,17 +130,17 @@ def renamed(document: Document, position: int, name: str) -> list[Edit]:
     """
     mentions = references(document, position)
     if not mentions:
-        raise ArgumentError("rename: got a place without a name; allowed: values (%a) and functions (@f)")
+        raise ArgumentError("rename: got a place without a name", allowed="values (%a) and functions (@f)")
     sign = mentions[0].text[0]
     new = name if name.startswith(sign) else sign + name
     read = [t for t in tokens(new) if t.kind in (Kind.PERCENT_IDENT, Kind.AT_IDENT)]
     if [t.text for t in read] != [new]:
-        raise ArgumentError(f"rename: got {name!r}; allowed: letters, digits, $, . and _ after {sign}")
+        raise ArgumentError(f"rename: got {name!r}", allowed=f"letters, digits, $, . and _ after {sign}")
     edits = [Edit(n.start, n.end, new) for n in mentions]
     if any(n.text == new for n in document.names.mentions):
         changed = Document(document.name, applied(document.source, edits))
         if len(references(changed, mentions[0].start)) != len(mentions) or not changed.same_names(document):
-            raise ArgumentError(f"rename: {new} is taken; allowed: a name that no other value has there")
+            raise ArgumentError(f"rename: {new} is taken", allowed="a name that no other value has there")
     return edits
 
 
@@ -195,12 +195,12 @@ def actions(document: Document, diagnostic: Diagnostic, settings: Settings) -> l
     if diagnostic.span is None:
         return []
     before = _errors(document.diagnostics(settings))
-    found = []
+    results = []
     for action in _candidates(document, diagnostic):
         after = Document(document.name, applied(document.source, action.edits)).diagnostics(settings)
         if _errors(after) < before or (diagnostic.severity == "warning" and diagnostic not in after):
-            found.append(action)
-    return found
+            results.append(action)
+    return results
 
 
 def _errors(listed: Sequence[Diagnostic]) -> int:

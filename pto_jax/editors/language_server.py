@@ -72,8 +72,8 @@ class PtoServer(LanguageServer):
         """Send what is wrong with a text."""
         text = self.workspace.get_text_document(uri)
         places = self.places(uri)
-        found = [places.diagnostic(d) for d in self.document(uri).diagnostics(self.settings)]
-        sent = lsp.PublishDiagnosticsParams(uri, found, text.version)
+        results = [places.diagnostic(d) for d in self.document(uri).diagnostics(self.settings)]
+        sent = lsp.PublishDiagnosticsParams(uri, results, text.version)
         self.text_document_publish_diagnostics(sent)
 
 
@@ -229,10 +229,10 @@ def _answer_edits(server: PtoServer) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
     def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
         uri, places = params.text_document.uri, server.places(params.text_document.uri)
-        found = edits.references(server.document(uri), places.character(params.position))
+        result = edits.references(server.document(uri), places.character(params.position))
         declared = params.context.include_declaration
         definition = server.document(uri).definition(places.character(params.position))
-        return [lsp.Location(uri, places.range(n)) for n in found if declared or n != definition]
+        return [lsp.Location(uri, places.range(n)) for n in result if declared or n != definition]
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME)
     def rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit:
@@ -252,8 +252,8 @@ def _answer_edits(server: PtoServer) -> None:
     def hints(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
         places = server.places(params.text_document.uri)
         part = (places.character(params.range.start), places.character(params.range.end))
-        found = edits.hints(server.document(params.text_document.uri), *part)
-        return [lsp.InlayHint(places.position(at), t, kind=lsp.InlayHintKind.Type) for at, t in found]
+        result = edits.hints(server.document(params.text_document.uri), *part)
+        return [lsp.InlayHint(places.position(at), t, kind=lsp.InlayHintKind.Type) for at, t in result]
 
     @server.feature(
         lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix])

@@ -25,7 +25,7 @@ def example(name: str) -> Example:
     choice = {**EXAMPLES, **ON_RANKS}.get(name)
     if choice is None:
         allowed = ", ".join((*EXAMPLES, *ON_RANKS))
-        raise ArgumentError(f"no example is called {name!r}; allowed: {allowed} (list: describe them)")
+        raise ArgumentError(f"no example is called {name!r}", allowed=f"{allowed} (list: describe them)")
     return choice
 
 

@@ -70,8 +70,15 @@ def register(
 def unregister(name: str) -> None:
     """Take an added instruction out of every table, for tests and notebooks.
 
-    Kernels that were compiled before keep computing what they did. Raises ArgumentError for a name that no
-    added instruction has; :func:`register` has an example.
+    Kernels that were compiled before keep their results. Raises ArgumentError for a name that no added
+    instruction has; :func:`register` has an example of a removal.
+
+    >>> import pto_jax as pto
+    >>> try:
+    ...     unregister("tadd")
+    ... except pto.ArgumentError as error:
+    ...     print(error)
+    no added instruction is called 'tadd'; added: none
     """
     if name not in isa.added():
         names = ", ".join(isa.added()) or "none"
@@ -164,7 +171,7 @@ def _types(name: str, types: Types) -> dict[ProfileName, tuple[tuple[str, ...], 
     by_profile = types if isinstance(types, Mapping) else dict.fromkeys(PROFILE_NAMES, types)
     unknown = [p for p in by_profile if p not in PROFILE_NAMES]
     if unknown:
-        raise ArgumentError(f"{name}: got the profile {unknown[0]!r}; allowed: {', '.join(PROFILE_NAMES)}")
+        raise ArgumentError(f"{name}: got the profile {unknown[0]!r}", allowed=", ".join(PROFILE_NAMES))
     return {p: tuple((dtype(d).name,) for d in listed) for p, listed in by_profile.items()}
 
 
@@ -208,6 +215,13 @@ def load(file: str | Path) -> None:
     """Execute a Python file that adds instructions, once; processes that this one starts do so too.
 
     Raises FileError where there is no such file, ArgumentError where it ends with an error.
+
+    >>> import pto_jax as pto
+    >>> try:
+    ...     pto.extension.load("nowhere.py")
+    ... except pto.FileError as error:
+    ...     print(error)
+    nowhere.py: no such file
     """
     path = Path(file).resolve()
     name = f"pto_jax_extension_{path.stem}"
@@ -231,13 +245,20 @@ def load(file: str | Path) -> None:
 
 
 def load_from_environment() -> None:
-    """Load the files that the process which started this one has loaded."""
+    """Load the files that the process which started this one has loaded.
+
+    >>> load_from_environment()
+    """
     for file in loaded():
         load(file)
 
 
 def loaded() -> tuple[str, ...]:
-    """Paths of the files that this process and those it starts load."""
+    """Paths of the files that this process and those it starts load.
+
+    >>> loaded()
+    ()
+    """
     return tuple(filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
 
 

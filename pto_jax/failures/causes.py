@@ -2,8 +2,8 @@
 
 A cause says which instruction is at fault and how its results differ; where they differ as numbers, with
 which attributes that matter. Element types are said beside it (:func:`types_at_fault`). A crash is named
-after the signal, the exit status or the exception, and what was said. A cause is a function of the failure
-alone, so that campaigns on many machines group alike.
+after the signal, the exit status or the exception, and the first line of stderr. A cause is a function of
+the failure alone, so that campaigns on many computers group alike.
 """
 
 from enum import IntEnum

@@ -63,10 +63,10 @@ def _crash(outcome: Outcome) -> Difference:
         if rest != outcome.message:
             kind, _, said = rest.partition(": ")
             ended = _ENDED.match(said)
-            head = f"crash of the {role} machine: {kind}" + (f": {ended[0]}" if ended else "")
+            head = f"crash of the {role} executor: {kind}" + (f": {ended[0]}" if ended else "")
             more = normalised(said[ended.end() :] if ended else said)
             return Difference(head, f"{head}: {more}" if more else head)
-    return Difference("crash of a machine")
+    return Difference("crash of an executor")
 
 
 def _form(message: str) -> str:

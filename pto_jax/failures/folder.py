@@ -258,7 +258,7 @@ def _report(path: Path) -> dict[str, Any]:
             raise FileError(f"{path}: {key} is {_shown(report.get(key))}; {kind.__name__} is needed")
     if report["profile"] not in PROFILE_NAMES:
         allowed = " ".join(PROFILE_NAMES)
-        raise FileError(f"{path}: profile is {report['profile']!r}; allowed: {allowed}")
+        raise FileError(f"{path}: profile is {report['profile']!r}", allowed=f"{allowed}")
     for part in ("shrunk", "original"):
         if not _is_execution(report[part]):
             raise FileError(
@@ -299,7 +299,7 @@ def _input(path: Path, argument: ir.Value, arrays: Mapping[str, NDArray[Any]]) -
     if d.packed and isinstance(t, GlobalTypes):
         words = ir.unpack_pairs(words)
     if not _fits(t, words.shape):
-        raise FileError(f"{path}: {name} has the shape {words.shape}; allowed: {t}")
+        raise FileError(f"{path}: {name} has the shape {words.shape}", allowed=f"{t}")
     if not isinstance(t, ir.TileType) or t.is_static:
         return Input(t, words)
     return Input(t, words, _region(path, name, t, arrays.get(name + REGION)))
@@ -328,7 +328,7 @@ def _region(path: Path, name: str, t: ir.TileType, given: NDArray[Any] | None) -
         )
     rows, cols = (int(n) for n in given)
     if not (0 <= rows <= t.rows and 0 <= cols <= t.cols):
-        raise FileError(f"{path}: {name}{REGION} is {rows}x{cols}; allowed: {t}")
+        raise FileError(f"{path}: {name}{REGION} is {rows}x{cols}", allowed=f"{t}")
     return rows, cols
 
 
@@ -485,13 +485,13 @@ def shrink_folder(
     blame = reduce.blamed(machines, failure.case)
     if not blame.finding.outcome.is_failure:
         return Further("gone", f"{blame.finding.outcome.kind}: {blame.finding.outcome.message}".rstrip(": "))
-    made = reduce.reduced(machines, blame)
-    variants = varied(machines, made.finding)
+    result = reduce.reduced(machines, blame)
+    variants = varied(machines, result.finding)
     about = About(blame.instruction or report["instruction"], report["cause"], *names, variants)
-    smaller = search.in_form(machines, made.finding)
+    smaller = search.in_form(machines, result.finding)
     write(Path(path), original.case, smaller, about)
     before, after = size(failure.case), size(smaller.case)
-    said = f"{_said(before)} -> {_said(after)} in {made.steps} cases"
+    said = f"{_said(before)} -> {_said(after)} in {result.steps} cases"
     only = depends(variants)
     return Further("smaller" if after < before else "as small", f"{said}; {only}" if only else said)
 

@@ -51,14 +51,14 @@ def junit(suite: str, tests: Sequence[JunitCase]) -> bytes:
     )
     element.text = "\n"
     for test in tests:
-        made = ElementTree.SubElement(
+        result = ElementTree.SubElement(
             element,
             "testcase",
             {"classname": suite, "name": _clean(test.name), "time": f"{test.seconds:.3f}"},
         )
-        made.tail = "\n"
+        result.tail = "\n"
         if test.kind != "passed":
-            inner = ElementTree.SubElement(made, test.kind, {"message": _clean(test.message)})
+            inner = ElementTree.SubElement(result, test.kind, {"message": _clean(test.message)})
             inner.text = _clean(test.text) or None
     written: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return written + b"\n"

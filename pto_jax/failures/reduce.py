@@ -233,9 +233,9 @@ def _thin(search: Search, name: str) -> None:
         for start in range(0, len(kept), size):
             part = kept[start : start + size]
             for drop in (np.setdiff1d(kept, part), part):
-                made = search.case.inputs[name].words.copy()
-                made.reshape(-1)[drop] = 0
-                if len(drop) and search.attempt(_with(search.case, {name: made})):
+                result = search.case.inputs[name].words.copy()
+                result.reshape(-1)[drop] = 0
+                if len(drop) and search.attempt(_with(search.case, {name: result})):
                     break
             else:
                 continue
@@ -262,9 +262,9 @@ def _simplify(search: Search, name: str) -> None:
 
 
 def _one(case: Case, name: str, index: int, word: int) -> Case:
-    made = case.inputs[name].words.copy()
-    made.reshape(-1)[index] = word
-    return _with(case, {name: made})
+    result = case.inputs[name].words.copy()
+    result.reshape(-1)[index] = word
+    return _with(case, {name: result})
 
 
 def _simple(d: DType) -> list[Any]:
@@ -280,9 +280,9 @@ def _simple(d: DType) -> list[Any]:
 def _rounder(d: DType, word: int) -> Iterator[Any]:
     """The word with fewer of its low bits."""
     for cut in range(d.mantissa if d.is_float else d.bits - 1, 0, -max(1, d.bits // 16)):
-        made = word >> cut << cut
-        if made and made != word:
-            yield made
+        result = word >> cut << cut
+        if result and result != word:
+            yield result
 
 
 def shrink_attributes(search: Search) -> None:
@@ -478,10 +478,10 @@ def _first_stored(search: Search) -> str:
     if search.signature != "values":
         return ""
     form = search.machines.form
-    made = watched((form(search.case) if form is not None else None) or search.case)
-    if made is None:
+    result = watched((form(search.case) if form is not None else None) or search.case)
+    if result is None:
         return ""
-    case, seen = made
+    case, seen = result
     finding = search.machines.run(case)
     if finding.wanted is None or finding.found is None:
         return ""

@@ -29,17 +29,17 @@ def varied(machines: search.Machines, finding: search.Finding) -> Variants:
     if not finding.outcome.is_failure:
         return {}
     end = machines.steps + CALLS
-    found: dict[str, dict[str, str]] = {}
+    table: dict[str, dict[str, str]] = {}
     for what, value, candidate, on in _choices(machines, finding.case):
         if candidate is finding.case and on is machines:
-            found.setdefault(what, {})[value] = FAILS
+            table.setdefault(what, {})[value] = FAILS
         elif not is_legal(candidate):
-            found.setdefault(what, {})[value] = ILLEGAL
+            table.setdefault(what, {})[value] = ILLEGAL
         elif on.steps < end:
             other = on.run(candidate)
             alike = other.outcome.is_failure and other.signature == finding.signature
-            found.setdefault(what, {})[value] = FAILS if alike else other.outcome.kind
-    return {what: values for what, values in found.items() if len(values) > 1}
+            table.setdefault(what, {})[value] = FAILS if alike else other.outcome.kind
+    return {what: values for what, values in table.items() if len(values) > 1}
 
 
 def depends(variants: Variants) -> str:
@@ -75,8 +75,8 @@ def _choices(machines: search.Machines, case: Case) -> Iterator[tuple[str, str, 
         for key, value in op.attributes:
             if isinstance(value, IntEnum | bool):
                 for choice in (False, True) if isinstance(value, bool) else tuple(type(value)):
-                    made = case if choice == value else _with(case, op, key, choice)
-                    yield f"{op.name} {key}", str(getattr(choice, "name", choice)).lower(), made, machines
+                    result = case if choice == value else _with(case, op, key, choice)
+                    yield f"{op.name} {key}", str(getattr(choice, "name", choice)).lower(), result, machines
 
 
 def _with(case: Case, op: Op, name: str, value: AttrValue) -> Case:

@@ -210,10 +210,10 @@ def _header(file: zipfile.ZipExtFile) -> _Header:
 
 
 def _exactly(file: zipfile.ZipExtFile, count: int) -> bytes:
-    found = file.read(count)
-    if len(found) < count:
+    result = file.read(count)
+    if len(result) < count:
         raise _Refused("ends within its header")
-    return found
+    return result
 
 
 def _parsed(text: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:

@@ -47,8 +47,8 @@ def read_text(path: str | Path, most: int = MAX_TEXT, *, regular: bool = False) 
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        found = content[error.start]
-        raise FileError(f"{path}: not UTF-8 text (byte {error.start} is 0x{found:02x})") from None
+        result = content[error.start]
+        raise FileError(f"{path}: not UTF-8 text (byte {error.start} is 0x{result:02x})") from None
 
 
 @contextmanager

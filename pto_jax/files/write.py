@@ -153,8 +153,8 @@ def _replacement(path: Path, there: os.stat_result | None) -> Iterator[IO[bytes]
 
 def _keep_owner(descriptor: int, there: os.stat_result) -> None:
     """Give a new file the permissions, and where that is allowed the owner, of the one it replaces."""
-    made = os.fstat(descriptor)
-    if (made.st_uid, made.st_gid) != (there.st_uid, there.st_gid):
+    result = os.fstat(descriptor)
+    if (result.st_uid, result.st_gid) != (there.st_uid, there.st_gid):
         with contextlib.suppress(OSError):
             os.fchown(descriptor, there.st_uid, there.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(there.st_mode) & 0o777)

@@ -23,12 +23,12 @@ def slots(state: State, held: Held) -> None:
     if t.loc != ir.Loc.VEC or held.window or not t.is_static or held.sizes != t.valid or 0 in t.valid:
         return
     count = state.rng.choice((2, 4))
-    made = ir.Value(state.name("m"), ir.MultiTileType(t, count))
-    emitted(state, ir.Op("alloc_multi_tile", results=(made,)))
+    result = ir.Value(state.name("m"), ir.MultiTileType(t, count))
+    emitted(state, ir.Op("alloc_multi_tile", results=(result,)))
     chosen = [h for h in state.scalars(ir.INDEX) if state.chance(0.5)]
     at = state.masked(state.rng.choice(chosen), below(count - 1)) if chosen else state.constant(count - 1)
     slot = ir.Value(state.name("h"), t)
-    emitted(state, ir.Op("multi_tile_get", (made, at), results=(slot,)))
+    emitted(state, ir.Op("multi_tile_get", (result, at), results=(slot,)))
     emitted(state, ir.Op(TMOV, (held.value,), (slot,)))
     state.level.tiles.append(Held(slot, t, held.sizes))
 

@@ -255,11 +255,23 @@ def call(state: State, statements: Statements) -> None:
 
 # Instructions by name: a generator writes the operations it makes.
 _ARRAY = OpaqueType("eventid_array", "4")
-_KINDS: dict[Pipe, tuple[PipeEventType, ...]] = {
+#: The classes of operations of each pipe, by which high-level events name it.
+KINDS: dict[Pipe, tuple[PipeEventType, ...]] = {
     pipe: tuple(kind for kind, p in EVENT_PIPES.items() if p == pipe) for pipe in EVENT_PIPES.values()
 }
 #: Pipes that execute operations on tiles, each of which has barriers of its own.
-_PIPES = (Pipe.S, *_KINDS)
+_PIPES = (Pipe.S, *KINDS)
+
+
+def barrier(pipe: Pipe) -> Op:
+    """A barrier of a pipe, or of all of them."""
+    return Op("barrier", attributes=attrs(pipe=pipe))
+
+
+def event(kinds: tuple[PipeEventType, PipeEventType], number: int) -> tuple[Op, Op]:
+    """An event from one class of operations to another one: its signal and its wait."""
+    attributes = attrs(src_op=kinds[0], dst_op=kinds[1], event=number)
+    return Op("record_event", attributes=attributes), Op("wait_event", attributes=attributes)
 
 
 def synchronised(state: State, body: Sequence[Op]) -> tuple[Op, ...]:
@@ -312,15 +324,15 @@ class _Sync:
         return op
 
     def barrier(self) -> None:
-        self.ops.append(Op("barrier", attributes=attrs(pipe=Pipe.ALL)))
+        self.ops.append(barrier(Pipe.ALL))
 
     def one_pipe(self, pipe: Pipe) -> None:
         """A barrier of one pipe, which orders nothing that is not ordered already."""
-        if pipe in _KINDS and self.state.chance(0.5):
-            kind = self.state.rng.choice(_KINDS[pipe])
+        if pipe in KINDS and self.state.chance(0.5):
+            kind = self.state.rng.choice(KINDS[pipe])
             self.ops.append(Op("barrier_sync", attributes=attrs(op_type=kind)))
         else:
-            self.ops.append(Op("barrier", attributes=attrs(pipe=pipe)))
+            self.ops.append(barrier(pipe))
 
     def link(self, last: Op, op: Op) -> None:
         """Make an operation wait for the one before, which another pipe executes."""
@@ -329,7 +341,7 @@ class _Sync:
         ways += [lambda: self.numbered(first, second), lambda: self.listed(first, second)]
         if Pipe.S not in (first, second):
             ways.append(lambda: self.cores(first, second))
-            if first in _KINDS and second in _KINDS:
+            if first in KINDS and second in KINDS:
                 ways += [lambda: self.events(first, second), lambda: self.tokens(first, second)]
             instruction = isa.find(last.name)
             if instruction is not None and instruction.pipe == first:
@@ -344,18 +356,14 @@ class _Sync:
         self.ops += [Op("set_flag", attributes=attributes), Op("wait_flag", attributes=attributes)]
 
     def events(self, first: Pipe, second: Pipe) -> None:
-        kinds = {
-            "src_op": self.state.rng.choice(_KINDS[first]),
-            "dst_op": self.state.rng.choice(_KINDS[second]),
-        }
-        attributes = attrs(kinds, event=self.number())
-        self.ops += [Op("record_event", attributes=attributes), Op("wait_event", attributes=attributes)]
+        kinds = self.state.rng.choice(KINDS[first]), self.state.rng.choice(KINDS[second])
+        self.ops += event(kinds, self.number())
 
     def tokens(self, first: Pipe, second: Pipe) -> None:
         """A buffer goes from one pipe to the other."""
         number = self.number()
         for pipe in (first, second):
-            attributes = attrs(op_type=self.state.rng.choice(_KINDS[pipe]), buf=number)
+            attributes = attrs(op_type=self.state.rng.choice(KINDS[pipe]), buf=number)
             self.ops += [Op("get_buf", attributes=attributes), Op("rls_buf", attributes=attributes)]
 
     def cores(self, first: Pipe, second: Pipe) -> None:

@@ -199,18 +199,18 @@ def fit(
     True
     """
     search = _Search(program, function, profile, grid, seed, dict(scalars))
-    found = None
+    result = None
     rng = np.random.default_rng(seed)
     for draw in range(DRAWS):
         if draw >= ALIKE and search.followed > FOLLOWED:
             break
         if draw:
             search.redraw(draw, rng)
-        made = _repaired(search, rng)
-        found = made if made is not None and (found is None or made.writes) else found
-        if found is not None and found.writes:
+        outcome = _repaired(search, rng)
+        result = outcome if outcome is not None and (result is None or outcome.writes) else result
+        if result is not None and result.writes:
             break
-    return found
+    return result
 
 
 def _repaired(search: _Search, rng: np.random.Generator) -> Fit | None:

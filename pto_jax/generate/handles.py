@@ -60,8 +60,8 @@ def _reshape(state: State, held: Held) -> None:
     elements = t.bytes * 8 // d.storage_bits
     cols = state.rng.choice([c for c in (8, 16, 32, 64, 128, t.cols) if elements % c == 0] or [elements])
     order = BLayout.COL_MAJOR if state.chance(_BY_COLUMNS) else BLayout.ROW_MAJOR
-    made = TileType(d, elements // cols, cols, blayout=order)
-    _handle(state, "treshape", held, made, (elements // cols, cols))
+    result = TileType(d, elements // cols, cols, blayout=order)
+    _handle(state, "treshape", held, result, (elements // cols, cols))
 
 
 def _bitcast(state: State, held: Held) -> None:

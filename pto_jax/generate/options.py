@@ -138,7 +138,8 @@ class Options:
 
     Of programs: that one is a module of functions and no fragment (``functions``; only these have calls,
     pointers and blocks), that it runs on several blocks (``blocks``), that it orders its pipes itself
-    (``sync``), that it is one for a cube core and vector cores that meet in pipes or through flags
+    (``sync``), or only where operations depend on each other (``ordered``: all programs that do not do the
+    former, or none), that it is one for a cube core and vector cores that meet in pipes or through flags
     (``cores``), that it reads and writes the same memory again and again (``overlaps``), that a function on
     one block has tiles as arguments (``tile_arguments``).
     """
@@ -170,6 +171,7 @@ class Options:
     results: float = 0.2
     addresses: float = 0.0
     sync: float = 0.0
+    ordered: bool = False
     cores: float = 0.0
     overlaps: float = 0.0
     output: float = 0.0
@@ -265,6 +267,21 @@ SYNC = replace(
 )
 CORES = replace(STRAIGHT, cores=1.0, blocks=0.3, reuse=0.9, partial=0.0, dynamic=0.2)
 OVERLAPS = replace(STRAIGHT, overlaps=1.0, blocks=0.4, statements=3)
+#: Kept apart from campaigns of all presets: programs for the check of order.
+ORDERED = replace(
+    CONTROL,
+    ordered=True,
+    control=0.3,
+    aliasing=0.05,
+    memory=0.05,
+    dynamic=0.3,
+    functions=1.0,
+    cores=0.2,
+    statements=12,
+    tile_arguments=0.0,
+    elements=1024,
+    weights=SYNC.weights,
+)
 #: Printing programs: kept apart from the presets, machines differ in where they print.
 OUTPUT = replace(STRAIGHT, output=0.3, functions=0.5)
 #: Options that campaigns take turns in, by name.
@@ -278,7 +295,10 @@ PRESETS = {
     "overlaps": OVERLAPS,
     "everything": EVERYTHING,
     "defined": DEFINED,
+    "ordered": ORDERED,
 }
+#: The presets that campaigns and strategies take in turn where none is named.
+IN_TURN = tuple(name for name in PRESETS if name != "ordered")
 #: What the programs of each preset are for.
 DESCRIPTIONS = {
     "straight": "instructions one after the other, of all types, attributes and valid regions",
@@ -290,4 +310,5 @@ DESCRIPTIONS = {
     "overlaps": "the same memory read and written: in place, in loops, on several blocks",
     "everything": "all of them in one program",
     "defined": "no undefined lane is read (for the sanitizer)",
+    "ordered": "flags, events and barriers between dependent operations only (for races)",
 }

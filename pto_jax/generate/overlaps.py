@@ -125,16 +125,16 @@ def _area(state: State, grid: int) -> Area:
     there = [b for b in state.levels[0].buffers if b.dtype == d and b.count >= whole]
     there = [b for b in there if isinstance(b.value.type, ir.PtrType)]
     if there and state.chance(0.5):
-        made = state.rng.choice(there)
+        result = state.rng.choice(there)
     else:
-        made = Buffer(state.argument("g", ir.PtrType(d), state.recipe(d, (whole,))), d, whole)
-        state.levels[0].buffers.append(made)
+        result = Buffer(state.argument("g", ir.PtrType(d), state.recipe(d, (whole,))), d, whole)
+        state.levels[0].buffers.append(result)
     if state.block is None or not shift:
-        return Area(made.value, d, count)
+        return Area(result.value, d, count)
     start = arith(state, "muli", state.block, state.number(shift, 0.9))
     if state.chance(0.5):
-        return Area(_moved(state, made.value, start), d, count)
-    return Area(made.value, d, count, start)
+        return Area(_moved(state, result.value, start), d, count)
+    return Area(result.value, d, count, start)
 
 
 # -- what is around a piece ----------------------------------------------------------------------------
@@ -220,11 +220,11 @@ def _scalars(state: State, area: Area) -> None:
     value = _read(state, area, source)
     if state.chance(0.4) and (d == ir.F32 or d.name in ("i32", "i16")):
         name = state.rng.choice(_SUMS)
-        made = ir.Value(state.name("s"), value.type)
+        result = ir.Value(state.name("s"), value.type)
         known = _OF_FLOAT if d.is_float else _OF_INDEX
         other = _read(state, area, area.place(state, 1))
-        emitted(state, ir.Op(f"arith.{known.get(name, known['add'])}", (value, other), results=(made,)))
-        value = made
+        emitted(state, ir.Op(f"arith.{known.get(name, known['add'])}", (value, other), results=(result,)))
+        value = result
     emitted(state, ir.Op("store_scalar", (value, area.pointer, target)))
 
 
@@ -335,16 +335,16 @@ def _reduced(state: State, area: Area, held: Held) -> Held:
     t, sizes = held.type, held.sizes
     assert sizes is not None
     if state.chance(0.5):
-        made = _allocated(state, replace(t, rows=1, v_row=1, v_col=sizes[1]))
+        result = _allocated(state, replace(t, rows=1, v_row=1, v_col=sizes[1]))
         name = state.rng.choice(("tcolsum", "tcolmax", "tcolmin"))
     else:
-        made = _allocated(state, replace(t, v_row=sizes[0], v_col=1))
+        result = _allocated(state, replace(t, v_row=sizes[0], v_col=1))
         name = state.rng.choice(("trowmax", "trowmin", "trowsum"))
     operands = [held.value]
     if name.startswith("trow"):
         operands.append(_allocated(state, replace(t, v_row=t.rows, v_col=t.cols)).value)
-    emitted(state, ir.Op(name, tuple(operands), (made.value,)))
-    return made
+    emitted(state, ir.Op(name, tuple(operands), (result.value,)))
+    return result
 
 
 def _expanded(state: State, area: Area, held: Held) -> Held:
@@ -352,12 +352,12 @@ def _expanded(state: State, area: Area, held: Held) -> Held:
     t, sizes = held.type, held.sizes
     assert sizes is not None
     if state.chance(0.5):
-        made = _allocated(state, replace(t, rows=2, v_row=2, v_col=sizes[1]))
-        emitted(state, ir.Op("tcolexpand", (held.value,), (made.value,)))
+        result = _allocated(state, replace(t, rows=2, v_row=2, v_col=sizes[1]))
+        emitted(state, ir.Op("tcolexpand", (held.value,), (result.value,)))
     else:
-        made = _allocated(state, replace(t, v_row=sizes[0], v_col=state.rng.randint(1, t.cols)))
-        emitted(state, ir.Op("trowexpand", (held.value,), (made.value,)))
-    return made
+        result = _allocated(state, replace(t, v_row=sizes[0], v_col=state.rng.randint(1, t.cols)))
+        emitted(state, ir.Op("trowexpand", (held.value,), (result.value,)))
+    return result
 
 
 def _converted(state: State, area: Area, held: Held) -> Held:
@@ -431,7 +431,7 @@ def _windows(state: State, area: Area) -> tuple[list[Held], list[Held]]:
     _fill(state, area, whole)
     height = state.rng.randint(1, rows - 1)
     seen = ir.TileType(area.dtype, height, block)
-    made = []
+    results = []
     for _ in range(2):
         places = (state.rng.randint(0, rows - height), state.rng.choice((0, block)))
         offsets = tuple(state.number(n) for n in places)
@@ -440,8 +440,8 @@ def _windows(state: State, area: Area) -> tuple[list[Held], list[Held]]:
         attributes = ir.attrs(sizes=(height, block))
         op = ir.Op(name, (whole.value, *offsets), results=(value,), attributes=attributes, groups=groups)
         emitted(state, op)
-        made.append(Held(value, seen, seen.shape, window=True))
-    return [whole], made
+        results.append(Held(value, seen, seen.shape, window=True))
+    return [whole], results
 
 
 def _slots(state: State, area: Area) -> None:

@@ -20,7 +20,18 @@ from dataclasses import dataclass
 from .. import ir, profiles
 from ..isa import history, queries
 from ..isa.memory import TSTORE
-from . import buffers, control, cores, cores as generate_cores, handles, memory, operations, overlaps, tiles
+from . import (
+    buffers,
+    control,
+    cores,
+    cores as generate_cores,
+    handles,
+    memory,
+    operations,
+    ordered,
+    overlaps,
+    tiles,
+)
 from .operations import legal
 from .options import STRAIGHT, Options
 from .state import Input, State
@@ -184,6 +195,8 @@ def _program(state: State) -> ir.Program:
     if state.chance(state.options.sync):
         ops = control.synchronised(state, ops)
         state.functions = [control.synchronised_function(state, f) for f in state.functions]
+    elif state.options.ordered:
+        ops, state.functions = ordered.ordered(state, ops, state.functions)
     if not state.fragment:
         main = ir.Function("main", tuple(state.arguments), ir.Region((*ops, ir.Op("return"))), (), _ENTRY)
         return ir.Program((*state.functions, main))

@@ -25,7 +25,7 @@ from ..ir import TILE_DTYPES, DType, Program, TileType, dtype
 from ..lowering.bits import x64
 from ..profiles import PROFILE_NAMES, ProfileName
 from ..runtime.tiles import Tile
-from .options import PRESETS, STRAIGHT, Options
+from .options import IN_TURN, PRESETS, STRAIGHT, Options
 from .programs import Case, draw
 from .selection import select
 from .values import RECIPES, Recipe, words
@@ -35,7 +35,7 @@ _SEEDS = st.integers(0, (1 << 32) - 1)
 
 def cases(given: Options | None = None) -> st.SearchStrategy[Case]:
     """Programs that their profile allows, with inputs; of the options given, else of any preset."""
-    chosen = st.just(given) if given is not None else st.sampled_from(list(PRESETS.values()))
+    chosen = st.just(given) if given is not None else st.sampled_from([PRESETS[name] for name in IN_TURN])
     drawn = chosen.map(lambda options: replace(options, turns=0))
     return st.builds(draw, st.randoms(use_true_random=False), drawn)
 

@@ -123,12 +123,12 @@ class TileOrigins:
         if not isinstance(spot, Spot) or not spot.dense or not size:
             return None
         at = (spot.address or 0) + position * size
-        found = [p for p in self._pieces.get(spot.memory, ()) if p.begin < at + size and p.end > at]
-        if len(found) != 1 or (window := found[0].window) is None:
+        results = [p for p in self._pieces.get(spot.memory, ()) if p.begin < at + size and p.end > at]
+        if len(results) != 1 or (window := results[0].window) is None:
             return None
-        t = found[0].type
+        t = results[0].type
         same = t.dtype.storage_bits == 8 * size
-        place = _row_and_column(t, (at - found[0].start) // size) if same else None
+        place = _row_and_column(t, (at - results[0].start) // size) if same else None
         element = window.element(*place) if place is not None else None
         return None if element is None else (window.buffer, element)
 
@@ -346,11 +346,11 @@ class TaintMachine(abstract.AbstractMachine):
         """The element of the buffer that is there, if that is known; a position inside the tile."""
         self._within(ref, position)
         at = self.known(position)
-        found = None if at is None or dtype.is_float or self.depth else self._tiles.source(ref, at)
-        if found is None or found[0] in self.written:
+        result = None if at is None or dtype.is_float or self.depth else self._tiles.source(ref, at)
+        if result is None or result[0] in self.written:
             return self.unknown()
-        self.tables.add(found[0])
-        return Tainted(self.read_element(*found), frozenset((found[0],)))
+        self.tables.add(result[0])
+        return Tainted(self.read_element(*result), frozenset((result[0],)))
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
         """Something of this origin is in the tile; a position inside it."""

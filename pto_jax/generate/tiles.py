@@ -43,13 +43,13 @@ def instruction(state: State, turn: int | None = None) -> None:
 def _needs_arguments(state: State, sample: Sample) -> bool:
     """Whether a called function lacks an operand that it cannot make."""
     views = {v.type for level in state.levels for v in level.views}
-    made = (
+    result = (
         t
         for t in sample.types.values()
         if isinstance(t, ir.PartitionViewType | ir.VectorType | ir.MemRefType)
     )
     scalars = (t for t in sample.types.values() if isinstance(t, ir.ScalarType))
-    return not all(t in views for t in made) or any(t.dtype.name in ("f16", "bf16") for t in scalars)
+    return not all(t in views for t in result) or any(t.dtype.name in ("f16", "bf16") for t in scalars)
 
 
 @lru_cache(1 << 12)
@@ -70,7 +70,7 @@ def emit(state: State, want: Wanted) -> None:
     for name in form:
         ins.append(_source(state, want, declared.operand(name), ins))
     outs: list[ir.Value] = []
-    made: list[Held] = []
+    results: list[Held] = []
     listed = [o for o in declared.destinations if o.name in want.types]
     bind = _may_bind(state, want, listed) and state.chance(state.options.results)
     bind = bind or declared.syntax == "custom"
@@ -79,7 +79,7 @@ def emit(state: State, want: Wanted) -> None:
         if bind:
             assert isinstance(t, ir.TileType)
             held = Held(ir.Value(state.name("t"), t), t, want.sizes[operand.name])
-            made.append(held)
+            results.append(held)
             outs.append(held.value)
         elif isinstance(t, ir.TileType):
             outs.append(_destination(state, want, operand.name, ulp, ins, outs))
@@ -99,7 +99,7 @@ def emit(state: State, want: Wanted) -> None:
     if ulp:
         state.loose.update((v.name, ulp) for v in outs)
     else:
-        state.level.tiles += made
+        state.level.tiles += results
 
 
 def _bound(want: Wanted) -> int:
@@ -230,8 +230,8 @@ def _destination(
 
 def _lies_apart(state: State, want: Wanted, name: str) -> bool:
     """Whether a destination shares no bytes with some other operand; scratch is always a tile of its own."""
-    found = kept_apart(want.instruction, want.sample.form, want.types, state.profile.name)
-    pairs = ((a, b) for a, b, _ in found if want.instruction.operand(a).role != "tmp")
+    result = kept_apart(want.instruction, want.sample.form, want.types, state.profile.name)
+    pairs = ((a, b) for a, b, _ in result if want.instruction.operand(a).role != "tmp")
     return any(name in pair for pair in pairs)
 
 

@@ -86,8 +86,8 @@ def _ties(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
 
 def _mixed(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
     """Lanes by all the recipes that make single numbers."""
-    made = [_MAKERS[r](rng, d, shape) for r in ("uniform", "bits", "specials", "ties", "overflow")]
-    return np.asarray(np.choose(rng.integers(0, len(made), shape), made))
+    results = [_MAKERS[r](rng, d, shape) for r in ("uniform", "bits", "specials", "ties", "overflow")]
+    return np.asarray(np.choose(rng.integers(0, len(results), shape), results))
 
 
 def _overflow(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:

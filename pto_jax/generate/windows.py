@@ -19,9 +19,9 @@ def buffer(state: State, d: ir.DType, count: int) -> Buffer:
         raise Unfit
     count += state.rng.choice((0, 0, 5))
     t = ir.MemRefType((count,), d, ir.AddressSpace.GM) if state.chance(0.3) else ir.PtrType(d)
-    made = Buffer(state.argument("g", t, state.recipe(d, (count,))), d, count)
-    state.levels[0].buffers.append(made)
-    return made
+    result = Buffer(state.argument("g", t, state.recipe(d, (count,))), d, count)
+    state.levels[0].buffers.append(result)
+    return result
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,11 @@ import numpy as np
 from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, abstract
 from ..interpreter.abstract import Unknown
 from ..interpreter.machine import After, Arm, Before, Body
+from ..interpreter.operands import LocalPointer
 from ..ir import I1, INDEX, AtomicType, DType, Op
+from ..isa import micro
 from ..isa.effects import traits_of
+from ..isa.micro import MicroCall
 from .numbers import (
     Flags,
     Integers,
@@ -125,8 +128,19 @@ class Blocks(abstract.AbstractMachine):
         self._compute((base, index, stride))
         return address(base, index, stride)
 
-    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+    def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        """Transfers of bytes are not followed: the writes to a buffer are undecided."""
+        declared = micro.find(op.name)
+        for place in declared.places if declared is not None else ():
+            pointer = operands[place.pointer]
+            if place.access == "write" and isinstance(pointer, Pointer):
+                self._give_up(pointer)
+        return super().micro(op, call, operands)
+
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Scalar:
         """The elements that a pointer is at, of a buffer whose contents are known; else unknown."""
+        if isinstance(pointer, LocalPointer):
+            return abstract.Unknown()
         known = self.buffers.get(pointer.buffer)
         if known is None or pointer.cast or dtype.is_float or dtype.packed or not is_integer(pointer.offset):
             return abstract.Unknown()
@@ -285,9 +299,10 @@ class Blocks(abstract.AbstractMachine):
                 a, n, limit = (spread(x, self.rank) for x in (first, size, extent))
                 self.outside |= self._blocks((a < 0) | (n < 0) | (n > limit) | (a > limit - n))
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Single elements are not followed: the writes to the buffer are undecided."""
-        self._give_up(pointer)
+        if isinstance(pointer, Pointer):
+            self._give_up(pointer)
 
     def execute(self, execution: Execution) -> dict[str, None]:
         """Note the windows of views that an instruction reads and writes."""

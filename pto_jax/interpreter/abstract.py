@@ -1,12 +1,26 @@
 """A machine that computes nothing: it follows a program with the constants of its text."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from .. import ir
+from ..isa.micro import MicroCall
 from .machine import After, Arm, Before, Body, RunBlock
-from .operands import Buffer, Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
+from .operands import (
+    Buffer,
+    Execution,
+    Frame,
+    LocalPointer,
+    Operand,
+    Pointer,
+    Register,
+    Scalar,
+    Scope,
+    TileRef,
+    View,
+)
 from .views import memref_view
 
 
@@ -89,7 +103,7 @@ class NoStorage:
     def set_element(self, op: ir.Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
         """Nothing is written."""
 
-    def store(self, op: ir.Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: ir.Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Nothing is written."""
 
     def allocate(self, op: ir.Op, type: ir.TileType, address: Scalar | None) -> Hashable:
@@ -99,6 +113,16 @@ class NoStorage:
     def fresh(self, op: ir.Op, result: ir.Value, type: ir.TileType) -> Hashable:
         """No storage: None."""
         return None
+
+    def number(self, dtype: ir.DType) -> Scalar:
+        """A scalar of some type that an operation gives, of which nothing more is known."""
+        raise NotImplementedError
+
+    def micro(self, op: ir.Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        """Registers without contents, and unknown scalars."""
+        scalars = (v.type.dtype if isinstance(v.type, ir.ScalarType) else None for v in op.results)
+        found = [Register(None) if d is None else self.number(d) for d in scalars]
+        return tuple(found[: len(call.results)])
 
     def rebind(self, op: ir.Op, ref: TileRef, type: ir.TileType, address: Scalar) -> Hashable:
         """What :meth:`allocate` gives at the address."""
@@ -114,6 +138,10 @@ class AbstractMachine(NoStorage):
         """A scalar, of some type where that is given, of which nothing more is known."""
         return Unknown()
 
+    def number(self, dtype: ir.DType) -> Scalar:
+        """An unknown scalar."""
+        return self.unknown(dtype)
+
     def one_of(self, count: int) -> Scalar:
         """A number from 0 to ``count`` - 1, whichever it is."""
         return self.unknown(ir.INDEX)
@@ -128,7 +156,9 @@ class AbstractMachine(NoStorage):
 
     def opened(self, operand: Operand) -> Operand:
         """What a loop carries: its scalars change from trip to trip."""
-        kept = operand is None or isinstance(operand, TileRef | View | Pointer | tuple)
+        if isinstance(operand, LocalPointer):
+            return replace(operand, address=self.unknown(ir.INDEX))
+        kept = operand is None or isinstance(operand, TileRef | View | Pointer | Register | tuple)
         return operand if kept else self.unknown()
 
     def either(self, first: Operand, second: Operand) -> Operand:
@@ -211,6 +241,6 @@ class AbstractMachine(NoStorage):
         """An unknown scalar."""
         return self.unknown()
 
-    def load(self, op: ir.Op, pointer: Pointer, dtype: ir.DType) -> Scalar:
+    def load(self, op: ir.Op, pointer: Pointer | LocalPointer, dtype: ir.DType) -> Scalar:
         """An unknown scalar."""
         return self.unknown()

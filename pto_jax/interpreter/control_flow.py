@@ -284,6 +284,13 @@ def _elsewhere(interpreter: Interpreter, function: Function) -> bool:
     return kind is not None and interpreter.core.kind not in (None, kind)
 
 
+@executes("vecscope", "strict_vecscope")
+def _scope(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    """A strict scope sees what it captures only; the verifier sees to that."""
+    region = op.regions[0]
+    yield from interpreter.block(region, _inner(scope, region, [scope[v] for v in op.ins]))
+
+
 @executes("section.cube", "section.vector")
 def _section(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     """A single core runs the sections of both kinds; the reader keeps their names apart."""

@@ -115,7 +115,9 @@ def cores_of(program: Program, function: Function) -> tuple[Core, ...]:
     asks = any(traits_of(op).launch in ("subblock", "subblocks") for op in ops)
     if not meets and not asks:
         return (Core(),)
-    halves = asks or any(op.attrs.get("split") for op in ops if _uses_fifo(op))
+    # A module of vector kernels is launched on one vector core each; cores in pairs belong to a cube core.
+    alone = program.setting("pto.kernel_kind") == KernelKind.VECTOR and "cube" not in kinds
+    halves = (asks and not alone) or any(op.attrs.get("split") for op in ops if _uses_fifo(op))
     cores = [Core("cube")] if "cube" in kinds else []
     if "vector" in kinds or not kinds:
         cores += [Core("vector", s) for s in range(2 if halves else 1)]

@@ -22,13 +22,15 @@ from .operands import Operand, Pointer, Scalar, Scope, TileRef, View
 class Ring:
     """An end of a pipe: what it is known by, its slots, and what it does to accumulators.
 
-    ``consumer`` is the type of the tiles that its accumulators become.
+    ``consumer`` is the type of the tiles that its accumulators become, ``local`` the number of slots in the
+    memory of its consumer.
     """
 
     to_vector: Hashable = ("id", "0")
     to_cube: Hashable = ("id", "0")
     memory: View | Pointer | None = None
     slots: int = 8
+    local: int = 8
     bytes: int = 0
     epilogue: AccPushEpilogue | None = None
     consumer: TileType | None = None
@@ -46,12 +48,15 @@ def ring_of(
     if isinstance(memory, View):
         for direction in zip(keys, (True, False), strict=True):
             interpreter.shared.turns.setdefault(direction, 0)
-    epilogue, slots, size = (op.attrs.get(n) for n in ("acc_push_epilogue", "slot_num", "slot_size"))
+    epilogue, size = (op.attrs.get(n) for n in ("acc_push_epilogue", "slot_size"))
+    slots, local = (op.attrs.get(n) for n in ("slot_num", "local_slot_num"))
+    count = slots if isinstance(slots, int) else default_slots(op.attrs.get("dir_mask"))
     return Ring(
         keys[0],
         keys[1],
         memory if isinstance(memory, View | Pointer) else None,
-        slots if isinstance(slots, int) else default_slots(op.attrs.get("dir_mask")),
+        count,
+        local if isinstance(local, int) else count,
         size if isinstance(size, int) else 0,
         epilogue if isinstance(epilogue, AccPushEpilogue) else None,
         consumer,

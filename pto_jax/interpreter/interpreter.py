@@ -20,11 +20,14 @@ from ..analysis.roots import cores_of
 from ..errors import Diagnostic, NotExecutableError
 from ..isa import effects, matrix
 from ..isa.layout_img2col import IMG2COL_STATE
+from ..isa.traits import UNKNOWN
 from . import cores, memory_indexed, operands, windows
 from .machine import Machine
 from .operands import UNSETTLED, Execution, Frame, Operand, Scalar, Scope, TileRef, View, chosen, with_storage
 
 T = TypeVar("T")
+#: The mode that configuration of transfers is kept under, and what executes micro-operations.
+TRANSFERS, MICRO = "transfers", "micro-operation"
 
 
 @dataclass(eq=False)
@@ -97,7 +100,11 @@ class Interpreter:
         #: What the blocks of a function that were executed last return.
         self.returned: tuple[Operand, ...] = ()
         #: What configuration instructions have set.
-        self.modes: dict[str, Any] = {matrix.ROUNDING_STATE: None, IMG2COL_STATE: operands.ImageState()}
+        self.modes: dict[str, Any] = {
+            matrix.ROUNDING_STATE: None,
+            IMG2COL_STATE: operands.ImageState(),
+            TRANSFERS: operands.TransferState(),
+        }
 
     @property
     def kinds(self) -> Mapping[int, ir.KernelKind]:
@@ -152,6 +159,9 @@ class Interpreter:
                 yield from steps
             return
         resolved = self.reading.of(op)
+        if resolved.instruction is None and effects.traits_of(op) is not UNKNOWN:
+            HANDLERS[MICRO](self, op, scope)
+            return
         if resolved.instruction is None or not resolved.instruction.executable:
             raise NotExecutableError(
                 Diagnostic("error", "is not executed by this version", op.span, op.name, rule="executable")

@@ -4,7 +4,19 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from ..ir import DType, Op, TileType, Value
-from .operands import Buffer, Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
+from ..isa.micro import MicroCall
+from .operands import (
+    Buffer,
+    Execution,
+    Frame,
+    LocalPointer,
+    Operand,
+    Pointer,
+    Scalar,
+    Scope,
+    TileRef,
+    View,
+)
 
 #: An arm of a branch gives its results; the body of a loop maps the trip and what it carries; the first
 #: region of a while loop gives its condition too.
@@ -135,8 +147,11 @@ class Machine(Protocol):
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
         """Write a scalar to the element of a tile at a position in its storage."""
 
-    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
-        """The element of global memory that a pointer is at."""
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Scalar:
+        """The element of memory that a pointer is at."""
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Write a scalar where a pointer is at."""
+
+    def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        """The results of a micro-operation, whose pointers are where it accesses memory."""

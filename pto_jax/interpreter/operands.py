@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from .. import isa
 from ..analysis.resolve import ResolvedProgram
 from ..ir import (
+    AddressSpace,
     AttrValue,
     DType,
     FmatrixMode,
@@ -94,7 +95,38 @@ class TileRef:
     pitched: bool = field(default=False, compare=False, repr=False)
 
 
-#: A TileRef, View, Pointer or Scalar.
+@dataclass(frozen=True)
+class LocalPointer:
+    """A position in on-chip memory: a byte address in a memory space, or in a tile that has none."""
+
+    dtype: DType
+    space: AddressSpace
+    address: Scalar = 0
+    tile: TileRef | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Register:
+    """The contents of a vector register, a mask or an align state, as the machine has them."""
+
+    contents: Any
+
+
+@dataclass(frozen=True)
+class TransferState:
+    """What configuration operations have set for transfers of bytes.
+
+    The mode and the type of atomic stores ("" for none), sizes and strides of loops by the name of the
+    operation that sets them, and the padding value.
+    """
+
+    atomic: str = ""
+    atomic_type: str = ""
+    loops: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    pad: int = 0
+
+
+#: A TileRef, View, Pointer, LocalPointer, Register or Scalar.
 Operand: TypeAlias = Any
 
 

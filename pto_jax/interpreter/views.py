@@ -41,6 +41,7 @@ from .operands import (
     NOWHERE,
     Choice,
     Frame,
+    LocalPointer,
     Operand,
     Pointer,
     Scalar,
@@ -145,12 +146,27 @@ def _set_validshape(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 @executes("addptr")
 def _addptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     pointer, offset = (scope[v] for v in op.ins)
-    if isinstance(pointer, TileRef):
-        message = "got a pointer into a tile; allowed: one into global memory (offsets of accesses move)"
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
-    moved = replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset))
+    if isinstance(pointer, TileRef | LocalPointer):
+        found = local_pointer(pointer)
+        size = found.dtype.storage_bits // 8
+        scope.bind(op.results[0], moved(interpreter.machine, found, offset, size))
+        return
+    further = replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset))
     world = interpreter.shared.world
-    scope.bind(op.results[0], moved if world is None else world.placed(op, moved))
+    scope.bind(op.results[0], further if world is None else world.placed(op, further))
+
+
+def local_pointer(operand: Operand) -> LocalPointer:
+    """A pointer into on-chip memory; that of a tile is one to its first byte."""
+    if isinstance(operand, LocalPointer):
+        return operand
+    assert isinstance(operand, TileRef), operand
+    return LocalPointer(operand.type.dtype, AddressSpace[operand.type.loc.name], 0, operand)
+
+
+def moved(machine: Machine, pointer: LocalPointer, offset: Scalar, unit: int) -> LocalPointer:
+    """A pointer moved by an offset in units of bytes."""
+    return replace(pointer, address=advanced(machine, pointer.address, offset, unit))
 
 
 #: How many slots are looked at, the key of an empty one, and what a query without a value gives.
@@ -351,7 +367,8 @@ def _tsetval(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
 
 @executes("load_scalar")
-def _load_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+def load_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Load the element of memory at an offset from a pointer."""
     pointer, offset = (scope[v] for v in op.ins)
     result, machine = op.results[0], interpreter.machine
     dtype = scalar_dtype(result.type)
@@ -366,7 +383,8 @@ def _load_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
 
 @executes("store_scalar")
-def _store_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+def store_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Store a scalar to the element of memory at an offset from a pointer."""
     value, pointer, offset = (scope[v] for v in op.ins)
 
     def write(one: Operand) -> tuple[Operand, ...]:
@@ -379,14 +397,16 @@ def _store_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     interpreter.resolved(op, scope, pointer, write)
 
 
-def _moved(interpreter: Interpreter, pointer: Pointer, offset: Scalar) -> Pointer:
+def _moved(interpreter: Interpreter, pointer: Operand, offset: Scalar) -> Operand:
+    if isinstance(pointer, LocalPointer):
+        return moved(interpreter.machine, pointer, offset, pointer.dtype.storage_bits // 8)
     return replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset))
 
 
 def memref_view(name: str, t: MemRefType, extents: Sequence[int]) -> View:
     """An argument that is a memref, as a view; ``extents`` are those of the array given for it."""
     if None in t.dims and len(extents) != len(t.dims):
-        raise ArgumentError(f"argument {name!r}: got shape {tuple(extents)}; allowed: {t}")
+        raise ArgumentError(f"argument {name!r}: got shape {tuple(extents)}", allowed=f"{t}")
     known = extents if None in t.dims else t.dims
     shape = tuple(n if d is None else d for d, n in zip(t.dims, known, strict=True))
     return View(name, t.dtype, t.offset or 0, shape, strides_of(shape, t.strides))
@@ -556,15 +576,19 @@ def _castptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     given, t = scope[op.ins[0]], op.results[0].type
     found: Operand
     if not isinstance(t, PtrType):
-        if isinstance(given, TileRef):
+        if isinstance(given, TileRef) or (isinstance(given, LocalPointer) and given.tile is not None):
             raise _refused(op, "the address of a tile, which the planner chooses")
-        found = address_of(interpreter, given)
+        found = given.address if isinstance(given, LocalPointer) else address_of(interpreter, given)
+    elif isinstance(given, LocalPointer):
+        found = replace(given, dtype=t.dtype)
     elif isinstance(given, Pointer):
         found = _retyped(interpreter, op, given, t.dtype)
     elif isinstance(given, TileRef):
         found = _elements(interpreter, op, given, t.dtype)
     elif t.space == AddressSpace.GM:
         found = pointer_at(interpreter, op, given, t.dtype)
+    elif t.space == AddressSpace.VEC:
+        found = LocalPointer(t.dtype, t.space, given)
     else:
         raise _refused(op, f"an address in {t.space.name.lower()}, which names no storage without an extent")
     scope.bind(op.results[0], found)

@@ -3,4 +3,5 @@
 from .dtypes import *
 from .enums import *
 from .program import *
+from .registers import *
 from .types import *

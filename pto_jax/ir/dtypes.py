@@ -23,6 +23,11 @@ class DType:
     ``packed`` types hold two elements per byte, the even element in the low nibble. An element of a type
     with ``pair_of`` is such a byte: two numbers of the type of that name, the first one in the low nibble.
     Float formats give exponent and mantissa widths; ``hif8`` is tapered and has neither.
+
+    >>> import pto_jax as pto
+    >>> d = pto.dtype("f8e4m3")
+    >>> d.bits, d.exponent, d.mantissa, d.numpy.name
+    (8, 4, 3, 'float8_e4m3fn')
     """
 
     name: str
@@ -219,7 +224,7 @@ def dtype(name: object) -> DType:
     found = find_dtype(name) if isinstance(name, str) else _of_array_type(name)
     if found is None:
         known = ", ".join(d.name for d in ALL_DTYPES)
-        raise ArgumentError(f"unknown element type {name!r}; allowed: {known}")
+        raise ArgumentError(f"unknown element type {name!r}", allowed=f"{known}")
     return found
 
 

@@ -229,6 +229,11 @@ class Program:
     functions of all its ``children``, of which these are the attributes. ``language`` is the version that the
     program's text is in; None for programs that were no text. What a version says without writing it stands
     in the operations, so that equal programs do the same whatever their version.
+
+    >>> import pto_jax as pto
+    >>> program = pto.parse("%z = tadd %x, %y : !pto.tile<f32, 4, 16>")
+    >>> program.fragment, program.fragment_results, [str(a) for a in program.functions[0].args]
+    (True, ('z',), ['%x', '%y'])
     """
 
     functions: tuple[Function, ...]

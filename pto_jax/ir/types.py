@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from ..errors import ArgumentError
 from .dtypes import DType, ElementType, dtype as find_element
 from .enums import AddressSpace, BLayout, Compact, GlobalLayout, Loc, Pad, SLayout
+from .registers import AlignType, MaskType, VRegType
 
 
 @dataclass(frozen=True)
@@ -316,15 +317,15 @@ class TileType:
             found = getattr(self, name)
             if not isinstance(found, kind):
                 raise ArgumentError(
-                    f"TileType: {name} is {found!r}; allowed: a member of {kind.__name__}; "
-                    "pto.tile_type takes names"
+                    f"TileType: {name} is {found!r}",
+                    allowed=f"a member of {kind.__name__}; pto.tile_type takes names",
                 )
         for name in ("rows", "cols"):
             try:
                 object.__setattr__(self, name, operator.index(getattr(self, name)))
             except TypeError:
                 found = getattr(self, name)
-                raise ArgumentError(f"TileType: {name} is {found!r}; allowed: an integer") from None
+                raise ArgumentError(f"TileType: {name} is {found!r}", allowed="an integer") from None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -426,7 +427,12 @@ def conv_tile(d: DType, conv: Conv, loc: Loc = Loc.MAT) -> TileType:
 
 @dataclass(frozen=True)
 class ScalarType:
-    """A scalar: an element type, ``index`` or ``i1``."""
+    """A scalar: an element type, ``index`` or ``i1``.
+
+    >>> import pto_jax as pto
+    >>> str(pto.ScalarType(pto.dtype("f32")))
+    'f32'
+    """
 
     dtype: DType
 
@@ -447,10 +453,18 @@ class MultiTileType:
 
 @dataclass(frozen=True)
 class PtrType:
-    """Pointer into global memory (or, on ISA pages, into another address space)."""
+    """Pointer into global memory or into another address space.
+
+    ``written`` is how the text spells an element type that has several spellings (``si16``).
+
+    >>> import pto_jax as pto
+    >>> str(pto.ptr("f16")), pto.ptr("f16") == pto.PtrType(pto.dtype("f16"))
+    ('ptr<f16>', True)
+    """
 
     dtype: DType
     space: AddressSpace = AddressSpace.GM
+    written: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"ptr<{self.dtype.name}>"
@@ -540,6 +554,9 @@ Type: TypeAlias = (
     | MultiTileType
     | LocalArrayType
     | StructType
+    | VRegType
+    | MaskType
+    | AlignType
 )
 
 

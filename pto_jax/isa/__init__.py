@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 
 from ..errors import ArgumentError
+from ..ir import Op
+from . import micro as micro
 from .bind import Bound as Bound, bind as bind
 from .declare import (
     Attribute as Attribute,
@@ -15,6 +17,7 @@ from .declare import (
     Operand as Operand,
     Site as Site,
 )
+from .traits import structural_traits
 
 _ADDED: dict[str, Instruction] = {}
 _PACKAGE = __name__.partition(".")[0]
@@ -35,10 +38,10 @@ def add(instruction: Instruction, known: Callable[[], dict[str, Instruction]]) -
     name = instruction.name
     if not _NAME.fullmatch(name):
         raise ArgumentError(
-            f"got the name {name!r}; allowed: 't', then lowercase letters, digits and underscores (tcosh)"
+            f"got the name {name!r}", allowed="'t', then lowercase letters, digits and underscores (tcosh)"
         )
     if name in known():
-        raise ArgumentError(f"there is an instruction {name}; try: another name")
+        raise ArgumentError(f"there is an instruction {name}", fix="another name")
     _ADDED[name] = instruction
     forget()
 
@@ -144,6 +147,7 @@ FAMILIES = (
     "sync_config",
     "views",
     "reinterpret",
+    "micro",
     "elementwise",
     "reduce_expand",
     "memory",
@@ -200,6 +204,12 @@ def find(name: str) -> Instruction | None:
     key = name.lower().removeprefix("pto.")
     found = instructions().get(ALIASES.get(key, key))
     return found or (instructions().get(_dotted().get(key, "")) if "_" in key else None)
+
+
+def micro_operation(op: Op) -> micro.MicroOperation | None:
+    """The declaration of an operation that is a micro-operation; None for others."""
+    known = structural_traits(op.name) is not None or find(op.name) is not None
+    return None if known else micro.find(op.name)
 
 
 @cache

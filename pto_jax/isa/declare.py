@@ -156,7 +156,13 @@ class Operand:
     for, ``within`` the operand that positions are in, ``implied`` what tools put in its place, ``used_on``
     the profiles that use scratch which no tool puts in. A scalar that ``converts`` may have another type of
     its kind, integer or float. A view that is ``loaded_as`` another operand stands for it: a tile with the
-    elements of the view.
+    elements of the view. In examples its elements are ``shown``, where general ones would say little,
+    and its last rows and columns are not valid, as many as ``lacking`` counts.
+
+    >>> from pto_jax.isa import instructions
+    >>> scalar = instructions()["tadds"].operand("scalar")
+    >>> scalar.role, scalar.kind, scalar.dtype
+    ('in', 'scalar', 'T')
     """
 
     name: str
@@ -176,6 +182,8 @@ class Operand:
     used_on: tuple[ProfileName, ...] = PROFILE_NAMES
     loaded_as: str = ""
     within: str = ""
+    shown: tuple[float, ...] = ()
+    lacking: tuple[int, int] = (0, 0)
 
     @property
     def vector(self) -> VectorType:
@@ -201,6 +209,10 @@ class Attribute:
     describe a layout and change no value. ``mnemonic`` is what the assembler calls the enumeration where
     instructions have one each. ``default`` holds for programs that leave it out, ``unwritten`` for texts of
     some versions of the language.
+
+    >>> from pto_jax.isa import instructions
+    >>> instructions()["tcmp"].attribute("cmp").type.__name__
+    'CmpMode'
     """
 
     name: str
@@ -315,6 +327,10 @@ class Constraint:
     false for rules whose violation leaves the lanes that are read as they are. ``since`` names the version of
     the language that the rule came with: in texts of earlier ones its findings are warnings; ``until`` the
     one that dropped it.
+
+    >>> from pto_jax.isa import instructions
+    >>> [c.rule for c in instructions()["tadd"].constraints][:3]
+    ['types-equal', 'types', 'location']
     """
 
     rule: str
@@ -336,7 +352,11 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided where sources leave something open or disagree, and on what authority."""
+    """What was decided where sources leave something open or disagree, and on what authority.
+
+    >>> Decision("What is 0 / 0?", "NaN.", "page tdiv").choice
+    'NaN.'
+    """
 
     question: str
     choice: str
@@ -425,6 +445,9 @@ class Cycles:
     """What an instruction costs by the pages' formula.
 
     Cycles to start, to complete, and per repeat of 256 bytes.
+
+    >>> Cycles(startup=13, completion=26, per_repeat=2).per_repeat
+    2
     """
 
     startup: int
@@ -470,6 +493,11 @@ class Instruction:
     of the sources, ``apart`` which operands share no bytes: those listed, and scratch that a profile writes
     with every other tile. ``intrinsic`` is the C++ name where it is not the name in capitals, ``cycles`` the
     cost where the pages' tables have none. ``changes`` say what versions of the language changed.
+
+    >>> from pto_jax.isa import instructions
+    >>> tadd = instructions()["tadd"]
+    >>> tadd.forms, tadd.types["a2a3"][0], tadd.pipe.name
+    ((('src0', 'src1'),), ('f32',), 'V')
     """
 
     name: str

@@ -17,7 +17,7 @@ from functools import lru_cache
 from ..errors import Diagnostic, VerifyError
 from ..ir import AttrValue, Loc, MemRefType, Op, Pipe, PipeEventType, Region, TileType, Type, Value
 from ..profiles import ProfileName
-from . import find
+from . import find, micro
 from .bind import bind
 from .declare import Instruction, Phase
 from .rules.elements import element_type
@@ -36,15 +36,18 @@ def _traits(name: str) -> Traits:
     known = structural_traits(name)
     if known is not None:
         return known
-    instruction = find(name)
-    return instruction.traits if instruction is not None else UNKNOWN
+    declared = find(name) or micro.find(name)
+    return declared.traits if declared is not None else UNKNOWN
 
 
 def operands_of(op: Op) -> Mapping[str, Value]:
     """The values of an instruction by declared operand name; none where they do not fit its declaration."""
     instruction = find(op.name)
     try:
-        return {} if instruction is None else bind(instruction, op).values
+        if instruction is None:
+            below = micro.find(op.name)
+            return {} if below is None else below.values(op)
+        return bind(instruction, op).values
     except VerifyError:
         return {}
 

@@ -30,6 +30,7 @@ _BLOCK_OPERANDS = (
         note="byte offset of each 32-byte block",
         holds="positions",
         within="src",
+        shown=(32, 0),
     ),
 )
 _SIZES_1_2_4 = (*typesets.FLOATS, *typesets.INT32)

@@ -20,7 +20,7 @@ _A2A3 = ("i32", "i16", "f16", "f32")
 _DST, _SRC0, _SRC1 = (
     declare.Operand("dst", "out", extent=regions.LARGER),
     declare.Operand("src0", "in"),
-    declare.Operand("src1", "in"),
+    declare.Operand("src1", "in", lacking=(1, 3)),
 )
 
 NEITHER_VALID = declare.Decision(
@@ -156,7 +156,7 @@ _ARG_OPERANDS = (
     _SRC0,
     _SRC1,
     declare.Operand("src0Idx", "in", dtype="I"),
-    declare.Operand("src1Idx", "in", dtype="I"),
+    declare.Operand("src1Idx", "in", dtype="I", lacking=(1, 3)),
 )
 
 

@@ -23,7 +23,7 @@ _INT8_ROWS: typesets.Rows = (("i8", "f32"), ("u8", "f32"))
 _INT8_OPERANDS = (
     Operand("dst", "out", dtype="D"),
     _SOURCE,
-    Operand("scale", "in", dtype="f32", note="factor per row, in column 0"),
+    Operand("scale", "in", dtype="f32", note="factor per row, in column 0", shown=(0.5,)),
     Operand("offset", "in", dtype="f32", optional=True, note="zero point per row; asymmetric only"),
     replace(elementwise.TMP, implied=declare.Implied("src")),
 )
@@ -195,8 +195,8 @@ _DEQUANT_HARDWARE: typesets.Rows = (("f32", "i8"), ("f32", "i16"))
 _DEQUANT_OPERANDS = (
     Operand("dst", "out", dtype="D"),
     _SOURCE,
-    Operand("scale", "in", dtype="f32"),
-    Operand("offset", "in", dtype="f32"),
+    Operand("scale", "in", dtype="f32", shown=(0.5,)),
+    Operand("offset", "in", dtype="f32", shown=(1,)),
 )
 
 

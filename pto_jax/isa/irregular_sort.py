@@ -47,7 +47,7 @@ def _may_end_short(site: declare.Site) -> bool:
 
 _SORT_OPERANDS = (
     declare.Operand("dst", "out", note="records", extent=declare.Extent("the records of src", _sorted)),
-    declare.Operand("src", "in"),
+    declare.Operand("src", "in", shown=(3, 1, 4, 1.5, 9, 2, 6, 5)),
     declare.Operand("idx", "in", dtype="u32", note="index of each element of src"),
     declare.Operand(
         "tmp",

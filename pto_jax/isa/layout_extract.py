@@ -221,7 +221,7 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
         Operand("dst", role, extent=OPEN if role == "out" else None),
         Operand("src", "in", dtype="S", conv=name == "textract"),
         WORD,
-        Operand("indexRow", "in", "index", dtype=None),
+        Operand("indexRow", "in", "index", dtype=None, shown=(1,)),
         Operand("indexCol", "in", "index", dtype=None),
     )
     made = tile_instruction(

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from ..ir import BLayout, Loc, Pad, SLayout, TileType, dtype
 from ..profiles import Profile
 from . import changes, declare
-from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, formal, tile_instruction
+from .common import DST, OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, formal, tile_instruction
 from .rules import constraints, irregular, regions, typesets
 from .rules.forbid import as_columns, assign, edit, forbid, together
 from .rules.require import require
@@ -17,6 +17,9 @@ _MOVED = (*typesets.FLOATS, *typesets.INT32)
 _TYPES = typesets.table(_MOVED, _MOVED, _MOVED)
 _PADS = (Pad.ZERO, Pad.MAX, Pad.MIN)
 
+
+#: Shown with a region that leaves something to fill.
+_PART = replace(SRC, lacking=(1, 3))
 
 _pad_given = require(
     "pad-given",
@@ -189,7 +192,7 @@ def _fill(
     name: str,
     summary: str,
     *rules: declare.Constraint,
-    operands: tuple[declare.Operand, ...] = UNARY,
+    operands: tuple[declare.Operand, ...] = (DST, _PART),
     moved: _Move = _in_mat,
 ) -> declare.Instruction:
     return tile_instruction(
@@ -231,7 +234,10 @@ TFILLPAD_INPLACE = _fill(
     "tfillpad_inplace", "Fill everything outside the source's valid region of one storage.", _EQUAL
 )
 TFILLPAD_EXPAND = _fill(
-    "tfillpad_expand", "Copy into a larger tile, and fill the rest of it.", _larger, operands=(OPEN_DST, SRC)
+    "tfillpad_expand",
+    "Copy into a larger tile, and fill the rest of it.",
+    _larger,
+    operands=(OPEN_DST, _PART),
 )
 
 INSTRUCTIONS: tuple[declare.Instruction, ...] = (TFILLPAD, TFILLPAD_INPLACE, TFILLPAD_EXPAND)

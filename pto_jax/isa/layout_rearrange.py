@@ -87,8 +87,8 @@ _CONCAT = (
     Operand("dstIdx", "out", dtype=None, optional=True, beside="src0Idx", extent=like("src0Idx")),
     SRC0,
     SRC1,
-    Operand("src0Idx", "in", dtype=None, optional=True, holds="positions"),
-    Operand("src1Idx", "in", dtype=None, optional=True, holds="positions"),
+    Operand("src0Idx", "in", dtype=None, optional=True, holds="positions", shown=(6,)),
+    Operand("src1Idx", "in", dtype=None, optional=True, holds="positions", shown=(4,)),
 )
 
 

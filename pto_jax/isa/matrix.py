@@ -265,8 +265,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
 )
 
 
-A_SCALE = Operand("a_scale", "in", dtype="f8e8m0", note="M x K/32 scales of a")
-B_SCALE = Operand("b_scale", "in", dtype="f8e8m0", note="K/32 x N scales of b")
+A_SCALE = Operand("a_scale", "in", dtype="f8e8m0", note="M x K/32 scales of a", shown=(1,))
+B_SCALE = Operand("b_scale", "in", dtype="f8e8m0", note="K/32 x N scales of b", shown=(1,))
 
 _PAIRS: Rows = (*PAIRS_F8, *(("f32", a, b) for a in NIBBLE_FLOATS for b in NIBBLE_FLOATS))
 MX_TYPES: TypeTable = {"cpu_sim": _PAIRS, "a2a3": (), "a5": _PAIRS}

@@ -129,6 +129,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         pipe=ir.Pipe.MTE2,
         forms=(("tile", "pipe"), ("view", "pipe"), ("pipe",), ("tile", "pipe", "aiv_subblockid")),
         traits=Traits(fifo="pop"),
+        phases=pipes.popping,
         assembly=assembly.Assembly(trailing=0),
     ),
     pipes.pipe_instruction(

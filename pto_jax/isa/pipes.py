@@ -176,6 +176,7 @@ def _pop(name: str, kind: str, tile: ir.TileType) -> Instruction:
         pipe=ir.Pipe.MTE2 if tile.loc == ir.Loc.VEC else ir.Pipe.MTE1,
         forms=((), sizes, *(((*half,), (*sizes, *half)) if half else ())),
         traits=Traits(fifo="pop", core=ir.KernelKind[kind.upper()]),
+        phases=pipes.popping,
         changes=(_ENTRY,),
     )
 

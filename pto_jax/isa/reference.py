@@ -57,7 +57,7 @@ def status(instruction: Instruction) -> str:
     """Whether an instruction is executed, or read and verified only.
 
     >>> from pto_jax.isa import instructions
-    >>> status(instructions()["tadd"]), status(instructions()["tput"])
+    >>> status(instructions()["tadd"]), status(instructions()["grid_tpush"])
     ('executed', 'verified only')
     """
     return "executed" if instruction.executable else "verified only"
@@ -134,19 +134,22 @@ def _markdown_table(header: list[str], cells: list[list[str]]) -> Iterator[str]:
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
 
 
-def page(instruction: Instruction, style: Style = "text", example: str | None = None) -> str:
+def page(
+    instruction: Instruction, style: Style = "text", example: str | None = None, python: str = ""
+) -> str:
     """Everything a declaration says about one instruction, what a program needs first.
 
-    ``example`` is an operation in the text.
+    ``example`` is an operation in the text, ``python`` a session that calls the instruction.
 
     >>> from pto_jax.isa import instructions
     >>> print(page(instructions()["taddsc"]).splitlines()[0])
     taddsc: Tile plus scalar plus tile.
     """
     if style == "json":
-        return json.dumps(record(instruction) | ({"example": example} if example else {}), indent=1)
+        shown: Json = {k: v for k, v in (("example", example), ("python", python)) if v}
+        return json.dumps(record(instruction) | shown, indent=1)
     title = f"{instruction.name}: {instruction.summary}"
-    return "\n".join(rendered(title, _sections(instruction, example), style))
+    return "\n".join(rendered(title, _sections(instruction, example, python), style))
 
 
 def rendered(title: str, sections: Iterable[Section], style: Style) -> Iterator[str]:
@@ -159,7 +162,8 @@ def rendered(title: str, sections: Iterable[Section], style: Style) -> Iterator[
             yield ""
         for item in items:
             if kind == "program":
-                yield from ("```mlir", item, "```") if style == "markdown" else [indent(item, "  ")]
+                language = "pycon" if item.startswith(">>>") else "mlir"
+                yield from (f"```{language}", item, "```") if style == "markdown" else [indent(item, "  ")]
             elif kind == "table":
                 yield f"    {item}" if style == "markdown" else f"  {item}"
             elif style == "markdown":
@@ -169,7 +173,7 @@ def rendered(title: str, sections: Iterable[Section], style: Style) -> Iterator[
                 yield fill(item, WIDTH, initial_indent="  ", subsequent_indent=hanging, **_WHOLE_WORDS)
 
 
-def _sections(i: Instruction, example: str | None) -> Iterator[Section]:
+def _sections(i: Instruction, example: str | None, python: str) -> Iterator[Section]:
     yield "Class, pipe and status", [f"{i.cls}, pipe {i.pipe.name}, {status(i)}"], "list"
     names = other_names(i)
     if names:
@@ -178,12 +182,14 @@ def _sections(i: Instruction, example: str | None) -> Iterator[Section]:
         yield "Operands", [_operand_text(o) for o in i.operands], "list"
     if any(i.forms):
         yield "Source operands in the text", ["(" + ", ".join(f) + ")" for f in i.forms], "list"
+    if python:
+        yield "Python", [python], "program"
     if example:
         yield "Example", [example], "program"
     if i.type_vars:
         heading = f"Element types ({', '.join(i.type_vars)})"
         yield heading, [f"{p}: {types}" for p in PROFILE_NAMES for types in every_type(i, p)], "list"
-    yield "Result", [*_sentences(i.semantics), f"Valid region: {_domain_text(i)}."], "prose"
+    yield "Result", [*sentences(i.semantics), f"Valid region: {_domain_text(i)}."], "prose"
     if i.attributes:
         yield "Attributes", [_attribute_text(a) for a in i.attributes], "list"
     if i.constraints:
@@ -218,7 +224,7 @@ def _decision_text(d: Decision) -> str:
     return text
 
 
-def _sentences(text: str) -> list[str]:
+def sentences(text: str) -> list[str]:
     """A long text, a line per sentence."""
     return re.split(r"(?<=[.:]) (?=[A-Z])", text)
 
@@ -228,11 +234,21 @@ def _operand_text(o: Operand) -> str:
     return f"{o.name}: {', '.join(parts)}" + (f" ({o.note})" if o.note else "")
 
 
+def attribute_cells(a: Attribute) -> tuple[tuple[str, ...], str, str, str]:
+    """The keys of an attribute, its values, its default and its meaning.
+
+    >>> from pto_jax.isa import instructions
+    >>> attribute_cells(instructions()["tcmp"].attributes[0])
+    (('cmpMode', 'cmp', 'cmp_mode'), 'EQ, NE, LT, LE, GT, GE', 'EQ', 'relation')
+    """
+    keys = tuple(dict.fromkeys((a.name, *a.keys)))
+    return keys, ", ".join(_values(a)), "none" if a.default is None else _member(a.default), a.meaning
+
+
 def _attribute_text(a: Attribute) -> str:
-    default = "none" if a.default is None else _member(a.default)
-    others = [key for key in a.keys if key != a.name]
+    (name, *others), values, default, meaning = attribute_cells(a)
     spelled = f"; also {', '.join(others)}" if others else ""
-    return f"{a.name}: {', '.join(_values(a))}; default {default}; {a.meaning}{spelled}"
+    return f"{name}: {values}; default {default}; {meaning}{spelled}"
 
 
 def _values(a: Attribute) -> list[str]:

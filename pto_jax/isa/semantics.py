@@ -69,7 +69,11 @@ def all_apart(names: Sequence[str], source: str, profiles: tuple[ProfileName, ..
 
 @dataclass(frozen=True)
 class Range:
-    """Operands of magnitude ``2**low`` to ``2**high``, of either sign where ``signed``."""
+    """Operands of magnitude ``2**low`` to ``2**high``, of either sign where ``signed``.
+
+    >>> Range(-7, 7).signed
+    True
+    """
 
     low: float
     high: float

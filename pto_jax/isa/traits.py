@@ -146,6 +146,11 @@ class Traits:
         return any(e.access == access and (not resources or e.resource in resources) for e in self.effects)
 
     @property
+    def meets_blocks(self) -> bool:
+        """Whether an operation signals to the cores of all blocks, or waits for them."""
+        return self.order is not None and self.order.through == "cores" and not self.order.publishes
+
+    @property
     def pure(self) -> bool:
         """Whether an operation that binds results does nothing else: without a use of them it may go.
 
@@ -188,6 +193,8 @@ STRUCTURE: Mapping[str, Traits] = {
     "scf.execute_region": Traits(regions=Regions("once")),
     "scf.yield": _END,
     "scf.condition": Traits(terminator=True, decides=True),
+    "vecscope": Traits(regions=Regions("once", ())),
+    "strict_vecscope": Traits(regions=Regions("once", ())),
     "section.cube": Traits(regions=Regions("once", ()), core=KernelKind.CUBE),
     "section.vector": Traits(regions=Regions("once", ()), core=KernelKind.VECTOR),
 }

@@ -57,7 +57,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if not self.opcodes:
-            raise ArgumentError(f"a lockstep table without opcodes on {self.profile}; allowed: at least one")
+            raise ArgumentError(f"a lockstep table without opcodes on {self.profile}", allowed="at least one")
 
     @property
     def words(self) -> int:
@@ -288,7 +288,7 @@ def table(profile: ProfileName, part: int = 0, rows: int = 16, cols: int = 16) -
     """
     count = parts(profile, rows, cols)
     if not 0 <= part < count:
-        raise ArgumentError(f"lockstep table {part} of {profile}; allowed: 0 to {count - 1}")
+        raise ArgumentError(f"lockstep table {part} of {profile}", allowed=f"0 to {count - 1}")
     listed = sorted(catalogue(profile, rows, cols), key=lambda o: (o.name, zlib.crc32(str(o).encode())))
     return Table(profile, rows, cols, tuple(listed[part::count]))
 

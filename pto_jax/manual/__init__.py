@@ -2,6 +2,7 @@
 
 import difflib
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
 from textwrap import indent
@@ -35,10 +36,15 @@ def topics() -> dict[str, Topic]:
     return {t.name: t for t in pages}
 
 
-def manual(name: str | None = None, style: Style = "text") -> str:
+def manual(
+    name: str | None = None,
+    style: Style = "text",
+    python: Callable[[isa.Instruction], str] = lambda instruction: "",
+) -> str:
     """The page of an instruction or a topic, or without a name the support matrix of all instructions.
 
-    Raises ArgumentError, with the names that are close, where there is no such page.
+    ``python`` gives the session in Python that a page of an instruction shows. Raises ArgumentError, with the
+    names that are close, where there is no such page.
 
     >>> print(manual("taddsc").splitlines()[0])
     taddsc: Tile plus scalar plus tile.
@@ -59,7 +65,7 @@ def manual(name: str | None = None, style: Style = "text") -> str:
         raise ArgumentError(
             f"no instruction or page is called {name!r}{_near(name)}; `pto-jax isa` lists all"
         )
-    return page(instruction, style, example(instruction))
+    return page(instruction, style, example(instruction), python(instruction))
 
 
 def changed(style: Style = "text") -> str:
@@ -89,8 +95,8 @@ def _printed(sample: Sample) -> str:
     """
     program = written_out(to_program(sample))
     text = print_program(program).rstrip("\n")
-    made = {v.name for op in program.walk() for v in op.results}
-    read = {v.name: v for op in program.walk() for v in (*op.ins, *op.outs) if v.name not in made}
+    result = {v.name for op in program.walk() for v in op.results}
+    read = {v.name: v for op in program.walk() for v in (*op.ins, *op.outs) if v.name not in result}
     types = {v.name: v.type for op in parse(text).walk() for v in (*op.ins, *op.outs)}
     if any(isinstance(types.get(name, UnknownType()), UnknownType) for name in read):
         arguments = ", ".join(f"{v}: {print_type(v.type)}" for v in read.values())

@@ -8,7 +8,7 @@ operands exclude subnormals, float32 gives the same bits in a fraction of the ti
 import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial, reduce
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from jax.custom_batching import custom_vmap
 from jax.custom_derivatives import SymbolicZero
 
 from .. import ops, profiles
-from ..errors import ArgumentError, DifferentiationError
+from ..errors import ArgumentError, DifferentiationError, nearest
 from ..ir import F32
 from ..lowering.numerics import NativeFloat
 from ..runtime.interchange import received
@@ -163,8 +163,8 @@ def _matched(name: str, results: Any, wanted: Any, moved: Any) -> Any:
     structure: Any = jax.tree.structure(results)
     if structure != jax.tree.structure(wanted):
         raise DifferentiationError(
-            f"{name}: the reference gives {_shown(wanted)}, the kernel {_shown(results)}; try: a "
-            "reference whose results have the kernel's structure"
+            f"{name}: the reference gives {_shown(wanted)}, the kernel {_shown(results)}",
+            fix="a reference whose results have the kernel's structure",
         )
     leaves = [jax.tree_util.tree_leaves_with_path(results), jax.tree.leaves(wanted), jax.tree.leaves(moved)]
     tangents = [_tangent(name, *each) for each in zip(*leaves, strict=True)]
@@ -177,19 +177,19 @@ def _tangent(name: str, result: tuple[Any, Any], wanted: Any, moved: Any) -> Any
     found, given = jnp.result_type(value), jnp.result_type(wanted)
     if np.shape(value) != np.shape(wanted):
         raise DifferentiationError(
-            f"{what} has shape {np.shape(value)}, the reference gives {np.shape(wanted)}; try: a "
-            "reference with results of the kernel's shapes"
+            f"{what} has shape {np.shape(value)}, the reference gives {np.shape(wanted)}",
+            fix="a reference with results of the kernel's shapes",
         )
     floats = [jnp.issubdtype(d, np.inexact) for d in (found, given)]
     if floats == [False, True]:
         raise DifferentiationError(
-            f"{what} is {found}, which has no derivative, the reference gives {given}; try: a kernel "
-            "that gives floats, such as codes times their scale"
+            f"{what} is {found}, which has no derivative, the reference gives {given}",
+            fix="a kernel that gives floats, such as codes times their scale",
         )
     if floats == [True, False]:
         raise DifferentiationError(
-            f"{what} is {found}, the reference gives {given}, which has no derivative; try: a "
-            "reference that gives floats"
+            f"{what} is {found}, the reference gives {given}, which has no derivative",
+            fix="a reference that gives floats",
         )
     return moved.astype(found) if floats[0] else moved
 
@@ -259,12 +259,16 @@ def linear(
             f"linear: got x {list(x.shape)} and w {list(w.shape)}; allowed: x [..., K] and w [K, N]"
             + ("; try: w.T" if w.ndim == 2 and x.ndim and x.shape[-1] == w.shape[1] else "")
         )
+    if isinstance(bias, str):
+        close = nearest(bias, get_args(FormatName)) or "int8"
+        got = f"linear: bias: got {bias!r}"
+        raise ArgumentError(got, allowed="an array [N], or no bias", fix=f'format="{close}"')
     if bias is not None:
         bias = floats("linear: bias", bias)
         if bias.shape != w.shape[1:]:
-            raise ArgumentError(f"linear: got bias {list(bias.shape)}; allowed: [N], here {[w.shape[1]]}")
+            raise ArgumentError(f"linear: got bias {list(bias.shape)}", allowed=f"[N], here {[w.shape[1]]}")
     if how.format.largest is None and (scale is not None or (w_scale is not None and not is_stored)):
-        raise ArgumentError(f"linear: format {format!r} has no scales of its own; allowed: scale=None")
+        raise ArgumentError(f"linear: format {format!r} has no scales of its own", allowed="scale=None")
     scales = (
         None if scale is None else scale_of("linear: scale", scale, (*x.shape[:-1], 1)),
         w_scale if w_scale is None or is_stored else scale_of("linear: w_scale", w_scale, (1, w.shape[1])),
@@ -273,9 +277,9 @@ def linear(
     whole_along("linear: w", w, (0,), "K")
     if both := sorted(names(spec_of(x)) & names(spec_of(w))):
         raise ArgumentError(
-            f"linear: got x {jax.typeof(x)} and w {jax.typeof(w)}, both sharded over {', '.join(both)}; "
-            "allowed: rows of x and columns of w over different mesh axes; try: "
-            "jax.sharding.reshard(w, jax.P(None, None))"
+            (f"linear: got x {jax.typeof(x)} and w {jax.typeof(w)}, both sharded over {', '.join(both)}"),
+            allowed="rows of x and columns of w over different mesh axes",
+            fix="jax.sharding.reshard(w, jax.P(None, None))",
         )
     if all(isinstance(n, int) for n in x.shape):
         return _layer(how, is_stored)(x, w, bias, *scales)
@@ -292,8 +296,9 @@ def _constant(codes: Array) -> Array:
 def _(codes: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
     if not isinstance(tangents[0], SymbolicZero) and jnp.issubdtype(codes[0].dtype, np.inexact):
         raise DifferentiationError(
-            "linear: w: codes have no derivative; allowed: derivatives with respect to x, bias and float32 "
-            "scales; try: jax.lax.stop_gradient(w), or float weights, which the layer quantises: linear(x, w)"
+            "linear: w: codes have no derivative",
+            allowed="derivatives with respect to x, bias and float32 scales",
+            fix="jax.lax.stop_gradient(w), or float weights, which the layer quantises: linear(x, w)",
         )
     return codes[0], tangents[0]
 

@@ -85,18 +85,19 @@ class Settings:
 
 def settings(what: str, format: str, profile: str | None, numerics: str) -> Settings:
     """Checked settings; without a profile the first that has the format. ArgumentError for what is none."""
-    found = FORMATS.get(format)
-    if found is None:
-        raise ArgumentError(f"{what}: format is {format!r}; allowed: {', '.join(FORMATS)}")
+    match = FORMATS.get(format)
+    if match is None:
+        raise ArgumentError(f"{what}: format is {format!r}", allowed=", ".join(FORMATS))
     if numerics not in ("exact", "fast"):
-        raise ArgumentError(f"{what}: numerics is {numerics!r}; allowed: exact, fast")
-    name = found.profiles[0] if profile is None else find_profile(profile).name
-    if name not in found.profiles:
+        raise ArgumentError(f"{what}: numerics is {numerics!r}", allowed="exact, fast")
+    name = match.profiles[0] if profile is None else find_profile(profile).name
+    if name not in match.profiles:
         raise ArgumentError(
-            f"{what}: profile {name!r} has no products of format {format!r}; allowed: "
-            f"{', '.join(found.profiles)}; try: profile={found.profiles[0]!r}"
+            f"{what}: profile {name!r} has no products of format {format!r}",
+            allowed=", ".join(match.profiles),
+            fix=f"profile={match.profiles[0]!r}",
         )
-    return Settings(found, name, "exact" if numerics == "exact" else "fast")
+    return Settings(match, name, "exact" if numerics == "exact" else "fast")
 
 
 class Block(NamedTuple):
@@ -129,6 +130,11 @@ class Quantised(NamedTuple):
 
     In format "mx" the scale is an array of e8m0 exponents (``float8_e8m0fnu``), one for 32 codes along an
     axis.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> codes, scale = pto.nn.quantise(np.float32([[1.0, -2.0]]))
+    >>> codes.tolist(), codes.dtype.name
+    ([[64, -127]], 'int8')
     """
 
     codes: Array
@@ -162,9 +168,9 @@ def calibrate(
     """
     chosen = settings("calibrate", format, profile, numerics)
     if chosen.format.largest is None:
-        raise ArgumentError(f"calibrate: format {format!r} has no scales; allowed: int8, fp8")
+        raise ArgumentError(f"calibrate: format {format!r} has no scales", allowed="int8, fp8")
     if percentile is not None and not 0 <= percentile <= 100:
-        raise ArgumentError(f"calibrate: percentile is {percentile}; allowed: 0 to 100")
+        raise ArgumentError(f"calibrate: percentile is {percentile}", allowed="0 to 100")
     x = floats("calibrate: x", x)
     if percentile is not None:
         whole_along("calibrate: x", x, _axes(axis, x.ndim), f"axis {axis}, whose percentile is asked for")
@@ -201,13 +207,13 @@ def quantise(
     x = floats("quantise: x", x)
     if chosen.format.name == "mx":
         if scale is not None:
-            raise ArgumentError("quantise: format 'mx' finds its scales itself; allowed: scale=None")
+            raise ArgumentError("quantise: format 'mx' finds its scales itself", allowed="scale=None")
         if not isinstance(axis, int):
-            raise ArgumentError(f"quantise: axis is {axis} for format 'mx'; allowed: one axis")
+            raise ArgumentError(f"quantise: axis is {axis} for format 'mx'", allowed="one axis")
         whole_along("quantise: x", x, _axes(axis, x.ndim), f"axis {axis}, whose groups share a scale")
         return _quantised_mx(chosen, axis)(x)
     if chosen.format.largest is None:
-        raise ArgumentError(f"quantise: format {format!r} has no codes; try: pto.ops.tcvt, x.astype")
+        raise ArgumentError(f"quantise: format {format!r} has no codes", fix="pto.ops.tcvt, x.astype")
     if scale is None:
         scale = _calibrated(chosen, axis, None)(x)
     return _quantised(chosen)(x, scale_of("quantise: scale", scale, x.shape))
@@ -233,8 +239,8 @@ def dequantise(
     codes, scale = received(codes, "dequantise: codes"), received(scale, "dequantise: scale")
     format = {"int8": "int8", "float8_e4m3fn": "fp8"}.get(str(getattr(codes, "dtype", None)))
     if format is None:
-        found = getattr(codes, "dtype", type(codes).__name__)
-        raise ArgumentError(f"dequantise: codes are {found}; allowed: int8, float8_e4m3fn")
+        result = getattr(codes, "dtype", type(codes).__name__)
+        raise ArgumentError(f"dequantise: codes are {result}", allowed="int8, float8_e4m3fn")
     if str(getattr(scale, "dtype", None)) == "float8_e8m0fnu":
         chosen = settings("dequantise", "mx", profile, numerics)
         for what, a in (("codes", codes), ("scale", scale)):
@@ -251,8 +257,8 @@ def dequantise(
 
 def _call_on_values(name: str) -> str:
     """The user's call with the values of the codes that it gives for an argument."""
-    found = user_code.expression()
-    tree = found.tree if found is not None else None
+    result = user_code.expression()
+    tree = result.tree if result is not None else None
     at = {"x": 0, "w": 1}.get(name, -1)
     if isinstance(tree, ast.Call) and 0 <= at < len(tree.args):
         values = ast.parse(f"pto.nn.dequantise(*{ast.unparse(tree.args[at])})", mode="eval").body
@@ -278,12 +284,13 @@ def floats(what: str, x: Any, *, symbolic: bool = False) -> Any:
     if not symbolic and any(not isinstance(n, int) for n in x.shape):
         shape = ", ".join(map(str, x.shape))
         raise ArgumentError(
-            f"{what}: got the shape ({shape}); allowed: sizes that are numbers, as tiles follow from them, "
-            "except the batch of nn.linear; try: one export for every size"
+            f"{what}: got the shape ({shape})",
+            allowed="sizes that are numbers, as tiles follow from them, except the batch of nn.linear",
+            fix="one export for every size",
         )
     if str(x.dtype) not in _FLOATS:
         raise ArgumentError(
-            f"{what}: got an array of {x.dtype}; allowed: {', '.join(_FLOATS)}; try: x.astype(jnp.float32)"
+            f"{what}: got an array of {x.dtype}", allowed=", ".join(_FLOATS), fix="x.astype(jnp.float32)"
         )
     return x
 
@@ -296,7 +303,7 @@ def scale_of(what: str, scale: Any, shape: tuple[int, ...]) -> Any:
     fits = len(np.shape(scale)) <= len(shape) and all(n in (1, m) for n, m in pairs)
     if not fits:
         raise ArgumentError(
-            f"{what}: got shape {tuple(np.shape(scale))}; allowed: one that broadcasts to {tuple(shape)}"
+            f"{what}: got shape {tuple(np.shape(scale))}", allowed=f"one that broadcasts to {tuple(shape)}"
         )
     return scale
 
@@ -309,27 +316,29 @@ def weights_of(w: Quantised, format: Name | None, w_scale: Any) -> tuple[Quantis
     stored = "mx" if exponents == "float8_e8m0fnu" else names.get(element)
     if stored is None or (stored == "mx" and element != "float8_e4m3fn"):
         raise ArgumentError(
-            f"linear: w: got codes of {element} with scales of {exponents}; allowed: int8 or float8_e4m3fn "
-            "with float32, float8_e4m3fn with float8_e8m0fnu; try: nn.quantise(w, axis=0)"
+            f"linear: w: got codes of {element} with scales of {exponents}",
+            allowed="int8 or float8_e4m3fn with float32, float8_e4m3fn with float8_e8m0fnu",
+            fix="nn.quantise(w, axis=0)",
         )
     if format not in (None, stored):
         raise ArgumentError(
-            f"linear: w: got codes of format {stored!r} for a layer of format {format!r}; "
-            f"try: format={stored!r}, or the float weights, which the layer quantises"
+            f"linear: w: got codes of format {stored!r} for a layer of format {format!r}",
+            fix=f"format={stored!r}, or the float weights, which the layer quantises",
         )
     if w_scale is not None:
-        raise ArgumentError("linear: w_scale: got a scale for weights that have one; allowed: w_scale=None")
+        raise ArgumentError("linear: w_scale: got a scale for weights that have one", allowed="w_scale=None")
     shape, sizes = np.shape(scale), np.shape(codes)
     if len(sizes) != 2 or any(not isinstance(n, int) or n == 0 for n in sizes):
         raise ArgumentError(
-            f"linear: w: got codes {list(sizes)}; allowed: [K, N] with sizes that are numbers"
+            f"linear: w: got codes {list(sizes)}", allowed="[K, N] with sizes that are numbers"
         )
     allowed = [-(-sizes[0] // GROUP), sizes[1]] if stored == "mx" else [1, sizes[1]]
     one = stored != "mx" and all(n == 1 for n in shape)
     if list(shape) != allowed and not one:
         raise ArgumentError(
-            f"linear: w: got scales {list(shape)} of codes {list(sizes)}, which do not belong to columns; "
-            f"allowed: {allowed}; try: nn.quantise(w, format={stored!r}, axis=0)"
+            (f"linear: w: got scales {list(shape)} of codes {list(sizes)}, which do not belong to columns"),
+            allowed=f"{allowed}",
+            fix=f"nn.quantise(w, format={stored!r}, axis=0)",
         )
     return Quantised(codes, scale if stored == "mx" else scale_of("linear: w.scale", scale, sizes)), stored
 
@@ -339,7 +348,7 @@ def _axes(axis: Axis, rank: int) -> tuple[int, ...]:
         return tuple(range(rank))
     axes = (axis,) if isinstance(axis, int) else axis
     if not all(-rank <= a < rank for a in axes):
-        raise ArgumentError(f"axis is {axis}, the array has {rank} axes; allowed: {-rank} to {rank - 1}")
+        raise ArgumentError(f"axis is {axis}, the array has {rank} axes", allowed=f"{-rank} to {rank - 1}")
     return tuple(a % rank for a in axes)
 
 
@@ -393,20 +402,20 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
         axes = _axes(axis, x.ndim)
         shape = () if axis is None else tuple(1 if i in axes else n for i, n in enumerate(x.shape))
         if percentile is not None:
-            found = jnp.percentile(jnp.abs(x), percentile, axes).reshape(shape)
+            result = jnp.percentile(jnp.abs(x), percentile, axes).reshape(shape)
         elif axis is None:
-            found = _row_maxima(how, _row_maxima(how, x.reshape(-1, (x.shape or (1,))[-1])).reshape(1, -1))
+            result = _row_maxima(how, _row_maxima(how, x.reshape(-1, (x.shape or (1,))[-1])).reshape(1, -1))
         elif sorted(axes) == list(range(len(axes))):
-            found = _column_maxima(how, x.reshape(math.prod(x.shape[: len(axes)]), -1))
+            result = _column_maxima(how, x.reshape(math.prod(x.shape[: len(axes)]), -1))
         else:
             kept = tuple(i for i in range(x.ndim) if i not in axes)
             count = math.prod(x.shape[i] for i in kept)
-            found = _row_maxima(how, x.transpose(*kept, *axes).reshape(count, -1))
+            result = _row_maxima(how, x.transpose(*kept, *axes).reshape(count, -1))
         if over:
-            found = lax.pmax(found, tuple(sorted(over)))  # type: ignore[no-untyped-call]
+            result = lax.pmax(result, tuple(sorted(over)))  # type: ignore[no-untyped-call]
         return lanewise(
             lambda t: ops.tdivs(ops.tmaxs(t, SMALLEST, **how.options), largest, **how.options),
-            found.reshape(shape),
+            result.reshape(shape),
         )
 
     @jax.jit
@@ -424,12 +433,12 @@ def _row_maxima(how: Settings, matrix: Array) -> Array:
     rows, cols = vector_size(matrix.shape)
 
     def maxima(t: Array) -> Array:
-        found: Array = ops.trowmax(ops.tabs(t, **how.options), **how.options).array
-        return found
+        result: Array = ops.trowmax(ops.tabs(t, **how.options), **how.options).array
+        return result
 
     tiles = each(maxima, cut(matrix, rows, cols))
-    found = joined(tiles, matrix.shape[0], tiles.shape[1])
-    return found if found.shape[1] == 1 else _row_maxima(how, found)
+    result = joined(tiles, matrix.shape[0], tiles.shape[1])
+    return result if result.shape[1] == 1 else _row_maxima(how, result)
 
 
 def _column_maxima(how: Settings, matrix: Array) -> Array:
@@ -437,12 +446,12 @@ def _column_maxima(how: Settings, matrix: Array) -> Array:
     cols, rows = vector_size(matrix.shape[::-1])
 
     def maxima(t: Array) -> Array:
-        found: Array = ops.tcolmax(ops.tabs(t, **how.options), **how.options).array
-        return found
+        result: Array = ops.tcolmax(ops.tabs(t, **how.options), **how.options).array
+        return result
 
     tiles = each(maxima, cut(matrix, rows, -(-cols // COLUMNS) * COLUMNS))
-    found = joined(tiles, tiles.shape[0], matrix.shape[1])
-    return found if found.shape[0] == 1 else _column_maxima(how, found)
+    result = joined(tiles, tiles.shape[0], matrix.shape[1])
+    return result if result.shape[0] == 1 else _column_maxima(how, result)
 
 
 @lru_cache
@@ -495,8 +504,8 @@ def _quantised_mx(how: Settings, axis: int) -> Callable[[Any], Quantised]:
         rows, cols = t.shape
         exponents = TileType("u8", rows, 32)
         line = TileType("f32", 1, rows * cols // GROUP)
-        found = ops.tquant_mx(t, dst=(_MX_CODES[how.profile], exponents, line, line), **how.options)
-        return found[0].words, found[1].words[:, : cols // GROUP]
+        result = ops.tquant_mx(t, dst=(_MX_CODES[how.profile], exponents, line, line), **how.options)
+        return result[0].words, result[1].words[:, : cols // GROUP]
 
     def part(x: Array) -> Quantised:
         at = _axes(axis, x.ndim)[0]
@@ -534,8 +543,8 @@ def _dequantised_mx(how: Settings, axis: int) -> Callable[[Any, Any], Array]:
         field = lax.bitcast_convert_type(scale, np.uint8).astype(np.uint32)
         words = jnp.where(field == 0, 0x400000, jnp.where(field == 255, 0x7FC00000, field << 23))
         factor = lax.bitcast_convert_type(words.astype(np.uint32), np.float32)
-        found = _rowwise(values, codes.reshape(*codes.shape[:-1], -1, GROUP), factor[..., None])
-        return jnp.moveaxis(found.reshape(codes.shape)[..., :count], -1, at)
+        result = _rowwise(values, codes.reshape(*codes.shape[:-1], -1, GROUP), factor[..., None])
+        return jnp.moveaxis(result.reshape(codes.shape)[..., :count], -1, at)
 
     @jax.jit
     def run(codes: Array, scale: Array) -> Any:

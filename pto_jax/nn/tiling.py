@@ -116,8 +116,9 @@ def whole_along(what: str, x: Any, axes: Iterable[int], label: str) -> None:
     if names(spec[a] for a in axes):
         wanted = ", ".join("None" if i in axes else repr(a) for i, a in enumerate(spec))
         raise ArgumentError(
-            f"{what}: got {jax.typeof(x)}, sharded along {label}; allowed: whole along {label}; "
-            f"try: jax.sharding.reshard(..., jax.P({wanted}))"
+            f"{what}: got {jax.typeof(x)}, sharded along {label}",
+            allowed=f"whole along {label}",
+            fix=f"jax.sharding.reshard(..., jax.P({wanted}))",
         )
 
 

@@ -66,7 +66,9 @@ def save_weights(path: str | Path, weights: Mapping[str, Any]) -> None:
         for key, part in parts.items():
             array = np.asarray(_array(key, part), order="C")
             if key in arrays:
-                raise ArgumentError(f"save_weights: two values are called {key!r}; allowed: one of each name")
+                raise ArgumentError(
+                    f"save_weights: two values are called {key!r}", allowed="one of each name"
+                )
             if array.dtype.name not in _TYPES.values():
                 notes["bytes"][key] = {"dtype": array.dtype.name, "shape": list(array.shape)}
                 array = array.reshape(-1).view(np.uint8)
@@ -112,7 +114,7 @@ def _library(path: str | Path) -> ModuleType:
         import safetensors
     except ImportError:
         raise FileError(
-            f"{path}: weights need safetensors, which is not installed; try: pip install 'pto_jax[weights]'"
+            f"{path}: weights need safetensors, which is not installed", fix="pip install 'pto_jax[weights]'"
         ) from None
     return safetensors
 
@@ -120,7 +122,7 @@ def _library(path: str | Path) -> ModuleType:
 def _flat(weights: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
     for name, value in weights.items():
         if not isinstance(name, str) or not name or "." in name:
-            raise ArgumentError(f"save_weights: got the name {name!r}; allowed: text without dots")
+            raise ArgumentError(f"save_weights: got the name {name!r}", allowed="text without dots")
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
         else:
@@ -130,7 +132,7 @@ def _flat(weights: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 def _array(name: str, value: Any) -> np.ndarray[Any, Any]:
     array = np.asarray(received(value, f"save_weights: {name}"))
     if array.dtype.kind in "OSUMm":
-        raise ArgumentError(f"save_weights: {name}: got {type(value).__name__}; allowed: arrays, Quantised")
+        raise ArgumentError(f"save_weights: {name}: got {type(value).__name__}", allowed="arrays, Quantised")
     return array
 
 

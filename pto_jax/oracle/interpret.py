@@ -24,6 +24,10 @@ class OracleTile:
     """A tile with its contents: ``data`` is the whole physical tile as an array [rows, cols].
 
     It is of the element type or of its raw words; ``v_row`` and ``v_col`` default to the type's valid region.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> OracleTile(pto.tile_type("f32", 2, 8), np.zeros((2, 8), np.float32), v_col=5).valid
+    (2, 5)
     """
 
     type: ir.TileType
@@ -63,6 +67,11 @@ def run(  # noqa: PLR0913 - keywords
     executed one after another: an ExecutionError where the program needs another number of them, unless it is
     a ``partial_launch``. ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
     that executes, for callers that watch it.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> x = OracleTile(pto.tile_type("f32", 2, 8), np.ones((2, 8), np.float32))
+    >>> run(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"), (x, x))["z"].data[0, :3]
+    array([2., 2., 2.], dtype=float32)
     """
     selected = profiles.profile(profile) if profile is not None else profiles.profile_of_program(program)
     region = out_of_region or selected.out_of_region
@@ -72,13 +81,13 @@ def run(  # noqa: PLR0913 - keywords
             "lanes are reported by `pto-jax run --sanitize`"
         )
     if subnormals not in ("keep", "flush"):
-        raise ArgumentError(f"subnormals is {subnormals!r}; allowed: 'keep', 'flush'")
+        raise ArgumentError(f"subnormals is {subnormals!r}", allowed="'keep', 'flush'")
     program = resolve.with_entry(program)
     function = _entry(program, entry)
     given = _arguments(function, buffers)
     numbers = [n for n in BLOCK_NUMBERS if given.get(n) is not None]
     if numbers and grid > 1:
-        raise ArgumentError(f"argument {numbers[0]}: got a value for {grid} blocks; allowed: none")
+        raise ArgumentError(f"argument {numbers[0]}: got a value for {grid} blocks", allowed="none")
     if resolve.is_open(program):
         tiles = {n: o.type.with_valid(*o.valid) for n, o in given.items() if isinstance(o, OracleTile)}
         program = resolve.fill(program, tiles)
@@ -139,12 +148,18 @@ def _entry(program: ir.Program, name: str | None) -> ir.Function:
 
 def _arguments(function: ir.Function, given: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
     names = [v.name for v in function.args]
+    if hasattr(given, "dtype"):
+        listed = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+        got = f"function {function.name}: got an array"
+        raise ArgumentError(got, allowed="the arguments by name, or as a sequence", fix=listed)
     named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
     count = len(given)
     optional = {n for n in names if n in BLOCK_NUMBERS}
     if count > len(names) or not set(names) - optional <= set(named) <= set(names):
         found = ", ".join(map(str, named)) if isinstance(given, Mapping) else f"{count} arguments"
-        raise ArgumentError(f"function {function.name} takes ({', '.join(names)}); got {found or 'nothing'}")
+        listed = ", ".join(names)
+        got = f"function {function.name}: got {found or 'nothing'}"
+        raise ArgumentError(got, allowed=f"({listed})", fix=f"({listed}{',' if len(names) == 1 else ''})")
     return {**dict.fromkeys(optional), **named}
 
 
@@ -165,7 +180,7 @@ def _bytes(value: ir.Value, given: Any) -> Array:
     d = _element(value)
     array = np.ascontiguousarray(given)
     if array.dtype not in (d.numpy, d.word):
-        raise ArgumentError(f"argument {value.name} holds {array.dtype}; allowed: {d}")
+        raise ArgumentError(f"argument {value.name} holds {array.dtype}", allowed=f"{d}")
     words = array.reshape(-1).view(d.word)
     memory = np.zeros(d.storage_bytes(len(words)), np.uint8)
     storage.write_words(memory, np.arange(len(words)), words, d)
@@ -189,16 +204,18 @@ def _operand(value: ir.Value, given: Any, machine: ReferenceMachine) -> Operand:
         strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
         return View(value.name, _element(value), 0, shape, strides)
     if isinstance(value.type, ir.TileType):
-        raise ArgumentError(
-            f"argument {value.name} is a {type(given).__name__}; an OracleTile of {value.type} is needed"
-        )
+        t = value.type
+        plain = t == ir.TileType(t.dtype, *t.shape)
+        made = f'pto.oracle.OracleTile(pto.tile_type("{t.dtype}", {t.rows}, {t.cols}), {value.name})'
+        got = f"argument {value.name}: got a {type(given).__name__}"
+        raise ArgumentError(got, allowed=f"an OracleTile of {t}", fix=made if plain else "")
     return given
 
 
 def _load_tile(value: ir.Value, tile: OracleTile, machine: ReferenceMachine) -> TileRef:
     t, data = tile.type, np.ascontiguousarray(tile.data)
     if isinstance(value.type, ir.TileType) and value.type.dtype != t.dtype:
-        raise ArgumentError(f"argument {value.name} is a tile {t}; allowed: {value.type}")
+        raise ArgumentError(f"argument {value.name} is a tile {t}", allowed=f"{value.type}")
     if data.shape != t.shape or data.dtype not in (t.dtype.numpy, t.dtype.word):
         raise ArgumentError(
             f"argument {value.name} holds {data.dtype} of shape {data.shape}; "

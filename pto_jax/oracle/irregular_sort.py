@@ -22,9 +22,9 @@ def _tsort32(step: Step) -> None:
     for row in range(min(rows, t.rows)):
         for base in range(0, cols, BLOCK):
             end = min(base + BLOCK, cols)
-            order = _descending(words[row, base:end], indices[row, base:end], step.dtype("src"))
+            order = descending(words[row, base:end], indices[row, base:end], step.dtype("src"))
             for k, column in enumerate(order):
-                record = _record(words[row, base + column], indices[row, base + column], t.dtype)
+                record = record_of(words[row, base + column], indices[row, base + column], t.dtype)
                 _write(step, row, (base + k) * width, record)
 
 
@@ -39,9 +39,9 @@ def _filled(step: Step) -> None:
     indices = np.concatenate([indices, np.zeros((rows, short), indices.dtype)], axis=1)
     for row in range(min(rows, step.type().rows)):
         for base in range(0, cols, BLOCK):
-            order = _descending(words[row, base : base + BLOCK], indices[row, base : base + BLOCK], d)
+            order = descending(words[row, base : base + BLOCK], indices[row, base : base + BLOCK], d)
             for k, column in enumerate(order):
-                record = _record(words[row, base + column], indices[row, base + column], step.dtype())
+                record = record_of(words[row, base + column], indices[row, base + column], step.dtype())
                 _write(step, row, (base + k) * slots(d.bits), record)
 
 
@@ -52,7 +52,7 @@ def _indices(step: Step, rows: int, cols: int) -> Array:
     return step.raw("idx", (rows, cols))
 
 
-def _descending(words: Array, indices: Array, d: DType) -> list[int]:
+def descending(words: Array, indices: Array, d: DType) -> list[int]:
     """Positions by value descending, then index ascending; NaNs of either sign at the ends."""
     sign = d.word.type(1 << (d.bits - 1))
 
@@ -65,7 +65,8 @@ def _descending(words: Array, indices: Array, d: DType) -> list[int]:
     return sorted(range(len(words)), key=key)
 
 
-def _record(word: Any, index: Any, d: DType) -> Array:
+def record_of(word: Any, index: Any, d: DType) -> Array:
+    """The words of a record."""
     if d.bits == 32:
         return np.array([word, index], np.uint32)
     return np.array([word, 0, int(index) & 0xFFFF, int(index) >> 16], np.uint16)

@@ -22,12 +22,13 @@ from ..interpreter import (
     step_by_step,
 )
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
-from ..interpreter.operands import Buffer as GlobalBuffer
+from ..interpreter.operands import Buffer as GlobalBuffer, LocalPointer
 from ..ir import DType, Loc, Op, TileType, Value
 from ..isa import load_families
+from ..isa.micro import MicroCall
 from ..isa.rules.handles import ALIGNMENT
 from ..isa.rules.pipes import HALVES_OF_VALID
-from . import scalars
+from . import micro as micro_operations, scalars
 from .numbers import Array
 from .step import RULES, Policy, Rule, Step, not_executable, scalar_word
 from .storage import Buffer, Place, Window, map_of, read_words, storage_size, write_words
@@ -58,6 +59,8 @@ class ReferenceMachine:
         self._fill = 0 if policy.profile.fresh_tile == "zero" else 0xFF
         self._spaces: dict[tuple[str, Loc], Buffer] = {}
         self._allocated: dict[tuple[str, int], Buffer] = {}
+        #: Special registers of the vector core.
+        self.special: dict[str, Any] = dict.fromkeys(("AR", "SQZN", *(f"VMS4_{k}" for k in range(4))), 0)
 
     @property
     def halves_of_valid(self) -> bool:
@@ -278,13 +281,38 @@ class ReferenceMachine:
         word = scalar_word(value, ref.type.dtype).reshape(1)
         write_words(place.buffer.bytes, at, word, ref.type.dtype, place.address)
 
-    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+    def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        """The results of a micro-operation; errors as for the elements that it accesses."""
+        return micro_operations.execute(self, op, call, operands)
+
+    def memory_of(self, op: Op) -> micro_operations.Memory:
+        """The memory as a micro-operation accesses it."""
+        return micro_operations.Memory(self, op)
+
+    def local(self, pointer: LocalPointer, op: Op) -> Place:
+        """Where a pointer into on-chip memory is."""
+        if pointer.tile is not None:
+            place = self._plain(pointer.tile)
+            return Place(place.buffer, place.address + int(pointer.address))
+        loc = Loc[pointer.space.name]
+        space = self._spaces.setdefault((self._core, loc), self.buffer())
+        space.reserve(self.policy.profile.capacity[loc])
+        return Place(space, int(pointer.address))
+
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Scalar:
         """The element that a pointer is at; ExecutionError outside the buffer."""
+        if isinstance(pointer, LocalPointer):
+            data = self.memory_of(op).read(pointer, np.arange(pointer.dtype.word.itemsize))
+            return _scalar(data.view(pointer.dtype.word), dtype)
         memory = self.buffers[pointer.buffer]
         return _scalar(read_words(memory, _in_buffer(op, pointer, memory), pointer.dtype), dtype)
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Write a scalar to the element that a pointer is at; ExecutionError outside the buffer."""
+        if isinstance(pointer, LocalPointer):
+            data = scalar_word(value, pointer.dtype).reshape(1).view(np.uint8)
+            self.memory_of(op).write(pointer, np.arange(len(data)), data)
+            return
         memory = self.buffers[pointer.buffer]
         at = _in_buffer(op, pointer, memory)
         write_words(memory, at, scalar_word(value, pointer.dtype).reshape(1), pointer.dtype)

@@ -30,7 +30,7 @@ def compute(name: str, args: Sequence[Any], source: DType, result: DType) -> Num
         return _rounded(_FLOAT[operation](*map(np.float64, operands)), result)
     if operation in _CONVERT:
         return _CONVERT[operation](operands[0], source, result)
-    raise ArgumentError(f"the scalar operation {name} is not executed; allowed: {', '.join(_known())}")
+    raise ArgumentError(f"the scalar operation {name} is not executed", allowed=", ".join(_known()))
 
 
 def wrap(value: int, d: DType) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from ..ir import Op, Pipe
-from .regions import Region, Regions, Space
+from .regions import Line, Region, Regions, Space
 
 PIPES = tuple(pipe for pipe in Pipe if pipe != Pipe.ALL)
 _INDEX: dict[Pipe, int] = {pipe: i for i, pipe in enumerate(PIPES)}
@@ -31,6 +31,8 @@ class Use(NamedTuple):
     region: Region
     #: Whether the text itself has to order it; else a tool does within a core.
     written: bool = True
+    #: Whether it adds to what is there in one step.
+    atomic: bool = False
 
     @property
     def does(self) -> str:
@@ -38,8 +40,9 @@ class Use(NamedTuple):
         return "writes" if self.write else "reads"
 
 
-#: Of a signal that announces a use: that is not complete, complete and not published, or in a cache only.
-Announced: TypeAlias = Literal["", "open", "drained", "cached"]
+#: Of a signal that announces a use: that is not complete, complete and not published, or in a cache only. Of
+#: a use of another block behind it: it is not published. Of bytes beside it: they share a line of the cache.
+Announced: TypeAlias = Literal["", "open", "drained", "cached", "hidden", "line"]
 
 
 class Race(NamedTuple):
@@ -48,6 +51,28 @@ class Race(NamedTuple):
     first: Use
     second: Use
     announced: Announced = ""
+
+
+#: An operation of a pipe: the number of the agent, and the number of the operation on it.
+Moment: TypeAlias = tuple[int, int]
+
+
+class Issued(NamedTuple):
+    """An operation that a pipe has executed, and what was complete before it."""
+
+    op: Op
+    core: str
+    pipe: Pipe
+    moment: Moment
+    before: Clock
+
+
+@dataclass
+class Trace:
+    """All operations of an execution in their order, and every two of them that race."""
+
+    issued: list[Issued] = field(default_factory=list)
+    clashes: list[tuple[Moment, Moment]] = field(default_factory=list)
 
 
 class Last(NamedTuple):
@@ -61,10 +86,12 @@ class Last(NamedTuple):
 class Clocks:
     """The clocks of one execution, and the races that it shows.
 
-    ``vector``: operations of the vector pipe complete in order only behind a barrier of it.
+    ``vector``: operations of the vector pipe complete in order only behind a barrier of it. ``trace`` keeps
+    the execution, if somebody wants it.
     """
 
     vector: bool = False
+    trace: Trace | None = None
     regions: Regions = field(default_factory=Regions)
     races: dict[tuple[int, int, Pipe, Pipe], Race] = field(default_factory=dict)
     counts: dict[tuple[int, int, Pipe, Pipe], int] = field(default_factory=dict)
@@ -73,6 +100,9 @@ class Clocks:
     _clocks: list[Clock] = field(default_factory=list)
     _published: dict[str, Clock] = field(default_factory=dict)
     _written_back: dict[str, int] = field(default_factory=dict)
+    _seen: dict[str, Clock] = field(default_factory=dict)
+    #: The blocks of cores by their names, where several blocks are followed.
+    blocks: dict[str, str] = field(default_factory=dict)
     _last: dict[int, dict[tuple[int, bool], Last]] = field(default_factory=dict)
 
     def agent(self, core: str, pipe: Pipe) -> int:
@@ -124,10 +154,14 @@ class Clocks:
     def execute(self, uses: list[Use]) -> None:
         """An operation uses regions, all on pipes of its own core."""
         epochs = {(use.core, use.pipe): self.issue(use.core, use.pipe) for use in uses}
+        if self.trace is not None:
+            for (core, pipe), epoch in epochs.items():
+                moment, before = (self.agent(core, pipe), epoch), self.before(core, pipe)
+                self.trace.issued.append(Issued(uses[0].op, core, pipe, moment, before))
         for use in uses:
             agent, number = self.agent(use.core, use.pipe), self.regions.of(use.region)
-            for other, last in self._clashing(agent, number, use):
-                self._meet(other, last, use)
+            for other, last, state in self._clashing(agent, number, use):
+                self._meet(other, last, use, state)
         for use in uses:
             # The scalar unit has read before it issues anything else.
             if use.write or use.pipe != Pipe.S:
@@ -141,15 +175,30 @@ class Clocks:
         self._issued[agent] += 1
         return self._issued[agent]
 
-    def _clashing(self, agent: int, number: int, use: Use) -> Iterator[tuple[int, Last]]:
+    def _clashing(self, agent: int, number: int, use: Use) -> Iterator[tuple[int, Last, Announced]]:
         clock = self._clocks[agent]
+        line = isinstance(use.region.space.root, Line)
         for near in self.regions.near(number):
             for (other, write), last in self._last.get(near, {}).items():
-                ordered = not (self.vector and use.pipe == Pipe.V) if other == agent else False
-                if not ordered and (write or use.write) and clock[other] < last.epoch:
-                    yield other, last
+                if not (write or use.write) or (last.use.atomic and use.atomic):
+                    continue
+                if other == agent and not (self.vector and use.pipe == Pipe.V):
+                    continue
+                if line and (last.use.core == use.core or Pipe.S not in (last.use.pipe, use.pipe)):
+                    continue
+                if clock[other] < last.epoch:
+                    yield other, last, "line" if line else ""
+                elif write and self.blocks and not self._is_seen(use.core, other, last):
+                    yield other, last, "hidden"
 
-    def _meet(self, other: int, last: Last, use: Use) -> None:
+    def _is_seen(self, core: str, other: int, last: Last) -> bool:
+        """Whether what a core of another block has written in global memory is visible."""
+        if last.use.region.space.loc is not None or self.blocks[last.use.core] == self.blocks[core]:
+            return True
+        seen = self._seen.get(core, [])
+        return other < len(seen) and seen[other] >= last.epoch
+
+    def _meet(self, other: int, last: Last, use: Use, state: Announced) -> None:
         first = last.use
         inside = first.core == use.core
         if inside and not (first.written or use.written):
@@ -159,12 +208,23 @@ class Clocks:
             self.wait(use.core, use.pipe, clock)
         else:
             key = (id(first.op), id(use.op), first.pipe, use.pipe)
-            self.races.setdefault(key, Race(first, use))
+            self.races.setdefault(key, Race(first, use, state))
             self.counts[key] = self.counts.get(key, 0) + 1
+            if self.trace is not None:
+                agent = self.agent(use.core, use.pipe)
+                self.trace.clashes.append(((other, last.epoch), (agent, self._issued[agent])))
 
     def publish(self, core: str) -> None:
         """What a core has written so far is visible to other cores and processors."""
         self._published[core] = self.complete(core, Pipe.ALL)
+
+    def seen(self, core: str) -> Clock:
+        """What others see of a core's writes, and of those that it has seen itself."""
+        return _joined(self._published.get(core, []), self._seen.get(core, []))
+
+    def see(self, core: str, visible: Clock) -> None:
+        """What other blocks have published is visible to a core."""
+        self._seen[core] = _joined(self._seen.get(core, []), visible)
 
     def write_back(self, core: str) -> None:
         """What the scalar unit has stored so far is no longer in its cache only."""

@@ -9,10 +9,12 @@ from typing import Literal, NamedTuple
 
 from .. import isa
 from ..errors import Diagnostic, Span
-from ..ir import Function, Op, Pipe, Program
+from ..ir import Function, KernelKind, Op, Pipe, Program
 from ..isa import effects
+from .blocks import ALL, block_of
 from .clocks import Race, Use
 from .judged import Judged
+from .regions import LINE
 from .signals import EVENTS, Pair
 from .walk import CourseRun
 
@@ -66,6 +68,7 @@ class Finding:
             "count": self.count,
             "severity": self.diagnostic.severity,
             "message": self.diagnostic.message,
+            "fix": self.diagnostic.fix or None,
         }
         more = {"mode": self.mode, "witness": self.witness}
         return found | {key: text for key, text in more.items() if text}
@@ -99,12 +102,15 @@ def races(judged: Judged, runs: Sequence[CourseRun]) -> Iterator[Finding]:
 def _race(race: Race, count: int, carried: bool) -> Finding:
     first, use = race.first, race.second
     where = f" ({first.op.span})" if first.op.span else ""
-    if race.announced:
+    if race.announced not in ("", "hidden", "line"):
         return _announced(race, count, where)
     earlier = " in an earlier pass of the loop" if carried else ""
-    cores = (f" of core {first.core or 'main'}", f" of core {use.core or 'main'}")
-    between = cores if first.core != use.core else ("", "")
-    if first.core != use.core:
+    between = (_core(first.core), _core(use.core)) if first.core != use.core else ("", "")
+    if race.announced:
+        return _between(race, count, where)
+    if block_of(first.core) != block_of(use.core):
+        allowed = "a fence and a barrier of all cores, or a flag of all blocks"
+    elif first.core != use.core:
         allowed = "a flag between the cores, or a slot of a pipe"
     elif first.pipe == use.pipe:
         allowed = f"a barrier of PIPE_{use.pipe.name}"
@@ -119,6 +125,34 @@ def _race(race: Race, count: int, carried: bool) -> Finding:
     diagnostic = Diagnostic("warning", message, span, use.op.name, rule="hazard")
     one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
     return Finding("race", one, two, _edge(first, use, carried), count, diagnostic, (first.op, use.op))
+
+
+def _core(name: str) -> str:
+    """A core in a message: its block comes first where several are followed."""
+    return f" of {name}" if block_of(name) else f" of core {name or 'main'}"
+
+
+def _between(race: Race, count: int, where: str) -> Finding:
+    """Two uses of cores whose order is not enough: what is written is not visible, or lost with its line."""
+    first, use = race.first, race.second
+    one, two = (f"{u.value} on PIPE_{u.pipe.name}{_core(u.core)}" for u in (first, use))
+    earlier = f"{first.op.name}{where}, which {first.does} {one}"
+    fence = _publishing(signal=False)
+    if race.announced == "hidden":
+        message = (
+            f"{use.does} {two} ({use.region}) behind {earlier} and is not published; allowed: {fence} "
+            "before the barrier of all cores"
+        )
+        missing = f"PIPE_{first.pipe.name} -> PIPE_{use.pipe.name}; try: {fence} behind {first.op.name}"
+    else:
+        message = (
+            f"writes {two} into a line of {LINE} bytes ({use.region}) beside bytes of {earlier}, and the "
+            "cache of the scalar unit writes back whole lines; allowed: a line for each core"
+        )
+        missing = f"try: {LINE} bytes of its own for what each core stores"
+    diagnostic = Diagnostic("warning", message, use.op.span, use.op.name, rule="hazard")
+    ends = [_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use)]
+    return Finding("race", ends[0], ends[1], missing, count, diagnostic, (first.op, use.op))
 
 
 def _announced(race: Race, count: int, where: str) -> Finding:
@@ -148,9 +182,18 @@ def _publishing(*, signal: bool) -> str:
     return next(n for n, o in orders if o is not None and o.publishes and (o.role == "signal") == signal)
 
 
+def _barrier_of_cores() -> str:
+    """The instruction at which all cores meet."""
+    orders = ((name, i.traits.order) for name, i in isa.instructions().items())
+    return next(n for n, o in orders if o is not None and (o.role, o.through) == ("barrier", "cores"))
+
+
 def _edge(first: Use, use: Use, carried: bool) -> str:
     """The edge that is missing, and the usual way to add it."""
     edge = f"PIPE_{first.pipe.name} -> PIPE_{use.pipe.name}"
+    if block_of(first.core) != block_of(use.core):
+        steps = f"{_publishing(signal=False)} and {_barrier_of_cores()}"
+        return f"{edge} from {first.core} to {use.core}; try: {steps} behind {first.op.name}"
     if first.core != use.core:
         return (
             f"{edge} from core {first.core or 'main'} to core {use.core or 'main'}; try: sync.set on "
@@ -165,6 +208,16 @@ def _edge(first: Use, use: Use, carried: bool) -> str:
             f"the loop, wait_{flag} before {use.op.name} and behind the loop"
         )
     return f"{edge}; try: set_{flag} behind {first.op.name}, wait_{flag} before {use.op.name}"
+
+
+def between_blocks(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> Iterator[Finding]:
+    """Races between blocks of a launch, and barriers of all cores to which not all of them come."""
+    for race in races(judged, runs):
+        if race.second is not None and block_of(race.first.core) != block_of(race.second.core):
+            yield race
+    for finding in _Verdict(judged, function, runs).stuck():
+        if ALL in finding.diagnostic.message:
+            yield finding
 
 
 # -- tokens ----------------------------------------------------------------------------------------------
@@ -288,6 +341,8 @@ class _Verdict:
             op = by_place.get((diagnostic.span, diagnostic.instruction or ""))
             if op is not None:
                 missing = "try: as many signals or pushes on the other core as this one waits for"
+                if ALL in diagnostic.message:
+                    missing = "try: the barrier outside of branches and loops that differ from block to block"
                 yield self.finding(
                     "deadlock", op, diagnostic.message, missing, 1, "error", effects.pipe_of(op)
                 )
@@ -346,6 +401,42 @@ def numbers(program: Program) -> Iterator[Finding]:
             yield Finding(
                 "unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,)
             )
+
+
+def hangs(judged: Judged) -> Iterator[Finding]:
+    """Flags and barriers at which an A5 stops: of pipes that its core does not have, or of one pipe only."""
+    profile = judged.resolved.profile
+    if profile is None or profile.name != "a5":
+        return
+    for op in judged.resolved.program.walk():
+        order = effects.traits_of(op).order
+        if order is None or order.through not in ("flag", "event", "pipe"):
+            continue
+        named = effects.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type")))
+        ends = (named,) if order.through == "pipe" else effects.ends_of(op)
+        foreign = [p for p in ends if p in _OF_CUBE and judged.cores.get(id(op)) == KernelKind.VECTOR]
+        if foreign:
+            message = (
+                f"names PIPE_{foreign[0].name} on a vector core, which stops there; allowed: its own pipes"
+            )
+            yield _hang(
+                op, foreign[0], message, "error", "try: without it; the pipe is that of the cube core"
+            )
+        elif len(ends) == 2 and ends[0] is not None and ends[0] == ends[1]:
+            message = (
+                f"is a flag from PIPE_{ends[0].name} to itself, at which a5 may stop; allowed: two pipes"
+            )
+            yield _hang(op, ends[0], message, "warning", "try: without it; a pipe executes in order")
+
+
+#: Pipes of the cube core: on a5, flags and barriers of a vector core that name them stop it or are refused by
+#: its compiler (assembler issues 168, 374, 482, 1026); as flags of one pipe may do (tilelang-ascend 1458).
+_OF_CUBE = (Pipe.M, Pipe.MTE1, Pipe.FIX)
+
+
+def _hang(op: Op, pipe: Pipe, message: str, severity: Literal["error", "warning"], missing: str) -> Finding:
+    diagnostic = Diagnostic(severity, message, op.span, op.name, rule="token")
+    return Finding("deadlock", _place(op, pipe), None, missing, 1, diagnostic, (op,))
 
 
 def _arrow(pair: Pair) -> str:

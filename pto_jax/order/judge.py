@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..analysis.provenance import called
 from ..analysis.resolve import ResolvedProgram
 from ..analysis.roots import cores_of, hands_token, is_as_written, roots
-from ..ir import I1, Function, Program, ScalarType
+from ..ir import I1, Function, Op, Program, ScalarType
+from ..isa import effects
 from . import findings
 from .findings import Finding
 from .judged import Judged
 from .numbers import ASSUMED, Course
-from .walk import CourseRun
+from .walk import CourseRun, Listed
 
 #: Courses beyond those with all conditions alike, for programs whose conditions have nothing to do with each
-#: other; at most so many further ones, with such numbers; and how many numbers and conditions are drawn.
-_MIXED, _FURTHER, _SMALL, _PERIOD = 4, 24, (0, 0, 1, 2, 5), 16
+#: other; at most so many further ones, of small numbers and of sizes; and how many numbers are drawn.
+_MIXED, _FURTHER, _SMALL, _SIZES, _PERIOD = 4, 24, (-1, 0, 0, 1, 2, 5), (0, 1, 2, 64, 1024, 4096), 16
+#: So many first numbers: one of them at least differs from others where something depends on a number.
+_ALIKE = 3
+#: How many numbers that are loaded are alike before they repeat those of arguments.
+_LOADED = 240
 
 
 def judge(
@@ -27,12 +33,14 @@ def judge(
     as_written: bool = True,
     vector: bool = False,
     inputs: Mapping[str, Any] | None = None,
+    grid: int = 1,
 ) -> list[Finding]:
     """The findings about a program; of a fragment its surroundings may set or wait.
 
     ``as_written``: nothing is inserted, whatever functions hold; else nothing into those that hold a flag or
     an event. ``vector``: dependent operations of the vector pipe need a barrier between them, too. ``inputs``
-    are arguments by name, as far as a caller has them.
+    are arguments by name, as far as a caller has them. With a ``grid`` of several blocks, the first two and
+    the last one are compared with each other.
     """
     program = resolved.program
     judged = judged_program(resolved, as_written=as_written, vector=vector, inputs=inputs)
@@ -44,6 +52,10 @@ def judge(
         listed += findings.races(judged, runs)
         if not program.fragment and not function.private:
             listed += findings.tokens(judged, function, runs)
+        if grid > 1 and not program.fragment:
+            numbers = tuple(dict.fromkeys((0, 1, grid - 1)))
+            several = [CourseRun(judged, r.course).run(function, numbers, grid) for r in runs]
+            listed += findings.between_blocks(judged, function, several)
     return _once(listed)
 
 
@@ -71,31 +83,61 @@ def _once(listed: list[Finding]) -> list[Finding]:
 def courses(judged: Judged, function: Function) -> list[CourseRun]:
     """The courses over a function: one where the text decides, else several with assumed numbers.
 
-    Further ones with numbers by chance follow while there are flags that none has come to.
+    Further ones follow while there are flags that none has come to, or loops around flags that none repeats.
+    Where the first numbers decide nothing, no others do.
     """
     runs: list[CourseRun] = []
     wanted = _flags(judged.resolved.program, function)
     for course in _assumptions(judged.resolved.program):
         run = CourseRun(judged, course).run(function)
         runs.append(run)
-        wanted -= run.signals.reached
-        if not run.guesses.used:
+        wanted -= run.reached
+        alike = len(runs) == _ALIKE and not (wanted or any(r.guesses.depends for r in runs))
+        if alike or not run.guesses.used:
             return runs
-    random = Random(0)
-    for i in range(_FURTHER):
+    for course in _further(runs[0].arguments):
         if not wanted:
             break
-        numbers = tuple(random.choice(_SMALL) for _ in range(_PERIOD))
-        holds = tuple(random.random() < 0.5 for _ in range(_PERIOD))
-        run = CourseRun(judged, Course(numbers, holds, 100 + i)).run(function)
-        if run.signals.reached & wanted:
+        run = CourseRun(judged, course).run(function)
+        if run.reached & wanted:
             runs.append(run)
-            wanted -= run.signals.reached
+            wanted -= run.reached
     return runs
 
 
+class Listing(NamedTuple):
+    """The operations of one block of a function in the order of their execution, core by core.
+
+    ``number`` is what run-time numbers were assumed to be, None where none decided anything; ``cut``: there
+    are more operations than are listed.
+    """
+
+    listed: list[Listed]
+    number: int | None
+    cut: bool
+
+
+def listing(resolved: ResolvedProgram, function: Function, arguments: Mapping[str, int], at: int) -> Listing:
+    """What a function executes with run-time numbers that are all ``ASSUMED[at]``."""
+    listed: list[Listed] = []
+    course = Course((ASSUMED[at],), (at % 2 == 1,), at)
+    run = CourseRun(judged_program(resolved, inputs=arguments), course, listed=listed).run(function)
+    return Listing(listed, ASSUMED[at] if run.guesses.used else None, run.cut)
+
+
+def _further(arguments: int) -> Iterator[Course]:
+    """More courses: small arguments beside sizes that are loaded, then numbers by chance."""
+    for i, (given, size) in enumerate(product((0, 1), _SIZES[-2:])):
+        numbers = (given,) * arguments + (size,) * _LOADED
+        yield Course(numbers, (i % 2 == 0,), 100 + _FURTHER + i)
+    random = Random(0)
+    for i in range(_FURTHER):
+        numbers = tuple(random.choice(_SIZES if i % 2 else _SMALL) for _ in range(_PERIOD))
+        yield Course(numbers, tuple(random.random() < 0.5 for _ in range(_PERIOD)), 100 + i)
+
+
 def _flags(program: Program, function: Function) -> set[int]:
-    """The identities of the flags of a function and of those that it calls."""
+    """The identities of the flags of a function and of those that it calls, and of loops around flags."""
     listed, pending = {function.name: function}, [function]
     while pending:
         for op in pending.pop().walk():
@@ -103,7 +145,14 @@ def _flags(program: Program, function: Function) -> set[int]:
             if callee is not None and callee.name not in listed:
                 listed[callee.name] = callee
                 pending.append(callee)
-    return {id(op) for f in listed.values() for op in f.walk() if hands_token(op)}
+    ops = [op for f in listed.values() for op in f.walk()]
+    flags = {id(op) for op in ops if hands_token(op)}
+    return flags | {id(op) for op in ops if _repeats(op) and any(id(inner) in flags for inner in op.walk())}
+
+
+def _repeats(op: Op) -> bool:
+    regions = effects.traits_of(op).regions
+    return regions is not None and regions.runs == "for"
 
 
 def _assumptions(program: Program) -> Iterator[Course]:

@@ -9,9 +9,12 @@ from math import lcm
 from typing import Any
 
 from ..analysis.resolve import ResolvedProgram
-from ..ir import KernelKind
+from ..ir import KernelKind, Op, Pipe
 from ..isa import effects
+from .operations import Known, known
 
+#: The arguments by which a program asks which block, of how many, and which vector core it is.
+BLOCK, BLOCKS, SUBBLOCK = (f"__pypto_spmd_{name}" for name in ("block_idx", "block_num", "subblock_idx"))
 #: The longest period of trips that is looked for.
 LONGEST = 24
 #: Numbers of flags between cores from here on are those of the second vector core.
@@ -33,6 +36,25 @@ class Judged:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     #: The numbers of the operations in the order of the text.
     orders: dict[int, int] = field(default_factory=dict)
+    _known: dict[int, Known] = field(default_factory=dict)
+
+    @cached_property
+    def caches(self) -> bool:
+        """Whether the scalar unit stores to global memory, through its cache."""
+        return any(
+            effects.traits_of(op).has("write", "global") and effects.pipe_of(op) == Pipe.S
+            for op in self.resolved.program.walk()
+        )
+
+    def known(self, op: Op) -> Known:
+        """What the text says of an operation."""
+        found = self._known.get(id(op))
+        if found is None:
+            kind, profile = self.cores.get(id(op)), self.resolved.profile
+            name = kind.name.lower() if kind is not None else ""
+            on = profile.name if profile is not None else "a2a3"
+            found = self._known[id(op)] = known(self.resolved.of(op), on, name, id(op) in self.written)
+        return found
 
     def __post_init__(self) -> None:
         self.orders = {id(op): i for i, op in enumerate(self.resolved.program.walk())}

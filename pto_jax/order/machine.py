@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -13,7 +14,7 @@ from .. import ir
 from ..interpreter import Buffer, Execution, Operand, Pointer, Scalar, Scope, TileRef, View, memref_view
 from ..interpreter.abstract import NoStorage
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
-from ..interpreter.operands import Frame
+from ..interpreter.operands import Frame, LocalPointer
 from .numbers import Assumed, Guesses
 from .regions import Space, Storage
 
@@ -29,6 +30,9 @@ class OrderMachine(NoStorage):
         self.core = ""
         #: The operands of the instruction that was executed last, by declared name.
         self.executed: Execution | None = None
+        #: What is popped next: the pipe and its slots; and how often each core has popped from it.
+        self.popping: tuple[Hashable, int] = ("", 1)
+        self._popped: Counter[tuple[str, Hashable]] = Counter()
         #: The elements of global memory that the scalar unit has read or written since then.
         self.touched: list[tuple[bool, Pointer]] = []
 
@@ -58,12 +62,18 @@ class OrderMachine(NoStorage):
         """Not known: None."""
         return None
 
+    def number(self, dtype: ir.DType) -> Scalar:
+        """A number that is assumed."""
+        return self.guesses.leaf(dtype)
+
     def element(self, op: ir.Op, ref: TileRef, position: Scalar, dtype: ir.DType) -> Scalar:
         """A number of a tile is assumed."""
         return self.guesses.leaf(dtype)
 
-    def load(self, op: ir.Op, pointer: Pointer, dtype: ir.DType) -> Scalar:
+    def load(self, op: ir.Op, pointer: Pointer | LocalPointer, dtype: ir.DType) -> Scalar:
         """A number of global memory, which is assumed where nobody gives it."""
+        if isinstance(pointer, LocalPointer):
+            return self.guesses.leaf(dtype)
         self.touched.append((False, pointer))
         given = self.inputs.get(pointer.buffer) if not dtype.is_float else None
         if given is not None and isinstance(pointer.offset, int) and 0 <= pointer.offset < np.size(given):
@@ -145,8 +155,11 @@ class OrderMachine(NoStorage):
         return self._own(type, ("tile", result.name, id(op)))
 
     def receive(self, op: ir.Op, name: str, type: ir.TileType, contents: Any) -> Hashable:
-        """The bytes of what comes out of a pipe."""
-        return self._own(type, ("slot", name, id(op)))
+        """The bytes of the slot that comes out of a pipe, in turns."""
+        pipe, slots = self.popping
+        number = self._popped[self.core, pipe] % slots
+        self._popped[self.core, pipe] += 1
+        return self._own(type, ("slot", pipe, number))
 
     def alias(self, op: ir.Op, ref: TileRef, type: ir.TileType) -> Hashable:
         """The same bytes."""
@@ -195,9 +208,10 @@ class OrderMachine(NoStorage):
         self.executed = None
         self.touched.clear()
 
-    def store(self, op: ir.Op, pointer: Pointer, value: Scalar) -> None:
-        """Note the place."""
-        self.touched.append((True, pointer))
+    def store(self, op: ir.Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
+        """Note the place in global memory."""
+        if isinstance(pointer, Pointer):
+            self.touched.append((True, pointer))
 
     def unknown(self, value: ir.Value) -> Operand:
         """What a name stands for that an operation gives which nothing executes."""

@@ -56,6 +56,8 @@ class Guesses:
         self.conditions = self.leaves = 0
         #: Whether anything was decided by a number that the text does not say.
         self.used = False
+        #: Whether what was decided may be another for other numbers.
+        self.depends = False
 
     def leaf(self, dtype: DType | None, doubt: Doubt = Doubt.ASSUMED) -> Assumed:
         """A number of a type of which nothing is known."""
@@ -92,5 +94,26 @@ class Guesses:
         """What a number is in this course, None for one that is no integer."""
         if isinstance(number, Assumed):
             self.used = True
+            self.depends |= not self._is_alike(number)
             return number.value
         return int(number) if isinstance(number, int) else None
+
+    def _is_alike(self, number: Assumed) -> bool:
+        """Whether a number is a comparison that holds for its second values, too, or for neither."""
+        compared = type(number.value) is bool and not self.conditions and number.doubt != Doubt.UNSURE
+        return compared and number.value == bool(number.generic)
+
+    def trips(self, lower: object, upper: object, step: object) -> int:
+        """How often a loop executes its body; mostly the same for the second values of its bounds."""
+        bounds = (lower, upper, step)
+        values, generic = ([n[at] if isinstance(n, Assumed) else n for n in bounds] for at in (0, 2))
+        found = _trips(*values)
+        if any(isinstance(n, Assumed) for n in bounds):
+            self.used = True
+            self.depends |= found != _trips(*generic)
+        return found
+
+
+def _trips(*bounds: object) -> int:
+    lower, upper, step = (n if isinstance(n, int) else 0 for n in bounds)
+    return max(0, -((lower - upper) // step)) if step > 0 else 0

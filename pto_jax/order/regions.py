@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,16 @@ _WORD = 1 << 62
 GENERIC = 1 << 21
 
 
+#: Bytes of a line of the scalar unit's cache.
+LINE = 64
+
+
+class Line(NamedTuple):
+    """The lines of a global buffer as a memory of their own."""
+
+    buffer: Hashable
+
+
 @dataclass(frozen=True)
 class Space:
     """A memory that has bytes of its own: a buffer of a core, a tile without an address, a global buffer.
@@ -36,6 +46,8 @@ class Space:
     root: Hashable = None
 
     def __str__(self) -> str:
+        if isinstance(self.root, Line):
+            return f"lines of %{self.root.buffer}"
         if self.loc is None:
             return f"global memory of %{self.root}"
         return f"the {self.loc.name.lower()} buffer{f' of {self.core}' if self.core else ''}"
@@ -68,6 +80,14 @@ class Region:
             else:
                 kept.append((count, pitch))
         return Region(space, start, width, tuple(kept))
+
+    def lines(self) -> Region:
+        """The lines of the cache that the bytes of a global buffer are in."""
+        start = self.start // LINE * LINE
+        width = -(-(self.start % LINE + self.width) // LINE) * LINE
+        # Rows whose pitch is no multiple of a line begin anywhere in theirs.
+        width += LINE if any(pitch % LINE for _, pitch in self.dims) else 0
+        return Region(Space(None, "", Line(self.space.root)), start, width, self.dims)
 
     @cached_property
     def end(self) -> int:

@@ -28,11 +28,15 @@ EVENTS = 8
 
 
 class Turn(NamedTuple):
-    """What signals see of the core that executes: the core, its block, and the bytes of operands."""
+    """What signals see of the core that executes: the core, its block, and the bytes of operands.
+
+    ``named`` is what the names of the block's cores begin with.
+    """
 
     core: Core
     shared: Block
     region: Callable[[Operand], Region | None]
+    named: str = ""
 
 
 class Pair(NamedTuple):
@@ -162,7 +166,7 @@ class Signals:
         if own.kind == "cube" and self.judged.paired and isinstance(number, int):
             facing = [c for c in facing if c.subblock == number // SECOND]
         number = number % SECOND if isinstance(number, int) else number
-        for other in [c.name for c in facing] or [core]:
+        for other in [turn.named + c.name for c in facing] or [core]:
             if role == "signal":
                 self._between.give(("flag", number, core, other), Token(self.clocks.complete(core, pipe), op))
             elif (token := self._between.take(("flag", number, other, core))) is not None:
@@ -212,26 +216,30 @@ class Signals:
             if tokens and core != other:
                 yield what, len(tokens), tokens[0].op
 
-    def fifo(self, turn: Turn, op: Op, scope: Scope, core: str) -> None:
-        """A slot of a pipe between cores: what was complete before its push is so behind its pop."""
+    def fifo(self, turn: Turn, op: Op, scope: Scope, core: str, phases: Sequence[Phase]) -> None:
+        """A slot of a pipe between cores: what was complete before its push is so behind its pop.
+
+        A pop holds back the whole core, on A5 the pipe that waits for the slot.
+        """
         kind, cube, shared = effects.traits_of(op).fifo, turn.core.kind == "cube", turn.shared
         if not (shared.has("cube") and shared.has("vector")):
             return
         through, pipe = ring(op, scope), effects.pipe_of(op)
+        waits = phases[0].pipe if kind == "pop" and phases and self._is("a5") else Pipe.ALL
         self.slots = through.slots
         sends = kind in ("push", "allocate")
         key = through.to_vector if cube == sends else through.to_cube
         # What is whole goes between the cube core and the first vector core; the second one may take it, too.
         alone = not split_of(op)
-        others = [c.name for c in receivers(shared, split_of(op))] if cube else ["cube"]
+        facing = [c.name for c in receivers(shared, split_of(op))] if cube else ["cube"]
         if alone and turn.core.subblock:
             return
         what = "slot" if kind in ("push", "pop") else "free"
-        for other in others:
+        for other in (turn.named + name for name in facing):
             if kind in ("push", "free"):
                 self._between.give((what, key, core, other), Token(self.clocks.complete(core, pipe), op))
             elif (token := self._between.take((what, key, other, core))) is not None:
-                self.clocks.wait(core, Pipe.ALL if pipe == Pipe.S else pipe, token.clock)
+                self.clocks.wait(core, waits, token.clock)
 
 
 def _pair(op: Op, core: str) -> Pair | None:

@@ -6,26 +6,53 @@ number and tiles in turns go.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from functools import cached_property
+from typing import NamedTuple
 
 from ..errors import ExecutionError, PtoError
-from ..interpreter import Interpreter, Operand, Pointer, Scope, Steps, TileRef, View, chosen, with_storage
+from ..interpreter import (
+    Interpreter,
+    Operand,
+    Pointer,
+    Scalar,
+    Scope,
+    Steps,
+    TileRef,
+    View,
+    chosen,
+    with_storage,
+)
 from ..interpreter.cores import Block, Core, cores_of as cores_of_block, kind_of
+from ..interpreter.fifo import ring
 from ..interpreter.interpreter import complete
-from ..interpreter.together import side_by_side
-from ..ir import Function, Op, Pipe, Region as Body
-from ..isa import effects
-from ..isa.declare import Phase
-from .clocks import Clocks, Use
-from .judged import Judged
+from ..ir import Function, KernelKind, Op, Pipe, Region as Body
+from ..isa.rules.pipes import are_windows
+from ..profiles import ProfileName
+from .blocks import Meetings, Member, Running, block_of, kind_of as kind_of_core, launched, prefix
+from .clocks import Clocks, Trace, Use
+from .judged import BLOCK, BLOCKS, SUBBLOCK, Judged
 from .machine import OrderMachine
 from .numbers import Assumed, Course, Doubt, Guesses
+from .operations import Known, Named
 from .regions import Region, tile_region, view_region
 from .signals import Signals, Turn
 
+#: Operations with regions that a number chooses or repeats.
+_STEERED = ("for", "while", "if", "switch")
 #: Operations after which a course is given up, and trips of which all are followed where a body is short.
 LIMIT, SHORT = 40_000, 600
+#: Operations up to which they are listed, in all trips.
+LISTED = 20_000
+
+
+class Listed(NamedTuple):
+    """An operation that is executed: on which core, and the number that its first operand is, if any."""
+
+    op: Op
+    core: str
+    number: int | None
 
 
 class TooLongError(Exception):
@@ -35,49 +62,63 @@ class TooLongError(Exception):
 class Walk(Interpreter):
     """Executes the operations of one core and tells clocks and signals about them."""
 
-    def __init__(self, course: CourseRun, core: Core, shared: Block) -> None:
+    def __init__(self, course: CourseRun, core: Core, shared: Block, named: str = "") -> None:
         super().__init__(course.judged.resolved.program, course.machine, core, shared)
         self.course = course
+        #: What the names of the block's cores begin with.
+        self.named = named
+        #: The names of the core by the kinds of core that operations say.
+        self.names: dict[str, str] = {}
         #: How many more operations the loops around execute one of their body for.
         self.around = 1
 
     def step(self, op: Op, scope: Scope) -> Steps[None]:
         """Execute one operation."""
-        course = self.course
+        course, known = self.course, self.course.judged.known(op)
         course.count()
-        course.core = self.core_of(op)
-        traits = effects.traits_of(op)
-        runs = traits.regions.runs if traits.regions is not None else None
-        if runs in ("for", "while", "if", "switch"):
+        course.core = self.core_of(known)
+        if known.runs is not None and known.runs in _STEERED:
             course.signals.doubt(op, self.steers(op, scope))
-        if runs == "for":
+        if known.runs == "for":
             yield from self.repeat(op, scope)
-        elif runs == "while":
+        elif known.runs == "while":
             yield from self.again(op, scope)
+        elif course.listed is not None:
+            yield from self.single(op, scope, known)
+            if not op.regions and not known.traits.calls:
+                number = scope.find(op.ins[0]) if op.ins else None
+                course.listed.append(Listed(op, self.core.name, course.guesses.value(number)))
+        elif known.traits.meets_blocks:
+            yield from course.meetings.pass_by(op, course.core, course.member_of(self))
         else:
-            yield from self.single(op, scope)
-            if runs is None and not traits.calls:
-                course.core = self.core_of(op)
-                course.note(self, op, scope)
+            yield from self.single(op, scope, known)
+            if known.runs is None and not known.traits.calls and (known.uses or course.machine.touched):
+                course.core = self.core_of(known)
+                course.note(self, op, scope, known)
 
-    def core_of(self, op: Op) -> str:
+    def core_of(self, known: Known) -> str:
         """The core that executes an operation: the one that runs, or the one that the text says."""
-        if self.core.name:
-            return self.core.name
-        kind = self.course.judged.cores.get(id(op))
-        return kind.name.lower() if kind is not None else self.course.kind
+        name = self.names.get(known.kind)
+        if name is None:
+            own = self.core.name or known.kind or self.course.kind
+            name = self.names[known.kind] = (self.named + own).strip()
+        return name
 
     def steers(self, op: Op, scope: Scope) -> Sequence[Operand]:
         """The numbers that say how often the regions of an operation execute."""
         named = [v for name in ("lb", "ub", "step") for v in op.group(name)] or op.ins[:1]
         return [scope.find(v) for v in named]
 
-    def single(self, op: Op, scope: Scope) -> Steps[None]:
+    def single(self, op: Op, scope: Scope, known: Known) -> Steps[None]:
         """An operation that is no loop; what nothing executes gives results of which nothing is known."""
+        if known.traits.fifo == "pop":
+            through = ring(op, scope)
+            key = through.to_cube if self.core.kind == "cube" else through.to_vector
+            self.course.machine.popping = key, through.local
         try:
             yield from super().step(op, scope)
         except PtoError:
-            if op.regions or effects.traits_of(op).calls:
+            if op.regions or known.traits.calls:
                 raise
             for value in op.results:
                 scope.bind(value, self.course.machine.unknown(value))
@@ -86,13 +127,16 @@ class Walk(Interpreter):
 
     def repeat(self, op: Op, scope: Scope) -> Steps[None]:
         """A loop: all trips of a short one, else the first ones and the last ones."""
-        machine, body = self.course.machine, op.regions[0]
+        body = op.regions[0]
         lower, upper, step = (scope[op.group(name)[0]] for name in ("lb", "ub", "step"))
-        low, high, stride = (machine.known(n) or 0 for n in (lower, upper, step))
-        trips = max(0, -((low - high) // stride)) if stride > 0 else 0
+        trips = self.course.guesses.trips(lower, upper, step)
         passed = [tuple(scope[v] for v in op.group("inits"))]
         at, inside = 0, _length(body)
-        shown = _shown(trips, self.course.judged.period, self.around * inside)
+        if trips > 1 or not any(isinstance(n, Assumed) for n in (lower, upper, step)):
+            self.course.repeated.add(id(op))
+        shown: Sequence[int] = range(trips)
+        if self.course.listed is None:
+            shown = _shown(trips, self.course.judged.period, self.around * inside)
         outside, self.around = self.around, self.around * max(1, len(shown))
         for trip in shown:
             carried = _further(passed, trip - at, self.course.judged.period)
@@ -159,37 +203,64 @@ def _further(passed: list[tuple[Operand, ...]], skipped: int, period: int) -> tu
 class CourseRun:
     """One execution of a function with its clocks and signals."""
 
-    def __init__(self, judged: Judged, course: Course) -> None:
+    def __init__(
+        self,
+        judged: Judged,
+        course: Course,
+        trace: Trace | None = None,
+        listed: list[Listed] | None = None,
+    ) -> None:
         self.judged, self.course = judged, course
+        #: The operations that are executed, where these are wanted and nothing else is.
+        self.listed = listed
         self.guesses = Guesses(course)
         self.machine = OrderMachine(self.guesses, judged.inputs)
-        self.clocks = Clocks(judged.vector)
+        self.clocks = Clocks(judged.vector, trace)
         self.signals = Signals(self.clocks, judged)
+        self.meetings = Meetings(self.clocks)
         self.core = self.kind = ""
+        profile = judged.resolved.profile
+        self.profile: ProfileName = profile.name if profile is not None else "a2a3"
+        #: Slots that popped tiles are windows into, by core, from the first one that is not freed.
+        self.windows: dict[str, deque[Use | None]] = {}
+        #: How many numbers are those of arguments.
+        self.arguments = 0
+        #: The loops of which it has followed a second trip, or whose trips the text says.
+        self.repeated: set[int] = set()
         #: Whether the course has come to its end.
         self.ended = False
-        self._left = LIMIT
+        self._left = LIMIT if listed is None else LISTED
+        #: Whether it has come to that limit.
+        self.cut = False
 
-    def run(self, function: Function) -> CourseRun:
-        """Follow a function."""
+    def run(self, function: Function, numbers: Sequence[int] = (), count: int = 1) -> CourseRun:
+        """Follow a function: one block, or those with some ``numbers`` of a launch of ``count``."""
         cores = cores_of_block(self.judged.resolved.program, function)
         kind = kind_of(function)
         self.kind = kind or ""
         operands = [self.machine.argument(a) for a in function.args]
+        self.arguments = self.guesses.leaves
         memory = tuple(dict.fromkeys(o.buffer for o in operands if isinstance(o, Pointer | View)))
-        shared = Block(self.guesses.leaf(None), 1, cores, 0, memory)
+        blocks: dict[int | None, tuple[Block, Running]] = {}
+        for number in numbers or (None,):
+            own: Scalar = self.guesses.leaf(None) if number is None else number
+            shared = Block(own, count, cores, 0, memory)
+            running = {}
+            for core in cores:
+                if len(cores) == 1 or kind is None or core.kind == kind:
+                    walk = Walk(self, core, shared, prefix(number))
+                    given = self.of_core(function, operands, core, number, count)
+                    running[core] = walk.function(function, given, Scope())
+                    self.member(prefix(number), core.name)
+            blocks[number] = shared, running
         try:
-            if len(cores) == 1:
-                complete(Walk(self, cores[0], shared).function(function, operands, Scope()))
+            if len(cores) == 1 and not numbers:
+                complete(next(iter(blocks[None][1].values())))
             else:
-                running = {
-                    core: Walk(self, core, shared).function(function, self.of_core(operands, core), Scope())
-                    for core in cores
-                    if kind is None or core.kind == kind
-                }
-                side_by_side(self.machine, shared, running)
+                launched(self.machine, self.meetings, blocks)
             self.ended = True
         except TooLongError:
+            self.cut = True
             return self
         except ExecutionError as error:
             self.ended = self.signals.stuck(error.diagnostics)
@@ -197,12 +268,35 @@ class CourseRun:
             return self
         return self
 
-    def of_core(self, operands: Sequence[Operand], core: Core) -> list[Operand]:
+    def member(self, named: str, core: str) -> None:
+        """Note a core that is followed; one that executes everything is known by the kinds of its parts."""
+        for kind in ("", *(k.name.lower() for k in KernelKind)) if not core else (core,):
+            name = (named + kind).strip()
+            self.clocks.blocks |= {name: block_of(name)} if named else {}
+        self.meetings.members.append(Member((named + core).strip(), kind_of_core(core or self.kind)))
+
+    def member_of(self, walk: Walk) -> Member:
+        """The core that a walk follows."""
+        return Member((walk.named + walk.core.name).strip(), kind_of_core(walk.core.name or self.kind))
+
+    @property
+    def reached(self) -> set[int]:
+        """The flags that the course has come to, and the loops that it has repeated."""
+        return self.signals.reached | self.repeated
+
+    def of_core(
+        self, function: Function, operands: Sequence[Operand], core: Core, number: int | None, count: int
+    ) -> list[Operand]:
         """The arguments of a core: numbers may tell the vector cores of a block apart."""
         apart = core.subblock > 0
+        known = {} if number is None else {BLOCK: number, BLOCKS: count, SUBBLOCK: core.subblock}
         return [
-            self.guesses.leaf(None)._replace(value=o.value) if apart and isinstance(o, Assumed) else o
-            for o in operands
+            known[a.name]
+            if a.name in known
+            else self.guesses.leaf(None)._replace(value=o.value)
+            if apart and isinstance(o, Assumed)
+            else o
+            for a, o in zip(function.args, operands, strict=True)
         ]
 
     def count(self) -> None:
@@ -213,33 +307,45 @@ class CourseRun:
 
     # -- what operations do --------------------------------------------------------------------------
 
-    def note(self, walk: Walk, op: Op, scope: Scope) -> None:
+    def note(self, walk: Walk, op: Op, scope: Scope, known: Known) -> None:
         """Tell clocks and signals what an operation has done."""
-        traits = effects.traits_of(op)
+        traits = known.traits
         if traits.order is not None and traits.order.through not in ("signal", "transfer"):
             self.signals.order(self.turn(walk), op, scope, self.core)
             return
-        if traits.fifo in ("push", "pop", "free", "allocate"):
-            self.signals.fifo(self.turn(walk), op, scope, self.core)
+        if traits.fifo is not None:
+            self.pass_slot(walk, op, scope, known)
         if traits.order is not None and (traits.order.role, traits.order.through) == ("signal", "signal"):
             self.announce(walk, op, scope)
             return
         before: Pipe | None = None
-        for phase in self.phases(walk, op):
+        for phase, operands in known.steps:
             if before is not None:
                 self.signals.hand_over(op, self.core, before, phase)
             before = phase.pipe
-            uses = list(self.uses(walk, op, scope, phase))
+            uses = list(self.uses(op, scope, known, phase.pipe, operands))
             if uses:
                 self.clocks.execute(uses)
+            if traits.fifo == "pop" and are_windows(self.profile):
+                self.windows.setdefault(self.core, deque()).append(uses[0] if uses else None)
         if self.machine.touched:
-            self.clocks.execute(list(self.elements(op)))
+            self.clocks.execute(list(self.elements(op, known)))
         for value in op.results:
-            self.signals.produced[value.name] = effects.pipe_of(op)
+            self.signals.produced[value.name] = known.pipe
+
+    def pass_slot(self, walk: Walk, op: Op, scope: Scope, known: Known) -> None:
+        """A slot of a pipe between cores is pushed, popped or freed."""
+        if known.traits.fifo in ("push", "pop", "free", "allocate"):
+            phases = [step.phase for step in known.steps]
+            self.signals.fifo(self.turn(walk), op, scope, self.core, phases)
+        if known.traits.fifo == "free" and self.windows.get(self.core):
+            use = self.windows[self.core].popleft()
+            # Behind the free the producer fills the slot again.
+            self.clocks.execute([use._replace(op=op)] if use is not None else [])
 
     def turn(self, walk: Walk) -> Turn:
         """What signals see of the core that executes."""
-        return Turn(walk.core, walk.shared, self.region)
+        return Turn(walk.core, walk.shared, self.region, walk.named)
 
     def announce(self, walk: Walk, op: Op, scope: Scope) -> None:
         """A signal to other processors says that what came before is over; the rest comes after it."""
@@ -249,36 +355,35 @@ class CourseRun:
             self.clocks.announce(Use(op, self.core, Pipe.S, str(value), True, region))
         self.clocks.barrier(self.core, Pipe.ALL)
 
-    def phases(self, walk: Walk, op: Op) -> tuple[Phase, ...]:
-        """The steps of an instruction on its pipes."""
-        resolved, profile = walk.reading.of(op), self.judged.resolved.profile
-        attrs = resolved.bound.attrs if resolved.bound is not None else op.attrs
-        return effects.phases_of(op, resolved.values, attrs, profile.name if profile is not None else "a2a3")
-
-    def uses(self, walk: Walk, op: Op, scope: Scope, phase: Phase) -> Iterator[Use]:
+    def uses(self, op: Op, scope: Scope, known: Known, pipe: Pipe, named: Sequence[Named]) -> Iterator[Use]:
         """The bytes that an operation reads and writes in a step; scratch is written."""
-        resolved = walk.reading.of(op)
-        executed, written = self.machine.executed, id(op) in self.judged.written
+        executed = self.machine.executed
         operands = executed.operands if executed is not None and executed.op is op else {}
-        indexed = {e.operand for e in effects.traits_of(op).effects if e.indexed and e.resource == "global"}
-        named = ((False, name) for name in phase.reads), ((True, name) for name in phase.writes)
-        for write, name in chain(*named):
-            value = resolved.values.get(name)
-            if value is None or name in indexed:
-                continue
-            operand = operands[name] if name in operands else scope.find(value)
-            region = self.region(operand)
+        for name, value, text, write, atomic in named:
+            region = self.region(operands[name] if name in operands else scope.find(value))
             if region is not None:
-                yield Use(op, self.core, phase.pipe, str(value), write, region, written)
+                use = Use(op, self.core, pipe, text, write, region, known.written, atomic)
+                yield from self.with_lines(use) if write and self.lines else (use,)
 
-    def elements(self, op: Op) -> Iterator[Use]:
+    def elements(self, op: Op, known: Known) -> Iterator[Use]:
         """The elements of global memory that the scalar unit has read or written."""
-        written = id(op) in self.judged.written
         for write, pointer in self.machine.touched:
             view = View(pointer.buffer, pointer.dtype, pointer.offset, (1,), (1,))
             region = self.region(view)
             if region is not None:
-                yield Use(op, self.core, Pipe.S, f"%{pointer.buffer}", write, region, written)
+                use = Use(op, self.core, Pipe.S, f"%{pointer.buffer}", write, region, known.written)
+                yield from self.with_lines(use) if write and self.lines else (use,)
+
+    @cached_property
+    def lines(self) -> bool:
+        """Whether several cores share lines of a cache."""
+        return self.judged.caches and len(self.meetings.members) > 1
+
+    def with_lines(self, use: Use) -> Iterator[Use]:
+        """A write, and that of the lines of a cache that it is in."""
+        yield use
+        if use.region.space.loc is None:
+            yield use._replace(region=use.region.lines())
 
     def region(self, operand: Operand) -> Region | None:
         """The bytes of a handle or view."""

@@ -121,28 +121,35 @@ def grid(
     rows or columns every second, third ... one is drawn. VerifyError for a program with errors,
     ExecutionError for an access outside a buffer, ArgumentError for a number of blocks below 1, unfit
     arguments and a program that writes no buffer.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> from pto_jax.examples import EXAMPLES
+    >>> program = pto.load(EXAMPLES["vector_add"].path)
+    >>> x = np.ones((128, 64), np.float32)
+    >>> grid(program, [x, x, x], grid=4).svg.startswith("<svg ")
+    True
     """
     if isinstance(grid, bool) or not isinstance(grid, int) or grid < 1:
-        raise ArgumentError(f"grid: got {grid!r} blocks; allowed: 1 or more")
+        raise ArgumentError(f"grid: got {grid!r} blocks", allowed="1 or more")
     program, target = subject(program, profile)
     function = select_entry(with_entry(program), entry)
-    made: list[_Watching] = []
+    results: list[_Watching] = []
 
     def machine(policy: Policy, memory: Mapping[str, Array], steps: int) -> _Watching:
-        made.append(_Watching(policy, memory, steps))
-        return made[-1]
+        results.append(_Watching(policy, memory, steps))
+        return results[-1]
 
     run(program, args, profile=target, entry=entry, grid=grid, partial_launch=True, machine=machine)
     names = [a.name for a in function.args]
     given = dict(args) if isinstance(args, Mapping) else dict(zip(names, args, strict=True))
     written = written_buffers(with_entry(program), function)
     buffers = [
-        _buffer(made[0], a.type, a.name, np.shape(given[a.name]))
+        _buffer(results[0], a.type, a.name, np.shape(given[a.name]))
         for a in function.args
-        if a.name in written and a.name in made[0].block
+        if a.name in written and a.name in results[0].block
     ]
     if not buffers:
-        raise ArgumentError(f"@{function.name}: got a program that writes no buffer; allowed: one or more")
+        raise ArgumentError(f"@{function.name}: got a program that writes no buffer", allowed="one or more")
     counts = ", ".join(f"{b.name} {int((b.block >= 0).sum())} of {b.block.size} elements" for b in buffers)
     blocks = f"{grid} block{'s' if grid > 1 else ''}"
     canvas = Canvas(480, f"stores of {blocks} of @{function.name}: {counts}")

@@ -113,16 +113,16 @@ def _parts(t: Any) -> tuple[TileType, Array, tuple[int, int], str]:
         except Exception as error:
             if type(error).__module__.partition(".")[0] != "jax":
                 raise
-            raise ArgumentError("picture: got a traced tile; allowed: a tile with values") from None
+            raise ArgumentError("picture: got a traced tile", allowed="a tile with values") from None
         if words.ndim > 2 and 0 in words.shape[:-2]:
-            raise ArgumentError(f"picture: got no tile (batch {words.shape[:-2]}); allowed: one or more")
+            raise ArgumentError(f"picture: got no tile (batch {words.shape[:-2]})", allowed="one or more")
         batch = f"tile 0 of {'x'.join(map(str, words.shape[:-2]))}, " if words.ndim > 2 else ""
         rows, cols = (int(n.reshape(-1)[0]) for n in sizes)
         return kind, words.reshape(-1, *kind.shape)[0], (rows, cols), batch
     array = np.asarray(t)
     if array.ndim != 2 or array.dtype.kind not in "fiubV":
         got = f"an array {array.dtype}{list(array.shape)}" if hasattr(t, "dtype") else f"a {type(t).__name__}"
-        raise ArgumentError(f"picture: got {got}; allowed: a tile, or an array [rows, cols]")
+        raise ArgumentError(f"picture: got {got}", allowed="a tile, or an array [rows, cols]")
     d = from_numpy(array.dtype)
     kind = TileType(d, *array.shape)
     return kind, np.ascontiguousarray(array).view(d.word), kind.shape, ""
@@ -134,7 +134,7 @@ def _mask(mask: Array | None, shape: tuple[int, int], what: str) -> Array | None
     array = np.asarray(mask)
     if array.shape != shape or array.dtype != bool:
         got = f"{array.dtype}{list(array.shape)}"
-        raise ArgumentError(f"picture: {what}: got {got}; allowed: bool{list(shape)}")
+        raise ArgumentError(f"picture: {what}: got {got}", allowed=f"bool{list(shape)}")
     return array
 
 

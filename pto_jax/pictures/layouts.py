@@ -63,10 +63,10 @@ def layout(tile_type: TileType) -> Picture:
 def _checked(t: object) -> TileType:
     if not isinstance(t, TileType):
         raise ArgumentError(
-            f"layout: got a {type(t).__name__}; allowed: a tile type; try: pto.tile_type(...)"
+            f"layout: got a {type(t).__name__}", allowed="a tile type", fix="pto.tile_type(...)"
         )
     if t.conv is not None:
-        raise ArgumentError(f"layout: got the convolution tile {t}; allowed: tiles of rows and columns")
+        raise ArgumentError(f"layout: got the convolution tile {t}", allowed="tiles of rows and columns")
     # Capacities differ; what else a type breaks it breaks on every profile.
     rules = [rule for rule in TYPE_RULES if rule.name != "tile-capacity"]
     broken = [

@@ -45,9 +45,9 @@ def subject(
     program = getattr(program, "program", program)
     if not isinstance(program, Program):
         got = f"a {type(program).__name__}"
-        raise ArgumentError(f"picture: got {got}; allowed: a program or a kernel; try: pto.parse(text)")
+        raise ArgumentError(f"picture: got {got}", allowed="a program or a kernel", fix="pto.parse(text)")
     if not any(True for _ in program.walk()):
-        raise ArgumentError(f"{program.source}: got a program without operations; allowed: one or more")
+        raise ArgumentError(f"{program.source}: got a program without operations", allowed="one or more")
     selected = resolve_profile(program, profile)
     errors = [d for d in verify(program, selected) if d.severity == "error" and d.rule not in shown]
     if errors:
@@ -74,11 +74,11 @@ def memory(program: Any, profile: str | Profile | None = None) -> Picture:
     resolved = resolve(program, target)
     plots = [plot for f in resolved.program.functions for plot in _plots(resolved, target, f)]
     if not plots:
-        raise ArgumentError(f"{program.source}: got a program without tiles; allowed: one tile or more")
+        raise ArgumentError(f"{program.source}: got a program without tiles", allowed="one tile or more")
     plots = [plot for plot in plots if plot.bars or plot.peak[0] > plot.capacity] or plots
     names = list(dict.fromkeys(plot.function for plot in plots))
-    found = ", ".join(f"{plot.place} {_of(plot)}" for plot in plots[:6])
-    label = f"on-chip memory of {', '.join(f'@{n}' for n in names[:4])} on {target.name}: {found}"
+    text = ", ".join(f"{plot.place} {_of(plot)}" for plot in plots[:6])
+    label = f"on-chip memory of {', '.join(f'@{n}' for n in names[:4])} on {target.name}: {text}"
     columns = max(len(plot.columns) for plot in plots)
     canvas = Canvas(max(480.0, min(_LEFT + 14 * columns + 20, 1200)), label)
     top = 12.0

@@ -7,13 +7,12 @@ a pipe back; in others an instruction waits for those whose data it uses, as the
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple, TypeAlias
 
 from ..analysis.addresses import Bytes
-from ..analysis.courses import ASSUMED, Course, Step, TooLongError
 from ..analysis.entries import select_entry
 from ..analysis.pipes import number_of
 from ..analysis.provenance import AliasClasses, called
@@ -23,9 +22,10 @@ from ..cost import CostReport, cost
 from ..errors import ArgumentError, Span
 from ..ir import Function, KernelKind, Op, Pipe, PipeEventType, Program
 from ..isa.effects import ends_of, pipe_named, pipe_of, traits_of
+from ..order import ASSUMED, LISTED, Listed, listing
 from ..profiles import Profile
 
-#: The courses of :class:`Course` that are tried until one executes an instruction.
+#: The assumed numbers that are tried until an instruction is executed, by their places.
 _COURSES = tuple(sorted(range(len(ASSUMED)), key=lambda i: (i != 3, i)))
 #: Cycles of an instruction without a figure, where none has one.
 _NOMINAL = 100
@@ -103,25 +103,27 @@ def schedule(
     """The schedule of one block of a program; errors as for :func:`pto_jax.cost`."""
     for name, value in arguments.items():
         if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise ArgumentError(f"timeline: argument {name}: got {value!r}; allowed: an integer")
+            raise ArgumentError(f"timeline: argument {name}: got {value!r}", allowed="an integer")
     program = with_entry(program)
     report = cost(program, profile, model, entry=entry, arguments=arguments)
     if not report.lines:
-        raise ArgumentError(f"{program.source}: got no instruction of a pipe; allowed: one or more")
+        raise ArgumentError(f"{program.source}: got no instruction of a pipe", allowed="one or more")
     resolved = resolve(program, profile)
     function = select_entry(resolved.program, entry)
-    found = Schedule(function.name, report.model, report.profile)
+    result = Schedule(function.name, report.model, report.profile)
     for number in _COURSES:
-        found = Schedule(function.name, report.model, report.profile)
-        course = Course(resolved.program, resolved.values, lambda op: True, number)
-        _Execution(resolved, report, found).follow(course, function, arguments)
-        if course.assumes:
-            found.notes.append(f"run-time numbers count as {course.assumed}")
-        if found.runs or not course.assumes:
+        result = Schedule(function.name, report.model, report.profile)
+        listed = listing(resolved, function, arguments, number)
+        _Execution(resolved, report, result).follow(listed.listed)
+        if listed.cut:
+            result.notes.append(f"the first {LISTED:,} operations")
+        if listed.number is not None:
+            result.notes.append(f"run-time numbers count as {listed.number}")
+        if result.runs or listed.number is None:
             break
-    if not found.runs:
-        found.notes.append("no instruction is executed with these numbers")
-    return found
+    if not result.runs:
+        result.notes.append("no instruction is executed with these numbers")
+    return result
 
 
 _Data: TypeAlias = tuple[Hashable, Bytes | None]
@@ -155,15 +157,13 @@ class _Execution:
         self.tokens: dict[Hashable, deque[_Token]] = defaultdict(deque)
         self.uses: dict[Hashable, dict[tuple[Bytes | None, bool, Row], _Token]] = defaultdict(dict)
 
-    def follow(self, course: Course, function: Function, arguments: Mapping[str, int]) -> None:
-        """Execute all steps; of cores that wait for each other for ever the first one goes on."""
-        streams: dict[str, deque[Step]] = {}
-        try:
-            for step in course.steps(function, arguments):
-                if not step.op.regions:
-                    streams.setdefault(self.core(step.op), deque()).append(step)
-        except TooLongError:
-            self.found.notes.append("the first 20,000 operations")
+    def follow(self, listed: Sequence[Listed]) -> None:
+        """Execute operations; of cores that wait for each other for ever the first one goes on."""
+        streams: dict[str, deque[Listed]] = {}
+        for step in listed:
+            # Both vector cores execute alike.
+            if step.core != "vector1":
+                streams.setdefault(self.core(step), deque()).append(step)
         while any(streams.values()):
             moved = False
             for core, steps in streams.items():
@@ -174,12 +174,14 @@ class _Execution:
                 core, steps = next((c, s) for c, s in streams.items() if s)
                 self.step(core, steps.popleft(), forced=True)
 
-    def core(self, op: Op) -> str:
-        """The name of the core that executes an operation."""
-        kind = traits_of(op).core or self.cores.get(id(op))
+    def core(self, step: Listed) -> str:
+        """The name of the core that executes an operation: its kind."""
+        if step.core:
+            return step.core.rstrip("0123456789")
+        kind = traits_of(step.op).core or self.cores.get(id(step.op))
         return kind.name.lower() if kind is not None else ""
 
-    def step(self, core: str, step: Step, *, forced: bool = False) -> bool:
+    def step(self, core: str, step: Listed, *, forced: bool = False) -> bool:
         """Execute an operation; False where it has to wait for another core first."""
         op, traits = step.op, traits_of(step.op)
         order = traits.order
@@ -202,14 +204,14 @@ class _Execution:
             self.tokens[queue].append(self.ready[Row(core, pipe_of(op))])
         return True
 
-    def synchronise(self, core: str, step: Step, role: str, through: str, *, forced: bool) -> bool:
+    def synchronise(self, core: str, step: Listed, role: str, through: str, *, forced: bool) -> bool:
         """Flags, events, buffer tokens and flags between cores."""
         op = step.op
         source, target = ends_of(op)
         named = next((v for v in op.attrs.values() if isinstance(v, Pipe | PipeEventType)), None)
         own = pipe_named(named) or Pipe.S
         event = op.attrs.get("event", op.attrs.get("buf_id", op.attrs.get("id")))
-        number: Hashable = step.numbers[0].value if event is None and step.numbers else event
+        number: Hashable = step.number if event is None and step.op.ins else event
         between = through in ("core", "cores")
         key: Hashable = (through, number) if between or through == "token" else (core, source, target, number)
         if role == "signal":

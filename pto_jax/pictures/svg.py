@@ -96,7 +96,9 @@ class Picture:
         """
         if Path(path).suffix.lower() != ".svg":
             advice = Path(path).with_suffix(".svg").name
-            raise ArgumentError(f"picture: got the file name {path}; allowed: names in .svg; try: {advice}")
+            raise ArgumentError(
+                f"picture: got the file name {path}", allowed="names in .svg", fix=f"{advice}"
+            )
         write_text(path, self.svg)
 
 

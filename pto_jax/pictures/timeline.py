@@ -28,7 +28,14 @@ _LEFT, _ROW, _BAR = 92.0, 30.0, 20.0
 
 @dataclass(frozen=True, repr=False)
 class Timeline(Picture):
-    """A picture of pipes; ``trace`` is the same as Chrome trace events in JSON, with one cycle as 1 us."""
+    """A picture of pipes; ``trace`` is the same as Chrome trace events in JSON, with one cycle as 1 us.
+
+    >>> import json, pto_jax as pto
+    >>> from pto_jax.examples import EXAMPLES
+    >>> picture = pto.pictures.timeline(pto.load(EXAMPLES["vector_add"].path))
+    >>> picture.svg.startswith("<svg "), len(json.loads(picture.trace)["traceEvents"]) > 4
+    (True, True)
+    """
 
     trace: str = ""
 
@@ -42,7 +49,7 @@ class Timeline(Picture):
         elif Path(path).suffix.lower() == ".svg":
             super().save(path)
         else:
-            raise ArgumentError(f"timeline: got the file name {path}; allowed: names in .svg or .json")
+            raise ArgumentError(f"timeline: got the file name {path}", allowed="names in .svg or .json")
 
 
 def timeline(
@@ -69,9 +76,9 @@ def timeline(
     True
     """
     program, target = subject(program, profile)
-    found = schedule(program, target, model, entry, arguments or {})
-    label = f"@{found.function} on {found.profile}, model {found.model}: {_missing(found)}"
-    return _draw(shortened(found, RUNS), label, len(found.runs), trace(found))
+    result = schedule(program, target, model, entry, arguments or {})
+    label = f"@{result.function} on {result.profile}, model {result.model}: {_missing(result)}"
+    return _draw(shortened(result, RUNS), label, len(result.runs), trace(result))
 
 
 def _missing(found: Schedule) -> str:

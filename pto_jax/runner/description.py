@@ -19,7 +19,11 @@ DESCRIPTION = "launches.json"
 
 @dataclass(frozen=True)
 class Part:
-    """A buffer, or what of it begins at an element."""
+    """A buffer, or what of it begins at an element.
+
+    >>> Part("weights", offset=64)
+    Part(buffer='weights', offset=64)
+    """
 
     buffer: str
     offset: int = 0
@@ -27,7 +31,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch: a file of the folder, a function of it, arguments by name or by position, blocks."""
+    """One launch: a file of the folder, a function of it, arguments by name or by position, blocks.
+
+    >>> Launch("scale.pto", {"x": Part("a"), "factor": 2.0}, blocks=4, entry="scale").blocks
+    4
+    """
 
     kernel: str
     arguments: Mapping[str, Part | float] | Sequence[Part | float]
@@ -37,7 +45,13 @@ class Launch:
 
 @dataclass(frozen=True)
 class Step:
-    """Launches in their order, the buffers between them (type and shape), and the profile."""
+    """Launches in their order, the buffers between them (type and shape), and the profile.
+
+    >>> import pto_jax as pto
+    >>> step = Step((Launch("k.pto", ["a", "b"]),), {"b": (pto.dtype("f32"), (64,))}, profile="a5")
+    >>> [launch.kernel for launch in step.launches]
+    ['k.pto']
+    """
 
     launches: tuple[Launch, ...]
     buffers: Mapping[str, tuple[DType, tuple[int, ...]]] = field(default_factory=dict)
@@ -71,7 +85,7 @@ class _Reader:
         self.path = path
 
     def fail(self, place: str, found: object, allowed: str) -> NoReturn:
-        raise FileError(f"{self.path}: {place} is {found!r}; allowed: {allowed}")
+        raise FileError(f"{self.path}: {place} is {found!r}", allowed=f"{allowed}")
 
     def step(self, found: Any) -> Step:
         given = self.object("the description", found, ("launches", "buffers", "profile"))

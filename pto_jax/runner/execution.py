@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -21,8 +22,11 @@ from ..runtime.kernel import Kernel, compile
 from .description import DESCRIPTION, Launch, Part, Step, read_step
 
 Array: TypeAlias = NDArray[Any]
-#: Arguments that say which block a call executes, and how many there are, in programs that ask so.
-BLOCK, BLOCKS = "__pypto_spmd_block_idx", "__pypto_spmd_block_num"
+#: Arguments that say which block a call executes, of how many, and which vector core of it, in programs
+#: that ask so.
+BLOCK, BLOCKS, SUBBLOCK = (f"__pypto_spmd_{name}" for name in ("block_idx", "block_num", "subblock_idx"))
+#: Vector cores of a block.
+SUBBLOCKS = 2
 #: Compiled kernels by file, function and blocks.
 Kernels: TypeAlias = "dict[tuple[str, str | None, int], Kernel]"
 #: Called after each launch with its number, the launch and the names of the buffers it wrote.
@@ -46,9 +50,19 @@ def run(
     once; the interpreter needs no compilation, which is faster for a step that is executed once. Raises
     FileError for files that are missing or cannot be read, ParseError and VerifyError for kernels,
     ArgumentError for arguments that do not fit, ExecutionError for a rule that an execution breaks.
+
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from pto_jax.examples import EXAMPLES
+    >>> from pto_jax.runner import Launch, Part
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "add.pto").write_text(EXAMPLES["vector_add"].path.read_text())
+    >>> step = Step((Launch("add.pto", [Part("a"), Part("a"), Part("c")]),))
+    >>> run(folder, {"a": np.ones(4096, np.float32), "c": np.zeros(4096, np.float32)}, step)["c"][:2]
+    array([2., 2.], dtype=float32)
     """
     if executor not in ("engine", "interpreter"):
-        raise ArgumentError(f"executor {executor!r}; allowed: engine, interpreter")
+        raise ArgumentError(f"executor {executor!r}", allowed="engine, interpreter")
     root = Path(folder)
     described = (
         step if isinstance(step, Step) else read_step(step if step is not None else root / DESCRIPTION)
@@ -78,7 +92,7 @@ def _kernel(
     if key not in kernels:
         program = load(root / launch.kernel)
         one = compile(program, profile, launch.entry, partial_launch=True, warn=False)
-        grid = 1 if any(a.name == BLOCK for a in one.arguments) else launch.blocks
+        grid = 1 if _asks(one) else launch.blocks
         kernels[key] = compile(program, profile, launch.entry, grid=grid, partial_launch=True, warn=False)
     return kernels[key]
 
@@ -90,11 +104,11 @@ def _launch(
     parts = _arguments(place, kernel, launch)
     written = {n: p for n, p in parts.items() if n in kernel.outputs and isinstance(p, Part)}
     _apart(place, parts, written)
-    separate = kernel.grid == 1 and BLOCK in {a.name for a in kernel.arguments}
-    for block in range(launch.blocks if separate else 1):
+    calls = product(range(launch.blocks), range(_subblocks(kernel))) if _asks(kernel) else ((0, 0),)
+    for block, core in calls:
         given = {n: _value(f"{place}: argument {n}", kernel, n, p, state) for n, p in parts.items()}
-        block_values = {BLOCK: np.int32(block), BLOCKS: np.int32(launch.blocks)}
-        given |= {a.name: block_values[a.name] for a in kernel.arguments if a.name in block_values}
+        numbers = {BLOCK: block, BLOCKS: launch.blocks, SUBBLOCK: core}
+        given |= {a.name: np.int32(numbers[a.name]) for a in kernel.arguments if a.name in numbers}
         outputs = _execute(kernel, given, executor)
         for name, part in written.items():
             flat = state[part.buffer].reshape(-1)
@@ -102,6 +116,16 @@ def _launch(
             flat[part.offset : part.offset + made.size] = made.view(flat.dtype)
             state[part.buffer] = flat.reshape(state[part.buffer].shape)
     return tuple(dict.fromkeys(part.buffer for part in written.values()))
+
+
+def _asks(kernel: Kernel) -> bool:
+    """Whether a call of a kernel executes one block, or one vector core of it."""
+    return any(a.name in (BLOCK, SUBBLOCK) for a in kernel.arguments)
+
+
+def _subblocks(kernel: Kernel) -> int:
+    """How many vector cores execute each block of a kernel in calls of their own."""
+    return SUBBLOCKS if any(a.name == SUBBLOCK for a in kernel.arguments) else 1
 
 
 def _execute(kernel: Kernel, given: Mapping[str, Any], executor: str) -> Mapping[str, Any]:
@@ -120,13 +144,13 @@ def _execute(kernel: Kernel, given: Mapping[str, Any], executor: str) -> Mapping
 
 def _arguments(place: str, kernel: Kernel, launch: Launch) -> dict[str, Part | float]:
     """What each argument is given, but for those that say which block is executed."""
-    wanted = [a.name for a in kernel.arguments if a.name not in (BLOCK, BLOCKS)]
+    wanted = [a.name for a in kernel.arguments if a.name not in (BLOCK, BLOCKS, SUBBLOCK)]
     listed = launch.arguments
     given = dict(listed) if isinstance(listed, Mapping) else dict(zip(wanted, listed, strict=False))
     count = len(listed)
     if count != len(wanted) or set(given) != set(wanted):
         names = ", ".join(listed) if isinstance(listed, Mapping) else f"{count} values"
-        raise ArgumentError(f"{place}: got the arguments {names}; allowed: {', '.join(wanted)}")
+        raise ArgumentError(f"{place}: got the arguments {names}", allowed=", ".join(wanted))
     return given
 
 
@@ -136,8 +160,8 @@ def _apart(place: str, parts: Mapping[str, Part | float], written: Mapping[str, 
         for other, found in parts.items():
             if other != name and isinstance(found, Part) and found.buffer == part.buffer:
                 raise ArgumentError(
-                    f"{place}: buffer {part.buffer} is argument {name}, which is written, and {other}; "
-                    "allowed: another buffer"
+                    f"{place}: buffer {part.buffer} is argument {name}, which is written, and {other}",
+                    allowed="another buffer",
                 )
 
 
@@ -165,6 +189,6 @@ def _shaped(place: str, t: Type, array: Array) -> Array:
         return array
     if array.size < prod(dims):
         raise ArgumentError(
-            f"{place} is a buffer, {t}; got {array.size} elements; allowed: {prod(dims)} or more"
+            f"{place} is a buffer, {t}; got {array.size} elements", allowed=f"{prod(dims)} or more"
         )
     return array.reshape(-1)[: prod(dims)].reshape(dims)

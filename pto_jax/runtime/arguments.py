@@ -11,7 +11,7 @@ from jax.core import Tracer
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.provenance import called
 from ..analysis.resolve import resolve
-from ..errors import ArgumentError, Diagnostic, ExecutionError
+from ..errors import ArgumentError, Diagnostic, ExecutionError, nearest
 from ..ir import (
     FRAGMENT,
     DType,
@@ -37,7 +37,7 @@ MAX_BUFFER_ELEMENTS = 2**31 - 1
 
 
 #: The usual fix of an argument with further leading dimensions.
-_BATCH = "; a batch: jax.vmap(kernel)"
+_BATCH = "; try: jax.vmap(kernel)"
 
 
 def type_of(name: str, value: Any) -> Type | None:
@@ -50,8 +50,8 @@ def type_of(name: str, value: Any) -> Type | None:
     if array.ndim != 2:
         batch = _BATCH if array.ndim > 2 else ""
         raise ArgumentError(
-            f"argument {name!r}: got shape {array.shape}; allowed: a Tile, a [rows, cols] array or a "
-            f"number{batch}"
+            f"argument {name!r}: got shape {array.shape}",
+            allowed=f"a Tile, a [rows, cols] array or a number{batch}",
         )
     return TileType(from_numpy(array.dtype), *array.shape)
 
@@ -86,11 +86,11 @@ def with_scalars(program: Program, function: Function, values: Mapping[str, Any]
     for name, value in values.items():
         if name not in scalars:
             allowed = ", ".join(scalars) or "nothing, for it has no scalar arguments"
-            raise ArgumentError(f"scalars: got {name!r}; allowed: {allowed} ({kernel})")
+            raise ArgumentError(f"scalars: got {name!r}", allowed=f"{allowed} ({kernel})")
         constants.append(_constant(kernel, scalars[name], value))
     callers = [f.name for f in program.functions for op in f.walk() if called(program, op) is function]
     if constants and callers:
-        raise ArgumentError(f"scalars: {function.name} is called by {callers[0]}; allowed: an entry alone")
+        raise ArgumentError(f"scalars: {function.name} is called by {callers[0]}", allowed="an entry alone")
     kept = tuple(a for a in function.args if a.name not in values)
     body = replace(function.body, ops=(*constants, *function.body.ops))
     fixed = replace(function, args=kept, body=body)
@@ -104,8 +104,9 @@ def _constant(kernel: str, argument: Value, value: Any) -> Op:
     number = conversion.as_scalar(value, d, f"{kernel}: scalar {argument.name!r}")
     if isinstance(number, Tracer):
         raise ArgumentError(
-            f"{kernel}: scalar {argument.name!r}: got a traced value; allowed: a number that is known when "
-            "the kernel is compiled; try: pass it as an argument"
+            f"{kernel}: scalar {argument.name!r}: got a traced value",
+            allowed="a number that is known when the kernel is compiled",
+            fix="pass it as an argument",
         )
     word = np.asarray(number)
     if not d.is_float:
@@ -115,30 +116,38 @@ def _constant(kernel: str, argument: Value, value: Any) -> Op:
         constant = math.nan
         if word.tobytes() != np.asarray(np.nan, word.dtype).tobytes():
             raise ArgumentError(
-                f"{kernel}: scalar {argument.name!r}: got a NaN of other bits than the canonical one; "
-                "allowed: numbers, infinities, np.nan; try: pass it as an argument"
+                f"{kernel}: scalar {argument.name!r}: got a NaN of other bits than the canonical one",
+                allowed="numbers, infinities, np.nan",
+                fix="pass it as an argument",
             )
     return Op("arith.constant", results=(argument,), attributes=attrs(value=constant), span=argument.span)
 
 
 def _misshapen(what: str, array: Any, t: Type, declared: tuple[int, ...]) -> ArgumentError:
     shape = tuple(np.shape(array))
-    batch = _BATCH if len(shape) > len(declared) and shape[-len(declared) :] == declared else ""
-    return ArgumentError(f"{what}: got shape {shape}; allowed: {t}{batch}")
+    fix, name = "", what.rpartition("argument ")[2].strip("'")
+    if len(shape) > len(declared) and shape[-len(declared) :] == declared:
+        fix = "jax.vmap(kernel)"
+    elif shape == declared[::-1]:
+        fix = f"{name}.T"
+    elif math.prod(shape) == math.prod(declared) and len(shape) < 2:
+        fix = f"{name}.reshape{declared}"
+    return ArgumentError(f"{what}: got shape {shape}", allowed=str(t), fix=fix)
 
 
 def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
     if isinstance(value, tiles.Tile):
-        raise ArgumentError(f"{what}: got a Tile; allowed: {argument.type}; try: its elements, t.array")
+        raise ArgumentError(f"{what}: got a Tile", allowed=f"{argument.type}", fix="its elements, t.array")
     array = conversion.as_array(value, dtype, what)
     if any(not isinstance(n, int) for n in array.shape):
         raise ArgumentError(
-            f"{what}: got the shape ({', '.join(map(str, array.shape))}); allowed: sizes that are numbers; "
-            "try: jax.vmap(kernel), where the axis of the batch may be a symbol"
+            f"{what}: got the shape ({', '.join(map(str, array.shape))})",
+            allowed="sizes that are numbers",
+            fix="jax.vmap(kernel), where the axis of the batch may be a symbol",
         )
     size = elements(array, dtype)
     if size > MAX_BUFFER_ELEMENTS:
-        raise ArgumentError(f"{what}: got {size} elements; allowed: at most {MAX_BUFFER_ELEMENTS}")
+        raise ArgumentError(f"{what}: got {size} elements", allowed=f"at most {MAX_BUFFER_ELEMENTS}")
     if isinstance(argument.type, TensorViewType | PartitionViewType):
         shape, declared = extents(array, dtype), argument.type.dims
         fits = len(shape) == len(declared) and all(
@@ -149,7 +158,7 @@ def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> 
             batch = (
                 _BATCH if inner and all(d in (None, n) for d, n in zip(declared, inner, strict=True)) else ""
             )
-            raise ArgumentError(f"{what}: got shape {shape}; allowed: {argument.type}{batch}")
+            raise ArgumentError(f"{what}: got shape {shape}", allowed=f"{argument.type}{batch}")
     return array
 
 
@@ -193,7 +202,7 @@ def _prepare_tile(what: str, t: TileType, given: Any) -> tiles.Tile:
             raise _misshapen(what, array, t, t.shape)
         value = tiles.tile(array, type=t if t.is_static else t.with_valid(t.rows, t.cols))
     if value.type.with_valid(None, None) != t.with_valid(None, None):
-        raise ArgumentError(f"{what}: got a tile {value.type}; allowed: {t}")
+        raise ArgumentError(f"{what}: got a tile {value.type}", allowed=f"{t}")
     static = (value.type.v_row, value.type.v_col)
     for size, declared in zip(static, t.valid, strict=True):
         if declared is not None and size != declared:
@@ -219,17 +228,23 @@ def bound(
 ) -> dict[str, Any]:
     """Arguments by name; ArgumentError for one that is missing, unknown or given twice."""
     if len(args) > len(names):
-        raise ArgumentError(f"{kernel}: {len(args)} arguments given, it takes {len(names)}: {_list(names)}")
+        fix = f"kernel({', '.join(names)})"
+        got = f"{kernel}: got {len(args)} arguments"
+        raise ArgumentError(got, allowed=f"{len(names)}: {_list(names)}", fix=fix)
     values = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name not in names:
-            raise ArgumentError(f"{kernel}: no argument {name!r}; it takes: {_list(names)}")
+            close = nearest(name, [n for n in names if n not in kwargs])
+            fix = f"{close}=..." if close else ""
+            raise ArgumentError(f"{kernel}: got the argument {name!r}", allowed=_list(names), fix=fix)
         if name in values:
             raise ArgumentError(f"{kernel}: argument {name!r} is given twice")
         values[name] = value
     missing = [n for n in names if n not in values and n not in optional]
     if missing:
-        raise ArgumentError(f"{kernel}: missing argument(s): {_list(missing)}")
+        got = f"got {_list(list(values))}" if values else "got no arguments"
+        fix = f"kernel({', '.join(names)})"
+        raise ArgumentError(f"{kernel}: {got}", allowed=f"also {_list(missing)}", fix=fix)
     return values
 
 

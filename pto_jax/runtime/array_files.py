@@ -104,7 +104,7 @@ def convert_input(argument: Argument, array: Array) -> Array:
     same_width = d.is_integer and array.dtype.kind in "iu" and array.dtype.itemsize == d.word.itemsize
     if array.dtype not in (d.numpy, d.word) and not same_width:
         raw = "" if d.numpy == d.word else f", or its bits as {d.word},"
-        raise ArgumentError(f"got {array.dtype}; allowed: {d}: {d.numpy}{raw} is needed")
+        raise ArgumentError(f"got {array.dtype}", allowed=f"{d}: {d.numpy}{raw} is needed")
     return array
 
 
@@ -119,7 +119,7 @@ def _with_region(argument: Argument, array: Array, region: Array) -> Any:
         raise ArgumentError(f"{REGION} is {region.dtype}{list(region.shape)}; two integers are needed")
     rows, cols = map(int, region)
     if t.is_static and (rows, cols) != t.valid:
-        raise ArgumentError(f"{REGION} is {rows}x{cols}; allowed: {t}")
+        raise ArgumentError(f"{REGION} is {rows}x{cols}", allowed=f"{t}")
     return array if t.is_static else tile(array, (rows, cols), type=t)
 
 
@@ -139,10 +139,10 @@ def _convert_scalar(d: DType, array: Array) -> Array:
     value = array.reshape(())[()]
     if d.is_float:
         if array.dtype.kind not in "fiu" and array.dtype != d.numpy:
-            raise ArgumentError(f"got {array.dtype}; allowed: a scalar of type {d}")
+            raise ArgumentError(f"got {array.dtype}", allowed=f"a scalar of type {d}")
         return np.asarray(value).astype(d.numpy)
     if array.dtype.kind not in "iub":
-        raise ArgumentError(f"got {array.dtype}; allowed: a scalar of type {d}")
+        raise ArgumentError(f"got {array.dtype}", allowed=f"a scalar of type {d}")
     bits = 64 if d.kind == "index" else d.bits
     low, high = (0, (1 << bits) - 1) if d.kind == "uint" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
     if not low <= int(value) <= high:

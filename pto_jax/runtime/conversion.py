@@ -1,5 +1,6 @@
 """Arrays at the border of the engine: user arrays to raw words and back."""
 
+import math
 from functools import cache, partial
 from typing import Any
 
@@ -50,15 +51,18 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
     Raises ArgumentError naming both types when they differ.
     """
     if isinstance(getattr(x, "dtype", None), DType):
-        raise ArgumentError(f"{what}: got a Tile; allowed: {dtype.name}; its array is tile.array")
+        raise ArgumentError(f"{what}: got a Tile", allowed=f"{dtype.name}; its array is tile.array")
     x = interchange.received(x, what)
     if not hasattr(x, "dtype"):
         return _converted(x, dtype, what)
     original, x = x, settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
+        wanted, narrowed = np.dtype(dtype.numpy).name, _narrowing(original, dtype)
+        number = what.rpartition("argument ")[2].strip("'")
         raise ArgumentError(
-            f"{what}: got an array of {np.dtype(x.dtype).name}; allowed: {dtype.name} "
-            f"(array type {np.dtype(dtype.numpy).name} or raw {dtype.word.name}){_narrowing(original, dtype)}"
+            f"{what}: got an array of {np.dtype(x.dtype).name}",
+            allowed=f"{dtype.name} (array type {wanted} or raw {dtype.word.name}){narrowed}",
+            fix="" if narrowed else f'{number if number.isidentifier() else "x"}.astype("{wanted}")',
         )
     _nothing_wraps(original, what)
     return x
@@ -97,6 +101,8 @@ def _converted(x: Any, dtype: DType, what: str, wanted: str = "") -> np.ndarray[
         wide = isinstance(x, int) and not isinstance(x, bool)
         kind = f"an integer of {x.bit_length()} bits" if wide else f"the {type(x).__name__} {x!r:.40}"
         fix = f"np.asarray(..., np.{dtype.numpy.name})" if isinstance(x, list | tuple) else ""
+        if isinstance(x, float) and math.isfinite(x):
+            fix = f"int({x!r})"
         raise ArgumentError(f"{what}: got {kind}", allowed=wanted or dtype.name, fix=fix)
     with np.errstate(over="ignore"):
         array = numbers.astype(dtype.numpy)
@@ -123,8 +129,11 @@ def as_scalar(x: Any, dtype: DType, what: str) -> Any:
     if np.shape(array) != ():
         shape = tuple(np.shape(array))
         raise ArgumentError(
-            f"{what}: got shape {shape}; allowed: a scalar {dtype.name}; one scalar per call: "
-            "jax.vmap(kernel), called with positional arguments"
+            f"{what}: got shape {shape}",
+            allowed=(
+                f"a scalar {dtype.name}; one scalar per call: jax.vmap(kernel), called with "
+                "positional arguments"
+            ),
         )
     return array
 
@@ -136,7 +145,7 @@ def _as_index(x: Any, what: str) -> Any:
     _nothing_wraps(x, what)
     x = settled(x)
     if np.dtype(x.dtype).kind not in "iu":
-        raise ArgumentError(f"{what}: got {x.dtype}; allowed: index (an integer)")
+        raise ArgumentError(f"{what}: got {x.dtype}", allowed="index (an integer)")
     return x
 
 

@@ -1,4 +1,4 @@
-"""Derivatives of PTO programs: there are none, and using one is an error, never a silent zero.
+"""Derivatives of PTO programs: there are none, and the use of one is an error.
 
 A tangent that enters a program leaves it through the linear primitive of this module, which cannot be
 evaluated, lowered or transposed. JAX drops it where nothing uses it - under ``jax.lax.stop_gradient``, as in
@@ -18,9 +18,9 @@ from ..errors import DifferentiationError
 from ..lowering import primitives
 
 _FIX = (
-    "PTO instructions have no derivative; stop the gradient on the arguments, "
-    "{0}(jax.lax.stop_gradient({1})); straight through: pto.straight_through({0}, reference), or "
-    "{1} + jax.lax.stop_gradient({0}(jax.lax.stop_gradient({1})) - {1})"
+    "PTO instructions have no derivative; allowed: the gradient stopped on the arguments, "
+    "{0}(jax.lax.stop_gradient({1})), or straight through, pto.straight_through({0}, reference); "
+    "try: {1} + jax.lax.stop_gradient({0}(jax.lax.stop_gradient({1})) - {1})"
 )
 
 

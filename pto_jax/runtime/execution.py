@@ -37,6 +37,7 @@ from ..lowering import (
     near,
     offsets,
     plan,
+    spans,
     varying_axes,
 )
 from ..lowering.bits import from_words
@@ -122,6 +123,7 @@ def execute(
         inside=inside(kernel.program, kernel.entry, kernel.grid),
         offsets=offsets(kernel.program, kernel.entry, kernel.grid),
         independent=independent(kernel.program, kernel.entry, kernel.grid),
+        spans=spans(kernel.program, kernel.entry, kernel.grid),
         disjoint=lambda sizes: disjoint_parts(
             kernel.program, kernel.entry, kernel.grid, tuple(sorted(sizes.items()))
         ),

@@ -42,7 +42,7 @@ def _foreign(x: Any, what: str) -> Any:
         return np.asarray(x)
     if isinstance(x, bool | int | float | list | tuple):
         return x
-    raise ArgumentError(f"{what}: got {_named(x)}; allowed: {ALLOWED}")
+    raise ArgumentError(f"{what}: got {_named(x)}", allowed=f"{ALLOWED}")
 
 
 def _through_dlpack(x: Any, what: str) -> Any:
@@ -58,8 +58,8 @@ def _through_dlpack(x: Any, what: str) -> Any:
     except Exception as error:  # Every library and JAX's runtime raise errors of their own.
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise ArgumentError(
-            f"{what}: got {_named(x)} that DLPack cannot hand over ({reason}); try: a contiguous "
-            "tensor without gradient, as in x.detach().contiguous()"
+            f"{what}: got {_named(x)} that DLPack cannot hand over ({reason})",
+            fix="a contiguous tensor without gradient, as in x.detach().contiguous()",
         ) from None
 
 
@@ -69,11 +69,11 @@ def _native(x: Any, what: str) -> Any:
     if d.names is not None:
         fields = ", ".join(d.names)
         raise ArgumentError(
-            f"{what}: got a structured array with the fields {fields}; allowed: one field of it, as in "
-            f"x[{d.names[0]!r}]"
+            f"{what}: got a structured array with the fields {fields}",
+            allowed=f"one field of it, as in x[{d.names[0]!r}]",
         )
     if d.kind in "OSUMm":
-        raise ArgumentError(f"{what}: got an array of {d}; allowed: an array of numbers")
+        raise ArgumentError(f"{what}: got an array of {d}", allowed="an array of numbers")
     return x if d.isnative else x.astype(d.newbyteorder("="))
 
 

@@ -20,10 +20,10 @@ from .. import api, grids, profiles
 from ..analysis import entries
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.resolve import fill, resolve, with_entry
-from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
+from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, nearest
 from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType, short_list
-from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
+from ..lowering import MAX_STEPS, Accesses, Semantics, accesses, primitives
 from ..lowering.bits import x64
 from ..lowering.canary import cached_code
 from ..lowering.machine.program import Observer
@@ -77,7 +77,9 @@ def _checked(profile: str | Profile, numerics: str, out_of_region: str | None, s
 
 def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise ArgumentError(f"{name}: got {value!r}; allowed: {', '.join(allowed)}")
+        close = nearest(value, allowed)
+        fix = f'{name}="{close}"' if close else ""
+        raise ArgumentError(f"{name}: got {value!r}", allowed=", ".join(allowed), fix=fix)
 
 
 def _shapes(
@@ -105,8 +107,8 @@ def _declared(entry: str, argument: Argument) -> Any:
         size = argument.min_elements // (2 if t.dtype.packed else 1)
         return _shaped((size,), t.dtype.numpy)
     raise ArgumentError(
-        f"{entry}: the program does not say the shape of argument {argument.name!r} ({t}); allowed: a shape "
-        "for each argument, as in jax.ShapeDtypeStruct((64, 64), jnp.float32)"
+        f"{entry}: the program does not say the shape of argument {argument.name!r} ({t})",
+        allowed="a shape for each argument, as in jax.ShapeDtypeStruct((64, 64), jnp.float32)",
     )
 
 
@@ -126,7 +128,7 @@ class Kernel:
     ``checks=False``. With ``checks=True`` the result is ``(outputs, report)``, of all run-time rules.
 
     ``places`` tells apart equal programs from different texts, whose diagnostics name different lines;
-    with ``partial_launch`` nobody asks whether the program needs another number of blocks.
+    with ``partial_launch`` any number of blocks is executed.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
 
@@ -267,6 +269,12 @@ class Kernel:
         """Execute instruction by instruction, each from the compile cache.
 
         Raises ExecutionError where a run-time rule is broken.
+
+        >>> import numpy as np, pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"))
+        >>> x = np.ones((2, 8), np.float32)
+        >>> kernel.eager(x, x)["z"].array[0, :3].tolist()
+        [2.0, 2.0, 2.0]
         """
         outputs, report, _ = self._run(args, kwargs, jit=False)
         report.raise_if_broken()
@@ -423,6 +431,12 @@ class Kernel:
 
         Shapes are as for :func:`jax.jit`: ``jax.ShapeDtypeStruct`` or arrays, by position or name; without
         any, buffers have the elements that the program accesses at least.
+
+        >>> import jax, pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"))
+        >>> x = jax.ShapeDtypeStruct((2, 8), "float32")
+        >>> callable(kernel.lower(x, x).compile())
+        True
         """
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
         return jax.jit(self).lower(*args, **kwargs)
@@ -434,10 +448,19 @@ class Kernel:
 
         ``exported.serialize()`` gives bytes that ``jax.export.deserialize(...).call`` executes, without this
         package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
-        present one.
+        present one. Code for "cuda" holds Triton kernels for merges and float products, which JAX promises
+        to execute only in the version that exported them.
+
+        >>> import pto_jax as pto
+        >>> from pto_jax.examples import EXAMPLES
+        >>> kernel = pto.compile(pto.load(EXAMPLES["vector_add"].path), grid=4)
+        >>> [str(a.dtype) for a in kernel.export().in_avals]
+        ['float32', 'float32', 'float32']
         """
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
-        return jax.export.export(jax.jit(self), platforms=platforms)(*args, **kwargs)
+        own = [jax.export.DisabledSafetyCheck.custom_call(primitives.TRITON)]
+        export = jax.export.export(jax.jit(self), platforms=platforms, disabled_checks=own)
+        return export(*args, **kwargs)
 
     def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
         """The results of one call by argument names, and the run-time rules it broke of those it follows."""
@@ -632,7 +655,7 @@ def compile(  # noqa: PLR0913 - keywords
     program accesses; ``checks=False`` leaves that out, ``checks=True`` makes calls return
     ``(outputs, report)`` with all run-time rules that were broken, under transformations too. A while loop
     is stopped after ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another;
-    with ``partial_launch`` nobody asks whether these are the blocks that the program is written for.
+    with ``partial_launch`` any number of them, whatever the program is written for.
 
     ``scalars`` fixes scalar arguments by name, as ``{"rows": 200}``; calls then take the others. Sizes,
     strides and iterations that depend on them are constants of the compiled code.
@@ -670,7 +693,7 @@ def compile(  # noqa: PLR0913 - keywords
             execution.warn_of(findings, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
-            raise ArgumentError(f"{name}: got {n}; allowed: a positive number")
+            raise ArgumentError(f"{name}: got {n}", allowed="a positive number")
     judgement = grids.judge(program, function.name, grid)
     if judgement.problem is not None and not partial_launch:
         raise VerifyError(judgement.problem)

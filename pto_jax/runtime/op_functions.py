@@ -124,16 +124,16 @@ def _source(instruction: isa.Instruction, index: int, name: str, source: Any) ->
         return op_request.NumberType(from_numpy(source.dtype))
     except ArgumentError:
         raise ArgumentError(
-            f"{what} ({name}): got a scalar of {source.dtype}; allowed: element types of tiles; a Python "
-            "number takes the type that the instruction asks for"
+            f"{what} ({name}): got a scalar of {source.dtype}",
+            allowed="element types of tiles; a Python number takes the type that the instruction asks for",
         ) from None
 
 
 def _array_type(what: str, array: Any) -> op_request.ArrayType:
     shape = tuple(array.shape)
     if len(shape) != 2:
-        fix = "reshape it, for example x[None, :]" if len(shape) == 1 else "use jax.vmap for leading axes"
-        raise ArgumentError(f"{what}: got an array of shape {shape}; allowed: [rows, cols]; {fix}")
+        fix = "x[None, :]" if len(shape) == 1 else "jax.vmap(f) for leading axes" if shape else ""
+        raise ArgumentError(f"{what}: got an array of shape {shape}", allowed="[rows, cols]", fix=fix)
     try:
         element = from_numpy(array.dtype)
     except (ArgumentError, TypeError):
@@ -141,11 +141,10 @@ def _array_type(what: str, array: Any) -> op_request.ArrayType:
     if element is None or element not in TILE_DTYPES:
         names = ", ".join(d.numpy.name for d in TILE_DTYPES if d.numpy != d.word or not d.is_float)
         listed = ", ".join(dict.fromkeys(names.split(", ")))
-        raise ArgumentError(
-            f"{what}: got an array of {array.dtype}; allowed: {listed}; x.astype(...) converts it"
-        )
+        fix = 'x.astype("float32")' if np.dtype(array.dtype).kind == "f" else 'x.astype("int32")'
+        raise ArgumentError(f"{what}: got an array of {array.dtype}", allowed=listed, fix=fix)
     if 0 in shape:
-        raise ArgumentError(f"{what}: got an array of shape {shape}; allowed: at least one row and column")
+        raise ArgumentError(f"{what}: got an array of shape {shape}", allowed="at least one row and column")
     return op_request.ArrayType(element, *shape)
 
 
@@ -166,7 +165,7 @@ def _destinations(instruction: isa.Instruction, form: tuple[str, ...], dst: Any)
         description = f"{len(dst)} entries" if isinstance(dst, tuple) else type(dst).__name__
         names = ", ".join(o.name for o in tiles) or "none"
         raise ArgumentError(
-            f"{instruction.name}: dst has {description}; allowed: one entry per destination ({names})"
+            f"{instruction.name}: dst has {description}", allowed=f"one entry per destination ({names})"
         )
     entries = iter(listed)
     return {o.name: None if o.kind == "vector" else next(entries) for o in every}
@@ -185,8 +184,8 @@ def _destination(instruction: isa.Instruction, dst: Any) -> op_request.Destinati
     except (ArgumentError, TypeError):
         description = repr(dst) if isinstance(dst, str) else f"{type(dst).__name__} {dst!r}"
         raise ArgumentError(
-            f"{what}: got {description}; allowed: a Tile or an array, a TileType, or an element type such as "
-            "'f16' or jnp.float16"
+            f"{what}: got {description}",
+            allowed="a Tile or an array, a TileType, or an element type such as 'f16' or jnp.float16",
         ) from None
 
 
@@ -214,8 +213,12 @@ def _member(instruction: isa.Instruction, key: str, value: Any) -> AttrValue:
     if issubclass(attribute.type, IntEnum) and not isinstance(value, attribute.type):
         name = str(value).upper().removeprefix("CAST_")
         if name not in attribute.type.__members__:
-            names = ", ".join(attribute.type.__members__)
-            raise ArgumentError(f"{instruction.name}: got {key}={value!r}; allowed: {names}")
+            close = errors.nearest(name, attribute.type.__members__)
+            raise ArgumentError(
+                f"{instruction.name}: got {key}={value!r}",
+                allowed=", ".join(attribute.type.__members__),
+                fix=f'{key}="{close}"' if close else "",
+            )
         return attribute.type[name]
     return tuple(value) if isinstance(value, list) else value
 
@@ -301,9 +304,9 @@ def _help(instruction: isa.Instruction) -> str:
     if instruction.type_vars:
         lines += ["", f"Element types ({', '.join(instruction.type_vars)}):"]
         lines += [f"  {p}: {types}" for p in profiles.PROFILE_NAMES for types in every_type(instruction, p)]
-    called = op_examples.example(instruction)
+    called = op_examples.example(instruction, small=False)
     if called is not None:
-        lines += ["", "Example:", f"  {called}"]
+        lines += ["", "Example:", *(f"  {line}" for line in called.statements)]
     return "\n".join(lines)
 
 

@@ -1,11 +1,10 @@
 """What calls of :mod:`pto_jax.ops` that do not fit an instruction are told."""
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import errors, isa
-from ..errors import objection
+from ..errors import nearest, objection
 from ..ir import F32, Op, TileType, element_order
 from ..isa.samples.operations import legal_samples
 from .op_request import ArrayType, Request
@@ -99,13 +98,9 @@ def unknown_keyword(instruction: isa.Instruction, key: str, options: Sequence[st
     if any(key == o.name for o in instruction.operands):
         problem = f"got the keyword {key!r}, which is an operand"
         return f"{instruction.name}: {problem}; allowed: sources by position, destinations as dst="
-    near = difflib.get_close_matches(key, (*attributes, *options), n=1)
-    hint = f", did you mean {near[0]!r}?" if near else ""
-    names = ", ".join(attributes) or "none"
-    return (
-        f"{instruction.name}: unknown keyword {key!r}{hint}; its attributes: {names}; "
-        f"of every instruction: {', '.join(options)}"
-    )
+    near = nearest(key, (*attributes, *options))
+    allowed = f"attributes {', '.join(attributes) or 'none'}, and {', '.join(options)}"
+    return objection(f"{instruction.name}: got the keyword {key!r}", allowed, f"{near}=..." if near else "")
 
 
 # -- destinations --------------------------------------------------------------------------------------

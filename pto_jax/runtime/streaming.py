@@ -60,8 +60,10 @@ def batch_of(given: Any, names: Sequence[str]) -> Batch:
     if isinstance(given, Iterable):
         return Calls.of(given, names)
     raise ArgumentError(
-        f"batch: got {type(given).__name__}; allowed: a dictionary or a tuple of arrays, an array, or an "
-        "iterator over the arguments of single calls"
+        f"batch: got {type(given).__name__}",
+        allowed=(
+            "a dictionary or a tuple of arrays, an array, or an iterator over the arguments of single calls"
+        ),
     )
 
 
@@ -74,11 +76,11 @@ def _named(given: Any, names: Sequence[str], what: str) -> Chunk:
     if not isinstance(given, Mapping):
         listed = given if isinstance(given, tuple) else (given,)
         if len(listed) > len(names):
-            raise ArgumentError(f"{what}: got {len(listed)} arrays; allowed: {', '.join(names) or 'none'}")
+            raise ArgumentError(f"{what}: got {len(listed)} arrays", allowed=f"{', '.join(names) or 'none'}")
         given = dict(zip(names, listed, strict=False))
     unknown = [n for n in given if n not in names and n.removesuffix(REGION) not in names]
     if unknown:
-        raise ArgumentError(f"{what}: no argument is called {unknown[0]!r}; allowed: {', '.join(names)}")
+        raise ArgumentError(f"{what}: no argument is called {unknown[0]!r}", allowed=", ".join(names))
     return dict(given)
 
 
@@ -100,17 +102,19 @@ class Arrays:
         for name, value in made.items():
             if not getattr(value, "shape", ()):
                 raise ArgumentError(
-                    f"batch: {name!r} has no leading axis; try: pass an array that all calls share in shared="
+                    f"batch: {name!r} has no leading axis",
+                    fix="pass an array that all calls share in shared=",
                 )
             extents[name] = int(value.shape[0])
         if not made:
-            raise ArgumentError("batch: got no arrays; allowed: at least one")
+            raise ArgumentError("batch: got no arrays", allowed="at least one")
         first = next(iter(extents))
         other = next((n for n in extents if extents[n] != extents[first]), None)
         if other is not None:
             raise ArgumentError(
-                f"batch: {first!r} has {extents[first]} entries, {other!r} {extents[other]}; allowed: "
-                "equally many; try: pass an array that all calls share in shared="
+                f"batch: {first!r} has {extents[first]} entries, {other!r} {extents[other]}",
+                allowed="equally many",
+                fix="pass an array that all calls share in shared=",
             )
         return cls(made, extents[first])
 
@@ -240,13 +244,13 @@ def stream(
     names = [a.name for a in kernel.arguments]
     unknown = [n for n in shared if n not in names]
     if unknown:
-        raise ArgumentError(f"shared: no argument is called {unknown[0]!r}; allowed: {', '.join(names)}")
+        raise ArgumentError(f"shared: no argument is called {unknown[0]!r}", allowed=", ".join(names))
     if chunk is not None and chunk < 1:
-        raise ArgumentError(f"chunk: got {chunk}; allowed: a positive number")
+        raise ArgumentError(f"chunk: got {chunk}", allowed="a positive number")
     batch = batch_of(given, [n for n in names if n not in shared])
     first = batch.first
     if first is None:
-        raise ArgumentError("batch: got no entries; allowed: at least one")
+        raise ArgumentError("batch: got no entries", allowed="at least one")
     sink = Sink(batch.count, _outputs(kernel, out))
     common = _shared(kernel, shared) | _blank(kernel, {*first, *shared}, sink.out or {})
     size = chunk or _chunk(first, batch.count)
@@ -277,7 +281,7 @@ def _outputs(kernel: Mapped, out: Any) -> dict[str, Any] | None:
     if wrong is not None or len(named) < len(kernel.outputs):
         found = f"{wrong!r}" if wrong is not None else ", ".join(named) or "nothing"
         listed = ", ".join(kernel.outputs)
-        raise ArgumentError(f"out: got {found}; allowed: an array for each result: {listed}")
+        raise ArgumentError(f"out: got {found}", allowed=f"an array for each result: {listed}")
     return named
 
 
@@ -289,8 +293,8 @@ def _blank(kernel: Mapped, given: Iterable[str], out: Mapping[str, Any]) -> dict
             continue
         if a.name not in out and a.min_elements is None:
             raise ArgumentError(
-                f"batch: missing argument {a.name!r}, whose size the program leaves open; try: give "
-                "it in the batch, or its results' array in out="
+                f"batch: missing argument {a.name!r}, whose size the program leaves open",
+                fix="give it in the batch, or its results' array in out=",
             )
         if a.name in out:
             shape = tuple(out[a.name].shape[1:])
@@ -408,7 +412,7 @@ def _write(name: str, target: Any, start: int, count: int | None, result: Any) -
     size = len(target) if count is None else count
     if tuple(target.shape) != (size, *result.shape[1:]) or stop > size or target.dtype != result.dtype:
         need = f"{result.dtype}{[stop if count is None else size, *result.shape[1:]]}"
-        raise ArgumentError(f"out: {name!r} is {target.dtype}{list(target.shape)}; allowed: {need}")
+        raise ArgumentError(f"out: {name!r} is {target.dtype}{list(target.shape)}", allowed=f"{need}")
     target[start:stop] = result
     release(target)
 

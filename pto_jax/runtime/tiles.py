@@ -98,7 +98,7 @@ class Tile:
         t = self.type
         if len(shape) >= 2 and (shape[-2] != t.rows or shape[-1] != t.cols):
             raise ArgumentError(
-                f"tile: got words of shape {tuple(shape)}; allowed: {self.type.shape}, the shape of type"
+                f"tile: got words of shape {tuple(shape)}", allowed=f"{self.type.shape}, the shape of type"
             )
 
     @classmethod
@@ -132,6 +132,24 @@ class Tile:
         shown = _values(self, int(rows), int(cols)) if rows > 0 and cols > 0 else "empty"
         return f"{head}{valid}, {shown})"
 
+    def __str__(self) -> str:
+        """The type, and the valid elements: at most 8 rows of 88 characters.
+
+        >>> print(tile(np.float32([[1, -2.5]] * 2), valid=(2, 1)))
+        vec 2x2xf32, valid 2x1
+        1
+        1
+        """
+        leaves = [x for x in _leaves(self) if x is not None]
+        if self.words is None or any(isinstance(x, Tracer) or not hasattr(x, "__array__") for x in leaves):
+            return repr(self)
+        if np.ndim(self.words) > 2:
+            return repr(self)
+        rows, cols = int(self.valid_rows), int(self.valid_cols)
+        t = self.type.with_valid(*self.type.shape)
+        head = str(t) if (rows, cols) == t.shape else f"{t}, valid {rows}x{cols}"
+        return "\n".join([head, *_lines(_numbers(self)[: max(rows, 0), : max(cols, 0)])])
+
     def _repr_svg_(self) -> str | None:
         """The picture that notebooks show, of a batch the first tile; None where there are no values."""
         leaves = [x for x in _leaves(self) if x is not None]
@@ -164,7 +182,11 @@ class Tile:
         return iter(self.array)
 
     def astype(self, dtype: Any) -> Array:
-        """The logical array in another array type, as JAX converts it; instructions convert with ``tcvt``."""
+        """The logical array in another array type, as JAX converts it; instructions convert with ``tcvt``.
+
+        >>> tile(np.ones((1, 16), np.float32)).astype(np.float16).dtype.name
+        'float16'
+        """
         return self.array.astype(dtype)
 
     @property
@@ -229,12 +251,16 @@ class Tile:
             batch = () if array is None else array.shape[: array.ndim - rank]
             if batch:
                 raise ArgumentError(
-                    f"{what}: got a batch of tiles of shape {batch}; allowed: one tile; use jax.vmap"
+                    f"{what}: got a batch of tiles of shape {batch}", allowed="one tile; use jax.vmap"
                 )
         return self
 
     def dynamic(self) -> Tile:
-        """The same tile with its valid sizes as arrays, so that they can differ within a batch."""
+        """The same tile with its valid sizes as arrays, so that they can differ within a batch.
+
+        >>> tile(np.ones((2, 16), np.float32)).dynamic().type.valid
+        (None, None)
+        """
         batch = self.words.shape[:-2]
         rows = jnp.broadcast_to(jnp.asarray(self.valid_rows, np.int32), batch)
         cols = jnp.broadcast_to(jnp.asarray(self.valid_cols, np.int32), batch)
@@ -291,6 +317,20 @@ def _values(t: Tile, rows: int | None = None, cols: int | None = None) -> str:
     return " ".join(text.split())
 
 
+def _lines(numbers: np.ndarray[Any, Any]) -> Iterator[str]:
+    """The rows of a matrix with aligned columns, as far as they are shown."""
+    rows, cols = numbers.shape
+    cells = [
+        [f"{n:.6g}" if isinstance(n, float) else f"{n}" for n in row[:32]] for row in numbers[:8].tolist()
+    ]
+    width = max((len(cell) for row in cells for cell in row), default=0)
+    most = 84 // (width + 1)
+    for row in cells:
+        yield " ".join(cell.rjust(width) for cell in row[:most]) + (" ..." if cols > min(most, 32) else "")
+    if rows > 8:
+        yield "..."
+
+
 def _numbers(t: Tile) -> np.ndarray[Any, Any]:
     """The elements as numbers that NumPy computes with."""
     from ..oracle.numbers import plain
@@ -328,10 +368,10 @@ def tile(
     if type is None:
         type = _type_of(x, find_dtype(dtype) if dtype is not None else None)
     elif not isinstance(type, TileType):
-        raise ArgumentError(f"tile: type is {type!r}; allowed: a TileType")
+        raise ArgumentError(f"tile: type is {type!r}", allowed="a TileType")
     x = conversion.as_array(x, type.dtype, "tile")
     if tuple(x.shape) != type.shape:
-        raise ArgumentError(f"tile: got shape {tuple(x.shape)}; allowed: {type.shape}, the shape of type")
+        raise ArgumentError(f"tile: got shape {tuple(x.shape)}", allowed=f"{type.shape}, the shape of type")
     with x64():
         words = conversion.to_words(x, type.dtype, elements=True)
     if valid is None:
@@ -339,7 +379,7 @@ def tile(
             raise ArgumentError(f"tile: the type {type} has dynamic valid sizes; give valid=(rows, cols)")
         return Tile(words, None, None, type)
     if not isinstance(valid, tuple | list) or len(valid) != 2:
-        raise ArgumentError(f"tile: valid is {valid!r}; allowed: (rows, cols)")
+        raise ArgumentError(f"tile: valid is {valid!r}", allowed="(rows, cols)")
     rows, cols = (_size(v, n, axis) for v, n, axis in zip(valid, type.shape, ("rows", "cols"), strict=True))
     return Tile(words, rows, cols, type.with_valid(None, None))
 
@@ -352,7 +392,7 @@ def _type_of(x: Any, named: DType | None) -> TileType:
         raise ArgumentError(f"no tile has elements of type {element.name}")
     if len(shape) != 2:
         batch = "; try: jax.vmap(pto.tile)(x)" if len(shape) > 2 else ""
-        raise ArgumentError(f"tile: got shape {tuple(shape)}; allowed: a [rows, cols] array{batch}")
+        raise ArgumentError(f"tile: got shape {tuple(shape)}", allowed=f"a [rows, cols] array{batch}")
     return TileType(element, *shape)
 
 
@@ -360,10 +400,10 @@ def _size(size: Any, extent: int, axis: str) -> Array:
     array: Array = conversion.settled(jnp.asarray(size))
     if array.ndim or not jnp.issubdtype(array.dtype, jnp.integer):
         raise ArgumentError(
-            f"tile: got valid {axis} {array.dtype}{list(array.shape)}; allowed: an integer scalar"
+            f"tile: got valid {axis} {array.dtype}{list(array.shape)}", allowed="an integer scalar"
         )
     if not isinstance(array, Tracer) and not 0 <= int(array) <= extent:
-        raise ArgumentError(f"tile: got {int(array)} valid {axis}; allowed: 0 to {extent}")
+        raise ArgumentError(f"tile: got {int(array)} valid {axis}", allowed=f"0 to {extent}")
     limits = np.iinfo(np.int32)
     # A size that an int32 cannot hold stays outside every tile instead of wrapping into it.
     return jnp.clip(array, -1, limits.max).astype(np.int32)

@@ -62,6 +62,14 @@ def sanitize(  # noqa: PLR0913 - keywords
     shifts by the width or more. What is computed from them is undefined, and a finding where it reaches
     global memory, a scalar, an index or a fragment's result; with ``strict``, every instruction that
     computes an undefined lane is one.
+
+    >>> import numpy as np, pto_jax as pto
+    >>> program = pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>")
+    >>> x = pto.oracle.OracleTile(pto.tile_type("f32", 2, 8), np.ones((2, 8), np.float32), v_row=1)
+    >>> y = pto.oracle.OracleTile(pto.tile_type("f32", 2, 8), np.ones((2, 8), np.float32))
+    >>> report = pto.sanitize(program, (y, y))
+    >>> report.findings
+    ()
     """
     made: list[ShadowMachine] = []
 

@@ -65,13 +65,17 @@ class Queues:
         epoch, clock = self.clocks.issue(core, pipe), self.clocks.before(core, pipe)
         self.waiting.setdefault(agent, deque()).append(_Waiting(clock, epoch, run))
 
+    def pass_by(self, core: str, pipe: ir.Pipe) -> None:
+        """An instruction that executes now, behind all others of its pipe."""
+        self.done[self.clocks.agent(core, pipe)] = self.clocks.issue(core, pipe)
+
     def settle(self, clock: Clock) -> None:
-        """Execute what is complete by a clock."""
+        """Execute what is complete by a clock, each time of the pipe that goes first."""
         while True:
             late = [a for a, n in enumerate(clock) if self.waiting.get(a) and self.done.get(a, 0) < n]
             if not late:
                 return
-            self._execute(late[0])
+            self._execute(min(late, key=lambda a: self._rank[a]))
 
     def flush(self) -> None:
         """Execute everything, each time the first instruction of the pipe that goes first."""
@@ -132,11 +136,22 @@ class ScheduledMachine(ReferenceMachine):
         """Queue an instruction; one that gives a vector executes at once."""
         if self._executes:
             return super().execute(execution)
-        core, pipe = self.core_of(execution.op), effects.pipe_of(execution.op)
-        if execution.vectors or pipe == ir.Pipe.S:
+        core, pipes = self.core_of(execution.op), self.pipes_of(execution.op)
+        if execution.vectors or len(pipes) > 1 or pipes == [ir.Pipe.S]:
+            # All that its steps come after is over, and it goes first where nothing says otherwise.
+            for pipe in pipes:
+                self.queues.settle(self.clocks.complete(core, pipe))
+                self.queues.pass_by(core, pipe)
             return self._run(execution)
-        self.queues.put(core, pipe, lambda: self._run(execution))
+        self.queues.put(core, pipes[0], lambda: self._run(execution))
         return {}
+
+    def pipes_of(self, op: ir.Op) -> list[ir.Pipe]:
+        """The pipes of the steps of an instruction."""
+        profile = self.judged.resolved.profile
+        name = profile.name if profile is not None else "a2a3"
+        phases = effects.phases_of(op, effects.operands_of(op), op.attrs, name)
+        return list(dict.fromkeys(phase.pipe for phase in phases)) or [effects.pipe_of(op)]
 
     def _run(self, execution: interpreter.Execution) -> dict[str, Any]:
         before, self._executes = self._executes, True

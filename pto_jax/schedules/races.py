@@ -50,7 +50,7 @@ def races(
     arch: str | None = None,
     sync: str = "auto",
     inputs: Mapping[str, Any] | None = None,
-    grid: int = 1,
+    grid: int | None = None,
     schedules: int = 0,
     seed: int = 0,
 ) -> list[Finding]:
@@ -60,8 +60,9 @@ def races(
     core), ``"strict"`` (as written, and dependent vector instructions need a barrier) or ``"auto"``: what the
     text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not
     given is assumed, in several courses. With ``schedules``, each race is executed in so many legal orders of
-    the pipes on ``inputs``, in ``grid`` blocks, and its ``witness`` shows the bits that differ; ``seed``
-    chooses the orders. The blocks of a launch are not compared with each other.
+    the pipes on ``inputs``, in ``grid`` blocks (default: one), and its ``witness`` shows the bits that
+    differ; ``seed`` chooses the orders. The first two blocks and the last one of a launch of ``grid`` blocks
+    are compared with each other; without it two of them where the blocks of a program wait for each other.
 
     ArgumentError for an unknown mode, profile or architecture, and for schedules without inputs;
     VerifyError for a program that is wrong in other ways, so that nothing can be followed.
@@ -71,9 +72,9 @@ def races(
     []
     """
     if sync not in SYNC:
-        raise ArgumentError(f"sync {sync!r}; allowed: {', '.join(SYNC)}")
+        raise ArgumentError(f"sync {sync!r}", allowed=", ".join(SYNC))
     if schedules and inputs is None:
-        raise ArgumentError("schedules without inputs; allowed: inputs for every argument")
+        raise ArgumentError("schedules without inputs", allowed="inputs for every argument")
     selected = api.resolve_profile(program, profile, arch=arch)
     resolved = resolve(program, selected)
     mode = mode_of(resolved.program, selected) if sync == "auto" else sync
@@ -83,8 +84,10 @@ def races(
             as_written=sync in ("as-written", "strict"),
             vector=mode == "strict" and selected.name == "a2a3",
             inputs=inputs,
+            grid=(2 if _meets_blocks(program) else 1) if grid is None else grid,
         )
-        more = (*order.numbers(resolved.program), *overlaps(resolved))
+        stops = order.hangs(order.judged_program(resolved))
+        more = (*order.numbers(resolved.program), *stops, *overlaps(resolved))
     except Exception:
         # A program that is wrong in other ways may have no execution that could be followed.
         errors = [d for d in api.verify(program, selected) if d.severity == "error"]
@@ -94,7 +97,42 @@ def races(
     found = [replace(finding, mode=mode) for finding in (*found, *more)]
     if not schedules or inputs is None:
         return found
-    return witnessed(resolved, found, inputs, grid, schedules, seed)
+    return witnessed(resolved, found, inputs, grid or 1, schedules, seed)
+
+
+def _meets_blocks(program: ir.Program) -> bool:
+    """Whether the blocks of a program wait for each other."""
+    return any(effects.traits_of(op).meets_blocks for op in program.walk())
+
+
+def order_changes(
+    old: ir.Program, new: ir.Program, profile: ProfileName | Profile | None = None
+) -> order.Changes:
+    r"""What two versions of a program order differently, where they differ in their synchronisation.
+
+    Both are judged as they are written; where one of them asks for it (:func:`mode_of`), dependent vector
+    instructions need barriers, too. ``edges`` are lost or gained order between the same instructions, each
+    with its effect; ``findings`` those that only ``new`` has. VerifyError for a program that is wrong in
+    other ways, ArgumentError for an unknown profile.
+
+    >>> import pto_jax as pto
+    >>> t = "!pto.tile_buf<vec, 16x16xf32>"
+    >>> flag = "[<PIPE_V>, <PIPE_M>, <EVENT_ID0>]"
+    >>> old = f"pto.set_flag{flag}\npto.wait_flag{flag}\npto.tabs ins(%a : {t}) outs(%b : {t})"
+    >>> order_changes(pto.parse(old), pto.parse(old)).edges
+    []
+    """
+    selected = [api.resolve_profile(program, profile) for program in (old, new)]
+    both = [resolve(program, p) for program, p in zip((old, new), selected, strict=True)]
+    strict = any(mode_of(r.program, p) == "strict" for r, p in zip(both, selected, strict=True))
+    try:
+        return order.compare(*both, vector=strict)
+    except Exception:
+        for resolved, p in zip(both, selected, strict=True):
+            errors = [d for d in api.verify(resolved.program, p) if d.severity == "error"]
+            if errors:
+                raise VerifyError(errors) from None
+        raise
 
 
 def overlaps(resolved: ResolvedProgram) -> Iterator[Finding]:

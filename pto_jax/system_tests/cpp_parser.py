@@ -136,7 +136,8 @@ class _Reader(Reader):
             if self.at("using") or self.at("typedef"):
                 self._alias()
             elif self.accept("namespace"):
-                self.name()
+                if not self.at("{"):
+                    self.name()
                 self._braced_unit()
             elif self.at("extern") and self.peek().kind == "text":
                 self.next()
@@ -167,7 +168,11 @@ class _Reader(Reader):
             self.expect("=")
             known = self.is_type() and self.peek().text in (";", "*")
             self.types[name] = self.type() if known else cpp_program.CType("void", 1)
-        self.skip(";")
+        while not self.accept(";"):
+            if self.at("{"):
+                self.brackets("{", "}")
+            else:
+                self.next()
 
     def _definition(self) -> bool:
         """A struct or an enumeration."""
@@ -583,7 +588,7 @@ class _Reader(Reader):
         if token.text == "[":
             return self._lambda()
         if token.kind != "name":
-            raise FileError(f"{self.place}:{token.line}: got {token.text!r}; allowed: an expression")
+            raise FileError(f"{self.place}:{token.line}: got {token.text!r}", allowed="an expression")
         if token.text in _CASTS:
             self.expect("<")
             kind = self.type()
@@ -615,7 +620,9 @@ class _Reader(Reader):
         return Expression(run, place)
 
     def _launch(self, kernel: str) -> Expression:
-        """The launch of a kernel: the environment gets its name, its parameters and the arguments."""
+        """The launch of a kernel: the environment gets its name, its arguments and the number of blocks."""
+        self.expect("<<<")
+        blocks = self.assignment()
         self.skip(">")
         self.expect(">")
         self.expect(">")
@@ -628,7 +635,7 @@ class _Reader(Reader):
             if declared is not None:
                 types = [p.type for p in declared.parameters]
                 values = [t.converted(v) for t, v in zip(types, values, strict=True)]
-            return scope.program.environment["<<<"](kernel, values)
+            return scope.program.environment["<<<"](kernel, values, blocks.run(scope))
 
         return Expression(run)
 

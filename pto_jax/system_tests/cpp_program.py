@@ -31,7 +31,7 @@ SCALARS: Mapping[str, str] = {
     "double": "f8",
     "size_t": "u8",
     "ssize_t": "i8",
-    **dict.fromkeys(("half", "aclFloat16", "bfloat16_t"), "u2"),
+    **dict.fromkeys(("half", "aclFloat16", "bfloat16_t", "__fp16"), "u2"),
     **dict.fromkeys(("float8_e4m3_t", "float8_e5m2_t", "float8_e8m0_t", "hifloat8_t"), "u1"),
     **dict.fromkeys(("float4_e1m2x2_t", "float4_e2m1x2_t"), "u1"),
 }

@@ -208,12 +208,12 @@ class Reader(ABC):
     def expect(self, text: str) -> None:
         """Take the next word, which has to be this one."""
         if not self.accept(text):
-            raise FileError(f"{self.place}:{self.token.line}: got {self.token.text!r}; allowed: {text!r}")
+            raise FileError(f"{self.place}:{self.token.line}: got {self.token.text!r}", allowed=f"{text!r}")
 
     def name(self) -> str:
         """Take a name."""
         if self.token.kind != "name":
-            raise FileError(f"{self.place}:{self.token.line}: got {self.token.text!r}; allowed: a name")
+            raise FileError(f"{self.place}:{self.token.line}: got {self.token.text!r}", allowed="a name")
         return self.next().text
 
     def skip(self, text: str) -> None:
@@ -237,7 +237,7 @@ class Reader(ABC):
         known = self.types.get(words[-1])
         if known is None and len(words) == 1:
             self.index -= 1
-            raise FileError(f"{self.place}:{self.token.line}: got {words[0]!r}; allowed: a type")
+            raise FileError(f"{self.place}:{self.token.line}: got {words[0]!r}", allowed="a type")
         if "unsigned" in words and len(words) > 1:
             known = CType({1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}[CType(words[-1]).size])
         assert known is not None

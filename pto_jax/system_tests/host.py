@@ -13,10 +13,11 @@ import numpy as np
 
 from ..errors import FileError, PtoError
 from .cpp_parser import read_program
-from .cpp_program import Bytes, Cell, CType, Expression, Memory, Pointer, Program, Scope, read, write
+from .cpp_program import Bytes, Cell, CType, Expression, Memory, Pointer, Program, Scope, read, store, write
 
-#: Launches a kernel by its name with its arguments: pointers into device memory, and numbers.
-Launch: TypeAlias = Callable[[str, tuple["Pointer | int | float", ...]], None]
+#: Launches a kernel by its name, its arguments (pointers into device memory, and numbers), and the number of
+#: blocks.
+Launch: TypeAlias = Callable[[str, tuple["Pointer | int | float", ...], int], None]
 
 
 @dataclass
@@ -42,7 +43,9 @@ class HostProgram:
         self.program.environment = world.environment()
         arguments = [Cell(CType("char", 1), word) for word in ("host", case)]
         try:
-            ended = self.program.called("main", (len(arguments), arguments))
+            main = self.program.functions.get("main")
+            given = (len(arguments), arguments) if main is None or main.parameters else ()
+            ended = self.program.called("main", given)
         except (PtoError, RecursionError):
             raise
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError) as error:
@@ -84,6 +87,7 @@ class _World:
             "fprintf": self._told,
             "memcpy": _copied,
             "memset": _filled,
+            "fill_n": _repeated,
             "string": lambda text="": text,
             "WriteFile": self._written,
             "ifstream": lambda path, *_: self._contents(path),
@@ -140,9 +144,9 @@ class _World:
         read(source, size).tofile(self.folder / path)
         return True
 
-    def _launched(self, kernel: str, arguments: Sequence[Any]) -> None:
+    def _launched(self, kernel: str, arguments: Sequence[Any], blocks: Any) -> None:
         self.launched += 1
-        self.launch(kernel, tuple(arguments))
+        self.launch(kernel, tuple(arguments), blocks if isinstance(blocks, int) else 1)
 
 
 def _by_value(function: Callable[..., Any]) -> Callable[[Scope, Sequence[Expression]], Any]:
@@ -151,6 +155,13 @@ def _by_value(function: Callable[..., Any]) -> Callable[[Scope, Sequence[Express
 
 def _filled(target: Any, byte: int, size: int) -> int:
     write(target, np.full(size, byte & 255, np.uint8))
+    return 0
+
+
+def _repeated(target: Any, count: int, value: int | float) -> int:
+    """``std::fill_n``: a number of elements are a value."""
+    for at in range(count):
+        store(target.moved(at), value)
     return 0
 
 

@@ -70,7 +70,7 @@ class RawCase:
         place = self.folder / DESCRIPTION
         if function is None:
             known = ", ".join(f.name for f in program.functions)
-            raise FileError(f"{place}: entry is {self.entry}; allowed: one of {known}")
+            raise FileError(f"{place}: entry is {self.entry}", allowed=f"one of {known}")
         arguments = [a.name for a in function.args]
         strange = [n for n in (*self.inputs, *self.expected) if n not in arguments]
         if strange:
@@ -107,18 +107,18 @@ def _described(file: Path) -> Iterator[RawCase]:
 
 def _case(file: Path, entry: Any, default: str) -> RawCase:
     if not isinstance(entry, dict):
-        raise FileError(f"{file}: got {entry!r}; allowed: an object, or a list of them")
+        raise FileError(f"{file}: got {entry!r}", allowed="an object, or a list of them")
     for key, value in entry.items():
         kind = _KEYS.get(key)
         if kind is None or not isinstance(value, kind):
             allowed = ", ".join(f"{k} ({t.__name__})" for k, t in _KEYS.items())
-            raise FileError(f"{file}: got {key} = {value!r}; allowed: {allowed}")
+            raise FileError(f"{file}: got {key} = {value!r}", allowed=f"{allowed}")
     if "program" not in entry or not entry.get("expected"):
         raise FileError(f"{file}: a case names its program and what is expected")
     inputs = entry.get("inputs", {})
     for name, value in inputs.items():
         if not isinstance(value, str | int | float):
-            raise FileError(f"{file}: input {name} is {value!r}; allowed: the name of a file, or a number")
+            raise FileError(f"{file}: input {name} is {value!r}", allowed="the name of a file, or a number")
     expected = {n: _expected(file, n, v) for n, v in entry["expected"].items()}
     program = file.parent / entry["program"]
     return RawCase(file.parent, entry.get("name", default), program, entry.get("entry"), inputs, expected)
@@ -130,7 +130,7 @@ def _expected(file: Path, name: str, value: Any) -> Expected:
     known = isinstance(value, dict) and set(value) <= {"file", "rtol", "atol"}
     if not known or not isinstance(value.get("file"), str):
         raise FileError(
-            f"{file}: expected {name} is {value!r}; allowed: the name of a file, or file, rtol and atol"
+            f"{file}: expected {name} is {value!r}", allowed="the name of a file, or file, rtol and atol"
         )
     try:
         return Expected(value["file"], float(value.get("rtol", 0)), float(value.get("atol", 0)))

@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -82,8 +83,8 @@ class SystemTestReport:
         return json.dumps({"ok": self.ok, "totals": {k: totals[k] for k in KINDS}, "cases": cases}, indent=1)
 
 
-#: Executes a kernel: program, entry, arguments by name; the buffers it wrote, by name.
-Executor: TypeAlias = Callable[[Program, str, Mapping[str, Any]], Mapping[str, Any]]
+#: Executes a kernel: program, entry, arguments by name, blocks; the buffers it wrote, by name.
+Executor: TypeAlias = Callable[[Program, str, Mapping[str, Any], int], Mapping[str, Any]]
 #: What a host program gives a kernel.
 Argument: TypeAlias = "Pointer | int | float"
 
@@ -97,14 +98,16 @@ def run_system_tests(
     python: str | None = None,
     watch: Callable[[Outcome], None] = lambda outcome: None,
 ) -> SystemTestReport:
-    """Run every case of the tests in a folder; ``only`` keeps tests and cases whose name has it.
+    """Run every case of the tests in a folder; ``only`` keeps tests and cases whose names contain it.
 
     Folders of raw files are cases too (:mod:`.raw`). ArgumentError for a ``python`` that is no program.
     The tests' own scripts are executed in child processes, each for at most ``limit`` seconds, by the
     interpreter ``python`` where one is given: they may need packages that this environment lacks.
     """
     if python is not None and shutil.which(python) is None:
-        raise ArgumentError(f"{python}: no Python interpreter; allowed: the path of one that can be executed")
+        raise ArgumentError(
+            f"{python}: no Python interpreter", allowed="the path of one that can be executed"
+        )
     described = raw_cases(root)
     chosen = [c for c in described if only is None or only in f"{c.folder.name}/{c.name}"]
     tests = system_tests(root, needed=not described)
@@ -123,7 +126,7 @@ def _raw(case: RawCase, execute: Executor) -> Outcome:
     kind: Kind = "error"
     try:
         program = api.load(case.program)
-        message = case.run(program, lambda name, given: _launch(program, name, given, execute))
+        message = case.run(program, lambda name, given: _launch(program, name, given, 1, execute))
         kind = "differs" if message else "pass"
     except (ParseError, VerifyError, NotExecutableError) as error:
         kind, message = "construct", _first(error)
@@ -174,7 +177,7 @@ def _executed(
     for case in cases:
         kind: Literal["construct", "error", "host"] = "error"
         try:
-            host.run(case, work.folder, lambda kernel, given: _launch(program, kernel, given, execute))
+            host.run(case, work.folder, partial(_launch, program, execute=execute))
         except (VerifyError, NotExecutableError) as error:
             kind, message = "construct", _first(error)
         except FileError as error:
@@ -208,7 +211,7 @@ def _kernel(program: Program, name: str, given: int) -> tuple[Program, Function]
     return replace(program, functions=tuple(f for f in program.functions if f.name in names)), function
 
 
-def _launch(program: Program, name: str, given: Sequence[Argument], execute: Executor) -> None:
+def _launch(program: Program, name: str, given: Sequence[Argument], grid: int, execute: Executor) -> None:
     """Execute a kernel on memory of the device.
 
     Pointers that the launch does not give are memory that nothing else sees; memory that is smaller than
@@ -224,7 +227,7 @@ def _launch(program: Program, name: str, given: Sequence[Argument], execute: Exe
                 pointer.offset + (a.min_elements or 0) * np.dtype(a.type.dtype.numpy).itemsize
             )
     passed = {v.name: _argument(v, values[v.name], program) for v in function.args}
-    for key, result in execute(program, name, passed).items():
+    for key, result in execute(program, name, passed, grid).items():
         pointer = values[key]
         assert isinstance(pointer, Pointer)
         write(pointer, np.ascontiguousarray(np.asarray(result)).reshape(-1).view(np.uint8))
@@ -282,11 +285,11 @@ def _explains(
     class Machine(ReferenceMachine):
         instead = rules
 
-    def execute(program: Program, entry: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        return run(program, arguments, entry=entry, machine=Machine)
+    def execute(program: Program, entry: str, arguments: Mapping[str, Any], grid: int) -> Mapping[str, Any]:
+        return run(program, arguments, entry=entry, machine=Machine, grid=grid)
 
     try:
-        test.host().run(case, work.folder, lambda kernel, given: _launch(program, kernel, given, execute))
+        test.host().run(case, work.folder, partial(_launch, program, execute=execute))
     except PtoError:
         return False
     return not work.compare(case)
@@ -299,16 +302,16 @@ def _first(error: PtoError) -> str:
 def executor(kind: Literal["engine", "oracle"]) -> Executor:
     """How kernels are executed: by the engine, operation by operation, or by the reference interpreter."""
 
-    def engine(program: Program, entry: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def engine(program: Program, entry: str, arguments: Mapping[str, Any], grid: int) -> Mapping[str, Any]:
         from ..runtime.kernel import compile
 
-        return compile(program, entry=entry, warn=False).eager(**arguments)
+        return compile(program, entry=entry, warn=False, grid=grid).eager(**arguments)
 
-    def oracle(program: Program, entry: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    def oracle(program: Program, entry: str, arguments: Mapping[str, Any], grid: int) -> Mapping[str, Any]:
         from ..oracle.interpret import run
 
         api.verify(program, profile=_profile(program), raise_on_error=True)
-        return run(program, arguments, entry=entry)
+        return run(program, arguments, entry=entry, grid=grid)
 
     return engine if kind == "engine" else oracle
 

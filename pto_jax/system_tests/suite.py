@@ -15,6 +15,8 @@ from .raw import DESCRIPTION
 
 #: Files that make a folder a system test.
 NEEDED = ("cases.py", "gen_data.py", "compare.py", "main.cpp", "launch.cpp")
+#: Files that make a folder a system test of one case.
+SINGLE = ("kernel.pto", "golden.py", "compare.py", "main.cpp", "launch.cpp")
 _NAMES = "import json, cases; open('names.json', 'w').write(json.dumps([c['name'] for c in cases.CASES]))"
 #: Folders above a test that may hold modules which its scripts import.
 _ABOVE = 3
@@ -22,13 +24,21 @@ _ABOVE = 3
 
 @dataclass(frozen=True)
 class SystemTest:
-    """A folder of a system test."""
+    """A folder of a system test; one of a single case is named by its path below ``root``."""
 
     folder: Path
+    root: Path | None = None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the folder has one case, whose inputs and results one script makes."""
+        return self.root is not None
 
     @property
     def name(self) -> str:
         """The folder's name, behind that of the group it is in, if any."""
+        if self.root is not None:
+            return str(self.folder.relative_to(self.root)) if self.folder != self.root else self.folder.name
         group = self.folder.parent.parent.name
         return f"{group}/{self.folder.name}" if group == "smoke" else self.folder.name
 
@@ -52,18 +62,23 @@ def system_tests(root: str | Path, *, needed: bool = True) -> list[SystemTest]:
     folder = Path(root)
     if not folder.is_dir():
         raise FileError(f"{folder}: not a folder")
-    found = {p.parent for p in folder.rglob("gen_data.py") if _is_test(p.parent)}
-    if needed and not found:
-        files = ", ".join(NEEDED)
+    tables = [p.parent for p in folder.rglob("gen_data.py") if _is_test(p.parent)]
+    single = [p.parent for p in folder.rglob("golden.py") if _has(p.parent, SINGLE)]
+    table: dict[Path, Path | None] = {**dict.fromkeys(single, folder), **dict.fromkeys(tables)}
+    if needed and not table:
         raise FileError(
-            f"{folder}: no system test; a test is a folder with a .pto file and {files}, "
-            f"or with {DESCRIPTION}"
+            f"{folder}: no system test; a test is a folder with a .pto file and {', '.join(NEEDED)}, "
+            f"with {', '.join(SINGLE)}, or with {DESCRIPTION}"
         )
-    return [SystemTest(p) for p in sorted(found)]
+    return [SystemTest(p, root) for p, root in sorted(table.items())]
 
 
 def _is_test(folder: Path) -> bool:
-    return all((folder / n).exists() for n in NEEDED) and any(folder.glob("*.pto"))
+    return _has(folder, NEEDED) and any(folder.glob("*.pto"))
+
+
+def _has(folder: Path, files: tuple[str, ...]) -> bool:
+    return all((folder / n).exists() for n in files)
 
 
 @dataclass(frozen=True)
@@ -86,19 +101,24 @@ class Workplace:
         return cls(test, folder, limit, python or sys.executable)
 
     def cases(self) -> list[str]:
-        """The names of the cases, in the order of the table."""
+        """The names of the cases, in the order of the table; a single one is named as the kernel's file."""
+        if self.test.is_single:
+            return ["kernel"]
         self._script("cases.py", "-c", _NAMES)
         names = read.parse_json(read.read_text(self.folder / "names.json"), "cases.py")
         return [str(n) for n in names]
 
     def generate(self) -> None:
         """Write the inputs and expected results of all cases."""
+        if self.test.is_single:
+            self._script("golden.py", "golden.py", "--output-dir", ".")
+            return
         self._script("gen_data.py", "gen_data.py")
 
     def compare(self, case: str | None = None) -> str:
         """What the comparison of a case, or of all, finds wrong; empty where it passes."""
         try:
-            self._script("compare.py", "compare.py", *([case] if case else []))
+            self._script("compare.py", "compare.py", *([case] if case and not self.test.is_single else []))
         except FileError as error:
             return str(error).partition("compare.py: ")[2]
         return ""

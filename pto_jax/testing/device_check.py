@@ -192,7 +192,7 @@ def check_names(names: Sequence[str]) -> None:
     known = [name for name, i in isa.instructions().items() if differential.computes(i)]
     for name in names:
         if name not in known:
-            raise ArgumentError(f"--only {name}: got no such instruction; allowed: {', '.join(known)}")
+            raise ArgumentError(f"--only {name}: got no such instruction", allowed=", ".join(known))
 
 
 def quick_samples(profile: Profile) -> Iterator[Sample]:

@@ -131,8 +131,8 @@ def words(cls: type[IntEnum]) -> str:
 
 def named_member(cursor: Cursor, cls: type[E], role: str, *, text: str, start: int) -> E:
     """The member called ``text``, or an error at ``start`` that lists the members."""
-    found = member(cls, text)
-    if found is None:
+    result = member(cls, text)
+    if result is None:
         style = BY_CLASS.get(cls)
         known = [style.word(m) if style else m.name for m in cls]
         upper = style is None or style.upper
@@ -142,7 +142,7 @@ def named_member(cursor: Cursor, cls: type[E], role: str, *, text: str, start: i
             start=start,
             end=start + len(text),
         )
-    return found
+    return result
 
 
 def enumeration(cursor: Cursor, cls: type[E], role: str) -> E:
@@ -231,23 +231,23 @@ _EPILOGUE: dict[str, type[IntEnum]] = {
 def epilogue(cursor: Cursor) -> ir.AccPushEpilogue:
     """``<layout = nz2nd, quant = no_convert, relu = no_relu>``, each key once."""
     c = cursor
-    found: dict[str, IntEnum] = {}
+    table: dict[str, IntEnum] = {}
     opened = c.open(Kind.LESS, f"after #pto.{EPILOGUE}")
     while True:
         start, key = c.start, c.expect(Kind.BARE_IDENT, "layout, quant or relu")
-        if key not in _EPILOGUE or key in found:
-            left = ", ".join(k for k in _EPILOGUE if k not in found)
+        if key not in _EPILOGUE or key in table:
+            left = ", ".join(k for k in _EPILOGUE if k not in table)
             c.fail_since(start, f"got the key '{key}'; allowed: {left}")
         c.expect(Kind.EQUAL)
         start = c.start
-        found[key] = named_member(c, _EPILOGUE[key], key, text=c.expect(Kind.BARE_IDENT, key), start=start)
+        table[key] = named_member(c, _EPILOGUE[key], key, text=c.expect(Kind.BARE_IDENT, key), start=start)
         if not c.accept(Kind.COMMA):
             break
-    if len(found) < len(_EPILOGUE):
-        c.unexpected(f"',' and {', '.join(k for k in _EPILOGUE if k not in found)}")
+    if len(table) < len(_EPILOGUE):
+        c.unexpected(f"',' and {', '.join(k for k in _EPILOGUE if k not in table)}")
     c.close(Kind.GREATER, opened)
     return ir.AccPushEpilogue(
-        ir.PushLayout(found["layout"]), ir.PushQuant(found["quant"]), ir.PushRelu(found["relu"])
+        ir.PushLayout(table["layout"]), ir.PushQuant(table["quant"]), ir.PushRelu(table["relu"])
     )
 
 

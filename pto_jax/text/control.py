@@ -163,7 +163,11 @@ def read_for(reader: Reader, results: Results, start: int) -> Op:
     need(reader, results, len(types), "scf.for", start)
     args = [(variable, counter), *((m, t) for (m, _), t in zip(carried, types, strict=True))]
     groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(carried)))
-    loop = Op("scf.for", ins=tuple(ins), regions=(reader.region(args),), groups=groups)
+    body, found = reader.region(args), dict[str, AttrValue]()
+    if c.kind is Kind.L_BRACE:
+        reader.attributes.dictionary(found, {}, None)
+    attributes = tuple(sorted(found.items()))
+    loop = Op("scf.for", ins=tuple(ins), regions=(body,), groups=groups, attributes=attributes)
     return complete(reader, loop, results, types, start)
 
 
@@ -312,12 +316,12 @@ def check_yield(
         return
     given = [v.type for v in (last.ins[1:] if terminator == "scf.condition" else last.ins)]
     if len(given) != len(types) or any(g != t for g, t in zip(given, types, strict=True)):
-        found = ", ".join(str(t) for t in given) or "nothing"
+        text = ", ".join(str(t) for t in given) or "nothing"
         wanted = ", ".join(str(t) for t in types) or "nothing"
         place = last.span
         begin = c.last_end - 1 if place is None else reader.position(place)
         c.fail(
-            f"got {terminator} of ({found}); {parent} takes ({wanted}) here",
+            f"got {terminator} of ({text}); {parent} takes ({wanted}) here",
             start=begin,
             end=begin + (place.length if place else 1),
         )
@@ -332,6 +336,24 @@ def read_section(name: str) -> Callable[[Reader, Results, int], Op]:
         return Op(name, regions=(region,), span=reader.cursor.span(start, reader.cursor.last_end))
 
     return read
+
+
+def read_strict_scope(reader: Reader, results: Results, start: int) -> Op:
+    """``pto.strict_vecscope(%a, %b) { ^bb0(%x: T, %y: U): ... } : (T, U) -> ()``."""
+    c = reader.cursor
+    opened = c.open(Kind.L_PAREN, "before the captured values")
+    captured = reader.mentions()
+    c.close(Kind.R_PAREN, opened)
+    region = reader.region([], label=True)
+    c.expect(Kind.COLON, "before the types of the captured values")
+    types = reader.type_list()
+    c.expect(Kind.ARROW)
+    reader.type_list()
+    _count(reader, types, len(captured), "captured value", start)
+    _count(reader, [a.type for a in region.args], len(captured), "captured value", start)
+    need(reader, results, 0, "strict_vecscope", start)
+    ins = tuple(reader.scopes.use(m, t) for m, t in zip(captured, types, strict=True))
+    return Op("strict_vecscope", ins=ins, regions=(region,), span=c.span(start, c.last_end))
 
 
 def read_call(reader: Reader, results: Results, start: int) -> Op:
@@ -387,6 +409,8 @@ CONTROL: dict[str, Callable[[Reader, Results, int], Op]] = {
     "call": read_call,
     FUSION: read_fusion,
     FUSION_END: read_fusion_end,
+    "vecscope": read_section("vecscope"),
+    "strict_vecscope": read_strict_scope,
     "section.cube": read_section("section.cube"),
     "section.vector": read_section("section.vector"),
 }

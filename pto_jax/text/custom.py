@@ -76,6 +76,10 @@ def _results(
     reader: Reader, fmt: Format, results: list[reader.Mention], draft: Draft, ins: list[ir.Value], start: int
 ) -> tuple[ir.Value, ...]:
     c = reader.cursor
+    if fmt.lists_results:
+        types = draft.types.get("^", [])
+        control.need(reader, results, len(types), fmt.name, start)
+        return control.define(reader, results, types)
     if len(results) > fmt.results or (fmt.results > 1 and len(results) == 1):
         have = {0: "no value", 1: "one value"}.get(fmt.results, f"{fmt.results} values")
         first = results[0]
@@ -188,14 +192,17 @@ def _read_literal(c: Cursor, text: str) -> None:
 def _read_types(reader: Reader, targets: tuple[str, ...], many: bool, draft: Draft) -> None:
     c = reader.cursor
     if not many:
-        found = reader.types.read()
+        result = reader.types.read()
         for target in targets:
-            draft.types[target] = [found]
+            draft.types[target] = [result]
         return
     start = c.start
     types = [reader.types.read()]
     while c.accept(Kind.COMMA):
         types.append(reader.types.read())
+    if targets == ("^",):
+        draft.types["^"] = types
+        return
     mentions = draft.groups[targets[0]]
     if len(types) != len(mentions):
         c.fail_since(
@@ -273,6 +280,8 @@ def _predicate(c: Cursor, name: str) -> str:
 
 
 _NO_DIALECT = ("return", "scf.", "arith.", "memref.", "builtin.")
+#: Words of syntaxes that open a list.
+_LISTS = ("ins", "nburst", "loop", "pad", "l2_cache_ctl")
 _TIGHT_AFTER = ("(", "[")
 _TIGHT_BEFORE = (",", ")", "]")
 
@@ -330,7 +339,7 @@ def custom_text(op: Op, fmt: formats.Format, style: type_text.Style) -> str:
     return _join(prefix + formats.SPELLED.get(op.name, op.name), tokens)
 
 
-def _emit(
+def _emit(  # noqa: C901 - one case per item
     op: Op,
     item: formats.Item,
     operands: _Operands,
@@ -345,6 +354,8 @@ def _emit(
             values = operands.take(item)
             if values:
                 tokens.append(", ".join(map(str, values)))
+        case formats.TypeItem(("^",), True):
+            tokens.append(type_text.print_types([v.type for v in op.results], style))
         case formats.TypeItem(targets, _):
             tokens.append(type_text.print_types(_types(op, operands, targets[0]), style))
         case formats.DictItem():
@@ -382,6 +393,11 @@ def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
 def _text_present(op: Op, items: tuple[formats.Item, ...], when: str, operands: _Operands) -> bool:
     if when == "b":
         return True
+    if when == "m":
+        types = (
+            t for i in items if isinstance(i, formats.TypeItem) for t in _types(op, operands, i.targets[0])
+        )
+        return any(isinstance(t, ir.MaskType) for t in types)
     if when == "t":
         return any(operands.taken.get(t) for i in items if isinstance(i, formats.TypeItem) for t in i.targets)
     if when:
@@ -431,7 +447,7 @@ def _join(name: str, tokens: list[str]) -> str:
             token in _TIGHT_BEFORE
             or previous in _TIGHT_AFTER
             or (token == "[" and previous.startswith(("%", name)) and previous != "=")
-            or (token == "(" and previous in (name, "ins"))
+            or (token == "(" and previous in (name, *_LISTS))
             or (token == ":" and previous in ("offset", "sizes", "strides"))
         )
         if token != "":

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import errors, isa
 from ..ir import AccPushEpilogue, AddressSpace, AttrValue, CmpMode, RoundMode, SaturationMode, Symbol
+from ..isa import micro
 from .attributes import (
     BY_CLASS,
     BY_MNEMONIC,
@@ -194,7 +195,7 @@ class DictionaryReader:
                 start=at[0],
                 end=at[0] + at[1].length,
             )
-        wanted = declared.type if declared else _KEYED.get(key, str)
+        wanted = declared.type if declared else _keyed(instruction, key)
         if isinstance(value, str) and issubclass(wanted, IntEnum):
             value = named_member(c, wanted, name, text=value, start=at[2])
         elif type(value) is int and issubclass(wanted, IntEnum) and value in list(wanted):
@@ -204,6 +205,12 @@ class DictionaryReader:
             value = wanted.__members__.get(value.name, value)
         found[name] = value
         places[name] = at[1]
+
+
+def _keyed(instruction: str | None, key: str) -> type[Any]:
+    """The type of values of a key that no declaration has; micro-operations keep strings."""
+    wanted = _KEYED.get(key)
+    return str if wanted is None or (instruction and micro.find(instruction)) else wanted
 
 
 def declared_attribute(instruction: str | None, key: str) -> Attribute | None:

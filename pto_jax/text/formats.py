@@ -6,12 +6,13 @@ An entry is a sequence of items separated by blanks:
 ``$name>``      the operand that is written
 ``!name``       the type of that operand        ``!name*``     the types of those operands
 ``!a&b&^``      one type for several (``^``: the result)
+``^*``          the types of several results, separated by commas
 ``^``           the type of the result          ``{}``         an attribute dictionary, may be absent
 ``{+}``         a further dictionary, which is read and never printed
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
 ``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
                 where the type differs from :data:`OPERAND_TYPES`, ``(?b``: always; ``(?t``: present exactly
-                where the operands of its types are
+                where the operands of its types are; ``(?m``: printed when its type is a mask
 ``(& ... &)``   parts separated by ``;``: any of them, in any order, with commas between
 ``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``;
                 ``=part``: a window of the sizes that are constants; ``=window``: that of the first operand
@@ -110,8 +111,8 @@ def items_of(syntax: str) -> tuple[Item, ...]:
 def _item(text: str) -> Item:
     if text in ("{}", "{+}"):
         return DictItem(further=text == "{+}")
-    if text == "^":
-        return TypeItem(("^",), many=False)
+    if text in ("^", "^*"):
+        return TypeItem(("^",), many=text == "^*")
     match text[0], text[1:]:
         case "$", name if name:
             return OperandItem(name.rstrip("*>"), name.endswith("*"), name.endswith(">"))
@@ -400,8 +401,8 @@ class Format:
     @cached_property
     def operands(self) -> tuple[tuple[str, Literal["one", "optional", "many"]], ...]:
         """The operands by name in the order of the generic form, and how many values each may be."""
-        found = dict(found for i in self.items for found in _operands(i, "one"))
-        return tuple((n, found[n]) for n in GENERIC_ORDER.get(self.name, self.order))
+        result = dict(result for i in self.items for result in _operands(i, "one"))
+        return tuple((n, result[n]) for n in GENERIC_ORDER.get(self.name, self.order))
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -412,6 +413,11 @@ class Format:
     def outs(self) -> frozenset[str]:
         """The operands that operations of this syntax write."""
         return frozenset(i.name for i in self.items if isinstance(i, OperandItem) and i.out)
+
+    @cached_property
+    def lists_results(self) -> bool:
+        """Whether operations of this syntax have as many results as they give types."""
+        return any(isinstance(i, TypeItem) and i.many and "^" in i.targets for i in self.flat)
 
     @cached_property
     def results(self) -> int:
@@ -444,6 +450,11 @@ def _operands(
 def find_format(name: str) -> Format | None:
     """The syntax of an operation, None for those without an entry."""
     syntax = _SYNTAX.get(name)
+    if syntax is None and is_micro_operation(name):
+        from ..isa import micro
+
+        match = micro.find(name)
+        syntax = None if match is None else match.syntax
     return None if syntax is None else Format(name, items_of(syntax))
 
 
@@ -488,7 +499,7 @@ _OPERATIONS = frozenset(
 )
 _PREFIXES = ("vmi.", "ub.")
 _SECTIONS = ("section.simt",)
-_TYPES = ("vreg", "mask", "align")
+_TYPES = ("vreg", "mask", "align", "vmi.vreg", "vmi.mask")
 
 
 def is_micro_operation(name: str) -> bool:
@@ -500,9 +511,9 @@ def is_micro_operation(name: str) -> bool:
     return name in _OPERATIONS or name in _SECTIONS or name.startswith(_PREFIXES)
 
 
-def is_micro_type(name: str) -> bool:
-    """Whether a type, named without ``!pto.``, belongs to code below tile programs."""
-    return name in _TYPES or name.startswith(_PREFIXES)
+def is_register_type(name: str) -> bool:
+    """Whether a type, named without ``!pto.``, is one of registers."""
+    return name in _TYPES
 
 
 def outside(what: str) -> str:

@@ -286,9 +286,9 @@ def read_function(reader: Reader) -> ir.Function:
     span = c.span(start, c.last_end)
     reader.scopes = Scopes(c, open_names=False)
     parts = read_parts(reader, "func.func", [], start)
-    found = parts.attributes
-    name, kind = found.pop("sym_name", None), found.pop("function_type", None)
-    private = found.pop("sym_visibility", None) == "private"
+    result = parts.attributes
+    name, kind = result.pop("sym_name", None), result.pop("function_type", None)
+    private = result.pop("sym_visibility", None) == "private"
     if not isinstance(name, str) or not isinstance(kind, tuple) or len(parts.regions) != 1:
         c.fail_since(start, 'got a func.func without sym_name = "f", function_type = (T) -> () and a region')
     takes, gives = (tuple(t for t in part if isinstance(t, Type)) for part in kind if isinstance(part, tuple))
@@ -299,5 +299,5 @@ def read_function(reader: Reader) -> ir.Function:
         args = tuple(Value(f"arg{i}", t) for i, t in enumerate(takes))
     if tuple(a.type for a in args) != takes:
         c.fail_since(start, f"got the type of @{name} and block arguments of other types")
-    attributes = ir.attrs(found)
+    attributes = ir.attrs(result)
     return ir.Function(name, args, replace(body, args=()), gives, attributes, private, span, external)

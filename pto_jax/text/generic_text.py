@@ -82,14 +82,14 @@ def _ops(ops: Sequence[ir.Op], indent: str) -> Iterator[str]:
 
 
 def _op(op: ir.Op, indent: str) -> Iterator[str]:
-    found = _segments(op)
-    if found is None:
+    result = _segments(op)
+    if result is None:
         yield from (
             indent + line
             for line in tile_lines(op, Spelling("ssa" if op.results else "dps"), "long", fragment=True)
         )
         return
-    segments, sizes = found
+    segments, sizes = result
     values = [v for segment in segments for v in segment]
     indices = _indices(op)
     names = ", ".join(f"{v}{indices.get(i, '')}" for i, v in enumerate(values))
@@ -127,12 +127,12 @@ def _properties(op: ir.Op, sizes: str) -> str:
     """The attributes, and the sizes of the segments where they are needed."""
     if op.name == "arith.constant":
         return f" <{{value = {constant_text(op)}}}>"
-    found = {k: v for k, v in op.attributes if not (k == "targets" and op.name in (BRANCH, BRANCH_IF))}
-    numbers, predicate = NUMBERED.get(op.name, ()), found.get("predicate")
+    table = {k: v for k, v in op.attributes if not (k == "targets" and op.name in (BRANCH, BRANCH_IF))}
+    numbers, predicate = NUMBERED.get(op.name, ()), table.get("predicate")
     if predicate in numbers:
-        found["predicate"] = numbers.index(str(predicate))
-    text = dictionaries.print_attributes(found.items(), op.name).strip()
-    cases = found.get("cases")
+        table["predicate"] = numbers.index(str(predicate))
+    text = dictionaries.print_attributes(table.items(), op.name).strip()
+    cases = table.get("cases")
     if op.name == "scf.index_switch" and isinstance(cases, tuple):
         listed = ", ".join(map(str, cases))
         text = f"{{cases = array<i64{': ' if listed else ''}{listed}>}}"
@@ -154,9 +154,9 @@ def _segments(op: ir.Op) -> tuple[_Segments, str] | None:
     ):
         by_name = custom.operands_by_name(op, fmt)
         kinds = [kind for _, kind in fmt.operands]
-        found = [by_name.get(name, ()) for name, _ in fmt.operands]
+        results = [by_name.get(name, ()) for name, _ in fmt.operands]
         plain = kinds == ["many"] or all(kind == "one" for kind in kinds)
-        return found, "" if plain else _sizes(found)
+        return results, "" if plain else _sizes(results)
     if instruction is None:
         sizes = [len(op.group(n)) for n, _ in op.groups] if op.name == BRANCH_IF else []
         return [(v,) for v in op.ins], ", ".join(map(str, sizes))
@@ -177,10 +177,10 @@ def _declared(op: ir.Op, instruction: isa.Instruction) -> tuple[_Segments, str] 
     except VerifyError:
         return plain, ""
     parts = segments_of(instruction)
-    found: _Segments = [tuple(left.pop(n) for n in part.operands if n in left) for part in parts]
+    result: _Segments = [tuple(left.pop(n) for n in part.operands if n in left) for part in parts]
     if left:
         return None
-    return (found, _sizes(found)) if sum(map(len, found)) == len(plain) else (plain, "")
+    return (result, _sizes(result)) if sum(map(len, result)) == len(plain) else (plain, "")
 
 
 def _indices(op: ir.Op) -> dict[int, str]:

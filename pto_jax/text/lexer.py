@@ -105,7 +105,10 @@ PATTERNS = {
     Kind.VERTICAL_BAR: r"\|",
 }
 _KINDS = (Kind.EOF, *PATTERNS)
-_TOKEN = re.compile("|".join(f"({pattern})" for pattern in PATTERNS.values()))
+_ANY = "|".join(f"({pattern})" for pattern in PATTERNS.values())
+_TOKEN = re.compile(_ANY)
+#: The next token, where no comment of a page stands before it.
+_NEXT = re.compile(f"{BLANKS}(?:{_ANY})")
 _BLANK = re.compile(BLANKS)
 _PAGE_COMMENT = re.compile(r"#(?=[ \t\r\n#]|\Z)[^\n]*+")
 
@@ -233,8 +236,14 @@ class Cursor(Source):
     def advance(self) -> None:
         """Go to the next token."""
         self.last_end = self.end
-        self.kind, self.start, self.end = self._token(self.end)
-        self.text = self.source[self.start : self.end]
+        found = _NEXT.match(self.source, self.end)
+        if found is not None:
+            group = found.lastindex or 0
+            self.kind, self.text = _KINDS[group], found[group]
+            self.start, self.end = found.span(group)
+        else:
+            self.kind, self.start, self.end = self._token(self.end)
+            self.text = self.source[self.start : self.end]
 
     def _token(self, position: int) -> tuple[Kind, int, int]:
         kind, start, end = read_token(self.source, position)

@@ -306,7 +306,9 @@ class Printer:
             case "arith.constant":
                 yield f"{indent}{binding}arith.constant {literals.constant_text(op)}"
             case "scf.for":
-                yield from self._body(f"{indent}{binding}{_for_head(op)}", op.regions[0], indent)
+                yield f"{indent}{binding}{_for_head(op)} {{"
+                yield from self._inside(op.regions[0], indent)
+                yield indent + "}" + dictionaries.print_attributes(op.attributes)
             case "scf.if" if (handles := control.selected(op)) is not None:
                 t = print_type(op.results[0].type)
                 yield f"{indent}{binding}arith.select {op.ins[0]}, {handles[0]}, {handles[1]} : {t}"
@@ -330,7 +332,13 @@ class Printer:
                 yield f"{indent}{binding}func.call {name}({args}) : {types}"
             case "fusion_region" | "yield" | "cf.br" | "cf.cond_br" | "cf.graph":
                 yield from self._group(op, indent, binding)
-            case "section.cube" | "section.vector":
+            case "strict_vecscope":
+                args = ", ".join(f"{a}: {print_type(a.type)}" for a in op.regions[0].args)
+                yield f"{indent}pto.{op.name}({', '.join(map(str, op.ins))}) {{"
+                yield from [f"{indent}^bb0({args}):"] if args else []
+                yield from self._inside(op.regions[0], indent)
+                yield f"{indent}}} : ({_types_of(op.ins)}) -> ()"
+            case "section.cube" | "section.vector" | "vecscope":
                 yield from self._body(f"{indent}pto.{op.name}", op.regions[0], indent)
             case _:
                 for line in self._plain(op, binding, top=top):

@@ -92,17 +92,17 @@ class ProgramReader(reader.Reader):
         c = self.cursor
         if c.kind is Kind.STRING_LIT:
             return self._generic_module_head()
-        found: dict[str, ir.AttrValue] = {}
+        table: dict[str, ir.AttrValue] = {}
         c.advance()
         if c.accept_word("attributes"):
-            self.attributes.dictionary(found, {}, None)
+            self.attributes.dictionary(table, {}, None)
         opened = c.open(Kind.L_BRACE, "to open the module")
 
         def close() -> None:
             c.close(Kind.R_BRACE, opened)
             self.location()
 
-        return found, close
+        return table, close
 
     def _generic_module_head(self) -> tuple[dict[str, ir.AttrValue], Callable[[], None]]:
         """As above for ``"builtin.module"() ({ ... }) {key = value} : () -> ()``.
@@ -110,20 +110,20 @@ class ProgramReader(reader.Reader):
         What stands behind the body is read first: it may say which language the body is in.
         """
         c = self.cursor
-        found: dict[str, ir.AttrValue] = {}
+        table: dict[str, ir.AttrValue] = {}
         c.advance()
         c.enclosed(Kind.L_PAREN, self.mention)
         if c.kind is Kind.LESS:
             opened = c.open(Kind.LESS)
-            self.attributes.dictionary(found, {}, None)
+            self.attributes.dictionary(table, {}, None)
             c.close(Kind.GREATER, opened)
         body = c.start
         c.open(Kind.L_PAREN, "to open the module")
         c.seek(body)
         c.skip_brackets()
         if c.kind is Kind.L_BRACE:
-            self.attributes.dictionary(found, {}, None)
-        found.pop("sym_name", None)
+            self.attributes.dictionary(table, {}, None)
+        table.pop("sym_name", None)
         c.seek(body)
         outer = c.open(Kind.L_PAREN)
         inner = c.open(Kind.L_BRACE, "to open the module")
@@ -139,7 +139,7 @@ class ProgramReader(reader.Reader):
             self.type_list()
             self.location()
 
-        return found, close
+        return table, close
 
     def _children(self) -> ir.Program:
         """The modules of a module, which has nothing else."""
@@ -193,13 +193,13 @@ class ProgramReader(reader.Reader):
         args = tuple(c.listed(self.argument if named else self._unnamed, Kind.R_PAREN))
         c.close(Kind.R_PAREN, opened)
         results = tuple(self.type_list()) if c.accept(Kind.ARROW) else ()
-        found: dict[str, ir.AttrValue] = {}
+        table: dict[str, ir.AttrValue] = {}
         if c.accept_word("attributes"):
-            self.attributes.dictionary(found, {}, None)
+            self.attributes.dictionary(table, {}, None)
         # A declaration ends here; the body of a function whose arguments have no names is missing.
         external = private and c.kind is not Kind.L_BRACE
         body = ir.Region(()) if external else self.region([])
-        return ir.Function(name, args, body, results, _sorted(found), private, span, external)
+        return ir.Function(name, args, body, results, _sorted(table), private, span, external)
 
     def _unnamed(self) -> ir.Value:
         """The type of an argument of a declaration."""
@@ -292,11 +292,11 @@ class ProgramReader(reader.Reader):
         c.advance()
         if c.kind is Kind.PERCENT_IDENT:
             self.mention()
-        found = bracketed if c.kind is Kind.L_SQUARE else other
+        result = bracketed if c.kind is Kind.L_SQUARE else other
         if c.accept(Kind.COMMA) and c.at_word("offsets"):
-            found = offsets
+            result = offsets
         c.seek(position)
-        return found
+        return result
 
     def _generic(self, results: list[reader.Mention], start: int) -> ir.Op:
         c = self.cursor
@@ -385,6 +385,9 @@ class ProgramReader(reader.Reader):
         names = [first]
         if c.accept(Kind.COLON):
             start = c.start
+            if not c.text[:1].isdigit():
+                name = f"%{first.name}"
+                c.unexpected(f"a number of results after {name}:, or a comma before an operand {name}")
             count = c.integer("the number of results")
             if not 1 <= count <= _MAX_RESULTS:
                 c.fail_since(start, f"got {count} results; allowed: 1 to {_MAX_RESULTS}")

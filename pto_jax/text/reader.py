@@ -108,14 +108,14 @@ class Scopes:
         binding = self._find(mention.name) or self._open(mention)
         if written == UnknownType():
             written = None
-        found = binding.type
-        if isinstance(found, UnknownType):
-            found = written or default or found
-            binding.type = found
-        elif written is not None and written != found and not isinstance(written, UnknownType):
+        result = binding.type
+        if isinstance(result, UnknownType):
+            result = written or default or result
+            binding.type = result
+        elif written is not None and written != result and not isinstance(written, UnknownType):
             self._agree(mention, written, binding)
         name = mention.name if mention.name in self._bindings else f"{mention.name}#0"
-        return Value(name, found, self.span(mention))
+        return Value(name, result, self.span(mention))
 
     def use_again(self, mention: Mention, type_: Type) -> Value | None:
         """A use of a value that is defined under this very name with this type; None for others."""
@@ -125,8 +125,8 @@ class Scopes:
         return Value(mention.name, binding.type, self._cursor.span(mention.start, mention.end))
 
     def _find(self, name: str) -> _Binding | None:
-        found = self._bindings.get(name)
-        return self._bindings.get(f"{name}#0") if found is None else found
+        match = self._bindings.get(name)
+        return self._bindings.get(f"{name}#0") if match is None else match
 
     def _open(self, mention: Mention) -> _Binding:
         if not self._open_names:
@@ -213,12 +213,12 @@ class Reader(ABC):
         if ir.LANGUAGE_KEY not in attributes:
             return
         name = attributes.pop(ir.LANGUAGE_KEY)
-        found = ir.language(name)
-        if found is None:
+        result = ir.language(name)
+        if result is None:
             self.cursor.fail_since(
                 start, f'got {ir.LANGUAGE_KEY} = "{name}"; allowed: {", ".join(ir.LANGUAGES)}'
             )
-        self.language = self._asked or found  # pyright: ignore[reportAttributeAccessIssue]
+        self.language = self._asked or result  # pyright: ignore[reportAttributeAccessIssue]
         self._unwritten = unwritten(self.language)
 
     def completed(self, name: str, found: dict[str, ir.AttrValue]) -> tuple[ir.Attrs, tuple[str, ...]]:

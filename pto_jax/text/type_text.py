@@ -19,6 +19,8 @@ _DTYPE_TEXT = {
     "hif8": "!pto.hif8",
     "f4e2m1_pair": "!pto.f4E2M1x2",
     "f4e1m2_pair": "!pto.f4E1M2x2",
+    "bf16_pair": "!pto.bf16x2",
+    "hif8_pair": "!pto.hif8x2",
 }
 #: Stands in a type list where the text gives no type for an operand.
 NO_TYPE = "_"
@@ -83,7 +85,7 @@ def print_type(t: ir.Type, style: Style = "long") -> str:
         case ir.PtrType():
             space = "" if t.space == ir.AddressSpace.GM else f", {t.space.name.lower()}"
             in_pairs = t.space in (ir.AddressSpace.GM, ir.AddressSpace.VEC)
-            return f"!pto.ptr<{print_dtype(t.dtype, in_pairs=in_pairs)}{space}>"
+            return f"!pto.ptr<{t.written or print_dtype(t.dtype, in_pairs=in_pairs)}{space}>"
         case ir.TensorViewType():
             return f"!pto.tensor_view<{_shaped(t.dims, t.dtype)}>"
         case ir.PartitionViewType():
@@ -102,6 +104,20 @@ def print_type(t: ir.Type, style: Style = "long") -> str:
             return f"!pto.local_array<{_shaped(t.dims, t.dtype)}>"
         case ir.StructType():
             return f"!pto.struct<{', '.join(print_type(_field(f)) for f in t.fields)}>"
+        case ir.VRegType() | ir.MaskType() | ir.AlignType():
+            return f"!pto.{_register(t)}"
+
+
+def _register(t: ir.VRegType | ir.MaskType | ir.AlignType) -> str:
+    if isinstance(t, ir.AlignType):
+        return "align"
+    layout = f", {t.layout}" if t.layout else ""
+    if isinstance(t, ir.MaskType):
+        width = f"b{t.bits}" if t.bits else "pred"
+        return f"vmi.mask<{t.lanes}x{width}{layout}>" if t.logical else f"mask<{width}>"
+    sign = "s" if t.dtype.kind == "int" and not t.signless else ""
+    prefix = "vmi." if t.logical else ""
+    return f"{prefix}vreg<{t.lanes}x{sign}{print_dtype(t.dtype)}{layout}>"
 
 
 def _field(f: ir.DType | ir.StructType) -> ir.Type:

@@ -7,7 +7,7 @@ filter=3x3>``.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -56,14 +56,25 @@ class ShapeReader:
         if text is None and c.kind is Kind.EXCLAMATION_IDENT:
             text = c.take()
         name = c.expect(Kind.BARE_IDENT, "an element type") if text is None else text
-        found = find_dtype(name.removeprefix("!pto."))
-        if found is None:
+        match = find_dtype(name.removeprefix("!pto."))
+        if match is None:
             c.fail_since(
                 c.last_end - len(name),
                 f"got the unknown element type '{name}'; allowed: f32, f16, bf16, i8 to i64, ui8 to ui64, "
                 "f8E4M3FN, f8E5M2 and further small floats",
             )
-        return self.counted(name, found)
+        return self.counted(name, match)
+
+    def register_dtype(self, text: str | None = None) -> DType:
+        """An element type of registers and pointers, which have pairs that tiles have not."""
+        c = self.cursor
+        pair = ir.REGISTER_PAIRS.get((c.text if text is None else text).removeprefix("!pto."))
+        if pair is None:
+            return self.dtype(text)
+        if text is None:
+            c.advance()
+        self.dialects_own = True
+        return pair
 
     def counted(self, name: str, found: DType) -> DType:
         """An element type by how the text counts its elements: those of the dialect's own are pairs."""
@@ -259,7 +270,9 @@ def _read_positional(reader: ShapeReader, fields: _Fields) -> None:
     if key is None or c.kind is Kind.GREATER:
         c.unexpected(f"a parameter of the tile type, as in key=value; {_VALID_BY_KEY}")
     if key == "dtype" and find_dtype(c.text.removeprefix("!pto.")) is None:
-        c.unexpected("an element type, dimensions (16x16xf32) or key=value")
+        memories = [m.name.lower() for m in Loc]
+        listed = f"a memory ({', '.join(memories)}), an element type, dimensions (16x16xf32) or key=value"
+        c.fail(f"got {c.found()}{suggestion(c.text, memories)}; allowed: {listed}")
     if c.kind is Kind.QUESTION or (c.kind is Kind.INTEGER_LIT and not _is_code(key, c.text)):
         c.unexpected(f"{_expected(key)}; {_VALID_BY_KEY}")
     _store(reader, fields, key, _read_value(reader, key), start)
@@ -394,6 +407,57 @@ _OPEN_DIMS = re.compile(r"[A-Za-z?0-9]+xdtype")
 _OPEN_TILE = re.compile(r"T\s*,\s*R\s*,\s*C\s*>")
 #: A type with at most one inner pair of angle brackets, which is all that programs write.
 _EXTENT = re.compile(r"[!\w.]*<(?:[^<>]++|<[^<>]*+>)*+>")
+#: A type that means the same in every text: no alias and no value stands in it.
+_EVERYWHERE = re.compile(r"!pto\.\w+<[^!#%]++")
+#: Such types that were read, by their text, and how many are kept.
+_READ: dict[str, ir.Type] = {}
+_KEPT = 4096
+
+
+#: A pointer without its name in front: an element type, and a memory where it is not the global one.
+_SHORT_POINTER = re.compile(r"<\s*(?:!pto\.)?[A-Za-z]\w*\s*(?:,\s*(?!rows|cols)[a-z]\w*\s*)?>")
+_MASK_WIDTH = re.compile(r"(?:pred|b(8|16|32))")
+
+
+def read_register(reader: ShapeReader) -> ir.Type:
+    """``!pto.vreg<64xf32>``, ``!pto.mask<b32>``, ``!pto.align``, and the logical ``!pto.vmi`` ones."""
+    c = reader.cursor
+    start, name = c.start, c.take().removeprefix("!pto.")
+    if name == "align":
+        return ir.AlignType()
+    logical, name = name.startswith("vmi."), name.removeprefix("vmi.")
+    opened = c.open(Kind.LESS, f"after !pto.{name}")
+    result = _read_vreg(reader, logical, start) if name == "vreg" else _read_mask(reader, logical, start)
+    if logical and c.accept(Kind.COMMA):
+        begin = c.start
+        while c.kind not in (Kind.GREATER, Kind.EOF):
+            c.skip_brackets() if c.kind in CLOSING else c.advance()
+        result = replace(result, layout=c.source[begin : c.last_end])
+    c.close(Kind.GREATER, opened)
+    return result
+
+
+def _read_vreg(reader: ShapeReader, logical: bool, start: int) -> ir.VRegType:
+    c = reader.cursor
+    dims, element = reader.dims("the lanes of a register, as in 64xf32")
+    if len(dims) != 1 or dims[0] is None or not element:
+        c.fail_since(start, "got a register that is not lanes of an element type; allowed: 64xf32")
+    d = reader.register_dtype(element)
+    result = ir.VRegType(dims[0], d, d.kind == "int" and not element.startswith("s"), logical)
+    if not result.fits:
+        lanes = 2048 // d.word_bits
+        c.fail_since(start, f"got a register of {dims[0]} x {d}; allowed: {lanes} lanes, which are 256 bytes")
+    return result
+
+
+def _read_mask(reader: ShapeReader, logical: bool, start: int) -> ir.MaskType:
+    c = reader.cursor
+    dims, width = reader.dims("the lanes of a mask, as in 128xpred") if logical else ((0,), c.take())
+    matched = _MASK_WIDTH.fullmatch(width) if width or not logical else None
+    if len(dims) != 1 or dims[0] is None or (width and matched is None) or (not logical and width == "pred"):
+        allowed = "128xpred, 128xb32, 128" if logical else "b8, b16, b32"
+        c.fail_since(start, f"got a mask of {c.source[start : c.last_end]}; allowed: {allowed}")
+    return ir.MaskType(int(matched.group(1) or 0) if matched else 0, dims[0])
 
 
 class TypeReader(ShapeReader):
@@ -426,15 +490,29 @@ class TypeReader(ShapeReader):
             c.advance()
             return alias
         extent = _EXTENT.match(c.source, c.start)
-        if extent is not None and (known := self._known.get(extent.group())) is not None:
+        if extent is not None and (known := self._seen(extent.group())) is not None:
             c.seek(extent.end())
             return known
         start = c.start
         c.deeper("a type")
         found = self._dispatch()
         c.shallower()
-        self._known[c.source[start : c.last_end]] = found
+        text = c.source[start : c.last_end]
+        self._known[text] = found
+        if _EVERYWHERE.fullmatch(text):
+            if len(_READ) >= _KEPT:
+                _READ.clear()
+            _READ[text] = found
         return found
+
+    def _seen(self, text: str) -> ir.Type | None:
+        """The type of a text that was read before."""
+        known = self._known.get(text)
+        if known is None and (known := _READ.get(text)) is not None:
+            self._known[text] = known
+            name = text[len("!pto.") : text.index("<")]
+            self.spelled |= {name} & set(TILE_NAMES)
+        return known
 
     def starts(self) -> bool:
         """Whether the current token begins a type."""
@@ -454,11 +532,11 @@ class TypeReader(ShapeReader):
         if c.text == "_":
             c.advance()
             return ir.UnknownType()
-        found = ir.find_dtype(c.text)
-        if found is None:
+        match = ir.find_dtype(c.text)
+        if match is None:
             c.unexpected("a type (f32, index, !pto.tile_buf<...>, memref<...> ...)")
         c.advance()
-        return _scalar(found)
+        return _scalar(match)
 
     def _dispatch(self) -> ir.Type:
         c = self.cursor
@@ -475,8 +553,8 @@ class TypeReader(ShapeReader):
         if c.text.startswith("!pto.") and (element := ir.find_dtype(name)) is not None:
             c.advance()
             return ir.ScalarType(self.counted("!pto.", element))
-        if c.text.startswith("!pto.") and formats.is_micro_type(name):
-            c.fail(formats.outside(f"the type '{c.text}'"))
+        if c.text.startswith("!pto.") and formats.is_register_type(name):
+            return read_register(self)
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
             aliases = [alias.removeprefix("!") for alias in self._aliases]
             close = names.suggestion(name, known, "!pto.") or names.suggestion(name, aliases, "!")
@@ -490,23 +568,23 @@ class TypeReader(ShapeReader):
         opened = c.open(Kind.LESS, f"after !pto.{name}")
         if (left_open := self._left_open(name, start)) is not None:
             return left_open
-        found: ir.Type
+        result: ir.Type
         if name in TILE_NAMES:
             self.spelled.add(name)
-            found = read_tile_body(self, name, start)
+            result = read_tile_body(self, name, start)
         elif name == "ptr":
-            found = self._pointer()
+            result = self._pointer()
         elif name in _LOCAL:
             readers: dict[str, Callable[[], ir.Type]] = {
                 MULTI: self._multi,
                 ARRAY: self._array,
                 STRUCT: self._struct,
             }
-            found = readers[name]()
+            result = readers[name]()
         else:
-            found = self._view(name)
+            result = self._view(name)
         c.close(Kind.GREATER, opened)
-        return found
+        return result
 
     def _left_open(self, name: str, start: int) -> ir.UnknownType | None:
         """A type whose parameters a page leaves open: ``<...>``, ``<T, R, C>``, ``<MxNxdtype>``."""
@@ -527,14 +605,14 @@ class TypeReader(ShapeReader):
         c = self.cursor
         start = c.start
         c.advance()
-        found: ir.Type
-        if c.kind is Kind.BARE_IDENT and c.peek()[0] is Kind.GREATER:
-            found = self._pointer()
+        result: ir.Type
+        if _SHORT_POINTER.match(c.source, start):
+            result = self._pointer()
         else:
             self.spelled.add("tile_buf")
-            found = read_tile_body(self, "tile_buf", start)
+            result = read_tile_body(self, "tile_buf", start)
         c.close(Kind.GREATER, start)
-        return found
+        return result
 
     def _pointer(self) -> ir.PtrType | ir.UnknownType:
         c = self.cursor
@@ -544,12 +622,13 @@ class TypeReader(ShapeReader):
             if c.accept(Kind.COMMA):
                 c.expect(Kind.BARE_IDENT, "an address space")
             return ir.UnknownType(f"!pto.ptr<{''.join(c.source[start : c.last_end].split())}>")
-        element = self.dtype()
+        written = c.text if c.text.startswith("si") else ""
+        element = self.register_dtype()
         own, space = self.dialects_own, ir.AddressSpace.GM
         if c.accept(Kind.COMMA):
             space = attributes.enumeration(c, ir.AddressSpace, "address_space")
         in_pairs = space in (ir.AddressSpace.GM, ir.AddressSpace.VEC)
-        return ir.PtrType(ir.unpaired(element) if own and not in_pairs else element, space)
+        return ir.PtrType(ir.unpaired(element) if own and not in_pairs else element, space, written)
 
     def _multi(self) -> ir.MultiTileType:
         """``vec, 16x16xf16, count=2`` or ``!pto.tile_buf<...>, count=2``."""
@@ -590,13 +669,13 @@ class TypeReader(ShapeReader):
         fields: list[ir.DType | ir.StructType] = []
         for start, t in c.listed(lambda: (c.start, self.read()), Kind.GREATER):
             scalar = t.dtype if isinstance(t, ir.ScalarType) and _is_field(t.dtype) else None
-            found = t if isinstance(t, ir.StructType) else scalar
-            if found is None:
+            result = t if isinstance(t, ir.StructType) else scalar
+            if result is None:
                 c.fail_since(
                     start,
                     f"got a field of type {t}; allowed: i8 to i64, ui8 to ui64, f16, bf16, f32, structures",
                 )
-            fields.append(found)
+            fields.append(result)
         if not fields:
             c.unexpected("the type of a field")
         return ir.StructType(tuple(fields))

@@ -161,12 +161,12 @@ def _result(both: Pair, how: Comparing, file: Path) -> Result:
     if given.failure is not None:
         return given
     try:
-        made = translation.validate(both, how.count, how.seed)
+        result = translation.validate(both, how.count, how.seed)
     except ArgumentError:
         if given.compared:
             return given
         raise
-    return replace(made, compared=given.compared + made.compared)
+    return replace(result, compared=given.compared + result.compared)
 
 
 def locate(both: Pair, failure: Failure) -> Parting | None:
@@ -227,8 +227,8 @@ def pairs(before: Path, after: Path) -> tuple[list[Job], list[str]]:
     for key in sorted(first):
         other = key if key in second else _of_name(key, second)
         used.add(other)
-        found = second.get(other, after / first[key].relative_to(before))
-        jobs.append(Job(str(first[key].relative_to(before)), first[key], found))
+        match = second.get(other, after / first[key].relative_to(before))
+        jobs.append(Job(str(first[key].relative_to(before)), first[key], match))
     return jobs, sorted(str(p.relative_to(after)) for key, p in second.items() if key not in used)
 
 
@@ -241,19 +241,19 @@ def _programs(folder: Path) -> dict[Path, Path]:
 def _of_name(key: Path, listed: Collection[Path]) -> Path:
     """The only path with the name of another one, or with that of its cube kernel."""
     for name in (key.name, f"{key.name}_aic"):
-        found = [k for k in listed if k.name == name]
-        if len(found) == 1:
-            return found[0]
+        results = [k for k in listed if k.name == name]
+        if len(results) == 1:
+            return results[0]
     return key
 
 
 def compare_all(jobs: Sequence[Job], how: Comparing, workers: int, told: Told) -> list[Verdict]:
     """The verdicts on some programs, in their order; ``workers`` processes find them."""
-    found: dict[str, Verdict] = {}
+    table: dict[str, Verdict] = {}
     if workers == 1 or len(jobs) == 1:
         for job in jobs:
-            found[job.name] = compare_files(job.name, job.before, job.after, how)
-            told(found[job.name])
+            table[job.name] = compare_files(job.name, job.before, job.after, how)
+            told(table[job.name])
     else:
         with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
             started: dict[Future[Verdict], Job] = {
@@ -262,9 +262,9 @@ def compare_all(jobs: Sequence[Job], how: Comparing, workers: int, told: Told) -
             for future in as_completed(started):
                 name = started[future].name
                 error = future.exception()
-                found[name] = future.result() if error is None else Verdict(name, "skipped", f"{error}")
-                told(found[name])
-    return [found[job.name] for job in jobs]
+                table[name] = future.result() if error is None else Verdict(name, "skipped", f"{error}")
+                told(table[name])
+    return [table[job.name] for job in jobs]
 
 
 def dumps(given: Sequence[Path]) -> list[Path]:
@@ -282,7 +282,7 @@ def dumps(given: Sequence[Path]) -> list[Path]:
     if len(listed) < 2:
         raise ArgumentError("--series needs two dumps or more: files, folders, or one folder of them")
     if len({p.is_dir() for p in listed}) > 1:
-        raise ArgumentError("--series: files and folders; allowed: all of one kind")
+        raise ArgumentError("--series: files and folders", allowed="all of one kind")
     return listed
 
 
@@ -306,18 +306,18 @@ def _bisected(name: str, files: Sequence[Path], how: Comparing) -> Verdict:
     last = compare_files(shown, files[0], files[-1], how)
     if not last.is_failure:
         return last
-    good, bad, found = 0, len(files) - 1, last
+    good, bad, result = 0, len(files) - 1, last
     while bad - good > 1:
         middle = (good + bad) // 2
         verdict = compare_files(shown, files[0], files[middle], how)
         if verdict.is_failure:
-            bad, found = middle, verdict
+            bad, result = middle, verdict
         else:
             good = middle
     # The step itself says where, unless it only shows on the program of the beginning.
     step = compare_files(shown, files[good], files[bad], how)
-    found = step if step.is_failure else found
-    return replace(found, message=f"first in {files[bad]}, not in {files[good]}: {found.message}")
+    result = step if step.is_failure else result
+    return replace(result, message=f"first in {files[bad]}, not in {files[good]}: {result.message}")
 
 
 def counted(verdicts: Sequence[Verdict]) -> str:

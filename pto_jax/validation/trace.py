@@ -195,15 +195,15 @@ class _Watcher(ReferenceMachine):
         super().begin(op, scope)
         if len(self._kept.events) >= MAX_EVENTS or not _computes(op):
             return
-        found = self._resolved.of(op)
+        result = self._resolved.of(op)
         sources: Iterable[Value] = op.ins
-        if found.instruction is not None and found.bound is not None:
-            declared, bound = found.instruction, found.bound
+        if result.instruction is not None and result.bound is not None:
+            declared, bound = result.instruction, result.bound
             sources = [v for n, v in bound.values.items() if declared.operand(n).role in ("in", "inout")]
         read = (scope.find(v) for v in sources)
         event = Event(op, tuple((self._contents(o), self._span(o)) for o in read))
         self._kept.events.append(event)
-        written = {v.name: v for v in (*op.outs, *op.results, *found.written())}
+        written = {v.name: v for v in (*op.outs, *op.results, *result.written())}
         self._open = (event, tuple(written.values()), scope)
 
     def finish(self) -> None:
@@ -233,8 +233,8 @@ class _Watcher(ReferenceMachine):
             at, bits = elements_of(operand), operand.dtype.storage_bits
             memory = self.buffers[operand.buffer]
             inside = not at.size or (at.min() >= 0 and (at.max() + 1) * bits <= len(memory) * 8)
-            found = np.asarray(read_words(memory, at, operand.dtype)) if inside else memory
-            return hash((found.shape, found.tobytes()))
+            result = np.asarray(read_words(memory, at, operand.dtype)) if inside else memory
+            return hash((result.shape, result.tobytes()))
         if isinstance(operand, bool | int | float | np.generic | np.ndarray):
             return hash(np.asarray(operand).tobytes())
         return 0

@@ -175,7 +175,7 @@ def pair(
     # Drawn sizes may need any number of blocks; both programs execute the same part then.
     first, second = (replace(k, partial_launch=True) for k in (first, second))
     if before.fragment != after.fragment:
-        raise ArgumentError("one program is a function, the other a fragment; allowed: two of a kind")
+        raise ArgumentError("one program is a function, the other a fragment", allowed="two of a kind")
     extra = _extra(first, second, scalars or {})
     both = Pair(first, second, _order(first, second, extra), extra)
     if not both.results:
@@ -212,8 +212,8 @@ def _order(before: Kernel, after: Kernel, extra: Collection[str]) -> tuple[int, 
         b = theirs[i]
         if _interface(a.type) != _interface(b.type):
             raise ArgumentError(
-                f"argument {position} differs: before {a.name}: {a.type}, after {b.name}: {b.type}; "
-                "allowed: the same kind and element type"
+                f"argument {position} differs: before {a.name}: {a.type}, after {b.name}: {b.type}",
+                allowed="the same kind and element type",
             )
         if not isinstance(a.type, ScalarType | provenance.GlobalTypes | TileType | VectorType):
             raise ArgumentError(f"argument {a.name} has the type {a.type}, for which nothing is generated")
@@ -293,18 +293,18 @@ def _compared(
     """The first difference on an input, the outputs of the program before being known."""
     results, problems = both.run(both.after, both.ordered(inputs))
     renamed = {n: results.get(m, inputs.get(n)) for n, m in both.results.items()}
-    made = {n: a for n, a in renamed.items() if a is not None}
-    expected = {n: outputs.get(n, inputs.get(n, made.get(n))) for n in both.results}
+    table = {n: a for n, a in renamed.items() if a is not None}
+    expected = {n: outputs.get(n, inputs.get(n, table.get(n))) for n in both.results}
     kept = {n: a for n, a in expected.items() if a is not None}
     if problems:
-        return Failure(number, inputs, kept, made, problem=problems[0])
+        return Failure(number, inputs, kept, table, problem=problems[0])
     types = _types(both)
     for name in both.results:
-        before, after = kept[name], made[name].reshape(kept[name].shape)
+        before, after = kept[name], table[name].reshape(kept[name].shape)
         d = _dtype(types.get(name), before)
         result = compare_words(name, d, _words(d, before), _words(d, after), both.rule(name))
         if not result.equal:
-            return Failure(number, inputs, kept, made, result)
+            return Failure(number, inputs, kept, table, result)
     return None
 
 

@@ -105,8 +105,8 @@ def case_program(case: Case) -> ir.Program:
             args.extend([value] if value not in args else [])
             return value
         args.append(ir.Value(operand.name, ir.PtrType(operand.dtype)))
-        made, view = _view_ops(operand, args[-1])
-        ops.extend(made)
+        result, view = _view_ops(operand, args[-1])
+        ops.extend(result)
         return view
 
     def alias(operand: _Given) -> ir.Value:
@@ -125,8 +125,8 @@ def case_program(case: Case) -> ir.Program:
     attributes = ir.attrs(_attributes(case, instruction))
     if instruction.syntax == "custom":
         # A handle over the source's storage is made, not filled: it is a result and no argument.
-        made = tuple(ir.Value(o.name, _type(o)) for o in outs if not isinstance(o, GmOperand))
-        ops.append(ir.Op(instruction.name, ins=in_values, results=made, attributes=attributes))
+        result = tuple(ir.Value(o.name, _type(o)) for o in outs if not isinstance(o, GmOperand))
+        ops.append(ir.Op(instruction.name, ins=in_values, results=result, attributes=attributes))
     else:
         out_values = tuple(argument(o) for o in outs)
         ops.append(ir.Op(instruction.name, in_values, out_values, attributes=attributes, form="dps"))
@@ -255,7 +255,7 @@ def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, ir.AttrVa
         member = _member(attribute.type, str(text).removeprefix("CAST_"))
         if member is None:
             names = ", ".join(attribute.type.__members__)
-            raise FileError(f"{case.file}: case {case.id}: {key} is {text!r}; allowed: {names}")
+            raise FileError(f"{case.file}: case {case.id}: {key} is {text!r}", allowed=f"{names}")
         result[attribute.name] = member
     pads = (str(o.extra.get("pad")) for o in case.operands if isinstance(o, TileOperand))
     custom = next((p.removeprefix("custom:") for p in pads if p.startswith("custom:")), None)
@@ -271,7 +271,7 @@ def _pad_bits(case: Case, pad: str) -> int:
     member, dst = _member(ir.Pad, pad), case.operand("dst")
     if not isinstance(member, ir.Pad) or not isinstance(dst, TileOperand):
         names = ", ".join(ir.Pad.__members__)
-        raise FileError(f"{case.file}: case {case.id}: pad_val is {pad!r}; allowed: {names}")
+        raise FileError(f"{case.file}: case {case.id}: pad_val is {pad!r}", allowed=f"{names}")
     return int(pad_word(replace(dst.type, pad=member), wide=False))
 
 
@@ -286,12 +286,12 @@ def _view_ops(operand: GmOperand, pointer: ir.Value) -> tuple[list[ir.Op], ir.Va
     ops: list[ir.Op] = []
 
     def constants(kind: str, values: Sequence[int]) -> tuple[ir.Value, ...]:
-        made = []
+        results = []
         for i, value in enumerate(values):
             result = ir.Value(f"{operand.name}_{kind}{i}", ir.ScalarType(ir.INDEX))
             ops.append(ir.Op("arith.constant", results=(result,), attributes=ir.attrs(value=value)))
-            made.append(result)
-        return tuple(made)
+            results.append(result)
+        return tuple(results)
 
     rank = len(operand.shape)
     shape, strides = constants("size", operand.shape), constants("stride", operand.strides)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeAlias
 
 from .. import isa
@@ -17,7 +18,19 @@ from ..analysis.facts import OperandFacts
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..analysis.roots import is_as_written
 from ..errors import Diagnostic, Span
-from ..ir import PRESENT, Function, MultiTileType, Op, Program, Region, StructType, TileType, Type, Value
+from ..ir import (
+    PRESENT,
+    Function,
+    Language,
+    MultiTileType,
+    Op,
+    Program,
+    Region,
+    StructType,
+    TileType,
+    Type,
+    Value,
+)
 from ..isa.check import EXPLICIT, Scratch, Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import placed, traits_of
 from ..isa.queries import INTTOPTR
@@ -36,30 +49,47 @@ __all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
 _Signature: TypeAlias = tuple[object, ...]
 
 
+#: What an instruction of a legal signature overwrites without naming it, and what its signature names by
+#: identity, which lives as long.
+_Legal: TypeAlias = dict[_Signature, tuple[Scratch | None, tuple[object, ...]]]
+#: Legal signatures that are kept at each profile, level and version of the language.
+_KEPT = 4096
+
+
+@lru_cache(maxsize=64)
+def _legal(profile: Profile, level: int | None, language: Language) -> _Legal:
+    return {}
+
+
 class InstructionRules:
     """The declared rules on the instructions of one program, at a profile and a level.
 
     Programs have few different instructions: where nothing was wrong with one, nothing is wrong with another
-    one of its signature.
+    one of its signature, in any program.
     """
 
     def __init__(self, resolved: resolution.ResolvedProgram, profile: Profile, level: int | None) -> None:
         self.resolved = resolved
         self.profile = profile
         self.level = level
-        #: The bytes that the instructions of legal signatures overwrite without naming them.
-        self._legal: dict[_Signature, Scratch | None] = {}
+        self._language: Language = resolved.program.language or PRESENT
+        self._legal = _legal(profile, level, self._language)
 
     def check(self, op: Op, known: facts.OperandFacts) -> tuple[list[Diagnostic], Scratch | None]:
         """What is wrong with an instruction, and the bytes that it overwrites without naming them."""
-        signature = _signature(op, known)
-        if signature in self._legal:
-            return [], self._legal[signature]
+        instruction = isa.find(op.name)
+        signature = _signature(op, instruction, known)
+        legal = self._legal.get(signature)
+        if legal is not None:
+            return [], legal[0]
         resolved = self.resolved.of(op)
         overwritten = hidden_scratch(op, self.profile, known.valid, resolved.bound)
         found = self._findings(resolved, known)
         if not found:
-            self._legal[signature] = overwritten
+            if len(self._legal) >= _KEPT:
+                self._legal.clear()
+            types = (v.type for v in (*op.ins, *op.outs, *op.results))
+            self._legal[signature] = overwritten, (instruction, *types)
         return found, overwritten
 
     def _findings(self, resolved: resolution.ResolvedOp, known: facts.OperandFacts) -> list[Diagnostic]:
@@ -87,23 +117,23 @@ class InstructionRules:
             layouts=known.layouts,
             types=False,
             bound=resolved.bound,
-            language=self.resolved.program.language or PRESENT,
+            language=self._language,
             level=self.level,
         )
 
 
-def _signature(op: Op, known: facts.OperandFacts) -> _Signature:
-    """What tells an instruction of a program from others that the same rules hold for.
+def _signature(op: Op, instruction: isa.Instruction | None, known: facts.OperandFacts) -> _Signature:
+    """What tells an instruction from others that the same rules hold for.
 
-    Types and attributes count by identity: they live as long as the program, and the reader gives those of
-    statements that say the same one object.
+    Its declaration and its types count by identity: the reader gives types of one text one object. Attributes
+    count by what is written: ``True`` and 1 are equal, but not alike.
     """
     values = (*op.ins, *op.outs, *op.results)
     names = [v.name for v in values]
     first: dict[str, int] = {}
     return (
-        op.name,
-        id(op.attributes),
+        id(instruction),
+        repr(op.attributes) if op.attributes else "",
         op.implied,
         op.groups,
         len(op.ins),
@@ -359,6 +389,8 @@ class _Checker:
         self.places: list[Place] = []
         self.unplaced: list[Place] = []
         self.reserved: list[Reserved] = []
+        #: Whether the function has micro-operations.
+        self.below_tiles = False
 
     def run(self) -> None:
         function = self.function
@@ -453,7 +485,20 @@ class _Checker:
         elif op.name == "return":
             self.sink.extend(functions.return_findings(self.program, self.function, op))
         elif structural_traits(op.name) is None:
+            self.below(op)
+
+    def below(self, op: Op) -> None:
+        """Check a micro-operation; anything else has no declaration."""
+        declared = isa.micro.find(op.name)
+        if declared is None:
             self.sink.add(unsupported(op))
+            return
+        from . import micro
+
+        if not self.below_tiles:
+            self.below_tiles = True
+            self.sink.extend(micro.scope_findings(self.function))
+        self.sink.extend(micro.micro_findings(op, declared, self.rules.profile))
 
     def place(self, op: Op, known: OperandFacts) -> None:
         """Note where a tile lies, for what overlaps."""

@@ -60,6 +60,7 @@ OTHER_MEANINGS = {
     ("pto_jax/isa/traits.py", "barrier"): "a role in the order of operations",
     ("pto_jax/oracle/machine.py", "trap"): "the rule that the error names",
     ("pto_jax/oracle/scalars.py", "bitcast"): "arith.bitcast",
+    ("pto_jax/order/findings.py", "barrier"): "a role in the order of operations",
     ("pto_jax/order/signals.py", "barrier"): "a role in the order of operations",
     ("pto_jax/schedules/races.py", "barrier"): "a role in the order of operations",
 }

@@ -40,8 +40,27 @@ def test_sarif_has_rules_and_places(commands: Any, files: list[str]) -> None:
     assert json.loads(commands.out)["runs"][0]["results"] == []
 
 
+def test_json_has_location_subject_and_the_three_parts_of_the_message(
+    commands: Any, files: list[str]
+) -> None:
+    assert commands("verify", *files, "--profile", "a2a3", "--json") == 1
+    first, *_, last = json.loads(commands.out)
+    assert (first["file"], first["line"], first["instruction"]) == ("bad.pto", 2, "tshr")
+    assert (
+        first["rule"] == "types"
+        and first["allowed"].startswith("i8, u8")
+        and first["got"] in first["message"]
+    )
+    assert "; allowed" not in first["got"] and last["line"] == 1 and last["fix"] is None
+    file = str(commands.file("f8.pto", "%c = tadd %a, %b : !pto.tile<f8e4m3, 4, 32>"))
+    assert commands("verify", file, "--profile", "a2a3", "--json") == 1
+    (finding,) = [d for d in json.loads(commands.out) if d["rule"] == "types"]
+    assert finding["fix"] == 'profile="a5"'
+    assert commands("verify", files[0], "--json") == 0 and json.loads(commands.out) == []
+
+
 def test_files_that_are_missing_are_told_in_every_form(commands: Any) -> None:
-    for form in ("text", "github", "sarif"):
+    for form in ("text", "github", "json", "sarif"):
         assert commands("verify", "nowhere.pto", "--format", form) == 2
         assert commands.err == "pto-jax verify: error: nowhere.pto: no such file\n"
 

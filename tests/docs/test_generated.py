@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from pto_jax.cli.commands import parser
+from pto_jax.cli.examples import session
 from pto_jax.examples import EXAMPLES
 from pto_jax.isa import instructions
 from pto_jax.manual import topics
@@ -24,7 +25,9 @@ def generated() -> ModuleType:
     spec = importlib.util.spec_from_file_location("generated", DOCS / "generated.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)
+        spec.loader.exec_module(module)
     return module
 
 
@@ -40,12 +43,35 @@ def test_everything_has_a_page_that_its_index_lists(generated: ModuleType, pages
         page = pages[f"reference/instructions/{name}.md"]
         assert page.startswith(f"---\norphan: true\n---\n\n# {name}\n\n{instruction.summary}\n")
         assert f"[{name}]({name}.md)" in index
+        assert page.count("\n## ") >= 2 and ("```pycon" in page) == bool(session(instruction))
+        assert ("\n## Types\n" in page) == (bool(instruction.type_vars) and any(instruction.types.values()))
     for topic in topics():
         assert pages[f"reference/language/{topic}.md"].startswith(f"# {topic.capitalize()}\n")
     usage = parser().format_help()
     for command in re.findall(r"^    (\w+) ", usage, re.MULTILINE):
         assert f"usage: pto-jax {command} " in pages[f"reference/commands/{command}.md"]
         assert f"[{command}]({command}.md)" in pages["reference/commands/index.md"]
+
+
+def test_pages_show_pictures_where_lanes_move_and_matrices_of_types(pages: dict[str, str]) -> None:
+    for name in ("trowsum", "tcolexpand", "tgather", "tsort32", "tfillpad", "ttrans", "tmatmul", "tcvt"):
+        assert f"({name}.svg)" in pages[f"reference/instructions/{name}.md"]
+        assert pages[f"reference/instructions/{name}.svg"].startswith("<svg ")
+    assert "reference/instructions/tadd.svg" not in pages
+    page = pages["reference/instructions/tcvt.md"]
+    assert "| *S* \\ *D* | f32 | f16 |" in page and page.count(":::{tab-item}") == 6
+    assert "| a2a3 | x | x | x |" in pages["reference/instructions/tadd.md"]
+    assert "disagrees: Does tadd take 64-bit integers on a5?" in pages["reference/instructions/tadd.md"]
+
+
+def test_layouts_and_regions_are_drawn(pages: dict[str, str]) -> None:
+    for name in ("ND", "DN", "NZ", "ZN", "ZZ", "NN"):
+        assert f"(layout-{name}.svg)" in pages["reference/tables/layouts.md"]
+        assert f"layout {name}" in pages[f"reference/tables/layout-{name}.svg"]
+    missing = pages["reference/tables/region-2-a2a3.svg"], pages["reference/tables/region-2-cpu_sim.svg"]
+    # The lanes that the source lacks: NaN on hardware, the stored numbers in the simulator.
+    assert [">NaN<" in picture for picture in missing] == [True, False]
+    assert pages["reference/tables/regions.md"].count(".svg)") == 6
 
 
 def test_tables_are_those_of_the_declarations(pages: dict[str, str]) -> None:
@@ -98,6 +124,9 @@ def test_the_gallery_has_a_page_with_three_pictures_for_each_example(generated: 
             assert f"({name}-{picture}.svg)" in page
             assert files[f"gallery/{name}-{picture}.svg"].startswith("<svg ")
         assert f":link: gallery/{name}\n" in files["gallery/cards.md"]
+        assert f"`pto-jax run --example {name}`" in files["gallery/cards.md"]
+    page = files["gallery/rmsnorm.md"]
+    assert "a2a3 | 4 blocks | vec 49 of 192 KiB | time over jnp: fast " in page
 
 
 def test_generated_folders_are_ignored(generated: ModuleType) -> None:

@@ -93,14 +93,14 @@ def messages() -> Iterator[tuple[str, str]]:
                 function = node.func
                 name = getattr(function, "id", getattr(function, "attr", ""))
                 if name.endswith("Error") or name in ("Diagnostic", "error", "warning"):
-                    yield f"{file.relative_to(ROOT)}:{node.lineno}", " ".join(_constants(node))
+                    parts = [" ".join(_constants(a)) for a in (*node.args, *(k.value for k in node.keywords))]
+                    yield f"{file.relative_to(ROOT)}:{node.lineno}", "; ".join(parts)
 
 
-def _constants(call: ast.Call) -> Iterator[str]:
-    for argument in (*call.args, *(k.value for k in call.keywords)):
-        for part in ast.walk(argument):
-            if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                yield part.value
+def _constants(argument: ast.expr) -> Iterator[str]:
+    for part in ast.walk(argument):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))

@@ -56,8 +56,10 @@ TABLE = isa.instructions()
 QUICK: dict[str, bool | int] = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False,
 }
+if jax.__version_info__ < (0, 12):
+    # JAX 0.12 knows no such option.
+    QUICK["xla_cpu_use_fusion_emitters"] = False
 #: Most samples, samples with another attribute, and recordings that the engine executes of an instruction;
 #: the interpreter executes all recordings.
 SAMPLES, MODES, RECORDED = 3, 4, 8

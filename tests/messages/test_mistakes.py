@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import linecache
+import re
 import textwrap
 import warnings
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -46,7 +48,10 @@ def refused(call: Callable[[], Any]) -> str:
     """The first line of the message of a call, with the lines of a fix that has several."""
     with pytest.raises(pto.PtoError) as caught:
         call()
-    return str(caught.value)
+    message = str(caught.value)
+    # Names are those of the user, and the fix is in the language of the program.
+    assert not re.search(r"%\d+\b|usual fix: |\b([a-z]{2,}) \1\b|\ba (index|i8|i16|i32|i64|u8)\b", message)
+    return message
 
 
 def fix_of(message: str) -> str:
@@ -227,13 +232,16 @@ def test_arguments_name_what_they_got() -> None:
         pto.tload(t, pto.GlobalTensor(x, (16, 64)))
         pto.tstore(pto.GlobalTensor(y, (16, 64)), t)
 
-    message = "k: argument 'n': got the float 3.5; allowed: index (an integer)"
+    message = "k: argument 'n': got the float 3.5; allowed: index (an integer); try: int(3.5)"
     assert refused(lambda: k(X, X, 3.5)) == message
     said = refused(lambda: k([["a"] * 64] * 16, X, 3))
     assert "argument 'x': got the list" in said and fix_of(said) == "np.asarray(..., np.float32)"
 
 
-def test_a_device_that_exits_names_its_status(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_device_that_exits_names_its_status(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     device = ["fuzz", "--dut", "false {program} {inputs} {outputs}", "--count", "1", "--workers", "1"]
     assert main(device) != 0
     assert "DeviceError: exit status 1: stderr is empty" in capsys.readouterr().out

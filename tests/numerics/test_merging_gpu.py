@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -9,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import pto_jax as pto
 from pto_jax.ir import F16, F32, I16, U32, DType, dtype
-from pto_jax.lowering import irregular_sort, merging_gpu
+from pto_jax.lowering import irregular_sort, merging_gpu, primitives
 from pto_jax.lowering.bits import x64
 
 BATCH, RECORDS = 3, 24
@@ -111,7 +113,9 @@ def test_lists_that_descend_are_merged_as_by_steps(name: str) -> None:
     np.testing.assert_array_equal(np.concatenate([order, taken]), wanted)
 
 
-def test_code_for_cuda_is_the_kernel() -> None:
+@pytest.mark.parametrize("triton", [True, False])
+def test_code_for_cuda_is_the_kernel_where_triton_is(triton: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(primitives, "_has_triton", lambda: triton)
     values, (begin, length, limit, group) = _values(F32, 0), _job(False, RECORDS)
 
     def merge(values: Any) -> Any:
@@ -120,5 +124,7 @@ def test_code_for_cuda_is_the_kernel() -> None:
             return irregular_sort.merged(values[0], F32, job, RECORDS)
 
     traced = jax.jit(merge).trace(values)
-    assert "pto_merge" in str(traced.lower(lowering_platforms=("cuda",)).as_text())
+    with nullcontext() if triton else pytest.warns(pto.PtoWarning, match="merge: code for GPUs without"):
+        cuda = str(traced.lower(lowering_platforms=("cuda",)).as_text())
+    assert ("pto_merge" in cuda) == triton
     assert "pto_merge" not in str(traced.lower(lowering_platforms=("cpu",)).as_text())

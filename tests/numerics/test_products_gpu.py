@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pto_jax.ir import BF16, F8E4M3, F8E5M2, F16, DType, dtype
-from pto_jax.lowering import bits, matrix, merging_gpu, products
+import pto_jax as pto
+from pto_jax.ir import BF16, F8E4M3, F8E5M2, F16, F32, DType, dtype
+from pto_jax.lowering import bits, matrix, merging_gpu, primitives, products
 from pto_jax.lowering.bits import x64
 
 E8M0 = dtype("f8e8m0")
@@ -143,6 +146,25 @@ def test_code_for_cuda_is_the_kernel_that_reads_the_words() -> None:
     assert "pto_product" in cuda and "stablehlo.while" not in cuda
     assert "2x64x16xf64" not in cuda and "2x64x16xui32" not in cuda
     assert "pto_product" not in str(traced.lower(lowering_platforms=("cpu",)).as_text())
+
+
+@pytest.mark.parametrize("d", [F32, F16, F8E4M3], ids=str)
+def test_without_triton_gpus_get_other_code_with_the_same_bits(
+    d: DType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(primitives, "lowers_triton", lambda: False)
+    rng = np.random.default_rng(5)
+    x, y = (
+        jnp.asarray(rng.integers(0, 1 << d.bits, shape, dtype=np.uint64).astype(d.word))
+        for shape in ((2, 5, 9), (2, 9, 6))
+    )
+    precision = matrix._PRECISIONS.get(d, matrix._NARROW)
+    with x64():
+        own = products._own(precision, (d, d), False, partial(products._prepared, (d, d), False))
+        with pytest.warns(pto.PtoWarning, match="product: code for GPUs without its Triton kernel"):
+            got = own((x, y), None)
+        kernel = merging_gpu.fold(x, y, (d, d), fma=fused, interpret=True)
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(kernel))
 
 
 def test_rounding_to_the_grid_of_float32_keeps_words_in_between() -> None:

@@ -1,8 +1,9 @@
 """The catalogue of synchronisation errors as small kernels with their verdicts, and correct ones beside them.
 
-Numbers are those of a catalogue of reports. Not here are those that need several blocks or processors
-(29, 30, 38, 40 to 46, 51), asynchronous copies (39), pipes of popped tiles on A5 (16), and pairs of one pipe
-there (23). An overlap (10) is a test of memory, 47 a kernel of :mod:`tests.order.test_kernels`.
+Numbers are those of a catalogue of reports. Those of several blocks (29, 30, 38) are in
+:mod:`tests.order.test_blocks`; not here are those that need several processors (40 to 46, 51), and
+asynchronous copies (39). An overlap (10) is a test of memory, 47 a kernel of
+:mod:`tests.order.test_kernels`, 54 a test of two versions (:mod:`tests.order.test_changes`).
 """
 
 from __future__ import annotations
@@ -74,6 +75,9 @@ PUSH = f"pto.tpush_to_aiv(%acc : {ACC}) {{split = 0}}\n"
 POP = f"%pp = pto.tpop_from_aic {{split = 0}} -> {VEC}\n"
 FREE = "pto.tfree_from_aic {split = 0}\n"
 STORE_POP = f"pto.tstore ins(%pp : {VEC}) outs(%h : {F})\n"
+NEG_POP = f"pto.tneg ins(%pp : {VEC}) outs(%pp : {VEC})\n"
+FLAG_V = sync("MTE3", "MTE2", 7)
+POPPED = section("cube", PUSH) + section("vector", POP + "SYNC" + STORE_POP + "BACK" + FREE)
 TPUT = f"pto.comm.tput(%o, %w, buf(%d) : {W}, {W}, {T}) {{atomicType = #pto<atomic_type atomic_none>}}\n"
 NOTIFY = f"pto.comm.tnotify(%sig, %one : {SIG}, i32) {{notifyOp = #pto<notify_op set>}}\n"
 SUBBLOCK = "%sub = pto.get_subblock_idx\n"
@@ -151,6 +155,17 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
         "a5",
         ["race MTE2->V", "race MTE2->V"],
     ),
+    "16 popped and stored": (POPPED.replace("SYNC", "").replace("BACK", ""), "a5", ["race V->MTE3"]),
+    "16 freed before it is read": (
+        POPPED.replace("SYNC", sync("V", "MTE3")).replace("BACK", ""),
+        "a5",
+        ["race MTE3->V"],
+    ),
+    "16 popped and computed with": (
+        section("cube", PUSH) + section("vector", POP + FLAG_V + NEG_POP + FREE),
+        "a2a3",
+        ["race MTE2->V"],
+    ),
     "17 bracket in a bracket": (
         buffer("get", "TLOAD") + buffer("get", "TLOAD") + load("a") + buffer("rls", "TLOAD"),
         "a5",
@@ -170,6 +185,13 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
         ["unmatched"],
     ),
     "22 hidden number of a copy": (set_("MTE2", "MTE3") + TPUT + wait("MTE2", "MTE3"), "a2a3", ["unmatched"]),
+    "23 a flag of one pipe": (
+        load("a") + sync("MTE2", "V") + sync("V", "V") + add("d", "a"),
+        "a5",
+        ["deadlock"],
+    ),
+    "23 a barrier of another core": (section("vector", "pto.barrier <PIPE_FIX>\n"), "a5", ["deadlock"]),
+    "23 a flag of another core": (section("vector", sync("M", "V")), "a5", ["deadlock"]),
     "24 cube stores, vector loads": (
         section("cube", STORE_ACC) + section("vector", LOAD_H.replace("L", "")),
         "a2a3",
@@ -311,6 +333,16 @@ RIGHT_ONES: dict[str, tuple[str, str]] = {
         + load("b", "w"),
         "a2a3",
     ),
+    "16 in order": (POPPED.replace("SYNC", sync("V", "MTE3")).replace("BACK", sync("MTE3", "V")), "a5"),
+    "16 copied out of the pipe": (
+        section("cube", PUSH) + section("vector", POP + sync("MTE2", "V") + NEG_POP + FREE),
+        "a2a3",
+    ),
+    "23 flags and barriers of its own": (
+        section("vector", "pto.barrier <PIPE_ALL>\n" + load("a") + sync("MTE2", "V") + add("d", "a")),
+        "a5",
+    ),
+    "23 a barrier of its own core": (section("cube", "pto.barrier <PIPE_FIX>\n"), "a5"),
     "24 with a flag": (
         section("cube", STORE_ACC + "pto.sync.set <PIPE_FIX>, 2\n")
         + section("vector", LOAD_H.replace("L", "pto.sync.wait <PIPE_MTE2>, 2\n")),
@@ -328,3 +360,13 @@ RIGHT_ONES: dict[str, tuple[str, str]] = {
 def test_a_correct_kernel_is_not_reported(name: str) -> None:
     body, profile = RIGHT_ONES[name]
     assert [str(f) for f in judged(body, profile)] == []
+
+
+@pytest.mark.parametrize(("wait", "found"), [("pto.tsync<TLOAD>\n", ["race V->MTE3"]), ("", [])])
+def test_a_function_that_waits_for_operations_is_judged_as_it_is_written(wait: str, found: list[str]) -> None:
+    """A page shows such waits in manual mode; without them a tool inserts all order."""
+    body = load("a") + wait + add("d", "a")
+    assert told(judged(body + store("d"), as_written=False)) == found
+    assert told(judged(body + "pto.tsync<TADD>\n" + store("d"), as_written=False)) == (
+        [] if wait else ["race MTE2->V"]
+    )

@@ -91,6 +91,69 @@ def test_a_description_may_be_given(folder: Path) -> None:
     assert set(runner.run(folder, given, step)["y"]) == {2.0}
 
 
+HALVES = f"""func.func @halves(%x: {WHOLE}, %__pypto_spmd_subblock_idx: i32, %y: !pto.tensor_view<64x16xf32>,
+    %__pypto_spmd_block_idx: i32) attributes {{pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %c16 = arith.constant 16 : index
+  %core = arith.index_cast %__pypto_spmd_subblock_idx : i32 to index
+  %block = arith.index_cast %__pypto_spmd_block_idx : i32 to index
+  %first = arith.muli %block, %c2 : index
+  %part = arith.addi %first, %core : index
+  %row = arith.muli %part, %c16 : index
+  %w = pto.partition_view %y, offsets = [%row, %c0], sizes = [%c16, %c16] :
+    !pto.tensor_view<64x16xf32> -> !pto.partition_tensor_view<16x16xf32>
+  %a = pto.alloc_tile : {TILE}
+  %s = arith.sitofp %__pypto_spmd_subblock_idx : i32 to f32
+  pto.tload ins(%x : {WHOLE}) outs(%a : {TILE})
+  pto.tadds ins(%a, %s : {TILE}, f32) outs(%a : {TILE})
+  pto.tstore ins(%a : {TILE}) outs(%w : !pto.partition_tensor_view<16x16xf32>)
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize("executor", ["engine", "interpreter"])
+def test_every_vector_core_of_every_block_has_its_number(tmp_path: Path, executor: Any) -> None:
+    (tmp_path / "halves.pto").write_text(HALVES)
+    step = runner.Step((runner.Launch("halves.pto", [runner.Part("x"), runner.Part("y")], blocks=2),))
+    given = {"x": np.zeros((16, 16), np.float32), "y": np.full((64, 16), 9, np.float32)}
+    found = runner.run(tmp_path, given, step, executor=executor)["y"]
+    np.testing.assert_array_equal(found[:, 0], np.repeat([0, 1, 0, 1], 16))
+
+
+class Shared:
+    """Stands for a tensor of a library that is not installed, which shares its memory."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+
+    def __dlpack__(self, **given: Any) -> Any:
+        return self.array.__dlpack__(**given)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+class Copied:
+    """Stands for one that gives a copy as an array of NumPy."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.array, dtype)
+
+
+@pytest.mark.parametrize("kind", [Shared, Copied])
+def test_arrays_of_other_libraries_are_taken_by_their_protocols(folder: Path, kind: Any) -> None:
+    given = arrays()
+    out = runner.run(folder, {name: kind(a) for name, a in given.items()})
+    np.testing.assert_array_equal(out["h"], given["x"] * np.float32(0.333333343))
+    # The memory of the other library stays as it is.
+    assert not given["y"].any() and out["y"].any() and type(out["y"]) is np.ndarray
+
+
 #: A change of the description, and what the error says.
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"launches": []}, "launches is []; allowed: a list of one launch or more"),

@@ -38,6 +38,15 @@ def test_a_kernel_is_exported_for_several_platforms() -> None:
     assert (exported.call(*[jnp.ones(4096, jnp.float32)] * 3)["z"] == 2).all()
 
 
+def test_an_export_for_gpus_holds_the_kernels_of_merges() -> None:
+    kernel = pto.compile(pto.load(EXAMPLES["topk"].path), grid=4)
+    inputs: Any = generate_inputs(kernel, 0, EXAMPLES["topk"])
+    exported: Any = kernel.export(**inputs, platforms=("cpu", "cuda"))
+    assert "__gpu$xla.gpu.triton" in exported.mlir_module()
+    for name, got in exported.call(**inputs).items():
+        np.testing.assert_array_equal(got, kernel(**inputs)[name])
+
+
 def test_tiles_are_exported() -> None:
     exported: Any = TADD.export()
     made = exported.call(X, X)["d"]

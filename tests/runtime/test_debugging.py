@@ -138,7 +138,7 @@ WRONG: dict[str, tuple[Callable[[pto.Kernel], object], str]] = {
     "a count of 0": (lambda k: k.stop_at(3, 0), "allowed: a line or 'FILE:LINE', and a count of 1 or more"),
     "a line that is no number": (lambda k: k.stop_at(2.5), "allowed: a line or 'FILE:LINE'"),  # type: ignore[arg-type]
     "another file": (lambda k: k.stop_at("other.pto:3"), "the program is loop.pto"),
-    "arguments that do not fit": (lambda k: k.trace(X), "missing argument"),
+    "arguments that do not fit": (lambda k: k.trace(X), "allowed: also "),
     "a limit of 0": (
         lambda k: k.trace(X, 0 * X, 1, limit=0),
         "limit: got 0; allowed: an integer of 1 or more",

@@ -129,7 +129,7 @@ def test_every_way_to_execute_has_the_same_rule(source: Source, kernel: Any, cal
         "checks": lambda x: dataclasses.replace(k, checks=True)(x, ZERO, 1.0)[0]["z"],
     }
     f = made[call]
-    with pytest.raises(pto.DifferentiationError, match="stop the gradient on the arguments"):
+    with pytest.raises(pto.DifferentiationError, match="the gradient stopped on the arguments"):
         jax.grad(lambda x: f(x).sum())(X)
     through = jax.grad(lambda x: (x + jax.lax.stop_gradient(f(x) - x)).sum())(X)
     np.testing.assert_array_equal(through, np.ones(64, np.float32))
@@ -147,7 +147,7 @@ def test_results_without_tangents_are_an_error_even_where_their_gradient_is_stop
     ]
     for f in wrong:
         for g in (f, lambda x, f=f: x + jax.lax.stop_gradient(f(x) - x)):
-            with pytest.raises(pto.DifferentiationError, match=r"straight through: .* or x \+ "):
+            with pytest.raises(pto.DifferentiationError, match=r"straight through, .*; try: x \+ "):
                 jax.grad(lambda x, g=g: g(x).sum())(X)
         stopped = jax.grad(lambda x, f=f: (x + jax.lax.stop_gradient(f(jax.lax.stop_gradient(x)))).sum())
         np.testing.assert_array_equal(stopped(X), np.ones(64, np.float32))

@@ -16,7 +16,15 @@ from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.lowering.numerics import Numerics
 from pto_jax.profiles import A5
 from pto_jax.testing.differential import make_case
-from tools.gpu_code import gpu_code, gpu_execution, gpu_findings, gpu_limits, gpu_program, gpu_target
+from tools.gpu_code import (
+    gpu_code,
+    gpu_execution,
+    gpu_findings,
+    gpu_limits,
+    gpu_program,
+    gpu_target,
+    gpu_translation,
+)
 from tools.gpu_code.gpu_constants import respelled
 from tools.gpu_code.gpu_examples import ExampleCode
 from tools.gpu_code.gpu_execution import constant
@@ -82,6 +90,20 @@ def test_launches_of_loops_are_multiplied(known: str, launches: int) -> None:
     assert program.launches() == launches
     (loop,) = (s for s in program.computations["main"] if s.operation == "while")
     assert loop.computation("body") == "body" and loop.operands == ("start",)
+
+
+def test_members_of_a_tuple_are_operands_of_their_own() -> None:
+    """JAX 0.12 writes ``%pair#1`` where JAX 0.10 has an instruction for it."""
+    program = gpu_program.read(
+        "ENTRY %main (a: u16[4]) -> (s32[2], u16[4]) {\n"
+        "  %a = u16[4]{0} parameter(0)\n"
+        "  %pair = (u16[4]{0}, s32[2]{0}) fusion(%a), kind=kLoop, calls=%f\n"
+        "  ROOT %both = (s32[2]{0}, u16[4]{0}) tuple(%pair#1, %pair#0)\n}\n"
+    )
+    *_, second, first, root = program.computations["main"]
+    assert root.operands == ("pair#1", "pair#0") and program.launches() == 1
+    assert (second.operation, second.operands, second.type) == ("get-tuple-element", ("pair",), "s32[2]{0}")
+    assert (first.type, first.attributes) == ("u16[4]{0}", "index=0")
 
 
 def test_types_are_element_types_dimensions_and_bytes() -> None:
@@ -278,6 +300,25 @@ define ptx_kernel void @pto_product(ptr noalias align 256 %0, ptr noalias align 
 
 attributes #0 = { nounwind "nvvm.reqntid"="128,1,1" }
 """  # noqa: E501
+
+
+def test_newer_llvm_reads_the_same() -> None:
+    """JAX 0.12's LLVM: other separators in assembly, roundings as arguments, what may alias as metadata."""
+    lines = {
+        "mov.u32 $0, 0x0; ld": r"mov.u32 $0, 0x0;\0A\09ld",
+        "  ret void": "  call void @llvm.experimental.noalias.scope.decl(metadata !9)\n  ret void",
+    }
+    new = TRITON
+    for old, line in lines.items():
+        assert old in new
+        new = new.replace(old, line)
+    new += '!8 = distinct !{!8, i1 false, !"domain"}\n!9 = distinct !{!9, !8, !"scope"}\n'
+    assert translated(new, kernels(new, {"pto_product": 4})) == translated(
+        TRITON, kernels(TRITON, {"pto_product": 4})
+    )
+    rounded = "%a = call double @llvm.nvvm.fmul.f64(double %b, double 2.0, /* rnd=rn */ i32 1)\n"
+    text, used = gpu_translation._intrinsics(rounded)
+    assert used == ["mul.rn.d"] and "@nv_mul_rn_d(double %b, double 2.0)" in text
 
 
 def test_the_assembly_of_triton_is_known() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pto_jax import ir
 from pto_jax.errors import ParseError
-from pto_jax.text import parse
+from pto_jax.text import parse, types
 from pto_jax.text.lexer import Cursor
 from pto_jax.text.type_text import print_type
 from pto_jax.text.types import TypeReader
@@ -225,6 +225,17 @@ def test_aliases_of_types_are_the_types(module: bool) -> None:
     assert parse(str(parse(text))) == parse(text)
     fragment = parse("!a = !pto.tile<f32, 1, 64>\n!b = !a\n%z = tadd %x, %y : !b")
     assert fragment == parse("%z = tadd %x, %y : !pto.tile<f32, 1, 64>")
+
+
+@pytest.mark.parametrize("name", ["tile", "tile_buf"])
+def test_a_type_that_another_text_had_keeps_its_spelling(name: str) -> None:
+    """Types are kept for all texts of a process."""
+    types._READ.clear()
+    dims = {"tile": "f32, 1, 64", "tile_buf": "vec, 1x64xf32"}[name]
+    text = f"%z = tadd %x, %y : !pto.{name}<{dims}>"
+    first, second = parse(text), parse(text)
+    assert (first, str(first)) == (second, str(second))
+    assert [v.type for v in first.functions[0].args] == [v.type for v in second.functions[0].args]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from pto_jax.analysis.resolve import resolve
 from pto_jax.api import parse, verify
 from pto_jax.errors import Diagnostic
 from pto_jax.isa.check import check_op
-from pto_jax.profiles import profile
+from pto_jax.profiles import PROFILE_NAMES, profile
+from pto_jax.verifier import programs
 from pto_jax.verifier.programs import InstructionRules
 
 _T = "!pto.tile_buf<vec, 16x16xf32>"
@@ -71,6 +72,7 @@ def test_a_legal_instruction_is_checked_once(monkeypatch: pytest.MonkeyPatch) ->
         return check_op(op, *args, **known)  # type: ignore[arg-type]
 
     monkeypatch.setattr("pto_jax.verifier.programs.check_op", counted)
+    programs._legal.cache_clear()
     resolved = resolve(parse(_text((*_ALLOCATED, *alike, *other))))
     rules, facts = (
         InstructionRules(resolved, profile("a5"), None),
@@ -90,3 +92,20 @@ def test_what_is_wrong_is_said_of_every_instruction() -> None:
     lines += [f"pto.tadd ins(%a, %x{i} : {_T}, {wrong}) outs(%b : {_T})" for i in (0, 1, 0)]
     found = [d for d in verify(parse(_text((*_ALLOCATED, *lines))), "a5") if d.rule == "types-equal"]
     assert [d.span.line if d.span else 0 for d in found] == [13, 14, 15]
+
+
+def test_what_is_legal_in_one_program_is_judged_anew_where_rules_differ() -> None:
+    """Legal instructions are kept for all programs of a process, apart by profile, type and attributes."""
+    byte = _T.replace("16x16xf32", "16x32xui8")
+    text = _text(
+        (f"%a = pto.alloc_tile : {byte}", f"pto.tadd ins(%a, %a : {byte}, {byte}) outs(%a : {byte})")
+    )
+    for _ in range(2):
+        for name in PROFILE_NAMES:
+            rules = [d.rule for d in verify(parse(text), name) if d.severity == "error"]
+            assert rules == (["types"] if name == "a2a3" else []), name
+    convert = f"pto.tcvt ins(%a {{{{rmode = {{}}}}}} : {_T}) outs(%b : {_T})"
+    for mode, wanted in (("#pto<round_mode RINT>", False), ("1", None), ("true", True), ("1", None)):
+        found = verify(parse(_text((*_ALLOCATED, convert.format(mode)))), "a5")
+        if wanted is not None:
+            assert any(d.rule == "attribute-value" for d in found) is wanted, mode

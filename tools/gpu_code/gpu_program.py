@@ -15,6 +15,7 @@ _ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\](\{[^}]*\})?")
 _HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 _LINE = re.compile(r"^  (ROOT )?%?([\w.\-]+) = (.*)$")
 _NAMES = re.compile(r"%([\w.\-]+)")
+_OPERANDS = re.compile(r"%([\w.\-]+(?:#\d+)?)")
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def read(text: str) -> Program:
         else:
             found = _LINE.match(line)
             if found is not None and name:
-                steps.append(_step(*found.groups()))
+                step = _step(*found.groups())
+                steps += [*_members(step, steps), step]
     return Program(computations, entry)
 
 
@@ -103,8 +105,18 @@ def _step(root: str | None, name: str, rest: str) -> Step:
     end = _closed("(" + rest, 0) - 1
     arguments, attributes = rest[: end - 1], rest[end:]
     return Step(
-        name, type_, operation, tuple(_NAMES.findall(arguments)), arguments, attributes, root is not None
+        name, type_, operation, tuple(_OPERANDS.findall(arguments)), arguments, attributes, root is not None
     )
+
+
+def _members(step: Step, before: list[Step]) -> Iterator[Step]:
+    """Steps for operands ``NAME#NUMBER``, as JAX 0.12 writes a member of a tuple."""
+    earlier = {s.name: s for s in before}
+    for operand in step.operands:
+        name, mark, number = operand.partition("#")
+        if mark and operand not in earlier:
+            member = list(_ARRAY.finditer(earlier[name].type))[int(number)][0]
+            yield Step(operand, member, "get-tuple-element", (name,), f"%{name}", f"index={number}", False)
 
 
 def shapes(type_: str) -> list[tuple[str, tuple[int, ...], int]]:

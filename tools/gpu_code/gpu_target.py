@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from pto_jax.errors import FileError
+
 #: Everything that is needed, from the folder of the project; the plugin is of the version of JAX.
 INSTALL = "python3 -m venv gpu-env && gpu-env/bin/pip install '.[gpu-check]'"
 
@@ -108,6 +110,8 @@ def prepare() -> Path:
         "--xla_gpu_enable_triton_gemm=false",
         f"--xla_dump_to={folder}",
         "--xla_dump_hlo_module_re=.*pto_case.*",
+        # Without it JAX 0.12 writes no code of kernels.
+        "--xla_dump_emitter_re=.*",
         "--xla_dump_hlo_as_text",
         "--xla_dump_large_constants=true",
     ]
@@ -165,6 +169,8 @@ class Compiler:
                 kernels[part.split("(", 1)[0]] = part
         texts = (p.read_text() for p in sorted(self._folder.glob("*ir-with-opt.ll")))
         modules = tuple(t for t in texts if "define ptx_kernel" in t)
+        if "fusion(" in hlo and not modules:
+            raise FileError(f"{self._folder}: this version of XLA writes no code of kernels there")
         for path in self._folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         return hlo, modules, "".join(kernels.values())

@@ -198,9 +198,10 @@ def translated(text: str, found: Sequence[Kernel]) -> str:
     if re.search(r"^@.* = external ", text, re.M):
         raise Refused("external data")
     text = respelled(text)
-    text = re.sub(
-        r", !(range|invariant\.load|noundef|alias\.scope|noalias|tbaa|prof|llvm\.loop) !\d+", "", text
-    )
+    # What else is known of instructions; newer LLVM writes some of it in another way.
+    text = re.sub(r"^.*@llvm\.experimental\.noalias\.scope\.decl\(.*\n", "", text, flags=re.M)
+    text = re.sub(r", ![a-z][\w.]* !\d+", "", text)
+    text = re.sub(r"^![\w.]+ = .*\n?", "", text, flags=re.M)
     text = re.sub(r"\) (local_unnamed_addr )?#\d+", ")", text)
     text = re.sub(r"^attributes #\d+ = .*\n", "", text, flags=re.M)
     text = _as_functions(_without_assembly(text), found)
@@ -215,6 +216,7 @@ def translated(text: str, found: Sequence[Kernel]) -> str:
 
 def _without_assembly(text: str) -> str:
     """The inline assembly that Triton writes for loads, stores and fused steps, as LLVM's instructions."""
+    text = text.replace(r";\0A\09", "; ")
     call = r"(?:tail )?call "
     fused = r'float asm "fma\.rn\.f32 \$0, \$1, \$2, \$3;", "=f,f,f,f"'
     text = re.sub(call + fused, "call float @llvm.fma.f32", text)
@@ -230,7 +232,7 @@ def _without_assembly(text: str) -> str:
 
         text = re.sub(rf'{call}{start}{kind}{end};", "[^"]*"', function, text)
     if " asm " in text:
-        raise Refused("inline assembly")
+        raise Refused(f"inline assembly {text.partition(' asm ')[2].partition(',')[0]}")
     return text
 
 
@@ -260,6 +262,10 @@ def _as_functions(text: str, found: Sequence[Kernel]) -> str:
 
 def _intrinsics(text: str) -> tuple[str, list[str]]:
     """The module with intrinsics replaced, and which functions of :data:`_PLAIN` it calls."""
+    # Newer LLVM has the rounding as an argument, of which 1 is to nearest.
+    for width, letter in (("32", "f"), ("64", "d")):
+        new = rf"@llvm\.nvvm\.f(add|mul|div)\.f{width}\((.*), (?:/\*.*?\*/ )?i32 1\)"
+        text = re.sub(new, rf"@llvm.nvvm.\1.rn.{letter}(\2)", text)
     for name, same in _SAME.items():
         text = re.sub(rf"@llvm\.nvvm\.{re.escape(name)}\(", f"@llvm.{same}(", text)
     used = []

@@ -34,10 +34,10 @@ def without(case: Case, refused: Callable[[ir.Op], bool]) -> Case | None:
         if body is None:
             return None
         functions.append(replace(function, body=body))
-    made = tidied(replace(case, program=replace(case.program, functions=tuple(functions))))
-    made = _fragment(made) if made.program.fragment else made
+    result = tidied(replace(case, program=replace(case.program, functions=tuple(functions))))
+    result = _fragment(result) if result.program.fragment else result
     try:
-        return made if _writes(made) and is_legal(made) else None
+        return result if _writes(result) and is_legal(result) else None
     except PtoError:
         return None
 

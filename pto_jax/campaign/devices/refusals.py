@@ -66,11 +66,11 @@ def feature(op: Op, profile: ProfileName, kernel: bool = False) -> Feature:
 
 def features(case: Case) -> Iterator[Feature]:
     """What a program has that small programs can be made of."""
-    made = is_kernel(case)
+    result = is_kernel(case)
     known = catalogue(case.profile.name, STRAIGHT.elements)
     for op in case.program.walk():
         if op.name in known:
-            yield feature(op, case.profile.name, made)
+            yield feature(op, case.profile.name, result)
 
 
 @dataclass
@@ -136,13 +136,13 @@ class Refusals:
         return self._reasons[feature]
 
     def _answer(self, feature: Feature) -> str | None:
-        found: list[str] = []
+        results: list[str] = []
         for probe in _probes(feature, TRIED):
             answer = attempt(self.device, probe)
             if not isinstance(answer, NotExecutableError):
                 return None
-            found.append(reason_of(answer))
-        return f"{feature}: {found[0]}" if found else None
+            results.append(reason_of(answer))
+        return f"{feature}: {results[0]}" if results else None
 
     @staticmethod
     def _cut(case: Case, refused: Mapping[Feature, str]) -> tuple[Case | None, tuple[str, ...]]:
@@ -187,8 +187,8 @@ def _without_named(case: Case, message: str) -> tuple[Case | None, tuple[str, ..
 
 def _sound(case: Case, refused: Callable[[Op], bool]) -> Case | None:
     """A case without operations; None where nothing is left, or what is left comes to no end."""
-    made = without(case, refused)
-    return None if made is None or isinstance(attempt(Oracle(), made), Exception) else made
+    result = without(case, refused)
+    return None if result is None or isinstance(attempt(Oracle(), result), Exception) else result
 
 
 def _probes(feature: Feature, count: int) -> Iterator[Case]:

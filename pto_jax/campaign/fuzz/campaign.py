@@ -291,7 +291,7 @@ _KINDS = ("equal", "refused", "stopped", "undefined", "different", "crashed")
 
 
 def summary(store: Store, known: frozenset[str] = frozenset()) -> str:
-    """Counts per kind, failures by cause, with a mark at those that are known, coverage, the store.
+    """Counts per kind, failure groups, with a mark at those that are known, coverage, the store.
 
     >>> from collections import Counter
     >>> from .batch import Batch, Block
@@ -305,6 +305,7 @@ def summary(store: Store, known: frozenset[str] = frozenset()) -> str:
     2 compared
     coverage: 1 cells, 1 instructions, 1 element types
     store: in memory
+    >>> store.close()
     """
     return "\n".join(_lines(store, known))
 
@@ -353,7 +354,7 @@ def _causes(store: Store, known: frozenset[str]) -> Iterator[str]:
     grouped = list(store.rows(query))
     types = _types(store)
     if grouped:
-        yield f"failures by cause ({len(grouped)}):"
+        yield f"failure groups ({len(grouped)}):"
     for cause, count, index, case, folder in grouped[:CAUSES]:
         first = (cause or "unknown").splitlines()[0]
         shown = first if len(first) <= WIDTH else first[: WIDTH - 3] + "..."
@@ -395,9 +396,9 @@ def too_few(store: Store, least: int) -> str:
 
 def _types(store: Store) -> dict[str, set[str]]:
     """The element types of each cause's failures."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    table: defaultdict[str, set[str]] = defaultdict(set)
     for cause, detail in store.rows("SELECT cause, detail FROM failure"):
         types = json.loads(detail or "{}").get("types")
         if isinstance(types, str) and types:
-            found[cause].add(types)
-    return found
+            table[cause].add(types)
+    return table

@@ -88,9 +88,9 @@ class Host:
     def execute(self, work: Work) -> Finished:
         """Execute a block; EOFError where the process has ended."""
         self.connection.send(work)
-        found = self.connection.recv()
-        assert isinstance(found, Finished)
-        return found
+        result = self.connection.recv()
+        assert isinstance(result, Finished)
+        return result
 
     def end(self) -> None:
         """End the process, which ends its own."""
@@ -117,13 +117,13 @@ def execute(work: Work) -> Finished:
         return Finished(refused=message)
     host = _taken(work)
     try:
-        found = host.execute(work)
+        result = host.execute(work)
     except (EOFError, OSError):
         host.end()
         raise RuntimeError("the process that executed a block has ended") from None
     with _lock:
         _idle.append(host)
-    return found
+    return result
 
 
 def _taken(work: Work) -> Host:
@@ -180,13 +180,13 @@ class _Blocks:
 
     def answer(self, refused: str = "", usage: bool = False) -> None:
         """Send what became of the block."""
-        found = Finished(tuple(self.pieces), tuple(self.notes), refused=refused, usage=usage)
+        result = Finished(tuple(self.pieces), tuple(self.notes), refused=refused, usage=usage)
         if self.pool is not None:
             pool = self.pool
-            found = replace(found, device=pool.device, peak=pool.peak, rejected=pool.rejected)
+            result = replace(result, device=pool.device, peak=pool.peak, rejected=pool.rejected)
         self.pieces.clear()
         self.notes.clear()
-        self.connection.send(found)
+        self.connection.send(result)
 
 
 def serve(connection: Connection) -> None:
@@ -307,16 +307,16 @@ class Cluster:
             self._tell(f"a worker was lost; its block is executed again ({type(error).__name__})")
             self._submit(block, tries + 1)
             return
-        found: Finished = future.result()
-        if found.refused:
-            raise (ArgumentError if found.usage else PtoError)(found.refused)
-        if other := identity.differences(found.versions, versions()):
+        result: Finished = future.result()
+        if result.refused:
+            raise (ArgumentError if result.usage else PtoError)(result.refused)
+        if other := identity.differences(result.versions, versions()):
             raise PtoError(f"a worker has other versions: {'; '.join(other)}; install the same everywhere")
-        self.device, self.peak = found.device, max(self.peak, found.peak)
-        self.rejected |= found.rejected
-        for text in found.notes:
+        self.device, self.peak = result.device, max(self.peak, result.peak)
+        self.rejected |= result.rejected
+        for text in result.notes:
             self._tell(text)
-        for piece, seconds in found.pieces:
+        for piece, seconds in result.pieces:
             block.add(piece, seconds)
             yield pool.Update(block, piece)
 
@@ -341,7 +341,7 @@ def _client(scheduler: str) -> Any:
         from distributed import Client
     except ImportError:
         raise ArgumentError(
-            "--scheduler needs Dask, which is not installed; try: pip install 'pto_jax[distributed]'"
+            "--scheduler needs Dask, which is not installed", fix="pip install 'pto_jax[distributed]'"
         ) from None
     address = _address(scheduler)
     try:
@@ -349,8 +349,8 @@ def _client(scheduler: str) -> Any:
     except (OSError, ValueError, TypeError, TimeoutError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ArgumentError(
-            f"--scheduler {scheduler}: no scheduler is reached: {reason}; allowed: tcp://HOST:PORT, or the "
-            "file of dask scheduler --scheduler-file"
+            f"--scheduler {scheduler}: no scheduler is reached: {reason}",
+            allowed="tcp://HOST:PORT, or the file of dask scheduler --scheduler-file",
         ) from None
 
 

@@ -39,7 +39,7 @@ from ...failures import recorder
 from ...failures.recorder import Recorder
 from ...generate.fitting import Fit, fit, integers, suits
 from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
-from ...generate.options import PRESETS, Options, on_blocks
+from ...generate.options import IN_TURN, PRESETS, Options, on_blocks
 from ...generate.programs import Case, generate
 from ...generate.state import Input
 from ...ir import FRAGMENT, Function, Program, ScalarType, TileType, VectorType
@@ -60,7 +60,7 @@ SHOWN = 3
 #: Machines of one arithmetic each: inexact instructions give the same bits on all of them.
 _ALIKE = (
     frozenset({"eager", "jit", "profile", "lockstep"}),
-    frozenset({"oracle", "interpreter", "sanitizer"}),
+    frozenset({"oracle", "interpreter", "sanitizer", "races"}),
 )
 
 
@@ -151,12 +151,12 @@ class Programs:
 @lru_cache(maxsize=4)
 def _mutant(subject: Subject, said: str, exact: bool) -> tuple[Subject, tuple[str, ...]]:
     """A subject with another program, by a text that decides on it, and what was changed."""
-    made = mutation.mutated(subject.program, subject.profile, random.Random(said))
-    program = resolve(made.program).program
+    result = mutation.mutated(subject.program, subject.profile, random.Random(said))
+    program = resolve(result.program).program
     function = program.function(subject.function.name) or program.entries[0]
     ulp = {} if exact else accuracy.bounds(program, function)
     pool = tuple(numbers((program,)))
-    changes = made.changes or ("nothing was changed: no mutation is legal",)
+    changes = result.changes or ("nothing was changed: no mutation is legal",)
     return replace(subject, program=program, function=function, pool=pool, ulp=ulp), (subject.file, *changes)
 
 
@@ -354,8 +354,8 @@ class Generated:
         """The cases of a plan; ArgumentError for a preset that there is not."""
         unknown = [p for p in plan.presets if p not in PRESETS]
         if unknown:
-            raise errors.ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
-        chosen = [PRESETS[p] for p in plan.presets or PRESETS]
+            raise errors.ArgumentError(f"no preset {', '.join(unknown)}", allowed=" ".join(PRESETS))
+        chosen = [PRESETS[p] for p in plan.presets or IN_TURN]
         chosen = [replace(o, profiles=plan.profiles) if plan.profiles else o for o in chosen]
         chosen = [on_blocks(o, plan.grid) for o in chosen]
         kernels = plan.form == "kernel"
@@ -419,11 +419,11 @@ class CaseExecutor(Executor):
             cases: list[Case] = []
             for index in pending:
                 self._beat(index)
-                made = self._made(index, attempt)
-                if isinstance(made, Case):
-                    cases.append(made)
+                result = self._made(index, attempt)
+                if isinstance(result, Case):
+                    cases.append(result)
                 else:
-                    yield made
+                    yield result
             if cases:
                 self._beat(cases[0].index)
             pending = []
@@ -436,8 +436,8 @@ class CaseExecutor(Executor):
     def _compared(self, cases: Sequence[Case], watch: comparison.Watch) -> Iterator[comparison.Outcome]:
         """What became of each case, without what devices refuse of it."""
         left = [self._left_out(case) for case in cases]
-        made = [case for case, _ in left if case is not None]
-        outcomes = comparison.compare_cases(made, self._reference, self._tested, watch)
+        results = [case for case, _ in left if case is not None]
+        outcomes = comparison.compare_cases(results, self._reference, self._tested, watch)
         for case, (executed, reasons) in zip(cases, left, strict=True):
             if executed is None:
                 yield finished(None, case, reasons, self._reference, self._tested)
@@ -471,10 +471,10 @@ def source_of(plan: Plan) -> Source:
     """Where the cases of a plan come from. ArgumentError, FileError and PtoError for a plan that has none."""
     if plan.programs:
         return Programs.of(plan)
-    made = Generated.of(plan)
+    result = Generated.of(plan)
     if plan.goal is None:
-        return made
+        return result
     from .goal import Aimed, read_goal
 
     bins = read_goal(plan.goal, plan.profiles or profiles.PROFILE_NAMES)
-    return Aimed(made.seed, made.options, bins, made.kernels)
+    return Aimed(result.seed, result.options, bins, result.kernels)

@@ -87,11 +87,11 @@ def explained(plan: Plan) -> Explanation:
 
 def to_json(plan: Plan) -> dict[str, Any]:
     """All values of all properties as JSON values: counts, and of how many."""
-    made = explained(plan)
+    result = explained(plan)
     return {
-        "programs": made.what,
+        "programs": result.what,
         "properties": {
-            p.name: {"of": p.total, "counts": dict(p.counts.most_common())} for p in made.properties
+            p.name: {"of": p.total, "counts": dict(p.counts.most_common())} for p in result.properties
         },
     }
 
@@ -142,10 +142,10 @@ def _lines(cases: list[Case]) -> Counter[str]:
     for case in cases:
         for given in case.inputs.values():
             if isinstance(given.type, TileType) and given.type.dtype == F32:
-                found = ((given.words & np.uint32(_INFINITE)) == _INFINITE).sum(axis=-1)
-                counted["no NaN or infinity"] += int((found == 0).sum())
-                counted["one or two"] += int(((found == 1) | (found == 2)).sum())
-                counted["more of them"] += int((found > 2).sum())
+                result = ((given.words & np.uint32(_INFINITE)) == _INFINITE).sum(axis=-1)
+                counted["no NaN or infinity"] += int((result == 0).sum())
+                counted["one or two"] += int(((result == 1) | (result == 2)).sum())
+                counted["more of them"] += int((result > 2).sum())
     return counted
 
 
@@ -164,9 +164,9 @@ def _values(cases: list[Case]) -> Counter[str]:
                     "tie between two of f16": size & 0x1FFF == 0x1000,
                     "tie between two of bf16": size & 0xFFFF == 0x8000,
                 }
-                found = np.select(list(kinds.values()), range(len(kinds)), len(kinds))
+                results = np.select(list(kinds.values()), range(len(kinds)), len(kinds))
                 for name, n in zip(
-                    (*kinds, "other"), np.bincount(found, minlength=len(kinds) + 1), strict=True
+                    (*kinds, "other"), np.bincount(results, minlength=len(kinds) + 1), strict=True
                 ):
                     counted[name] += int(n)
     return counted

@@ -60,7 +60,7 @@ class Focus:
         for option, given, allowed in choices:
             unknown = [name for name in given if name not in allowed]
             if unknown:
-                raise ArgumentError(f"--{option} {unknown[0]}; allowed: {' '.join(allowed)}")
+                raise ArgumentError(f"--{option} {unknown[0]}", allowed=" ".join(allowed))
         known = generated() | MADE.keys()
         for name in self.only:
             if name not in known:
@@ -149,5 +149,5 @@ def _factor(text: str) -> tuple[str, float]:
     except ValueError:
         factor = -1.0
     if not 0 <= factor < float("inf"):
-        raise ArgumentError(f"--weight {text}; allowed: NAME=FACTOR with a factor of 0 or more")
+        raise ArgumentError(f"--weight {text}", allowed="NAME=FACTOR with a factor of 0 or more")
     return name, factor

@@ -279,12 +279,12 @@ class _Source:
         start = heads[entry] if entry is not None and entry < len(heads) else 0
         end = heads[entry + 1] if entry is not None and entry + 1 < len(heads) else len(self.text)
         at = start
-        if found := re.compile(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?[ \t]*=").search(
+        if match := re.compile(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?[ \t]*=").search(
             self.text, start, end
         ):
-            at = found.start()
+            at = match.start()
             quoted = re.compile(rf"[\"']{re.escape(str(value))}[\"']")
-            if value is not None and (exact := quoted.search(self.text, found.end(), end)):
+            if value is not None and (exact := quoted.search(self.text, match.end(), end)):
                 at = exact.start()
         return self.text.count("\n", 0, at) + 1
 
@@ -362,11 +362,11 @@ class _Entry:
         if listed is None:
             return [(ANY, ANY)]
         declared = _declared(part, name, self.profiles)
-        found: list[tuple[str, str]] = []
+        results: list[tuple[str, str]] = []
         for said in listed:
             self._check(part, said)
-            found += [(said, value) for value in declared if _means(said, value)]
-        return found
+            results += [(said, value) for value in declared if _means(said, value)]
+        return results
 
     def _check(self, part: str, said: str) -> None:
         """Raise ArgumentError for what is a value of no instruction."""
@@ -420,10 +420,10 @@ def _declared(part: str, name: str, profiles: tuple[ProfileName, ...]) -> tuple[
 @cache
 def _kinds(name: str, profile: ProfileName) -> Mapping[tuple[str, str, str], tuple[Sample, ...]]:
     """The samples of an instruction by element type, layout and operands, as cells of coverage name them."""
-    found: dict[tuple[str, str, str], list[Sample]] = {}
+    table: dict[tuple[str, str, str], list[Sample]] = {}
     for sample in selection.catalogue(profile, options.STRAIGHT.elements).get(name, ()):
-        found.setdefault(_kind(sample), []).append(sample)
-    return {kind: tuple(samples) for kind, samples in found.items()}
+        table.setdefault(_kind(sample), []).append(sample)
+    return {kind: tuple(samples) for kind, samples in table.items()}
 
 
 def _kind(sample: Sample) -> tuple[str, str, str]:

@@ -31,12 +31,12 @@ Form = Literal["any", "kernel"]
 
 @dataclass(frozen=True)
 class Plan:
-    """Cases ``start`` to ``start + count - 1`` of a seed, in blocks of ``batch``, on two machines.
+    """Cases ``start`` to ``start + count - 1`` of a seed, in blocks of ``batch``, on two executors.
 
     Without ``profiles`` a case has one of those that its preset allows. ``presets`` are taken in turn, by
     case index; ``focus`` says what generated programs concentrate on, the file ``goal`` at which bins of
     coverage they are aimed, and ``form`` whether they are functions over pointers.
-    ``programs`` are files that replace generated programs, with ``mutate`` changed a little after their first
+    ``programs`` are files that replace generated programs, with ``mutate`` mutated after their first
     turn; ``entry`` and ``grid`` say what of them is executed (all entry functions, generated numbers of
     blocks). ``lockstep`` makes and executes programs as arrays, of tables with at most ``opcodes`` opcodes
     (None: large tables, for comparison by digests), each for ``span`` cases in a row (None: what suits them).
@@ -86,12 +86,12 @@ class Plan:
     def tables(self) -> Tables:
         """The tables of programs that are made as arrays."""
         focus = self.focus
-        made = Tables(self.profiles, self.opcodes, focus.only, focus.dtypes, focus.regions, self.span)
+        result = Tables(self.profiles, self.opcodes, focus.only, focus.dtypes, focus.regions, self.span)
         if self.goal is None:
-            return made
+            return result
         from .goal import read_goal
 
-        return replace(made, aims=aims(self.goal, read_goal(self.goal, self.profiles or PROFILE_NAMES)))
+        return replace(result, aims=aims(self.goal, read_goal(self.goal, self.profiles or PROFILE_NAMES)))
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values, which a store keeps and a resumed campaign is compared with."""
@@ -109,8 +109,8 @@ class Plan:
                     f"the store holds a damaged plan of its campaign: {name} is {value!r:.60}"
                 )
         focus = told.pop("focus", {})
-        made: dict[str, Any] = {k: tuple(v) if isinstance(v, list | dict) else v for k, v in told.items()}
-        return Plan(focus=Focus(**{k: tuple(v) for k, v in focus.items()}), **made)
+        table: dict[str, Any] = {k: tuple(v) if isinstance(v, list | dict) else v for k, v in told.items()}
+        return Plan(focus=Focus(**{k: tuple(v) for k, v in focus.items()}), **table)
 
 
 #: The choices of valid regions in lockstep that have each kind.
@@ -130,16 +130,16 @@ def aims(goal: str, bins: Sequence[Bin]) -> tuple[Aim, ...]:
     >>> aims("g.toml", [Bin(("tcvt", "f16", "*", "odd", "*", "*", "*"))])[0].regions
     ('partial', 'uneven')
     """
-    made: dict[Aim, None] = {}
+    table: dict[Aim, None] = {}
     for b in bins:
         known = any(b["instruction"] in names(p) for p in PROFILE_NAMES)
         plain = known and b["control"] in (ANY, "straight") and b["layout"] in (ANY, "row", "col")
         if plain and b["region"] in (ANY, *_REGIONS):
             dtype = "" if b["type"] == ANY else b["type"]
-            made[Aim(b["instruction"], dtype, _REGIONS.get(b["region"], ()))] = None
-    if not made:
+            table[Aim(b["instruction"], dtype, _REGIONS.get(b["region"], ()))] = None
+    if not table:
         raise ArgumentError(f"{goal}: no bin that programs in lockstep reach; leave out --lockstep")
-    return tuple(made)
+    return tuple(table)
 
 
 def in_lockstep(plan: Plan) -> Plan:

@@ -30,7 +30,7 @@ class Progress:
     first result after 2.5 s
     40/100 cases (40%), 2.0 programs/s, 0 failures, 1 coverage cells, 30 s left
 
-    ``shrinking`` failures are being made small, which takes the time of many cases.
+    ``shrinking`` failures are being shrunk, which takes the time of many cases.
     """
 
     total: int
@@ -90,7 +90,7 @@ class Progress:
         share = 100 * self.done // max(1, self.total)
         cases = f"{self.done}/{self.total} cases ({share}%)" if self.total < ENDLESS else f"{self.done} cases"
         rate = f"{self.rate:.{1 if self.rate < 100 else 0}f} programs/s"
-        small = f", {self.shrinking} being made small" if self.shrinking else ""
+        small = f", {self.shrinking} being shrunk" if self.shrinking else ""
         cells = f"{len(self.cells)} coverage cells"
         return f"{cases}, {rate}, {self.failures} failures{small}, {cells}, {self._left()}"
 

@@ -7,6 +7,7 @@ whole cases and nothing else. Readers may open the file while it is written.
 >>> store = Store.create(None, {"seed": 1})
 >>> store.value("seed"), store.done()
 (1, {})
+>>> store.close()
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class LockstepExecutor(Executor):
     def __init__(self, plan: Plan, recorder: Recorder, say: Say = bool) -> None:
         if plan.tested not in _MODES:
             allowed = ", ".join(_MODES)
-            raise ArgumentError(f"--lockstep: got the executor {plan.tested}; allowed: {allowed}")
+            raise ArgumentError(f"--lockstep: got the executor {plan.tested}", allowed=f"{allowed}")
         self._seed, self._recorder = plan.seed, recorder
         self._chunk = _power(min(CHUNK, plan.batch))
         self._mode: Mode = _MODES[plan.tested]
@@ -302,8 +302,8 @@ class DeviceExecutor(Executor):
                 for program in programs:
                     sent.append(program)
                     self._beat(sent[0].case.index)
-                    made = program.case.program
-                    yield request(program.case, decoder(table).text(made), made.fragment_results)
+                    result = program.case.program
+                    yield request(program.case, decoder(table).text(result), result.fragment_results)
 
             for answer in device.answers(requests()):
                 yield sent.popleft(), answer

@@ -165,7 +165,7 @@ CAUSES = 200
 #: Steps of the heat map; ``page.css`` has a colour for each.
 LEVELS = 6
 _TITLES = {
-    "failures": "Failures by cause",
+    "failures": "Failure groups",
     "refusals": "Not executed",
     "goal": "Goal",
     "throughput": "Throughput",
@@ -237,7 +237,7 @@ def _template() -> Any:
         from markupsafe import Markup
     except ImportError:
         raise ArgumentError(
-            "the HTML page needs Jinja2, which is not installed; try: pip install 'pto_jax[report]'"
+            "the HTML page needs Jinja2, which is not installed", fix="pip install 'pto_jax[report]'"
         ) from None
     environment = Environment(
         loader=PackageLoader(__package__ or "", "."),

@@ -184,7 +184,7 @@ def _numbers(file: Path) -> Mapping[str, _Array]:
     for name, array in arrays.items():
         if array.dtype.kind not in "biufV" or array.dtype.itemsize not in (1, 2, 4, 8):
             raise FileError(
-                f"{file}: {name} has elements of type {array.dtype}; allowed: numbers of 1 to 8 bytes"
+                f"{file}: {name} has elements of type {array.dtype}", allowed="numbers of 1 to 8 bytes"
             )
     return arrays
 

@@ -2,14 +2,24 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Unpack
 
-from ...ir import AccPushEpilogue, Loc, Pipe, PushQuant, TensorViewType, TileType, dtype
+from ...ir import AccPushEpilogue, AttrValue, Loc, Pipe, PushQuant, TensorViewType, TileType, Type, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..changes import DIALECT as ISA_DIALECT
-from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from ..declare import (
+    Attribute,
+    AttrMap,
+    Constraint,
+    Decision,
+    Finding,
+    Instruction,
+    Operand,
+    Phase,
+    Site,
+)
 from ..traits import PLAIN, Traits
 from .constraints import HARDWARE, place
 from .forbid import Types, assign, edit, forbid, present, where
@@ -149,6 +159,27 @@ def dynamic_result(site: Site) -> Iterator[Finding]:
         yield given[0], f"{given[0]} is given alone; allowed: both valid sizes or none"
     if given and t is not None and t.valid != (None, None):
         yield "result", "valid sizes are given for a type with static ones; allowed: v_row=? and v_col=?"
+
+
+#: The pipe that waits for a slot of tiles and frees it, where a popped tile is a window into the ring.
+_WINDOWS = {Loc.VEC: Pipe.V, Loc.MAT: Pipe.MTE1}
+
+
+def are_windows(profile: ProfileName) -> bool:
+    """Whether popped tiles are windows into the ring and no copies (pto-isa headers, TPop.hpp)."""
+    return profile == "a5"
+
+
+def popping(
+    profile: ProfileName, types: Mapping[str, Type], attrs: Mapping[str, AttrValue]
+) -> tuple[Phase, ...]:
+    """The step of a pop: MTE2 copies the slot into the tile, or a pipe has waited for a window."""
+    name = "tile" if "tile" in types else "result"
+    t = types.get(name)
+    if not isinstance(t, TileType):
+        return ()
+    pipe = _WINDOWS.get(t.loc, Pipe.S) if are_windows(profile) else Pipe.MTE2
+    return (Phase(pipe, (), (name,)),)
 
 
 def pipe_instruction(

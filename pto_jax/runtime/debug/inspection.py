@@ -111,7 +111,7 @@ class Collector(Recorder):
     def __post_init__(self) -> None:
         for name, n in (("start", self.start), ("limit", self.limit)):
             if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-                raise ArgumentError(f"trace: {name}: got {n!r}; allowed: an integer of 1 or more")
+                raise ArgumentError(f"trace: {name}: got {n!r}", allowed="an integer of 1 or more")
 
     def wants(self) -> bool:
         """Whether the next step is one of those that are kept."""
@@ -200,8 +200,9 @@ def trace(kernel: Inspected, args: Sequence[Any], kwargs: Mapping[str, Any], sta
 def _concrete(kernel: Inspected, what: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     if any(isinstance(x, Tracer) for x in jax.tree.leaves((args, dict(kwargs)))):
         raise ArgumentError(
-            f"{kernel.entry}: {what}: got arrays that jit, vmap or scan traces; allowed: arrays with values; "
-            f"try: kernel.{what} outside of the transformation, for a batch X on one entry, X[0]"
+            f"{kernel.entry}: {what}: got arrays that jit, vmap or scan traces",
+            allowed="arrays with values",
+            fix=f"kernel.{what} outside of the transformation, for a batch X on one entry, X[0]",
         )
 
 

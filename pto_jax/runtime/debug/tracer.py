@@ -337,7 +337,7 @@ class Breakpoint:
             )
         if len(places) > 1:
             names = " or ".join(f"{Path(f).name}:{line}" for f in places)
-            raise ArgumentError(f"{what}: several files have a line {line}; allowed: {names}")
+            raise ArgumentError(f"{what}: several files have a line {line}", allowed=f"{names}")
         return cls(ops[places[0], line], count, functions_of(program))
 
     def block(self, machine: JaxMachine) -> None:

@@ -60,7 +60,7 @@ def test_failures_that_are_made_small_are_said() -> None:
     progress.update(block(0))
     now[0], progress.shrinking = 10.0, 2
     progress.update()
-    assert ", 0 failures, 2 being made small, 1 coverage cells," in stream.getvalue()
+    assert ", 0 failures, 2 being shrunk, 1 coverage cells," in stream.getvalue()
 
 
 def test_nothing_is_shown_when_nobody_waits() -> None:

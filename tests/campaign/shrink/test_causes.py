@@ -63,11 +63,11 @@ def test_a_crash_is_named_after_its_exception_and_machine() -> None:
     machine, keeper = Planted("tadd", missing), Keeper(None, 20, "oracle", "planted")
     outcome = next(_failures(machine))
     assert (
-        keeper(outcome, Oracle(), machine).cause == "crash of the tested machine: ZeroDivisionError: planted"
+        keeper(outcome, Oracle(), machine).cause == "crash of the tested executor: ZeroDivisionError: planted"
     )
     swapped_roles = compare_case(outcome.case, machine, Oracle())
     found = keeper(swapped_roles, machine, Oracle()).cause
-    assert found == "crash of the reference machine: ZeroDivisionError: planted"
+    assert found == "crash of the reference executor: ZeroDivisionError: planted"
 
 
 def test_a_failure_that_does_not_come_back_is_called_so() -> None:

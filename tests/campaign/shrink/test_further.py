@@ -132,7 +132,7 @@ def test_what_a_device_said_is_kept(tmp_path: Path) -> None:
         found = compare_case(case, Oracle(), device)
         keeper = Keeper(tmp_path / device.name[:8], 60, "oracle", device.name, calls=3)
         record = keeper(found, Oracle(), device)
-        assert record.cause == "crash of the tested machine: DeviceError: exit status 4: step N"
+        assert record.cause == "crash of the tested executor: DeviceError: exit status 4: step N"
         assert record.folder is not None
         kept = (Path(record.folder) / "output.txt").read_text().split()
         assert kept[:2] == ["step", "0"] and kept[-1] == "29"

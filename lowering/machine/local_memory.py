@@ -1,0 +1,343 @@
+"""Memory as micro-operations access it: places in cells of on-chip memory, or in buffers.
+
+A place is an address in flat words of some width. Its alignment says how wide the words may be that an access
+is made of; reads give words of the width that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.interpreter import Operand, Pointer, Scalar, TileRef
+from pto_jax.interpreter.operands import LocalPointer, Register
+from pto_jax.ir import U64, Loc, Op, ScalarType, TileType, Value
+from pto_jax.isa import micro
+from pto_jax.isa.micro import MicroCall
+
+from .. import scalars, slicing
+from ..bits import recast, restored
+from ..micro import MEMORY_RULES, RULES, computed, load_rules, regrouped
+from . import planning, storage
+from .addresses import wide
+from .planning import key_of
+from .storage import Slot
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int64, UInt
+
+    from .program import JaxMachine
+
+
+#: The special registers, in the order of their words in the cell that has them.
+SPECIAL = ("AR", "SQZN", "VMS4_0", "VMS4_1", "VMS4_2", "VMS4_3")
+_SPECIAL_TYPE = TileType(U64, 1, len(SPECIAL))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pointer of an operation is; ``aligned`` are bytes of which its address is a multiple."""
+
+    machine: JaxMachine
+    op: Op
+    pointer: Operand
+    aligned: int
+
+    @property
+    def dtype(self) -> Any:
+        """The element type of the pointer."""
+        return self.pointer.dtype
+
+    @property
+    def start(self) -> Scalar:
+        """The address in the flat words, in bytes."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """Bits of the words that the place is in."""
+        raise NotImplementedError
+
+    def flat(self, unit: int) -> UInt[Array, " n"]:
+        """The flat words, of ``unit`` bits."""
+        raise NotImplementedError
+
+    def replace(self, words: UInt[Array, " n"]) -> None:
+        """Replace the flat words by others of any width."""
+        raise NotImplementedError
+
+    def unit(self, *counts: int) -> int:
+        """The widest words between which an access begins and ends, whose sizes in bytes are given."""
+        start = self.start
+        known = start if isinstance(start, int) else self.aligned
+        unit = self.width
+        while any(n * 8 % unit for n in (known, *counts)):
+            unit //= 2
+        return unit
+
+    def first(self, unit: int) -> Scalar:
+        """Where the place is among the words of ``unit`` bits."""
+        start = self.start
+        return start * 8 // unit if isinstance(start, int) else wide(start) * 8 // unit
+
+    def read(self, count: int, width: int, at: int = 0) -> UInt[Array, " {count}"]:
+        """``count`` words of ``width`` bits from ``at`` such words behind the pointer on."""
+        size = count * width // 8
+        unit = self.unit(width // 8, at * width // 8)
+        flat, first = self.flat(unit), self.first(unit)
+        self.require_inside(first, at * width // unit, size * 8 // unit, flat.shape[0], unit)
+        found = storage.read(_padded(flat, size * 8 // unit), first + at * width // unit, size * 8 // unit)
+        return regrouped(found, width)
+
+    def write(
+        self, words: UInt[Array, " n"], active: Bool[Array, " n"] | None = None, at: Scalar = 0
+    ) -> None:
+        """Replace words from ``at`` such words behind the pointer on, where they are active."""
+        width, count = words.dtype.itemsize * 8, words.shape[0]
+        if not count:
+            return
+        unit = self.unit(width // 8, at * width // 8 if isinstance(at, int) else width // 8)
+        flat = self.flat(unit)
+        first = self.first(unit) + at * width // unit
+        size = count * width // unit
+        self.require_inside(first, 0, size, flat.shape[0], unit)
+        if active is not None:
+            old = storage.read(_padded(flat, size), first, size)
+            words = jnp.where(active, words, regrouped(old, width))
+        self.replace(storage.write(_padded(flat, size), regrouped(words, unit), first)[: flat.shape[0]])
+
+    def gather(self, positions: Int64[Array, "..."], unit: int) -> UInt[Array, "..."]:
+        """The words of ``unit`` bits at positions behind the pointer; zero outside."""
+        flat = self.flat(unit)
+        at = wide(self.first(unit)) + positions
+        self.require_all(at, jnp.ones(at.shape, bool), flat.shape[0], unit)
+        return flat.at[_inside(at, flat.shape[0])].get(mode="fill", fill_value=0)
+
+    def scatter(
+        self,
+        positions: Int64[Array, "..."],
+        words: UInt[Array, "..."],
+        active: Bool[Array, "..."],
+        unique: bool = True,
+    ) -> None:
+        """Replace words at positions behind the pointer, where they are active; the last of equal ones."""
+        unit = words.dtype.itemsize * 8
+        flat = self.flat(unit)
+        at = jnp.broadcast_to(wide(self.first(unit)) + positions, words.shape)
+        self.require_all(at, active, flat.shape[0], unit)
+        at = jnp.where(active, _inside(at, flat.shape[0]), flat.shape[0])
+        if not unique:
+            at = _last_only(at.reshape(-1), flat.shape[0]).reshape(at.shape)
+        self.replace(flat.at[at].set(words, mode="drop"))
+
+    def require_inside(self, first: Scalar, at: int, count: int, size: int, unit: int) -> None:
+        """The run-time rule that a run of words is inside."""
+        if not self.machine.follows("in-bounds"):
+            return
+        begin = first + at
+        broken = (begin < 0) | (begin > size - count)
+        found, values = "bytes from {} on", (begin * (unit // 8),)
+        self.machine.require(self.op, "in-bounds", self.allowed(size, unit), broken, found, values)
+
+    def require_all(self, at: Array, active: Array, size: int, unit: int) -> None:
+        """The run-time rule that words are inside, each where it is active."""
+        if not self.machine.follows("in-bounds") or not at.size:
+            return
+        outside = active & ((at < 0) | (at >= size))
+        which = jnp.argmax(outside.reshape(-1))
+        values = (at.reshape(-1)[which] * (unit // 8),)
+        allowed = self.allowed(size, unit)
+        self.machine.require(self.op, "in-bounds", allowed, outside.any(), "byte {}", values)
+
+    def allowed(self, size: int, unit: int) -> str:
+        """What a message says of where accesses may be."""
+        return f"bytes 0 to {size * unit // 8 - 1} of the memory"
+
+
+def _inside(at: Int64[Array, "..."], size: int) -> Array:
+    """Positions that are inside, others behind the end: JAX counts negative ones from the end."""
+    return jnp.where((at >= 0) & (at < size), at, size)
+
+
+def _last_only(at: Array, size: int) -> Array:
+    """Positions, each but the last one of equal ones behind the end."""
+    count = at.shape[0]
+    later = (at[None, :] == at[:, None]) & (np.arange(count)[None, :] > np.arange(count)[:, None])
+    return jnp.where(later.any(axis=1), size, at)
+
+
+def _padded(flat: Array, count: int) -> Array:
+    missing = count - flat.shape[0]
+    return jnp.pad(flat, (0, missing)) if missing > 0 else flat
+
+
+@dataclass(frozen=True)
+class GlobalPlace(Place):
+    """A place in a buffer of global memory."""
+
+    @property
+    def start(self) -> Scalar:
+        """The byte of the buffer."""
+        return self.pointer.offset * (self.pointer.dtype.storage_bits // 8)
+
+    @property
+    def width(self) -> int:
+        """Bits of the buffer's words, and of the pointer's elements where these are smaller."""
+        if self.machine.packed[self.pointer.buffer]:
+            return 8
+        return min(self.machine.buffers[self.pointer.buffer].dtype.itemsize * 8, self.pointer.dtype.word_bits)
+
+    def flat(self, unit: int) -> Array:
+        """The words of the buffer."""
+        memory = self.machine.buffers[self.pointer.buffer]
+        if self.machine.packed[self.pointer.buffer]:
+            pairs = memory[: memory.shape[0] // 2 * 2].reshape(-1, 2)
+            memory = pairs[:, 0] | pairs[:, 1] << np.uint8(4)
+        return recast(memory, np.dtype(f"u{unit // 8}"))
+
+    def replace(self, words: Array) -> None:
+        """Replace the buffer's words."""
+        memory = self.machine.buffers[self.pointer.buffer]
+        if self.machine.packed[self.pointer.buffer]:
+            flat = regrouped(words, 8)
+            words = jnp.stack([flat & np.uint8(15), flat >> np.uint8(4)], axis=-1).reshape(-1)
+        self.machine.buffers[self.pointer.buffer] = restored(memory, words)
+
+
+@dataclass(frozen=True)
+class LocalPlace(Place):
+    """A place in on-chip memory: in the cell that the plan has for the operation's addresses."""
+
+    slot: Slot
+
+    @property
+    def start(self) -> Scalar:
+        """The byte of the cell."""
+        return self.slot.address - self.slot.cell.begin
+
+    @property
+    def width(self) -> int:
+        """Bits of the cell's words."""
+        return min(self.slot.cell.width, self.slot.step)
+
+    def flat(self, unit: int) -> Array:
+        """The words of the cell in the order of memory."""
+        cell = self.slot.cell
+        words = self.machine.cells[cell.key]
+        return storage.regroup(
+            words if cell.logical is None else storage.to_physical(words, cell.logical), unit
+        )
+
+    def replace(self, words: Array) -> None:
+        """Replace the words of the cell."""
+        cell = self.slot.cell
+        flat = storage.regroup(words, 8 if cell.logical and cell.logical.dtype.packed else cell.width)
+        logical = flat if cell.logical is None else storage.to_logical(flat, cell.logical)
+        self.machine.set_cell(cell.key, logical)
+
+
+class Special:
+    """The special registers of a machine as numbers."""
+
+    def __init__(self, machine: JaxMachine) -> None:
+        self.machine = machine
+        place = machine.special()
+        self.ref = TileRef(_SPECIAL_TYPE, place, *_SPECIAL_TYPE.shape)
+
+    def __getitem__(self, name: str) -> Int64[Array, ""]:
+        return self.machine.words(self.ref)[0, SPECIAL.index(name)].astype(np.int64)
+
+    def __setitem__(self, name: str, value: Scalar) -> None:
+        words = self.machine.words(self.ref)
+        new = words.at[0, SPECIAL.index(name)].set(jnp.asarray(value).astype(np.uint64))
+        self.machine.write(self.ref, new)
+
+
+def execute(
+    machine: JaxMachine, op: Op, call: MicroCall, operands: Mapping[str, Operand]
+) -> tuple[Operand, ...]:
+    """The results of a micro-operation; NotExecutableError without a rule."""
+    load_rules()
+    values = dict(zip(operands, op.ins, strict=True))
+    given = {name: _given(machine, op, call, name, o, values[name]) for name, o in operands.items()}
+    if op.name in RULES:
+        words = (v.word if isinstance(v, Number) else v for v in given.values())
+        found = computed(call, machine.semantics, *words)
+    elif op.name in MEMORY_RULES:
+        found = MEMORY_RULES[op.name](call, machine, **given)
+    else:
+        message = "is not executed by this version"
+        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+    return tuple(_result(v, words) for v, words in zip(op.results, found, strict=False))
+
+
+def _given(machine: JaxMachine, op: Op, call: MicroCall, name: str, operand: Operand, value: Value) -> Any:
+    """What a rule gets for an operand."""
+    if isinstance(operand, Register):
+        return operand.contents
+    if isinstance(operand, Pointer | LocalPointer):
+        return place_of(machine, op, call, name, operand)
+    assert isinstance(value.type, ScalarType), value
+    d = value.type.dtype
+    known = machine.known(operand) if not d.is_float else None
+    if known is not None:
+        return Number(known, d.bits)
+    return scalars.to_native(operand, d) if d.kind == "index" else scalars.to_word(operand, d)
+
+
+class Number(int):
+    """A scalar whose number is known; ``word`` are its raw bits."""
+
+    bits: int
+
+    def __new__(cls, value: int, bits: int) -> Number:
+        """A number as a scalar of so many bits."""
+        made = super().__new__(cls, value)
+        made.bits = bits
+        return made
+
+    @property
+    def word(self) -> Any:
+        """The number as the raw word of its type."""
+        kind = np.dtype(f"u{max(8, self.bits) // 8}").type
+        return jnp.asarray(kind(int(self) & ((1 << max(8, self.bits)) - 1)))
+
+
+def _result(value: Value, words: Any) -> Operand:
+    if not isinstance(value.type, ScalarType):
+        return Register(words)
+    d = value.type.dtype
+    return slicing.as_scalar(jnp.asarray(words), d)
+
+
+def place_of(machine: JaxMachine, op: Op, call: MicroCall, name: str, pointer: Operand) -> Place:
+    """Where a pointer of an operation is."""
+    declared = micro.find(op.name)
+    places = declared.places if declared is not None else ()
+    aligned = next((p.aligned(call) for p in places if p.pointer == name), 1)
+    if isinstance(pointer, Pointer):
+        return GlobalPlace(machine, op, pointer, pointer.dtype.storage_bits // 8)
+    return LocalPlace(machine, op, pointer, aligned, _slot(machine, op, name, pointer))
+
+
+def scalar_place(machine: JaxMachine, op: Op, pointer: LocalPointer) -> Place:
+    """Where a scalar is loaded or stored."""
+    name = planning.SCALAR.pointer
+    return LocalPlace(machine, op, pointer, pointer.dtype.word_bits // 8, _slot(machine, op, name, pointer))
+
+
+def _slot(machine: JaxMachine, op: Op, name: str, pointer: LocalPointer) -> Slot:
+    if pointer.tile is not None:
+        slot = storage.slot_of(pointer.tile.storage)
+        if slot is None or not isinstance(pointer.tile.storage, Slot):
+            message = "got a pointer into a window of a tile; allowed: into a whole tile"
+            raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
+        return Slot(slot.cell, slot.address + pointer.address, slot.step)
+    placement = machine.spans.get((key_of(op), name), (planning.ANYWHERE, 8))
+    return machine.placed_slot(planning.placement(*placement, Loc[pointer.space.name]), pointer.address)

@@ -1,0 +1,127 @@
+"""Micro-operations on every machine: where they access memory, and the pointers that they move.
+
+Addresses are arithmetic of the interpreter; what an operation computes, and what it does to the bytes at the
+addresses, is the machine's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..errors import Diagnostic, NotExecutableError
+from ..ir import I1, INDEX, Op
+from ..isa import micro
+from ..isa.micro import MicroCall, MicroOperation, Place
+from .interpreter import MICRO, TRANSFERS, Interpreter, executes
+from .operands import LocalPointer, Operand, Pointer, Scope, TransferState
+from .views import load_scalar, local_pointer, moved, store_scalar
+
+
+@executes(MICRO)
+def _micro(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    declared = micro.find(op.name)
+    assert declared is not None, op.name
+    if declared.kind == "order":
+        return
+    call = declared.call(op)
+    for value in call.attributes.values():
+        if value in declared.refused:
+            raise _refused(op, f'"{value}", of which no source says what it does')
+    operands: dict[str, Operand] = {name: scope[v] for name, v in declared.values(op).items()}
+    if declared.kind == "scalar":
+        _configure(interpreter, op, operands)
+        return
+    ends = [_placed(interpreter, declared, op, call, operands, place) for place in declared.places]
+    call = _with_state(interpreter, op, declared, call)
+    results = interpreter.machine.micro(op, call, operands)
+    if declared.updated(op):
+        results = (*results, ends[-1])
+    for value, found in zip(op.results, results, strict=True):
+        scope.bind(value, found)
+
+
+@executes("ld_dev")
+def _load_device(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    load_scalar(interpreter, op, scope)
+
+
+@executes("st_dev")
+def _store_device(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    store_scalar(interpreter, op, scope)
+
+
+def _placed(
+    interpreter: Interpreter,
+    declared: MicroOperation,
+    op: Op,
+    call: MicroCall,
+    operands: dict[str, Operand],
+    place: Place,
+) -> Operand:
+    """Move a pointer among the operands to where it is accessed; returns where it moves to."""
+    given = operands[place.pointer]
+    if isinstance(given, Pointer):
+        return given
+    pointer = local_pointer(given)
+    unit = place.unit(call) if callable(place.unit) else place.unit
+    size = pointer.dtype.storage_bits // 8 if unit is None else unit
+    offset = operands.get(place.offset, 1 if unit is not None and not place.offset else 0)
+    after = moved(interpreter.machine, pointer, offset, size)
+    stays = declared.updated(op) or place.steady or not place.offset
+    accessed = pointer if stays else after
+    _require_aligned(interpreter, op, accessed, place.aligned(call))
+    operands[place.pointer] = accessed
+    return after
+
+
+def _require_aligned(interpreter: Interpreter, op: Op, pointer: LocalPointer, aligned: int) -> None:
+    """The run-time rule that an address is a multiple of some bytes."""
+    if aligned <= 1 or interpreter.machine.abstract:
+        return
+    rest = interpreter.scalar("arith.remsi", (pointer.address, aligned), INDEX, INDEX)
+    broken = interpreter.scalar("arith.cmpi.ne", (rest, 0), INDEX, I1)
+    known = interpreter.machine.known(broken)
+    allowed = f"a multiple of {aligned} bytes"
+    broken = broken if known is None else bool(known)
+    interpreter.machine.require(op, "address-aligned", allowed, broken, "address {}", (pointer.address,))
+
+
+# -- configuration -----------------------------------------------------------------------------------------
+
+
+def _configure(interpreter: Interpreter, op: Op, operands: Mapping[str, Operand]) -> None:
+    """What the scalar unit sets for transfers that follow."""
+    state: TransferState = interpreter.mode(op, TRANSFERS)
+    what = op.name.removeprefix("set_")
+    numbers = tuple(map(interpreter.machine.known, operands.values()))
+    if what.startswith("atomic_"):
+        state = _atomic(state, what.removeprefix("atomic_"))
+    elif None in numbers:
+        raise _refused(op, "a number that only execution knows")
+    elif what == "mov_pad_val":
+        state = replace(state, pad=numbers[0] or 0)
+    else:
+        state = replace(state, loops={**state.loops, what: tuple(n or 0 for n in numbers)})
+    interpreter.modes[TRANSFERS] = state
+
+
+def _atomic(state: TransferState, what: str) -> TransferState:
+    if what == "none":
+        return replace(state, atomic="", atomic_type="")
+    if what in ("add", "max", "min"):
+        return replace(state, atomic=what)
+    return replace(state, atomic_type=what.replace("s", "i"))
+
+
+def _with_state(interpreter: Interpreter, op: Op, declared: MicroOperation, call: MicroCall) -> MicroCall:
+    """A transfer with what is set for it."""
+    if len(declared.places) < 2:
+        return call
+    state: TransferState = interpreter.mode(op, TRANSFERS)
+    more: dict[str, Any] = {"atomic": state.atomic, "atomic_type": state.atomic_type}
+    more |= {"loops": state.loops, "pad_value": state.pad}
+    return replace(call, attributes={**call.attributes, **more})
+
+
+def _refused(op: Op, what: str) -> NotExecutableError:
+    return NotExecutableError(Diagnostic("error", f"got {what}", op.span, op.name, rule="executable"))

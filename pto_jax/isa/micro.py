@@ -1,0 +1,274 @@
+"""The form of a declaration of a micro-operation, and the table of them.
+
+Micro-operations are the level below tile instructions: they work on vector registers and on addresses of the
+unified buffer. One :class:`MicroOperation` holds every fact about an operation; reader, printer, verifier,
+interpreter and reference pages derive from it. The families are imported when a text has the first one.
+
+A signature is two lines of words, one for the text and one for the types:
+
+>>> op = micro("vxyz", "An example.", 'lhs rhs "mode" mask? -> result', "T T - M -> T", T="f16 f32")
+>>> op.syntax
+'$lhs , $rhs , @mode:string (? , $mask ?) {} : !lhs , !rhs (?t , !mask ?) -> ^*'
+
+==============  ==========================================  =====================================
+text            meaning                                     types
+==============  ==========================================  =====================================
+``lhs``         an operand                                  ``T``: a register, its element bound to T
+``base[off]``   a pointer and an offset without a type      ``pT``, ``p*``: a pointer into the UB
+``base[off:]``  the same, the offset's type is written      ``gT``, ``g*``: a pointer into global memory
+``"mode"``      a string, kept as an attribute              ``-``: anything
+``mask?``       an operand (or result) that may be absent   ``M``, ``MD``: a mask for lanes of T, of D
+``-> result``   results                                     ``m``, ``m16``: a mask of any, of one width
+..              ..                                          ``sT``: a scalar of T's width; ``n``: an integer
+..              ..                                          ``a``: an align state; ``i32``: that scalar
+==============  ==========================================  =====================================
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any, Literal
+
+from ..ir import I1, DType, MaskType, Op, PtrType, ScalarType, Type, Value, VRegType
+from .declare import Decision
+from .traits import PLAIN, Effect, Traits
+
+#: Modules with declarations (``OPERATIONS``), in the order of the reference.
+FAMILIES = (
+    "predicates",
+    "registers",
+    "registers_moves",
+    "registers_reduce",
+    "registers_convert",
+    "vmi",
+    "ub_memory",
+    "ub_transfers",
+    "ub_sort",
+)
+
+#: ``register``: a function of registers and scalars; ``memory``: it accesses memory, or a special register;
+#: ``order``: it orders others and computes nothing; ``scalar``: a query or setting of the scalar unit.
+Kind = Literal["register", "memory", "order", "scalar"]
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The type of a register or a scalar: its element type, and whether the program gives it no sign.
+
+    Integers without a sign are compared as signed ones and shifted to the right as unsigned ones. ``lanes``
+    is 1 for scalars.
+    """
+
+    dtype: DType
+    signless: bool = False
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class MicroCall:
+    """One operation apart from the values of its operands: what a rule sees of it.
+
+    ``types`` and ``results`` have, for a mask, the bits per lane, for a logical mask, a register, a scalar or
+    a pointer the element type, None for anything else.
+    """
+
+    name: str
+    types: tuple[Lanes | int | None, ...]
+    results: tuple[Lanes | int | None, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+#: The bytes that an operation may access from the address on, by the call and the numbers of its operands;
+#: None: any. Numbers that are not known are None.
+Span = Callable[[MicroCall, Mapping[str, int | None]], int | None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an operation accesses memory: at a pointer, moved by an offset in units of bytes.
+
+    ``unit`` None is an element; without an operand for the offset the pointer moves by one unit. Where the
+    operation returns the moved pointer, it accesses the pointer itself. ``steady``: without such a result
+    the offset moves nothing.
+    """
+
+    pointer: str
+    access: Literal["read", "write"]
+    offset: str = ""
+    unit: Callable[[MicroCall], int] | int | None = None
+    steady: bool = False
+    span: Span = lambda call, numbers: None
+    #: Bytes of which the address has to be a multiple.
+    aligned: Callable[[MicroCall], int] = lambda call: 1
+
+
+@dataclass(frozen=True)
+class MicroOperation:
+    """A micro-operation; see the module for the words of ``text`` and ``types``.
+
+    ``elements`` are the element types that a letter of ``types`` stands for, ``choices`` the values of
+    attributes and strings (the first one is the default where the attribute may be absent).
+    """
+
+    name: str
+    summary: str
+    text: str
+    types: str
+    elements: Mapping[str, tuple[str, ...]]
+    kind: Kind = "register"
+    semantics: str = ""
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    places: tuple[Place, ...] = ()
+    source: str = ""
+    decisions: tuple[Decision, ...] = ()
+    traits: Traits = PLAIN
+    written: str = ""
+    #: Values of attributes that are read and verified, and not executed: no source says what they do.
+    refused: tuple[str, ...] = ()
+    #: Further rules: what is wrong with an operation, one sentence each.
+    rules: tuple[Callable[[Op], Iterator[str]], ...] = ()
+
+    @cached_property
+    def words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The words of the operands and of the results."""
+        operands, _, results = self.text.partition("->")
+        return tuple(operands.split()), tuple(results.split())
+
+    @cached_property
+    def operands(self) -> tuple[str, ...]:
+        """The names of the operands in the order of the text, strings left out."""
+        parts = (w.removesuffix("?") for w in self.words[0] if not w.startswith('"'))
+        return tuple(n for w in parts for n in w.replace(":", "").replace("]", "").split("["))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of everything that the types stand for: operands, strings, results."""
+        parts = (w.removesuffix("?") for part in self.words for w in part)
+        return tuple(n for w in parts for n in w.replace(":", "").replace("]", "").split("["))
+
+    @cached_property
+    def results(self) -> tuple[str, ...]:
+        """The names of the results; those that may be absent come last."""
+        return tuple(w.removesuffix("?") for w in self.words[1])
+
+    @property
+    def syntax(self) -> str:
+        """The entry of the reader and the printer (:mod:`pto_jax.text.formats`)."""
+        return self.written or _syntax(*self.words)
+
+    def values(self, op: Op) -> dict[str, Value]:
+        """The operands of an operation by name."""
+        if op.groups:
+            return {n: op.group(n)[0] for n, size in op.groups if size}
+        return dict(zip(self.operands, op.ins, strict=False))
+
+    def updated(self, op: Op) -> bool:
+        """Whether the last result of an operation is a moved pointer."""
+        return bool(op.results) and isinstance(op.results[-1].type, PtrType)
+
+    def call(self, op: Op) -> MicroCall:
+        """What a rule sees of an operation."""
+        results = op.results[:-1] if self.updated(op) else op.results
+        return MicroCall(
+            self.name,
+            tuple(_kind(v.type) for v in op.ins),
+            tuple(_kind(v.type) for v in results),
+            {**{n: c[0] for n, c in self.choices.items()}, **op.attrs},
+        )
+
+
+def micro(
+    name: str,
+    summary: str,
+    text: str,
+    types: str,
+    *,
+    kind: Kind = "register",
+    choices: Mapping[str, str] | None = None,
+    places: Sequence[Place] = (),
+    decisions: Sequence[Decision] = (),
+    traits: Traits | None = None,
+    semantics: str = "",
+    source: str = "",
+    written: str = "",
+    refused: str = "",
+    rules: Sequence[Callable[[Op], Iterator[str]]] = (),
+    **elements: str,
+) -> MicroOperation:
+    """A declaration; ``elements`` by letter and ``choices`` by attribute are words with blanks between."""
+    uses = tuple(Effect(p.access, "global" if p.pointer == "gm" else "tile", p.pointer) for p in places)
+    return MicroOperation(
+        name,
+        summary,
+        text,
+        types,
+        {letter: tuple(names.split()) for letter, names in elements.items()},
+        kind,
+        semantics,
+        {n: tuple(words.split()) for n, words in (choices or {}).items()},
+        tuple(places),
+        source,
+        tuple(decisions),
+        replace(traits or Traits(), effects=(*(traits.effects if traits else ()), *uses)),
+        written,
+        tuple(refused.split()),
+        tuple(rules),
+    )
+
+
+def _syntax(operands: Sequence[str], results: Sequence[str]) -> str:
+    shown: list[str] = []
+    types: list[str] = []
+    for word in operands:
+        comma = ", " if shown else ""
+        if word.startswith('"'):
+            shown.append(f"{comma}@{word.strip(chr(34))}:string")
+            continue
+        optional, (base, *rest) = word.endswith("?"), word.removesuffix("?").removesuffix("]").split("[")
+        offset = rest[0].removesuffix(":") if rest else ""
+        item = f"{comma}${base}" + (f" [ ${offset} ]" if offset else "")
+        shown.append(f"(? {item} ?)" if optional else item)
+        typed = [base, *([offset] if rest and rest[0].endswith(":") else [])]
+        for name in typed:
+            separator = ", " if types else ""
+            types.append(f"(?t {separator}!{name} ?)" if optional else f"{separator}!{name}")
+    arrow = ""
+    if results:
+        needed = not all(w.endswith("?") for w in results)
+        arrow = ("-> ^*" if types else ": ^*") if needed else "(?r -> ^* ?)"
+    colon = ": " if types else ""
+    return " ".join(" ".join([*shown, "{}", colon + " ".join(types), arrow]).split())
+
+
+def _kind(t: Type) -> Lanes | int | None:
+    match t:
+        case VRegType():
+            return Lanes(t.dtype, t.signless, t.lanes)
+        case MaskType():
+            return Lanes(I1, lanes=t.lanes) if t.logical else t.bits
+        case ScalarType() | PtrType():
+            return Lanes(t.dtype)
+        case _:
+            return None
+
+
+@cache
+def operations() -> dict[str, MicroOperation]:
+    """Every declared micro-operation by name."""
+    table: dict[str, MicroOperation] = {}
+    for family in FAMILIES:
+        for operation in import_module(f".{family}", __package__).OPERATIONS:
+            if operation.name in table:
+                raise RuntimeError(f"micro-operation {operation.name} is declared twice")
+            table[operation.name] = operation
+    return table
+
+
+def find(name: str) -> MicroOperation | None:
+    """The declaration of a micro-operation, named without ``pto.``; None for other names.
+
+    >>> find("vlds").operands, find("tadd")
+    (('base', 'offset'), None)
+    """
+    return operations().get(name)

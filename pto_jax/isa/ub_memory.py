@@ -1,0 +1,340 @@
+"""Micro-operations that load and store registers and masks."""
+
+from collections.abc import Callable, Mapping
+
+from .declare import Decision
+from .micro import Lanes, MicroCall, MicroOperation, Place, Span, micro
+from .traits import Order, Traits
+
+_LOADS = "micro-isa chapter 03"
+_PREDICATES = "micro-isa chapter 04"
+_VENDOR = "Ascend C 9.0, register level"
+#: Bytes that a load reads by its distribution; 0: one element.
+LOADED = {
+    "NORM": 256,
+    **{f"BRC_B{w}": w // 8 for w in (8, 16, 32)},
+    "BRC_BLK": 32,
+    **{f"US_B{w}": 128 for w in (8, 16)},
+    **{f"DS_B{w}": 512 for w in (8, 16)},
+    **{f"UNPK_B{w}": 128 for w in (8, 16, 32)},
+    "UNPK4": 64,
+    **{f"E2B_B{w}": w for w in (16, 32)},
+    "SPLT4CHN": 256,
+    **{f"SPLT2CHN_B{w}": 256 for w in (8, 16)},
+}
+#: Bytes that a store writes by its distribution.
+STORED = {
+    "NORM": 256,
+    **{f"NORM_B{w}": 256 for w in (8, 16, 32)},
+    **{f"1PT_B{w}": w // 8 for w in (8, 16, 32)},
+    **{f"PK_B{w}": 128 for w in (16, 32, 64)},
+    "PK4_B32": 64,
+    "MRG4CHN_B8": 256,
+    **{f"MRG2CHN_B{w}": 256 for w in (8, 16)},
+}
+_CHANNELS = Decision(
+    "Which elements do the channel distributions (SPLT, MRG) move?",
+    "No source says it: they are read and verified; execution ends with an error that names them.",
+    f"{_LOADS}; the assembler accepts the names",
+)
+_BLOCKS = Decision(
+    "Which mask bits govern a block of a strided load?",
+    "Any of the 32 bits of the block; a block without one is zero. Stores write the bytes whose bit is set.",
+    f"{_VENDOR}, pages 0321 and 0322; {_LOADS} reads one bit per block",
+)
+_STREAM = Decision(
+    "When do bytes of an unaligned stream become visible?",
+    "At once; the flush writes nothing. A stream that is never flushed is a finding of the sanitizer.",
+    f"{_LOADS}; whole blocks may be visible before the flush",
+)
+_DUPLICATES = Decision(
+    "Which element stays where active indices of a scatter are equal?",
+    "That of the last lane; the sanitizer reports it.",
+    f"{_LOADS} leaves it open",
+)
+_PAIRS = Decision(
+    "Which lane of a mask governs a 64-bit pair of PK_B64?",
+    "Lane 2i governs pair i.",
+    "the chapter says 64-bit data, the verifier asks for a b32 mask; goldens use whole masks",
+)
+
+
+def _width(call: MicroCall) -> int:
+    """Bytes of an element of the register that is loaded or stored."""
+    register = next(t for t in (*call.results, *call.types) if isinstance(t, Lanes) and t.lanes > 1)
+    return register.dtype.word_bits // 8
+
+
+def _loaded(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    return LOADED.get(str(call.attributes["dist"]), 256)
+
+
+def _stored(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    return STORED.get(str(call.attributes["dist"]), 256)
+
+
+def _blocks(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    stride = numbers["block_stride"]
+    return None if stride is None or stride < 0 else 32 * (7 * stride + 1)
+
+
+def _exactly(count: int) -> Span:
+    return lambda call, numbers: count
+
+
+def _predicate_bytes(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    return {"NORM": 32, "DS": 64}.get(str(call.attributes["dist"]), 16)
+
+
+def _counted(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    count = numbers["count"]
+    return None if count is None else max(0, count) * _width(call)
+
+
+def _image_unit(call: MicroCall) -> int:
+    return 16 if call.attributes["dist"] in ("US", "PK") else 32
+
+
+def _lane_bits(call: MicroCall) -> int:
+    """Bytes of one bit per lane of the mask that is stored."""
+    bits = next(t for t in call.types if isinstance(t, int))
+    return 256 // bits
+
+
+def _on(bytes_of: int) -> Callable[[MicroCall], int]:
+    return lambda call: bytes_of
+
+
+_LOAD = Place("base", "read", "offset", span=_loaded, aligned=lambda call: min(32, _loaded(call, {}) or 32))
+_STORE = Place("base", "write", "offset", span=_stored, aligned=lambda call: min(32, _stored(call, {}) or 32))
+_DISTS = {"dist": " ".join(LOADED)}
+_PDISTS = {"dist": "NORM US DS PK"}
+_ANY = "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f8e4m3 f8e5m2 hif8 f4e2m1_pair f4e1m2_pair"
+
+
+OPERATIONS: tuple[MicroOperation, ...] = (
+    micro(
+        "vlds",
+        "Load of a register.",
+        "base[offset] -> value base_out?",
+        "p* n -> T p*",
+        kind="memory",
+        choices=_DISTS,
+        refused="SPLT4CHN SPLT2CHN_B8 SPLT2CHN_B16",
+        places=(_LOAD,),
+        decisions=(_CHANNELS,),
+        source=_LOADS,
+    ),
+    micro(
+        "vldsx2",
+        "Load of two registers whose elements, or blocks of 32 bytes, alternate in memory.",
+        'base[offset:] "dist" -> low high base_out?',
+        "p* n - -> T T p*",
+        kind="memory",
+        choices={"dist": "DINTLV_B8 DINTLV_B16 DINTLV_B32 BDINTLV"},
+        places=(Place("base", "read", "offset", span=_exactly(512), aligned=_on(32)),),
+        source=_LOADS,
+    ),
+    micro(
+        "vsldb",
+        "Load of eight blocks of 32 bytes at a stride.",
+        "base block_stride repeat_stride mask -> value base_out?",
+        "p* i16 i16 M -> T p*",
+        kind="memory",
+        places=(Place("base", "read", "repeat_stride", 32, span=_blocks, aligned=_on(32)),),
+        decisions=(_BLOCKS,),
+        source=_LOADS,
+    ),
+    micro(
+        "vldas",
+        "Beginning of an unaligned stream of loads.",
+        "base -> align",
+        "p* -> a",
+        kind="memory",
+        source=_LOADS,
+    ),
+    micro(
+        "vldus",
+        "Load of 256 bytes at any address.",
+        "base align increment? -> value align_out base_out?",
+        "p* a n -> T a p*",
+        kind="memory",
+        places=(Place("base", "read", "increment", steady=True, span=_exactly(256)),),
+        source=_LOADS,
+    ),
+    *(
+        micro(
+            name,
+            "Load of elements at offsets that a register gives.",
+            "base offsets mask -> value",
+            "p* D m -> T",
+            kind="memory",
+            places=(Place("base", "read"),),
+            source=_LOADS,
+        )
+        for name in ("vgather2", "vgather2_bc")
+    ),
+    micro(
+        "vgatherb",
+        "Load of eight blocks of 32 bytes at offsets that a register gives, in bytes.",
+        "base offsets mask -> value",
+        "p* D m32 -> T",
+        D="i32 u32",
+        kind="memory",
+        places=(Place("base", "read"),),
+        source=_LOADS,
+    ),
+    micro(
+        "vsts",
+        "Store of a register; bytes of inactive lanes are not written.",
+        "value base[offset] mask -> base_out?",
+        "T p* n m -> p*",
+        kind="memory",
+        choices={"dist": " ".join(STORED)},
+        refused="MRG4CHN_B8 MRG2CHN_B8 MRG2CHN_B16",
+        places=(_STORE,),
+        decisions=(_CHANNELS, _PAIRS),
+        source=_LOADS,
+    ),
+    micro(
+        "vstsx2",
+        "Store of two registers so that their elements alternate in memory; the mask is ignored.",
+        'low high base[offset:] "dist" mask',
+        "T T p* n - m",
+        kind="memory",
+        choices={"dist": "INTLV_B8 INTLV_B16 INTLV_B32"},
+        places=(Place("base", "write", "offset", span=_exactly(512), aligned=_on(32)),),
+        source=_LOADS,
+    ),
+    micro(
+        "vsstb",
+        "Store of eight blocks of 32 bytes at a stride.",
+        "value base block_stride repeat_stride mask -> base_out?",
+        "T p* i16 i16 M -> p*",
+        kind="memory",
+        places=(Place("base", "write", "repeat_stride", 32, span=_blocks, aligned=_on(32)),),
+        decisions=(_BLOCKS,),
+        source=_LOADS,
+    ),
+    micro(
+        "vscatter",
+        "Store of elements at offsets that a register gives.",
+        "value base offsets mask",
+        "T p* D m",
+        kind="memory",
+        places=(Place("base", "write"),),
+        decisions=(_DUPLICATES,),
+        source=_LOADS,
+    ),
+    micro(
+        "init_align",
+        "Beginning of an unaligned stream of stores.",
+        "-> align",
+        "-> a",
+        kind="memory",
+        source=_LOADS,
+    ),
+    micro(
+        "vstus",
+        "Store of the first elements of a register at any address.",
+        "align count value base -> align_out base_out?",
+        "a i32 T p* -> a p*",
+        kind="memory",
+        places=(Place("base", "write", "count", steady=True, span=_counted),),
+        decisions=(_STREAM,),
+        source=_LOADS,
+    ),
+    micro(
+        "vstur",
+        "Store of as many bytes of a register as the last squeeze gave, at the address register.",
+        'align value base "mode" -> align_out',
+        "a T p* - -> a",
+        kind="memory",
+        choices={"mode": "NO_POST_UPDATE POST_UPDATE"},
+        places=(Place("base", "write"),),
+        decisions=(_STREAM,),
+        source=_LOADS,
+    ),
+    micro(
+        "vstas",
+        "End of an unaligned stream of stores.",
+        "align base offset -> base_out?",
+        "a p* n -> p*",
+        kind="memory",
+        places=(Place("base", "write", "offset", steady=True, span=_exactly(0)),),
+        decisions=(_STREAM,),
+        source=_LOADS,
+    ),
+    micro(
+        "vstar",
+        "End of an unaligned stream of stores at the address register.",
+        "align base",
+        "a p*",
+        kind="memory",
+        places=(Place("base", "write", span=_exactly(0)),),
+        source=_LOADS,
+    ),
+    *(
+        micro(
+            name,
+            "Load of a mask.",
+            'base[offset:] "dist" -> mask base_out?',
+            "p* n - -> m p*",
+            kind="memory",
+            choices=_PDISTS,
+            places=(Place("base", "read", "offset", unit, span=_predicate_bytes),),
+            source=_PREDICATES,
+        )
+        for name, unit in (("plds", 1), ("pldi", _image_unit))
+    ),
+    *(
+        micro(
+            name,
+            "Store of a mask.",
+            'mask base[offset:] "dist" -> base_out?',
+            "m p* n - -> p*",
+            kind="memory",
+            choices=_PDISTS,
+            places=(Place("base", "write", "offset", unit, span=_predicate_bytes),),
+            source=_PREDICATES,
+        )
+        for name, unit in (("psts", 1), ("psti", _image_unit))
+    ),
+    micro(
+        "pstu",
+        "Store of one bit per lane of a mask in a stream.",
+        "align mask base -> align_out base_out",
+        "a m p* -> a p*",
+        kind="memory",
+        places=(Place("base", "write", "", _lane_bits, span=lambda call, numbers: _lane_bits(call)),),
+        decisions=(_STREAM,),
+        source=_PREDICATES,
+    ),
+    micro("sprclr", "Zero in a special register.", '"spr"', "-", kind="memory", choices={"spr": "AR"}),
+    *(
+        micro(
+            name,
+            "Store of a special register, 4 bytes.",
+            '"spr" base[offset:] -> base_out?',
+            "- p* n -> p*",
+            kind="memory",
+            choices={"spr": "AR"},
+            places=(Place("base", "write", "offset", unit, span=_exactly(4), aligned=_on(4)),),
+            source=_LOADS,
+        )
+        for name, unit in (("sprsti", 4), ("sprsts", 1))
+    ),
+    micro(
+        "mem_bar",
+        "Order of accesses to the unified buffer inside a vector scope.",
+        '"kind"',
+        "-",
+        kind="order",
+        choices={
+            "kind": "VV_ALL VST_VLD VLD_VST VST_VST VS_ALL VST_LD VLD_ST VST_ST SV_ALL ST_VLD LD_VST ST_VST"
+        },
+        traits=Traits(order=Order("barrier", "operation")),
+        source="micro-isa chapter 01",
+    ),
+    micro("dsb", "Barrier of the scalar unit.", '"memory"', "-", kind="order", source="micro-isa chapter 01"),
+)

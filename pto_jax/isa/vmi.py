@@ -1,0 +1,196 @@
+"""Operations on logical registers (VMI): any number of lanes, a mask of a bit per lane.
+
+They compute what the operations of the same name on registers compute; how lanes are placed in registers
+changes no value. An absent mask means all lanes.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from . import registers, registers_reduce
+from .declare import Decision
+from .micro import Lanes, MicroCall, MicroOperation, Place, micro
+from .predicates import PATTERNS
+
+_ELEMENTWISE = "vmi-isa chapter 03"
+_SFU = "vmi-isa chapter 07"
+_MERGE = Decision(
+    "What do inactive lanes keep under merge?",
+    "It is read and verified; execution ends with an error.",
+    "no operation names old values (PTOAS 1240); the appendix shows an emulation",
+)
+_SIGNLESS = Decision(
+    "How do integers without a sign compare?",
+    "As unsigned ones, other than in operations on registers.",
+    "vmi-isa chapter 03, section 3.6",
+)
+_GROUPS = Decision(
+    "In which order does a sum of a group add floats?",
+    "Neighbours first, then neighbours among the sums, over the lanes of the group.",
+    "reassoc permits any order; as the sum of a register",
+)
+_MASKED = Decision(
+    "What do inactive lanes of a store become?",
+    "They are not written.",
+    "public cases mask-select-store and *-tail; vmi-isa chapter 01 says both this and that they are 0",
+)
+_MODES = {"pmode": "zero merge"}
+_op = partial(micro, choices=_MODES, refused="merge", decisions=(_MERGE,))
+
+
+def _like(operation: MicroOperation) -> MicroOperation:
+    """The logical form of an operation on registers whose last operand is a mask."""
+    text = operation.text.replace(" mask ", " mask? ").replace(' "part"', "")
+    words = [w for w in operation.types.split() if w != "-"]
+    return micro(
+        f"vmi.{operation.name}",
+        operation.summary,
+        text,
+        " ".join(words),
+        choices=_MODES,
+        refused="merge",
+        decisions=(*operation.decisions, _MERGE),
+        source=_ELEMENTWISE,
+        **{letter: " ".join(names) for letter, names in operation.elements.items()},
+    )
+
+
+_BITS = ("vand", "vor", "vxor", "vnot")
+_OTHER = ("vcmp", "vcmps", "vsel", *_BITS, "vabs")
+_LIKE = tuple(_like(o) for o in registers.OPERATIONS if o.name not in _OTHER)
+_COMPARISONS = "eq ne lt le gt ge oeq one olt ole ogt oge ueq une ult ule ugt uge ord uno"
+
+_LANES: tuple[MicroOperation, ...] = (
+    *_LIKE,
+    _op("vmi.vabs", "Absolute value.", "input mask? -> result", "T M -> T",
+        T="i8 i16 i32 f16 bf16 f32", source=_ELEMENTWISE),
+    *(_op(f"vmi.{n}", "Bitwise operation on registers or on masks.", "lhs rhs mask? -> result", "- - - -> -",
+          source=_ELEMENTWISE) for n in _BITS[:3]),
+    _op("vmi.vnot", "Bitwise complement of a register or of a mask.", "input mask? -> result", "- - -> -",
+        source=_ELEMENTWISE),
+    micro("vmi.vcmp", "Mask of the lanes for which a comparison holds.", "lhs rhs seed -> result",
+          "T T M -> -", choices={"cmp": _COMPARISONS, **_MODES}, refused="merge",
+          decisions=(_SIGNLESS, _MERGE), source=_ELEMENTWISE),
+    micro("vmi.vcmps", "Mask of the lanes for which a comparison with a scalar holds.",
+          "src scalar seed -> result", "T sT M -> -", choices={"cmp": _COMPARISONS, **_MODES},
+          refused="merge", decisions=(_SIGNLESS, _MERGE), source=_ELEMENTWISE),
+    micro("vmi.vsel", "Lanes of the first register where the mask is set, else of the second.",
+          "mask true_val false_val -> result", "- T T -> T", choices=_MODES, source=_ELEMENTWISE),
+    micro("vmi.vselr", "Lanes at the positions that a register has.", "source index -> result", "T U -> T",
+          source=_ELEMENTWISE),
+    *(_op(f"vmi.{n}", s, "lhs rhs mask? -> low high", "T T M -> T T", source="vmi-isa chapter 09")
+      for n, s in (("vintlv", "Lanes of two registers by turns."),
+                   ("vdintlv", "The even and the odd lanes of two registers."))),
+    micro("vmi.vci", "Numbers that count up or down from a scalar, from anew in every group.",
+          "base -> result", "- -> T", choices={"order": "ASC DESC"}, source="vmi-isa chapter 02"),
+    micro("vmi.vbrc", "A scalar, or the lane of each group, in all lanes.", "value -> result", "- -> T",
+          source="vmi-isa chapter 04"),
+    micro("vmi.vcvt", "Conversion to another element type; the lanes stay.", "src mask? -> result",
+          "T M -> D", choices={"rounding": "R A F C Z O H", "saturate": "NOSAT SAT"},
+          source="vmi-isa chapter 06"),
+    micro("vmi.vinterpret_cast", "The bits of a register as other elements.", "src -> result", "T -> D",
+          source="vmi-isa chapter 06"),
+)  # fmt: skip
+
+_REDUCTIONS: tuple[MicroOperation, ...] = (
+    *(
+        micro(f"vmi.{o.name}", f"{o.summary.split(' of ')[0].split(' in ')[0]} of the lanes of each group.",
+              "src mask -> result", "T M -> D", choices=_MODES, refused="merge",
+              decisions=(_GROUPS, _MERGE), source="vmi-isa chapter 05")
+        for o in registers_reduce.OPERATIONS if o.name in ("vcadd", "vcmax", "vcmin")
+    ),
+    *(
+        micro(f"vmi.{n}", s, "acc src mask -> result", "T U MU -> T", U="u8 i8", source=_SFU)
+        for n, s in (("vdhist", "How often each value occurs, added to counts."),
+                     ("vchist", "How many lanes are at most each value, added to counts."))
+    ),
+)  # fmt: skip
+
+_MASKS: tuple[MicroOperation, ...] = (
+    micro("vmi.create_mask", "Mask of the first lanes.", "count -> mask", "n -> -",
+          source="vmi-isa chapter 08"),
+    micro("vmi.create_group_mask", "Mask of the first lanes of every group.", "count -> mask", "n -> -",
+          source="vmi-isa chapter 08"),
+    *(micro(f"vmi.{n}", "Mask of a pattern.", '"pattern" -> mask', "- -> -", choices={"pattern": PATTERNS},
+            source="vmi-isa chapter 08") for n in ("pset", "pge")),
+    micro("vmi.plt", "Mask of the lanes below a count, and how many remain.", "count -> mask rest",
+          "i32 -> - i32", source="vmi-isa chapter 08"),
+)  # fmt: skip
+
+
+def _whole(at: int) -> Place:
+    """Where a load (0) or a store (1) accesses memory; groups and strides have gaps."""
+
+    def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+        register = call.results[0] if at == 0 else call.types[0]
+        strided = (
+            call.attributes.get("group") or call.name == "vmi.vsstb" or (at == 0 and len(call.types) > 2)
+        )
+        if strided or not isinstance(register, Lanes):
+            return None
+        return register.lanes * _element_bytes(call, at)
+
+    if at:
+        return Place("dest", "write", "offset", span=span, aligned=lambda call: _element_bytes(call, at))
+    return Place("source", "read", "offset", span=span, aligned=lambda call: _element_bytes(call, at))
+
+
+def _element_bytes(call: MicroCall, at: int) -> int:
+    pointer = call.types[at]
+    return pointer.dtype.word_bits // 8 if isinstance(pointer, Lanes) else 1
+
+
+_ACCESS = {"dist_mode": "continuous unpack brc"}
+#: What stands behind an offset is written without its type, unless it is a mask.
+_LOAD = "$source [ $offset ] (? , $stride ?) {} : !source -> ^*"
+_STORE = "$value , $dest [ $offset ] (? , $extra ?) {} : !value , !dest (?m , !extra ?)"
+_BLOCKS = "$value , $dest [ $offset ] , $stride , $mask {} : !value , !dest , !mask"
+
+_MEMORY: tuple[MicroOperation, ...] = (
+    micro("vmi.vload", "Load of lanes; of groups at a stride, or of blocks of 32 bytes at one.",
+          "source[offset] stride? -> value", "p* n n -> T", kind="memory", choices=_ACCESS,
+          places=(_whole(0),), written=_LOAD, source="vmi-isa chapter 01"),
+    micro("vmi.vstore", "Store of lanes: of the active ones, of groups at a stride, of blocks at one.",
+          "value dest[offset] extra?", "T p* n -", kind="memory",
+          choices={"dist_mode": "continuous", "pmode": "zero merge"}, places=(_whole(1),),
+          written=_STORE, decisions=(_MASKED,), source="vmi-isa chapter 01"),
+    micro("vmi.vsstb", "Store of blocks of 32 bytes at a stride.", "value dest[offset] stride mask",
+          "T p* n n M", kind="memory", choices=_MODES, places=(_whole(1),), written=_BLOCKS,
+          decisions=(_MASKED,), source="vmi-isa chapter 01"),
+    *(
+        micro(f"vmi.{n}", s, "source offsets mask -> value", "p* D M -> T", kind="memory", choices=_MODES,
+              refused="merge", places=(Place("source", "read"),), decisions=(_MERGE,), source=_SFU)
+        for n, s in (("vgather", "Load of elements at offsets that a register has."),
+                     ("vgatherb", "Load of elements at offsets in bytes that a register has."))
+    ),
+    micro("vmi.vscatter", "Store of lanes at offsets that a register has.", "value dest offsets mask",
+          "T p* D M", kind="memory", places=(Place("dest", "write"),), source=_SFU),
+)  # fmt: skip
+
+_OLD = "names of operations before vmi-isa 0.60, which the assembler still reads"
+#: Older names of conversions, and the sign that they give integers of their source.
+OLD_CONVERSIONS = {
+    "extf": "", "truncf": "", "fptosi": "", "fptoui": "", "sitofp": "i", "extsi": "i", "extui": "u",
+    "trunci": "",
+}  # fmt: skip
+OLD_REDUCTIONS = {
+    f"group_reduce_{name}": new
+    for new, names in (("vcadd", "addf addi"), ("vcmax", "maxf maxi"), ("vcmin", "minf mini"))
+    for name in names.split()
+}
+
+_OLDER: tuple[MicroOperation, ...] = (
+    micro("vmi.load", "Load of lanes.", "source[offset] -> value", "p* n -> T", kind="memory",
+          places=(_whole(0),), source=_OLD),
+    micro("vmi.store", "Store of lanes.", "value dest[offset]", "T p* n", kind="memory", places=(_whole(1),),
+          source=_OLD),
+    *(micro(f"vmi.{n}", "Conversion to another element type; the lanes stay.", "src -> result", "T -> D",
+            choices={"rounding": "R A F C Z O H", "saturate": "NOSAT SAT"}, source=_OLD)
+      for n in OLD_CONVERSIONS),
+    *(micro(f"vmi.{n}", "A number of the lanes of each group.", "src mask -> result", "T M -> D", source=_OLD)
+      for n in OLD_REDUCTIONS),
+    micro("vmi.group_broadcast", "The lane of each group, in all its lanes.", "value -> result", "T -> D",
+          source=_OLD),
+)  # fmt: skip
+
+OPERATIONS: tuple[MicroOperation, ...] = (*_LANES, *_REDUCTIONS, *_MASKS, *_MEMORY, *_OLDER)

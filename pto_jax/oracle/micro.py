@@ -1,0 +1,148 @@
+"""Micro-operations on the reference machine: registers as words, memory as bytes.
+
+A rule of a register operation takes the call and the operands in the order of the text: registers and scalars
+as raw words, masks as images of 256 truth values. A rule of an operation that accesses memory takes the
+:class:`Memory` before these. Both return the results as a tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ..errors import Diagnostic, ExecutionError
+from ..interpreter import Operand, Pointer
+from ..interpreter.operands import LocalPointer, Register
+from ..ir import Loc, Op, ScalarType, Value
+from ..isa import micro
+from ..isa.micro import MicroCall
+from .numbers import Array
+from .step import not_executable, scalar_word
+from .storage import Place
+
+if TYPE_CHECKING:
+    from .machine import ReferenceMachine
+
+Rule: TypeAlias = "Callable[..., tuple[Any, ...]]"
+#: Rules of operations on registers, and of those that access memory, by name.
+RULES: dict[str, Rule] = {}
+MEMORY_RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule on registers."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def memory_rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule on memory and registers."""
+
+    def register(function: Rule) -> Rule:
+        MEMORY_RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+@cache
+def load_rules() -> None:
+    """Import the families of this package."""
+    for family in micro.FAMILIES:
+        if find_spec(f"{__package__}.{family}") is not None:
+            import_module(f".{family}", __package__)
+
+
+class Memory:
+    """The bytes of a machine as one operation accesses them; ``state`` are its special registers."""
+
+    def __init__(self, machine: ReferenceMachine, op: Op) -> None:
+        self.machine = machine
+        self.op = op
+        self.state = machine.special
+
+    def bytes_at(self, pointer: Operand) -> tuple[Array, int, int]:
+        """The run of bytes that a pointer is in, its address there, and where the run ends."""
+        if isinstance(pointer, Pointer):
+            memory = self.machine.buffers[pointer.buffer]
+            return memory, int(pointer.offset) * pointer.dtype.storage_bits // 8, len(memory)
+        place = self.machine.local(pointer, self.op)
+        capacity = self.machine.policy.profile.capacity[Loc[pointer.space.name]]
+        return place.buffer.bytes, place.address, capacity
+
+    def read(self, pointer: Operand, offsets: Array) -> Array:
+        """The bytes at offsets from a pointer."""
+        memory, address, end = self.bytes_at(pointer)
+        return np.asarray(memory[self.within(offsets, address, end, pointer)])
+
+    def write(self, pointer: Operand, offsets: Array, data: Array) -> None:
+        """Replace the bytes at offsets from a pointer; of equal offsets the last one counts."""
+        memory, address, end = self.bytes_at(pointer)
+        memory[self.within(offsets, address, end, pointer)] = data
+
+    def within(self, offsets: Array, address: int, end: int, pointer: Operand) -> Array:
+        """Positions in a run of bytes; ExecutionError where one is outside."""
+        at = address + np.asarray(offsets, np.int64)
+        if at.size and not (at.min() >= 0 and at.max() < end):
+            where = f"buffer {pointer.buffer}" if isinstance(pointer, Pointer) else pointer.space.name.lower()
+            message = (
+                f"got bytes [{at.min()}, {at.max() + 1}) of {where}, which has {end}; allowed: its bytes"
+            )
+            raise ExecutionError(Diagnostic("error", message, self.op.span, self.op.name, rule="in-bounds"))
+        return at
+
+
+def execute(
+    machine: ReferenceMachine, op: Op, call: MicroCall, operands: Mapping[str, Operand]
+) -> tuple[Operand, ...]:
+    """The results of a micro-operation; NotExecutableError without a rule."""
+    load_rules()
+    values = dict(zip(operands, op.ins, strict=True))
+    given = {name: contents(operand, values[name]) for name, operand in operands.items()}
+    with np.errstate(all="ignore"):
+        if op.name in RULES:
+            found = RULES[op.name](call, *given.values())
+        elif op.name in MEMORY_RULES:
+            found = MEMORY_RULES[op.name](call, machine.memory_of(op), **given)
+        else:
+            raise not_executable(op, "is not executed by the reference interpreter")
+    return tuple(result(v, found_) for v, found_ in zip(op.results, found, strict=False))
+
+
+def contents(operand: Operand, value: Value) -> Any:
+    """What a rule gets: words of registers, raw words of scalars, pointers as they are."""
+    if isinstance(operand, Register):
+        return operand.contents
+    if isinstance(operand, Pointer | LocalPointer) or not isinstance(value.type, ScalarType):
+        return operand
+    d = value.type.dtype
+    return np.int64(int(operand)) if d.kind == "index" else scalar_word(operand, d).reshape(())
+
+
+def result(value: Value, found: Any) -> Operand:
+    """What a name stands for after a rule."""
+    if not isinstance(value.type, ScalarType):
+        return Register(found)
+    d = value.type.dtype
+    number = np.asarray(found).astype(d.word).reshape(1).view(d.numpy)[0]
+    return int(number) if not d.is_float else number
+
+
+def signed(word: Any) -> int:
+    """A scalar word as the signed number of its width."""
+    word = np.asarray(word)
+    return int(word.astype(f"i{word.dtype.itemsize}"))
+
+
+def place_in(place: Place, pointer: LocalPointer) -> Place:
+    """The place of a pointer into a tile at a place."""
+    return Place(place.buffer, place.address + int(pointer.address))

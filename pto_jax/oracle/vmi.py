@@ -1,0 +1,264 @@
+"""NumPy rules of operations on logical registers."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..ir import F32, CmpMode, dtype, unpaired
+from ..isa.micro import MicroCall
+from ..isa.rules.registers import element, lanes
+from ..isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS
+from . import arithmetic as lane, registers_moves, registers_reduce
+from .micro import Memory, memory_rule, rule
+from .numbers import Array, decode, encode
+from .registers import LANE_RULES, zeroed
+from .registers_convert import converted, elements, numbers
+from .step import compare
+
+_UNMASKED = ("vselr",)
+_OWN = ("vand", "vor", "vxor", "vnot", "vabs", "vcmp", "vcmps", "vsel", "vexpdif")
+
+
+def _with_mask(operands: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The operands with a mask of all lanes where they have none."""
+    if operands[-1].dtype == np.bool_:
+        return operands
+    return (*operands, np.ones(len(operands[0]), np.bool_))
+
+
+def _as_registers(name: str) -> None:
+    @rule(f"vmi.{name}")
+    def execute(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
+        given = operands if name in _UNMASKED else _with_mask(operands)
+        return LANE_RULES[name](replace(call, name=name), *given)
+
+
+for _name in (
+    "vadd vsub vmul vdiv vmax vmin vneg vrelu vexp vln vsqrt vrsqrt vadds vmuls vmaxs vmins vlrelu vprelu "
+    "vmula vmadd vaxpy vshl vshr vshls vshrs vaddc vaddcs vsubc vsubcs vmull vselr"
+).split():
+    _as_registers(_name)
+
+
+@rule("vmi.vabs")
+def _absolute(call: MicroCall, words: Array, mask: Array | None = None) -> tuple[Array, ...]:
+    """Of bf16 the sign bit is cleared, for want of an operation on registers."""
+    words, mask = _with_mask((words,) if mask is None else (words, mask))
+    d = element(call.types[0])
+    made = words & d.word.type(0x7FFF) if d.name == "bf16" else lane.absolute(d, words)
+    return (zeroed(mask, made),)
+
+
+def _bitwise(name: str, operation: Any) -> None:
+    @rule(f"vmi.{name}")
+    def execute(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
+        if operands[0].dtype == np.bool_:
+            return (operation(*operands),)
+        *sources, mask = _with_mask(operands)
+        return (zeroed(mask, operation(*sources)),)
+
+
+_bitwise("vand", np.bitwise_and)
+_bitwise("vor", np.bitwise_or)
+_bitwise("vxor", np.bitwise_xor)
+_bitwise("vnot", np.bitwise_not)
+
+
+@rule("vmi.vcmp", "vmi.vcmps")
+def _compare(call: MicroCall, a: Array, b: Array, seed: Array) -> tuple[Array, ...]:
+    """Integers without a sign have none; a letter before the comparison says what unordered floats give."""
+    t = lanes(call.types[0])
+    d = dtype(f"u{t.dtype.bits}") if t.signless else t.dtype
+    x, y = decode(a, d), decode(b, d)
+    name = str(call.attributes["cmp"])
+    unordered = np.isnan(x) | np.isnan(y) if d.is_float else np.zeros(x.shape, np.bool_)
+    if name in ("uno", "ord"):
+        return ((unordered if name == "uno" else ~unordered) & seed,)
+    holds = compare(CmpMode[name[-2:].upper()], x, y)
+    if len(name) == 3:
+        holds = holds | unordered if name[0] == "u" else holds & ~unordered
+    return (holds & seed,)
+
+
+@rule("vmi.vsel")
+def _select(call: MicroCall, mask: Array, a: Array, b: Array) -> tuple[Array, ...]:
+    return (np.where(mask, a, b),)
+
+
+@rule("vmi.vexpdif")
+def _exponential(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
+    a, b, mask = _with_mask(operands)
+    d = element(call.types[0])
+    a, b = (encode(decode(v, d), F32) for v in (a, b))
+    return (zeroed(mask, lane.precise(np.exp)(F32, lane.subtract(F32, a, b))),)
+
+
+@rule("vmi.vintlv")
+def _interleave(call: MicroCall, a: Array, b: Array, mask: Array | None = None) -> tuple[Array, ...]:
+    return registers_moves.interleaved(a, b)
+
+
+@rule("vmi.vdintlv")
+def _separate(call: MicroCall, a: Array, b: Array, mask: Array | None = None) -> tuple[Array, ...]:
+    return registers_moves.separated(a, b)
+
+
+@rule("vmi.vci")
+def _count_up(call: MicroCall, base: Array) -> tuple[Array, ...]:
+    t, groups = lanes(call.results[0]), int(call.attributes.get("group", 1))
+    one = replace(call, name="vci", results=(replace(t, lanes=t.lanes // groups),))
+    return (np.tile(LANE_RULES["vci"](one, base)[0], groups),)
+
+
+@rule("vmi.vbrc", "vmi.group_broadcast")
+def _broadcast(call: MicroCall, value: Array) -> tuple[Array, ...]:
+    t = lanes(call.results[0])
+    slots = value.reshape(-1).astype(t.dtype.word)
+    return (np.repeat(slots, t.lanes // len(slots)),)
+
+
+@rule("vmi.vcvt", *(f"vmi.{name}" for name in OLD_CONVERSIONS))
+def _convert(call: MicroCall, words: Array, mask: Array | None = None) -> tuple[Array, ...]:
+    source, target = element(call.types[0]), element(call.results[0])
+    sign = OLD_CONVERSIONS.get(call.name.removeprefix("vmi."), "")
+    one = dtype(f"{sign}{source.bits}") if sign and source.is_integer else unpaired(source)
+    letter = str(call.attributes["rounding"])
+    if target.name == "hif8" and letter == "R":
+        letter = "A"
+    saturate = call.attributes["saturate"] == "SAT"
+    made = converted(numbers(words, source), one, unpaired(target), letter, saturate=saturate)
+    made = elements(made, target)
+    return (made if mask is None else zeroed(mask, made),)
+
+
+@rule("vmi.vinterpret_cast")
+def _reinterpret(call: MicroCall, words: Array) -> tuple[Array, ...]:
+    return (words.view(element(call.results[0]).word),)
+
+
+# -- reductions --------------------------------------------------------------------------------------
+
+
+@rule("vmi.vcadd", "vmi.vcmax", "vmi.vcmin", *(f"vmi.{name}" for name in OLD_REDUCTIONS))
+def _reduce(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
+    d, name = element(call.types[0]), call.name.removeprefix("vmi.")
+    name = OLD_REDUCTIONS.get(name, name)
+    groups = int(call.attributes.get("group") or call.attributes.get("num_groups") or 1)
+    if name == "vcadd":
+        return (registers_reduce.tree_sum(d, zeroed(mask, words).reshape(groups, -1))[:, 0],)
+    largest = name == "vcmax"
+    filled = np.where(mask, words, registers_reduce.neutral(d, largest)).reshape(groups, -1)
+    return (registers_reduce.extreme(d, filled, largest)[:, 0],)
+
+
+@rule("vmi.vdhist", "vmi.vchist")
+def _histogram(call: MicroCall, counts: Array, samples: Array, mask: Array) -> tuple[Array, ...]:
+    bins = np.bincount(samples[mask], minlength=256)
+    bins = np.cumsum(bins) if call.name == "vmi.vchist" else bins
+    return (counts + bins[: len(counts)].astype(counts.dtype),)
+
+
+# -- masks -------------------------------------------------------------------------------------------
+
+
+def _number(count: Any) -> int:
+    word = np.asarray(count)
+    return int(word.view(f"i{word.dtype.itemsize}"))
+
+
+@rule("vmi.create_mask")
+def _first(call: MicroCall, count: Array) -> tuple[Array, ...]:
+    return (np.arange(lanes(call.results[0]).lanes) < _number(count),)
+
+
+@rule("vmi.create_group_mask")
+def _first_of_groups(call: MicroCall, count: Array) -> tuple[Array, ...]:
+    total = lanes(call.results[0]).lanes
+    size = int(call.attributes.get("group_size") or total // int(call.attributes["num_groups"]))
+    return (np.arange(total) % size < _number(count),)
+
+
+@rule("vmi.plt")
+def _below(call: MicroCall, count: Array) -> tuple[Array, ...]:
+    total, number = lanes(call.results[0]).lanes, int(count)
+    return np.arange(total) < number, np.uint32(max(0, number - total))
+
+
+@rule("vmi.pset", "vmi.pge")
+def _pattern(call: MicroCall) -> tuple[Array, ...]:
+    total, name = lanes(call.results[0]).lanes, str(call.attributes["pattern"]).removeprefix("PAT_")
+    every = np.arange(total)
+    if name in ("M3", "M4"):
+        return (every % int(name[1]) == 0,)
+    counts = {"ALL": total, "ALLF": 0, "H": total // 2, "Q": total // 4}
+    return (every < (counts[name] if name in counts else int(name.removeprefix("VL"))),)
+
+
+# -- memory ------------------------------------------------------------------------------------------
+
+
+def _places(call: MicroCall, count: int, size: int, stride: Any) -> Array:
+    """The bytes behind a pointer at which lanes begin."""
+    at = np.arange(count, dtype=np.int64)
+    groups = call.attributes.get("group")
+    if groups:
+        each = count // int(groups)
+        return (at // each * _number(stride) + at % each) * size
+    if stride is not None:
+        return at * size // 32 * 32 * _number(stride) + at * size % 32
+    return np.zeros_like(at) if call.attributes.get("dist_mode") == "brc" else at * size
+
+
+def _loaded(call: MicroCall, memory: Memory, source: Any, at: Array) -> Array:
+    size, t = source.dtype.storage_bits // 8, lanes(call.results[0])
+    data = memory.read(source, at[:, None] + np.arange(size))
+    return np.ascontiguousarray(data).view(f"u{size}")[:, 0].astype(t.dtype.word)
+
+
+@memory_rule("vmi.vload", "vmi.load")
+def _load(call: MicroCall, memory: Memory, source: Any, offset: Any, stride: Any = None) -> tuple[Array, ...]:
+    count, size = lanes(call.results[0]).lanes, source.dtype.storage_bits // 8
+    return (_loaded(call, memory, source, _places(call, count, size, stride)),)
+
+
+def _written(memory: Memory, dest: Any, at: Array, value: Array, mask: Array | None) -> tuple[()]:
+    """Lanes, of which an element of the pointer's type has the low bits."""
+    size = dest.dtype.storage_bits // 8
+    data = np.ascontiguousarray(value.astype(f"u{size}")).view(np.uint8).reshape(-1, size)
+    chosen = slice(None) if mask is None else np.flatnonzero(mask)
+    memory.write(dest, at[chosen, None] + np.arange(size), data[chosen])
+    return ()
+
+
+@memory_rule("vmi.vstore", "vmi.store")
+def _store(
+    call: MicroCall, memory: Memory, value: Array, dest: Any, offset: Any, extra: Any = None
+) -> tuple[()]:
+    """The operand behind the offset is a stride or the mask."""
+    masked = extra is not None and np.asarray(extra).dtype == np.bool_
+    at = _places(call, len(value), dest.dtype.storage_bits // 8, None if masked else extra)
+    return _written(memory, dest, at, value, extra if masked else None)
+
+
+@memory_rule("vmi.vsstb")
+def _store_blocks(
+    call: MicroCall, memory: Memory, value: Array, dest: Any, offset: Any, stride: Any, mask: Array
+) -> tuple[()]:
+    at = _places(call, len(value), dest.dtype.storage_bits // 8, stride)
+    return _written(memory, dest, at, value, mask)
+
+
+@memory_rule("vmi.vgather", "vmi.vgatherb")
+def _gather(call: MicroCall, memory: Memory, source: Any, offsets: Array, mask: Array) -> tuple[Array, ...]:
+    size = 1 if call.name == "vmi.vgatherb" else source.dtype.storage_bits // 8
+    found = np.zeros(len(offsets), lanes(call.results[0]).dtype.word)
+    found[mask] = _loaded(call, memory, source, offsets[mask].astype(np.int64) * size)
+    return (found,)
+
+
+@memory_rule("vmi.vscatter")
+def _scatter(
+    call: MicroCall, memory: Memory, value: Array, dest: Any, offsets: Array, mask: Array
+) -> tuple[()]:
+    return _written(memory, dest, offsets.astype(np.int64) * (dest.dtype.storage_bits // 8), value, mask)

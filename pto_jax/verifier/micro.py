@@ -1,0 +1,190 @@
+"""Rules on micro-operations: types, patterns, scopes, and the use of align states."""
+
+from collections.abc import Iterator, Mapping
+
+from ..errors import Diagnostic
+from ..ir import (
+    AddressSpace,
+    AlignType,
+    Function,
+    MaskType,
+    MemRefType,
+    Op,
+    PtrType,
+    Region,
+    ScalarType,
+    TileType,
+    Type,
+    VRegType,
+)
+from ..isa.effects import aliased
+from ..isa.micro import MicroOperation
+from ..profiles import Profile
+from .errors import error_of
+
+#: What opens a vector scope, and the attribute of a loop that is one.
+SCOPES = ("vecscope", "strict_vecscope")
+SCOPE_LOOP = "llvm.loop.aivector_scope"
+_STATE = VRegType | MaskType | AlignType
+
+
+def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterator[Diagnostic]:
+    """What is wrong with a micro-operation by itself."""
+    if profile.name != "a5":
+        message = f"the profile {profile.name} has no micro-operations; allowed: a5"
+        yield error_of(op, "profile", message)
+        return
+    wanted = declared.types.replace("->", " ").split()
+    names = [w.strip('"') for w in declared.names]
+    values = {**declared.values(op), **dict(zip(declared.results, op.results, strict=False))}
+    bound: dict[str, VRegType] = {}
+    for name, word in zip(names, wanted, strict=True):
+        if name not in values:
+            continue
+        allowed = _objection(values[name].type, word, declared, bound)
+        if allowed:
+            message = f"{name} is {values[name].type}; allowed: {allowed}"
+            yield error_of(op, "types", message, values[name])
+    for name, allowed_words in declared.choices.items():
+        given = op.attrs.get(name)
+        if given is not None and given not in allowed_words:
+            message = f'got {name} = "{given}"; allowed: {", ".join(allowed_words)}'
+            yield error_of(op, "choices", message)
+    for rule in declared.rules:
+        yield from (error_of(op, "rule", message) for message in rule(op))
+
+
+def _objection(t: Type, word: str, declared: MicroOperation, bound: dict[str, VRegType]) -> str:
+    """What is allowed in place of a type, "" where it fits the word of a signature."""
+    match word[0]:
+        case "-":
+            return ""
+        case "p" | "g":
+            return _pointer(t, word, bound)
+        case "M" | "m":
+            return _mask(t, word, bound)
+        case "a" if word == "a":
+            return "" if isinstance(t, AlignType) else "!pto.align"
+        case "n":
+            integer = isinstance(t, ScalarType) and (t.dtype.is_integer or t.dtype.kind == "index")
+            return "" if integer else "an integer or an index"
+        case "s":
+            return _scalar(t, bound.get(word[1:]))
+        case letter if letter.isupper():
+            return _register(t, word, declared.elements.get(word, ()), bound)
+        case _:
+            return "" if isinstance(t, ScalarType) and t.dtype.name in (word, f"u{word[1:]}") else word
+
+
+def _register(t: Type, letter: str, elements: tuple[str, ...], bound: dict[str, VRegType]) -> str:
+    if not isinstance(t, VRegType):
+        return "a register, as in !pto.vreg<64xf32>"
+    known = bound.setdefault(letter, t)
+    if (known.dtype, known.lanes) != (t.dtype, t.lanes):
+        return str(known)
+    if elements and t.dtype.name not in elements:
+        return f"elements {', '.join(elements)}"
+    return ""
+
+
+def _mask(t: Type, word: str, bound: Mapping[str, VRegType]) -> str:
+    if not isinstance(t, MaskType):
+        return "a mask, as in !pto.mask<b32>"
+    if word[0] == "m":
+        return "" if t.logical or len(word) == 1 or t.bits == int(word[1:]) else f"!pto.mask<b{word[1:]}>"
+    register = bound.get(word[1:]) or next(iter(bound.values()), None)
+    if register is None:
+        return ""
+    if register.logical:
+        return "" if t.lanes == register.lanes else f"a mask of {register.lanes} lanes"
+    bits = min(32, register.dtype.word_bits)
+    return "" if t.bits == bits else f"!pto.mask<b{bits}>, for elements of {register.dtype}"
+
+
+def _pointer(t: Type, word: str, bound: Mapping[str, VRegType]) -> str:
+    local = word[0] == "p"
+    space = AddressSpace.VEC if local else AddressSpace.GM
+    if isinstance(t, MemRefType):
+        return ""
+    if not isinstance(t, PtrType) or t.space != space:
+        return "a pointer into ub" if local else "a pointer into gm"
+    register = bound.get(word[1:])
+    if register is not None and register.dtype != t.dtype:
+        return f"a pointer to {register.dtype}"
+    return ""
+
+
+def _scalar(t: Type, register: VRegType | None) -> str:
+    if not isinstance(t, ScalarType):
+        return "a scalar"
+    if register is None or t.dtype.word_bits == register.dtype.word_bits:
+        return ""
+    return f"a scalar of {register.dtype.word_bits} bits"
+
+
+# -- scopes ------------------------------------------------------------------------------------------------
+
+
+def scope_findings(function: Function) -> Iterator[Diagnostic]:
+    """Registers outside a vector scope, scopes in each other, tile instructions inside, captured values."""
+    yield from _scopes(function.body, inside=False)
+    for op in function.walk():
+        if op.name == "strict_vecscope":
+            yield from _captures(op)
+    yield from _align_findings(function)
+
+
+def opens_scope(op: Op) -> bool:
+    """Whether the regions of an operation are a vector scope."""
+    return op.name in SCOPES or SCOPE_LOOP in op.attrs
+
+
+def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
+    for op in region.ops:
+        opens = opens_scope(op)
+        if opens and inside:
+            yield error_of(op, "scope", "a vector scope in another one; allowed: scopes one after the other")
+        state = next((v for v in (*op.ins, *op.results) if _physical(v.type)), None)
+        if state is not None and not inside and not opens:
+            message = f"{state} is {state.type} outside a vector scope; allowed: inside pto.vecscope"
+            yield error_of(op, "scope", message, state)
+        tiles = any(isinstance(v.type, TileType) for v in (*op.ins, *op.outs, *op.results))
+        if inside and tiles and aliased(op) is None:
+            yield error_of(op, "scope", "a tile operation in a vector scope; allowed: before or behind it")
+        for inner in op.regions:
+            yield from _scopes(inner, inside or opens)
+
+
+def _physical(t: Type) -> bool:
+    return isinstance(t, AlignType) or (isinstance(t, VRegType | MaskType) and not t.logical)
+
+
+def _captures(scope: Op) -> Iterator[Diagnostic]:
+    """A strict scope sees nothing from around it."""
+    region = scope.regions[0]
+    known = {v.name for v in region.args}
+    for op in region.ops:
+        for inner in op.walk():
+            known.update(v.name for v in inner.results)
+            known.update(v.name for r in inner.regions for v in r.args)
+    for inner in (inner for op in region.ops for inner in op.walk()):
+        for value in inner.ins:
+            if value.name not in known:
+                message = (
+                    f"{value} is used in a strict scope that does not capture it; allowed: captured values"
+                )
+                yield error_of(inner, "scope", message, value)
+
+
+def _align_findings(function: Function) -> Iterator[Diagnostic]:
+    """An align state is handed on: nothing uses it twice."""
+    used: dict[str, Op] = {}
+    for op in function.walk():
+        for value in op.ins:
+            if not isinstance(value.type, AlignType):
+                continue
+            first = used.setdefault(value.name, op)
+            if first is not op:
+                line = first.span.line if first.span else 0
+                message = f"{value} is used a second time (first on line {line}); allowed: the state after it"
+                yield error_of(op, "align", message, value)

@@ -1,0 +1,183 @@
+"""Mistakes of newcomers in calls, texts and types: the fix of each message works where it is pasted."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax.cli.main import main
+from pto_jax.errors import parts_of
+
+X = np.ones((16, 64), np.float32)
+TEXT = "%z = tadd %x, %y : !pto.tile<f32, 16, 64>"
+
+
+def _tile(x: Any) -> pto.oracle.OracleTile:
+    return pto.oracle.OracleTile(pto.tile_type("f32", 16, 64), x)
+
+
+NAMES = {"pto": pto, "np": np, "X": X, "TEXT": TEXT, "TILE": _tile}
+
+
+def kernel(*args: Any, **kwargs: Any) -> Any:
+    """A call of the sum of two tiles."""
+    return pto.compile(pto.parse(TEXT), profile="a2a3")(*args, **kwargs)
+
+
+def refused(call: Callable[[], Any]) -> pto.PtoError:
+    with pytest.raises(pto.PtoError) as caught:
+        call()
+    return caught.value
+
+
+#: The mistake, what its message got, and the call that its fix becomes (``FIX`` is where it is pasted).
+CALLS = {
+    "a profile by its architecture": (
+        'pto.ops.tadd(X, X, profile="a3")', "unknown profile 'a3'", "pto.ops.tadd(X, X, FIX)"),
+    "a typo of an option": (
+        'pto.compile(pto.parse(TEXT), numerics="fats")', "numerics: got 'fats'",
+        "pto.compile(pto.parse(TEXT), FIX)"),
+    "a typo of a value": (
+        'pto.ops.tcvt(X, dst="f16", rmode="FLOR")', "tcvt: got rmode='FLOR'",
+        'pto.ops.tcvt(X, dst="f16", FIX)'),
+    "a typo of a keyword": (
+        'pto.ops.tcvt(X, dst="f16", rmod="FLOOR")', "tcvt: got the keyword 'rmod'",
+        'pto.ops.tcvt(X, dst="f16", FIX)'.replace("FIX", "**dict(FIX)")),
+    "doubles": (
+        "kernel(X.astype(float), X)", "argument 'x': got an array of float64",
+        "(lambda x: kernel(FIX, X))(X.astype(float))"),
+    "integers": (
+        "kernel(X, X.astype(int))", "argument 'y': got an array of int64",
+        "(lambda y: kernel(X, FIX))(X.astype(int))"),
+    "a transposed array": (
+        "kernel(X.T, X)", "argument 'x': got shape (64, 16)", "(lambda x: kernel(FIX, X))(X.T)"),
+    "a flat array": (
+        "kernel(X.ravel(), X)", "argument 'x': got shape (1024,)",
+        "(lambda x: kernel(FIX, X))(X.ravel())"),
+    "a batch": (
+        "kernel(X[None], X[None])", "argument 'x': got shape (1, 16, 64)",
+        "(lambda jax: FIX(X[None], X[None]))(__import__('jax'))"),
+    "one array too few": ("kernel(X)", "got x; allowed: also y", "(lambda x, y: FIX)(X, X)"),
+    "one array too many": (
+        "kernel(X, X, X)", "got 3 arguments; allowed: 2: x, y", "(lambda x, y: FIX)(X, X)"),
+    "another name": (
+        "kernel(x=X, yy=X)", "got the argument 'yy'", "kernel(x=X, **dict(FIX))"),
+    "a vector for a tile": (
+        "pto.ops.tneg(X[0])", "got an array of shape (64,)", "(lambda x: pto.ops.tneg(FIX))(X[0])"),
+    "doubles in an instruction": (
+        "pto.ops.tneg(X.astype(float))", "got an array of float64",
+        "(lambda x: pto.ops.tneg(FIX))(X.astype(float))"),
+    "a number for a tile": ("pto.ops.tadd(X, 1.0)", "tadd: source 1 (src1): got float", "FIX(X, 1.0)"),
+    "a tile for a number": ("pto.ops.tadds(X, X)", "tadds: source 1 (scalar)", "FIX(X, X)"),
+    "text for a program": ("pto.compile(TEXT)", "got text", "(lambda text: pto.compile(FIX))(TEXT)"),
+    "text that is verified": ("pto.verify(TEXT)", "got text", "(lambda text: pto.verify(FIX))(TEXT)"),
+    "a buffer of the hardware": (
+        'pto.tile_type("f16", 16, 16, loc="L0A")', "loc: got 'L0A'", 'pto.tile_type("f16", 16, 16, FIX)'),
+    "a format in the place of the bias": (
+        'pto.nn.linear(X, X.T, "fp8")', "linear: bias: got 'fp8'", "pto.nn.linear(X, X.T, FIX)"),
+    "an array for the arguments": (
+        "pto.sanitize(pto.parse(TEXT), X)", "function fragment: got an array",
+        "(lambda x, y: pto.sanitize(pto.parse(TEXT), [TILE(v) for v in FIX]))(X, X)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "got", "fixed"), CALLS.values(), ids=CALLS)
+def test_the_fix_of_a_call_works(call: str, got: str, fixed: str) -> None:
+    names = {**NAMES, "kernel": kernel}
+    if "jax.vmap" in fixed or call.startswith("kernel(X[None]"):
+        names["kernel"] = pto.compile(pto.parse(TEXT), profile="a2a3")
+    error = refused(lambda: eval(call, names))
+    assert got in str(error) and "; allowed: " in str(error)
+    fix = parts_of(str(error).splitlines()[0])[2]
+    assert fix, str(error)
+    fix = fix.replace("=...", "='FLOOR'" if "rmode" in fix else "=X")
+    with warnings.catch_warnings(action="ignore"):
+        eval(fixed.replace("FIX", fix), names)
+
+
+#: The mistake in a text, what the message got, and the word that its fix takes the place of.
+TEXTS = {
+    "an instruction": (TEXT.replace("tadd", "tadde"), "unknown instruction 'tadde'", "tadde"),
+    "an operation": (
+        "%c = arith.constan 1 : i32", "unknown operation 'arith.constan'", "arith.constan"),
+    "a value of an attribute": (
+        "%z = tcvt %x {rmode = #pto<round_mode FLOR>} : !pto.tile<f32, 16, 64> -> !pto.tile<f16, 16, 64>",
+        "got the unknown round_mode 'FLOR'", "FLOR"),
+    "a memory": (
+        "%z = tneg %x : !pto.tile_buf<vecc, 16x64xf32>", "got 'vecc'", "vecc"),
+    "a type": ("%z = tneg %x : !pto.tile_bfu<vec, 16x64xf32>", "got the unknown type", "!pto.tile_bfu"),
+    "a key of a type": (
+        "%z = tneg %x : !pto.tile_buf<loc=vec, dtyp=f32, rows=16, cols=64>",
+        "got the unknown key 'dtyp'", "dtyp"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "got", "word"), TEXTS.values(), ids=TEXTS)
+def test_the_word_that_is_meant_can_be_pasted_into_the_text(text: str, got: str, word: str) -> None:
+    (diagnostic,) = refused(lambda: pto.parse(text)).diagnostics
+    assert got in diagnostic.message and diagnostic.fix
+    assert diagnostic.span is not None
+    start = diagnostic.span.col - 1
+    assert text[start : start + len(word)] == word
+    assert len(pto.parse(text.replace(word, diagnostic.fix)).functions) == 1
+
+
+def test_a_comma_that_is_missing_is_named() -> None:
+    (diagnostic,) = refused(lambda: pto.parse(TEXT.replace(", %y", " %y"))).diagnostics
+    assert "a comma before an operand %y" in diagnostic.message
+
+
+def test_a_file_name_is_no_program(tmp_path: Path) -> None:
+    file = tmp_path / "sum.pto"
+    file.write_text(TEXT)
+    error = refused(lambda: pto.parse(str(file)))
+    assert "parse: got the name of a file" in str(error)
+    assert eval(error.fix, NAMES).functions
+
+
+def test_an_array_for_a_tile_of_the_interpreter() -> None:
+    program = pto.parse(TEXT)
+    error = refused(lambda: pto.sanitize(program, (X, X)))
+    assert "argument x: got a ndarray; allowed: an OracleTile of vec 16x64xf32" in str(error)
+    made = eval(error.fix, {**NAMES, "x": X})
+    assert pto.sanitize(program, (made, made)).findings == ()
+
+
+def test_a_float_for_an_index_is_made_an_integer() -> None:
+    @pto.kernel(types={"x": pto.ptr("f32"), "y": pto.ptr("f32"), "n": "index"})
+    def k(x: Any, y: Any, n: Any) -> None:
+        t = pto.alloc_tile("f32", 16, 64)
+        pto.tload(t, pto.GlobalTensor(x, (16, 64)))
+        pto.tstore(pto.GlobalTensor(y, (16, 64)), t)
+
+    error = refused(lambda: k(X, 0 * X, 3.5))
+    assert error.fix == "int(3.5)" and k(X, 0 * X, eval(error.fix))["y"][0, 0] == 1
+    error = refused(lambda: k([["a"] * 64] * 16, X, 3))
+    listed = eval(error.fix.replace("...", "[[1.0] * 64] * 16"), NAMES)
+    assert k(listed, 0 * X, 3)["y"][0, 0] == 1
+
+
+def test_a_gradient_of_an_instruction_names_what_has_one() -> None:
+    import jax
+
+    error = refused(lambda: jax.grad(lambda x: pto.ops.tneg(x).array.sum())(X))
+    fixed = eval(f"lambda f, x, jax: {error.fix}", {})
+    gradient = jax.grad(lambda x: fixed(lambda v: pto.ops.tneg(v).array, x, jax).sum())(X)
+    np.testing.assert_array_equal(gradient, X)
+
+
+def test_the_profile_of_a_focus_can_be_pasted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["fuzz", "--only", "tadd", "--dtype", "f8e4m3", "--count", "1", "--profile", "a2a3"]
+    assert main([*asked, "--tested", "eager"]) == 2
+    fix = re.findall(r"; try: (.*)", capsys.readouterr().err)[0].split()
+    assert main([*asked[:-2], *fix, "--tested", "eager", "--workers", "1"]) == 0
