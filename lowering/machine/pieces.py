@@ -134,5 +134,5 @@ class Buffers(dict[str, Any]):
         return _joined([run.source.numbers(run.first, run.count, dtype) for run in merged(runs)])
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _joined(parts: Sequence[Array]) -> Array:
     return parts[0] if len(parts) == 1 else jnp.concatenate(parts)

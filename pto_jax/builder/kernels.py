@@ -192,7 +192,8 @@ class Kernel:
         """The compiled kernel, as :func:`pto_jax.compile` gives it for the text."""
         from ..runtime.kernel import compile
 
-        return compile(self.program, entry=self.symbol, **options)
+        kernel: engine.Kernel = compile(self.program, entry=self.symbol, **options)
+        return kernel
 
     def __getattr__(self, name: str) -> Any:
         """What :class:`pto_jax.Kernel` has besides: ``map``, ``lower``, ``export``, ``outputs`` ..."""

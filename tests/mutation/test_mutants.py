@@ -14,7 +14,7 @@ from tests.mutation.mutants import Mutant, TableError, applied, read_table, tabl
 #: (``lockstep``), other numerics.
 _NOTHING_TO_CHANGE = set(
     "canary lockstep platforms primitives rules scalars machine.block_numbers machine.grid machine.planning "
-    "machine.ranges".split()
+    "machine.ranges machine.pieces machine.ranks".split()
 )
 
 

@@ -24,7 +24,7 @@ from tests.ranks.protocols import (
 )
 from tests.ranks.rank_texts import Text, ring
 
-RANKS = [pytest.param(n, marks=[pytest.mark.slow] if n == 8 else []) for n in (2, 4, 8)]
+RANKS = (2, 4, 8)
 SHAPE = (1, 64)
 
 
@@ -41,6 +41,7 @@ def outputs(k: Text, n: int, given: dict[str, Any], **more: Any) -> dict[str, An
     return found
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 @pytest.mark.parametrize("shape", [(1, 64), (8, 24), (5, 16)])
 def test_a_ring_moves_every_part_to_the_next_rank(n: int, shape: tuple[int, int]) -> None:
@@ -59,6 +60,7 @@ def test_pieces_of_a_copy_have_no_effect_on_it(tile: tuple[int, int]) -> None:
     assert (outputs(k, 2, given)["y"][:, :768] == given["x"][::-1, :768]).all()
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 def test_blocks_of_a_ring_each_move_their_part(n: int) -> None:
     k = ring((4, 64), blocks=True)
@@ -67,6 +69,7 @@ def test_blocks_of_a_ring_each_move_their_part(n: int) -> None:
     assert (found["y"] == np.roll(given["x"], 1, 0)).all() and (found["s"][:, :4] == 1).all()
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 def test_views_of_several_dimensions_with_strides_are_copied_by_their_indices(n: int) -> None:
     k = text("z")
@@ -85,6 +88,7 @@ def test_views_of_several_dimensions_with_strides_are_copied_by_their_indices(n:
     assert (found == expected).all()
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 def test_every_rank_sends_another_number_of_rows(n: int) -> None:
     """Rank m sends m + 1 rows to rank 0, each at a place of its own."""
@@ -111,6 +115,7 @@ def test_every_rank_sends_another_number_of_rows(n: int) -> None:
     assert (outputs(k, n, given)["z"][0, : 8 * n * n] == expected.reshape(-1)).all()
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 @pytest.mark.parametrize("t", ["i32", "f32"])
 def test_additions_of_all_ranks_meet_in_one_place(n: int, t: str) -> None:
@@ -124,6 +129,7 @@ def test_additions_of_all_ranks_meet_in_one_place(n: int, t: str) -> None:
     assert (found[0, :64] == given["x"][:, :64].sum(0)).all() and not found[1:].any()
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 def test_gets_read_from_every_rank(n: int) -> None:
     if n == 4:
@@ -157,7 +163,8 @@ def rooted(
     return k
 
 
-@pytest.mark.parametrize("n", [1, *RANKS])
+@pytest.mark.variants(2)
+@pytest.mark.parametrize("n", (1, *RANKS))
 @pytest.mark.parametrize("op", ["sum", "max", "min"])
 def test_a_reduction_starts_with_its_root(n: int, op: str) -> None:
     root = min(1, n - 1)
@@ -179,6 +186,7 @@ def test_a_reduction_starts_with_its_root(n: int, op: str) -> None:
     assert (found[root, :64] == expected[:64]).all() and not np.delete(found, root, 0).any()
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 def test_a_gather_concatenates_and_a_scatter_splits(n: int) -> None:
     shape, whole = (2, 32), (2 * n, 32)
@@ -208,6 +216,7 @@ def test_a_gather_concatenates_and_a_scatter_splits(n: int) -> None:
     assert (outputs(k, n, given)["y"][:, :64] == given["x"][0, : 64 * n].reshape(n, 64)).all()
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 def test_a_reduce_scatter_adds_rows(n: int) -> None:
     if n == 4:
@@ -217,6 +226,7 @@ def test_a_reduce_scatter_adds_rows(n: int) -> None:
         assert (outputs(k, n, given)["z"][:, :64] == rows.sum(0)).all()
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 def test_a_wait_looks_at_a_matrix_of_signals_with_strides(n: int) -> None:
     """Everyone sets its column of a matrix in rank 0, which waits for all, then for a part."""

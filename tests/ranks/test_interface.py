@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,7 +71,7 @@ def test_a_peer_is_the_part_of_one_rank_or_of_one_for_each() -> None:
         ({"shared": ("a",)}, "got no ranks; allowed: with ranks=N"),
     ],
 )
-def test_what_does_not_fit_is_one_clear_error(options: dict, message: str) -> None:
+def test_what_does_not_fit_is_one_clear_error(options: dict[str, Any], message: str) -> None:
     with pytest.raises(pto.ArgumentError, match=message):
         pto.compile(peers(), **options)
 

@@ -24,6 +24,7 @@ def report(k: Text, n: int = protocols.N, sync: Sync = "auto", **more: object) -
     return kernel.judge({**values(k, n), **more}, sync)
 
 
+@pytest.mark.variants(5)
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_right_protocols_have_no_finding_and_one_result(name: str) -> None:
     k = PROTOCOLS[name]()
@@ -40,9 +41,18 @@ def test_right_protocols_have_no_finding_and_one_result(name: str) -> None:
         assert all((other[n] == expected[n]).all() for n in expected), seed
 
 
-def without_fences(k: Text) -> Text:
-    k.lines = [line for line in k.lines if line not in FENCE.splitlines()]
-    return k
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_200_orders_of_a_right_protocol_have_one_result(name: str) -> None:
+    k = PROTOCOLS[name]()
+    given = values(k)
+    expected = compiled(k)(**given)
+    program = pto.parse(str(k))
+    for seed in range(200):
+        shared = tuple(n for n in k.pointers if n not in ("x", "ctx"))
+        options: dict[str, Any] = {"shared": shared, "context": {"ctx": "y"}, "schedule": seed}
+        other = pto.compile(program, ranks=4, engine="interpreter", warn=False, **options)(**given)
+        assert all((other[n] == expected[n]).all() for n in expected), seed
 
 
 def kinds(k: Text, n: int = protocols.N, sync: Sync = "auto", **more: object) -> set[tuple[str, str, str]]:

@@ -1,0 +1,106 @@
+"""Ranks as a mesh axis: devices of one process, and two processes, give the bits of the leading axis."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec
+
+import pto_jax as pto
+from tests.ports import free_address
+from tests.ranks.protocols import PROTOCOLS, compiled, values
+from tests.ranks.rank_texts import ring
+
+#: Protocols whose order is static.
+STATIC = [name for name in PROTOCOLS if name != "expert exchange"]
+
+
+def on_mesh(kernel: Any, arrays: dict[str, Any], **numbers: Any) -> dict[str, Any]:
+    """The results with the ranks spread over the devices."""
+    mesh = jax.make_mesh((2,), ("r",), axis_types=(jax.sharding.AxisType.Auto,))
+    over = PartitionSpec("r")  # type: ignore[no-untyped-call]
+
+    def own(given: dict[str, Any]) -> Any:
+        return kernel(**given, **numbers)
+
+    found: dict[str, Any] = jax.jit(jax.shard_map(own, mesh=mesh, in_specs=over, out_specs=over))(arrays)
+    return found
+
+
+@pytest.mark.variants(2)
+@pytest.mark.parametrize("name", STATIC)
+def test_devices_of_a_mesh_give_the_bits_of_both_other_forms(name: str) -> None:
+    k = PROTOCOLS[name]()
+    given = values(k)
+    numbers = {n: given.pop(n) for n in ("rank", "n") if n in given}
+    kernel = compiled(k, 4, "compiled")
+    sharded, leading = on_mesh(kernel, given, **numbers), kernel(**given, **numbers)
+    interpreted = compiled(k)(**given, **numbers)
+    for buffer, array in interpreted.items():
+        assert (
+            np.asarray(sharded[buffer]).tobytes() == array.tobytes() == np.asarray(leading[buffer]).tobytes()
+        )
+
+
+HOST = """
+import sys
+import jax, numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import NamedSharding, PartitionSpec as P
+import pto_jax as pto
+
+address, process, program = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+jax.distributed.initialize(address, 2, process, initialization_timeout=120)
+kernel = pto.compile(pto.load(program), ranks=4, shared=("y", "s"), context={"ctx": "y"}, warn=False)
+mesh = jax.make_mesh((4,), ("r",), axis_types=(jax.sharding.AxisType.Auto,))
+over = NamedSharding(mesh, P("r"))
+
+def spread(a):
+    return jax.make_array_from_callback(a.shape, over, lambda index: a[index])
+
+x = np.arange(4 * 64, dtype=np.float32).reshape(4, 64)
+given = [spread(a) for a in (x, np.zeros_like(x), np.zeros((4, 1), np.int32))]
+call = jax.shard_map(
+    lambda x, y, s: kernel(x, y, s, np.arange(4), 4)["y"], mesh=mesh, in_specs=P("r"), out_specs=P("r")
+)
+y = multihost_utils.process_allgather(jax.jit(call)(*given), tiled=True)
+print(process, bool((np.asarray(y) == np.roll(x, 1, 0)).all()))
+jax.distributed.shutdown()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_are_two_ranks_each(tmp_path: Path) -> None:
+    program = tmp_path / "ring.pto"
+    program.write_text(str(ring()))
+    address, tree = free_address(), str(Path(pto.__file__).parent.parent)
+    environment = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        "PYTHONPATH": os.pathsep.join(filter(None, (tree, os.environ.get("PYTHONPATH")))),
+    }
+    hosts = [
+        subprocess.Popen(
+            [sys.executable, "-c", HOST, address, str(process), str(program)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for process in (0, 1)
+    ]
+    try:
+        said = [host.communicate(timeout=240) for host in hosts]
+    finally:
+        for host in hosts:
+            host.kill()
+            host.wait()
+    assert [host.returncode for host in hosts] == [0, 0], said
+    assert [out.split()[-2:] for out, _ in said] == [["0", "True"], ["1", "True"]]
