@@ -134,7 +134,7 @@ def _convert(call: MicroCall, words: Array, mask: Array | None = None) -> tuple[
 
 @rule("vmi.vinterpret_cast")
 def _reinterpret(call: MicroCall, words: Array) -> tuple[Array, ...]:
-    return (words.view(element(call.results[0]).word),)
+    return (np.ascontiguousarray(words).view(element(call.results[0]).word),)
 
 
 # -- reductions --------------------------------------------------------------------------------------

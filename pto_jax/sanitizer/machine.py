@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..analysis.addresses import scalar_dtype
-from ..interpreter import Execution, Pointer, Scalar, Scope, TileRef
+from ..interpreter import Execution, Operand, Pointer, Scalar, Scope, TileRef
 from ..ir import DType, Op, TileType, Value
 from ..isa import load_families
 from ..isa.effects import kept_apart
+from ..isa.micro import MicroCall
 from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array
 from ..oracle.step import Policy, Step, not_executable, place_of
 from ..oracle.storage import Place, Window, map_of, storage_size
+from .micro import shadows_before, with_shadows
 from .shadow import Findings, Origins, Shadow, ShadowBuffer
 from .step import SHADOW_RULES, ShadowStep, shadow_of, shadow_step
 
@@ -93,6 +95,11 @@ class ShadowMachine(ReferenceMachine):
         origin_id = self.origins.id_of("never written", op)
         place.buffer.shadow.claim(place.address, storage_size(t), origin_id)
         return place
+
+    def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        """The results of a micro-operation, registers with their undefined bits."""
+        undefined = shadows_before(self, op, call, operands)
+        return with_shadows(super().micro(op, call, operands), undefined)
 
     def contents(self, ref: TileRef) -> Contents:
         """Words, undefined bits and origin ids of a whole tile, each [rows, cols]."""

@@ -494,8 +494,8 @@ _OPERATIONS = frozenset(
     vcmin vcmp vcmps vcpadd vcvt vdintlv vdintlvv2 vdiv vdup vecscope vexp vexpdif vgather2 vgather2_bc
     vgatherb vintlv vintlvv2 vldas vlds vldsx2 vldus vln vlrelu vmadd vmax vmaxs vmin vmins vmrgsort4 vmul
     vmula vmulconv vmull vmuls vmulscvt vneg vnot vor vote_all vote_any vote_ballot vote_uni vpack vprelu
-    vrelu vscatter vsel vselr vselrv2 vshl vshls vshr vshrs vsldb vsqrt vsqz vsstb vstar vstas vsts vstsx2
-    vstur vstus vsub vsubc vsubcs vsunpack vtrc vusqz vxor vzunpack
+    vrelu vrsqrt vscatter vsel vselr vselrv2 vshl vshls vshr vshrs vsldb vsqrt vsqz vsstb vstar vstas vsts
+    vstsx2 vstur vstus vsub vsubc vsubcs vsunpack vtrc vusqz vxor vzunpack
     """.split()
 )
 #: Registers of cube code, and vector operations that are declared by the assembler and explained nowhere.

@@ -21,6 +21,8 @@ from pto_jax.profiles import profile
 engine.load_rules()
 oracle.load_rules()
 Words = NDArray[Any]
+#: Whether :func:`check` compares with the compiled rule; the fixture ``rooms`` sets it.
+COMPILED = True
 _PAIRS = {"f4e1m2x2": F4E1M2_PAIR, "f4e2m1x2": F4E2M1_PAIR, "bf16x2": BF16_PAIR}
 
 
@@ -116,9 +118,10 @@ def _jitted(call: engine.RegisterCall, batched: bool) -> Any:
 
 
 def check(call: MicroCall, *operands: Words) -> tuple[Words, ...]:
-    """The results of one call, once both rules have given them, bit for bit."""
+    """The results of one call; where :data:`COMPILED` says so, once both rules have given the same bits."""
     wanted = interpreted(call, *operands)
-    same(call, compiled(call, *operands), wanted)
+    if COMPILED:
+        same(call, compiled(call, *operands), wanted)
     return wanted
 
 

@@ -20,6 +20,7 @@ from .calls import check, data, image_of, masks, vreg
 from .test_rooms_agree import CONVERSIONS, conversion, one
 
 Words = NDArray[Any]
+pytestmark = pytest.mark.usefixtures("rooms")
 
 #: The whole number that a rounding takes for a fraction.
 WHOLE: dict[str, Callable[[Fraction], int]] = {

@@ -20,7 +20,16 @@ from .expansion import Micro, Tile, program, results, scope
 Words = NDArray[Any]
 #: The last row is there for loads of whole registers that end behind a row.
 ROWS, COLS = 5, 160
-REGIONS = ((4, 160), (3, 77), (1, 1))
+#: The default run has the partial region and one element type.
+REGIONS = (
+    (3, 77),
+    pytest.param((4, 160), marks=pytest.mark.slow),
+    pytest.param((1, 1), marks=pytest.mark.slow),
+)
+
+
+def types(first: str, *others: str) -> list[Any]:
+    return [first, *(pytest.param(t, marks=pytest.mark.slow) for t in others)]
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +76,7 @@ def line(name: str, tiles: dict[str, Tile], sources: list[str], dst: str, attrib
 
 
 @pytest.mark.parametrize("region", REGIONS)
-@pytest.mark.parametrize("t", ["f32", "f16", "i32"])
+@pytest.mark.parametrize("t", types("f32", "f16", "i32"))
 def test_sum(t: str, region: tuple[int, int]) -> None:
     tiles = {n: tile(t, region) for n in ("a", "b", "d")}
 
@@ -83,7 +92,7 @@ def test_sum(t: str, region: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("region", REGIONS)
-@pytest.mark.parametrize("t", ["f32", "f16"])
+@pytest.mark.parametrize("t", types("f16", "f32"))
 def test_exponential(t: str, region: tuple[int, int]) -> None:
     tiles = {n: tile(t, region) for n in ("a", "d")}
 
@@ -108,7 +117,7 @@ def row_sum(m: Micro, t: str, source: Tile) -> None:
 
 
 @pytest.mark.parametrize("region", REGIONS)
-@pytest.mark.parametrize("t", ["f32", "f16"])
+@pytest.mark.parametrize("t", types("f16", "f32"))
 def test_row_sum_of_numbers_whose_sums_are_exact(t: str, region: tuple[int, int]) -> None:
     """The order of a sum is the one thing that the two do not share: see the next test."""
     tiles = {"a": tile(t, region), "d": tile(t, (region[0], 1), cols=16), "tmp": tile(t, region)}
@@ -142,7 +151,7 @@ def test_row_sums_of_micro_operations_add_neighbours_within_a_register() -> None
 
 
 @pytest.mark.parametrize("region", REGIONS)
-@pytest.mark.parametrize("t", ["f32", "f16", "i8"])
+@pytest.mark.parametrize("t", types("i8", "f32", "f16"))
 def test_row_expand(t: str, region: tuple[int, int]) -> None:
     tiles = {"a": tile(t, (region[0], 1), rows=16, cols=32), "d": tile(t, region)}
 
@@ -156,7 +165,7 @@ def test_row_expand(t: str, region: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("region", REGIONS)
-@pytest.mark.parametrize("letter", ["R", "F", "Z"])
+@pytest.mark.parametrize("letter", types("F", "R", "Z"))
 def test_conversion_to_f16(region: tuple[int, int], letter: str) -> None:
     """NaN is left out: it becomes 0 in the micro-operation and stays NaN in the tile instruction."""
     tiles = {"a": tile("f32", region), "d": tile("f16", region)}
@@ -178,8 +187,8 @@ def test_conversion_to_f16(region: tuple[int, int], letter: str) -> None:
     compare(tiles, 1, text, write, a=contents(tiles["a"], letter, nan=False))
 
 
-@pytest.mark.parametrize("region", [(4, 160), (3, 96), (1, 64)])
-@pytest.mark.parametrize("mode", ["eq", "ne", "lt", "le", "gt", "ge"])
+@pytest.mark.parametrize("region", [(3, 96), pytest.param((4, 160), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", types("ge", "eq", "ne", "lt", "le", "gt"))
 def test_comparison(region: tuple[int, int], mode: str) -> None:
     """Rows of whole predicates of 16 bytes; the image is packed two registers at a time."""
     tiles = {"a": tile("f32", region), "b": tile("f32", region), "d": tile("i8", (region[0], 32), cols=32)}
@@ -210,7 +219,7 @@ def test_comparison(region: tuple[int, int], mode: str) -> None:
     np.testing.assert_array_equal(one[: region[0], :whole], other[: region[0], :whole])
 
 
-@pytest.mark.parametrize("region", [(4, 160), (3, 77), (1, 1)])
+@pytest.mark.parametrize("region", REGIONS)
 def test_selection(region: tuple[int, int]) -> None:
     tiles = {
         "mask": tile("i8", (region[0], 32), cols=32),
@@ -241,8 +250,8 @@ def test_selection(region: tuple[int, int]) -> None:
     compare(tiles, 4, text, write, mask=bits, a=a, b=b, tmp=tmp)
 
 
-@pytest.mark.parametrize("region", [(4, 160), (3, 80), (1, 8)])
-@pytest.mark.parametrize("t", ["f32", "i32"])
+@pytest.mark.parametrize("region", [(3, 80), pytest.param((4, 160), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("t", types("f32", "i32"))
 def test_fillpad_with_zeros(region: tuple[int, int], t: str) -> None:
     """The copy of the valid region, and zeros everywhere else."""
     tiles = {"a": tile(t, region, pad=1), "d": tile(t, (ROWS - 1, COLS), pad=1)}
@@ -263,8 +272,8 @@ def test_fillpad_with_zeros(region: tuple[int, int], t: str) -> None:
     compare(tiles, 1, line("tfillpad", tiles, ["a"], "d"), write, a=contents(tiles["a"], t))
 
 
-@pytest.mark.parametrize("region", [(4, 16), (3, 8), (1, 1)])
-@pytest.mark.parametrize("t", ["f32", "i32"])
+@pytest.mark.parametrize("region", [(3, 8), pytest.param((4, 16), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("t", types("f32", "i32"))
 def test_transpose(region: tuple[int, int], t: str) -> None:
     """A register of a row is scattered over a column."""
     tiles = {
@@ -287,7 +296,7 @@ def test_transpose(region: tuple[int, int], t: str) -> None:
     compare(tiles, 2, line("ttrans", tiles, ["a", "tmp"], "d"), write, a=contents(tiles["a"], t))
 
 
-@pytest.mark.parametrize("region", [(4, 160), (1, 32)])
+@pytest.mark.parametrize("region", [(1, 32), pytest.param((4, 160), marks=pytest.mark.slow)])
 def test_sorting_of_blocks_of_32(region: tuple[int, int]) -> None:
     tiles = {
         "a": tile("f32", region),

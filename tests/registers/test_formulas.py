@@ -17,6 +17,7 @@ from .calls import check, data, image_of, mask, mask_for, masks, scalar, vreg
 from .test_rooms_agree import one
 
 Words = NDArray[Any]
+pytestmark = pytest.mark.usefixtures("rooms")
 NAN = {"f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0}
 
 

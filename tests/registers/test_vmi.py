@@ -16,6 +16,7 @@ from .test_conversions import to_float, value_of
 from .test_formulas import active, larger, neighbours, values, words_of
 
 Words = NDArray[Any]
+pytestmark = pytest.mark.usefixtures("rooms")
 LANES = 24
 INTEGERS = ("i8", "si16", "ui32")
 
