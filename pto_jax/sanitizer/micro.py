@@ -9,22 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..interpreter import Operand, Pointer
 from ..interpreter.operands import LocalPointer, Register
 from ..ir import Op
-from ..isa import micro
+from ..isa import find_micro
 from ..isa.micro import MicroCall
-from ..oracle.micro import MEMORY_RULES, RULES, Memory, contents, load_rules
+from ..oracle.micro import MEMORY_RULES, RULES, Machine, Memory, contents, load_rules
 from ..oracle.numbers import Array
 from .registers import MOVING, SORTING, shadow_of_results
-from .shadow import Shadow, ShadowBuffer
+from .shadow import Findings, Origins, Shadow, ShadowBuffer
 
-if TYPE_CHECKING:
-    from .machine import ShadowMachine
+
+class ShadowMachine(Machine, Protocol):
+    """A machine with a shadow beside every memory."""
+
+    memory: dict[str, Shadow]
+    origins: Origins
+    findings: Findings
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +94,7 @@ def shadows_before(
             return _of_registers(op, call, real, undefined)
         if op.name not in MEMORY_RULES:
             return None
-        declared = micro.find(op.name)
+        declared = find_micro(op.name)
         assert declared is not None
         memory = ShadowMemory(machine, op, data=op.name in SORTING)
         names = [n for n in undefined if n not in ("offsets", "mask", "extra")]

@@ -6,8 +6,9 @@ import random
 import re
 from collections.abc import Mapping
 
+from pto_jax import isa
 from pto_jax.ir import dtype
-from pto_jax.isa import micro, registers_convert
+from pto_jax.isa import registers_convert
 from pto_jax.isa.micro import MicroOperation
 
 from .expansion import Micro, Tile, program, scope
@@ -28,7 +29,7 @@ APART = ("vci", "vbr", "vdup", "vsunpack", "vzunpack", "vcvt", "vmulscvt", "vexp
 def candidates() -> list[MicroOperation]:
     """Operations on registers and masks of one element type, and on scalars of it."""
     found = []
-    for operation in micro.operations().values():
+    for operation in isa.micro_operations().values():
         plain = operation.kind == "register" and "." not in operation.name
         if plain and operation.name.split("_b")[0] not in APART:
             found.append(operation)
