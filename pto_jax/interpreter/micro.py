@@ -92,7 +92,7 @@ def _require_aligned(interpreter: Interpreter, op: Op, pointer: LocalPointer, al
 def _configure(interpreter: Interpreter, op: Op, operands: Mapping[str, Operand]) -> None:
     """What the scalar unit sets for transfers that follow."""
     state: TransferState = interpreter.mode(op, TRANSFERS)
-    what = op.name.removeprefix("set_")
+    what = op.name.partition("_")[2]
     numbers = tuple(map(interpreter.machine.known, operands.values()))
     if what.startswith("atomic_"):
         state = _atomic(state, what.removeprefix("atomic_"))
