@@ -223,7 +223,7 @@ def _places(call: MicroCall, count: int, size: int, stride: Any) -> Array | None
     """The elements behind a pointer that lanes are; None where they follow each other."""
     at = np.arange(count, dtype=np.int64)
     groups = call.attributes.get("group")
-    step = stride if isinstance(stride, int) or stride is None else _number(stride)
+    step = 0 if stride is None else stride if isinstance(stride, int) else _number(stride)
     if groups:
         each = count // int(groups)
         return jnp.asarray(at // each * step + at % each)

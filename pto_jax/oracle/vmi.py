@@ -182,7 +182,7 @@ def _first_of_groups(call: MicroCall, count: Array) -> tuple[Array, ...]:
 @rule("vmi.plt")
 def _below(call: MicroCall, count: Array) -> tuple[Array, ...]:
     total, number = lanes(call.results[0]).lanes, int(count)
-    return np.arange(total) < number, np.uint32(max(0, number - total))
+    return np.arange(total) < number, np.asarray(max(0, number - total), np.uint32)
 
 
 @rule("vmi.pset", "vmi.pge")

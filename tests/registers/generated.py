@@ -49,14 +49,14 @@ class Generator:
         name, given = self.random.choice(self.registers)
         if given == t:
             return name
-        return self.out.op(f"vbitcast {name}", f"{vreg(given)} -> {vreg(t)}")
+        return str(self.out.op(f"vbitcast {name}", f"{vreg(given)} -> {vreg(t)}"))
 
     def mask(self, bits: int) -> str:
         """A mask of a width: one that there is, or of a pattern."""
         if self.masks[bits] and self.random.random() < 0.6:
             return self.random.choice(self.masks[bits])
         pattern = self.random.choice(("ALL", "H", "VL3", "M3", "VL64", "Q"))
-        made = self.out.op(f'pset_b{bits} "PAT_{pattern}"', f"!pto.mask<b{bits}>")
+        made = str(self.out.op(f'pset_b{bits} "PAT_{pattern}"', f"!pto.mask<b{bits}>"))
         self.masks[bits].append(made)
         return made
 
