@@ -501,9 +501,9 @@ _OPERATIONS = frozenset(
 #: Registers of cube code, and vector operations that are declared by the assembler and explained nowhere.
 _CONFIGURES_CUBE = frozenset(
     """
-    set_channel_para set_fix_clip_relu set_fpc set_loop1_stride_outtol1 set_loop2_stride_outtol1 set_loop3_para
-    set_loop_size_outtol1 set_mte2_nz_para set_pad_val_outtol1 set_quant_pre set_relu_alpha get_ctrl set_ctrl
-    sbitset0 sbitset1
+    set_channel_para set_fix_clip_relu set_fpc set_loop1_stride_outtol1 set_loop2_stride_outtol1
+    set_loop3_para set_loop_size_outtol1 set_mte2_nz_para set_pad_val_outtol1 set_quant_pre
+    set_relu_alpha get_ctrl set_ctrl sbitset0 sbitset1
     """.split()
 )
 _VECTOR_ONLY = frozenset("uvld vselrv2 vintlvv2 vdintlvv2 vcbmax vcbmin vaddreluconv vmulconv".split())
@@ -538,21 +538,15 @@ def outside(spelled: str) -> str:
     >>> outside("pto.mte_gm_l1").partition(";")[0]
     "got 'pto.mte_gm_l1' of cube code, which is not executed"
     """
-    name = spelled.removeprefix("pto.")
+    name, allowed = spelled.removeprefix("pto."), "the operations of `pto-jax isa`"
     if name.startswith("ub."):
-        what, allowed = (
-            "the A3 form of vector code, which is not executed",
-            "tile instructions, or micro-operations of a5",
-        )
+        what, allowed = "the A3 form of vector code", "tile instructions, or micro-operations of a5"
     elif name.startswith("vmi."):
-        what, allowed = "VMI code, which is not executed", "the operations of `pto-jax isa`"
+        what = "VMI code"
     elif _CUBE.match(name) or name in _CONFIGURES_CUBE:
-        what, allowed = "cube code, which is not executed", "matrix instructions on tiles"
+        what, allowed = "cube code", "matrix instructions on tiles"
     elif name in _VECTOR_ONLY:
-        what, allowed = (
-            "vector code of unknown meaning, which is not executed",
-            "the operations of `pto-jax isa`",
-        )
+        what = "vector code of unknown meaning"
     else:
-        what, allowed = "SIMT code, which is not executed", "tile instructions and micro-operations"
-    return f"got '{spelled}' of {what}; allowed: {allowed}"
+        what, allowed = "SIMT code", "tile instructions and micro-operations"
+    return f"got '{spelled}' of {what}, which is not executed; allowed: {allowed}"

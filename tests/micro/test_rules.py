@@ -23,7 +23,7 @@ def findings(body: str, lines: str = "") -> list[str]:
     [
         (
             f'{LOAD}\n%m = pto.pset_b16 "PAT_ALL" : !pto.mask<b16>\n'
-            "%w = pto.vadd %v, %v, %m : !pto.vreg<64xf32>, !pto.vreg<64xf32>, !pto.mask<b16> -> !pto.vreg<64xf32>",
+            "%w = pto.vabs %v, %m : !pto.vreg<64xf32>, !pto.mask<b16> -> !pto.vreg<64xf32>",
             "types: mask is mask<b16>; allowed: !pto.mask<b32>, for elements of f32",
         ),
         (
