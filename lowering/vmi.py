@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from pto_jax.ir import F32, CmpMode, dtype, unpaired
 from pto_jax.isa.micro import MicroCall
-from pto_jax.isa.rules.registers import element, lanes
+from pto_jax.isa.rules.registers import element, lanes, listed
 from pto_jax.isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS
 
 from . import bits, registers_moves, registers_reduce
@@ -191,6 +191,11 @@ def _number(count: Any) -> Int64[Array, ""]:
 @rule("vmi.create_mask")
 def _first(call: RegisterCall, count: Array) -> tuple[Active, ...]:
     return (lax.iota(np.int64, lanes(call.results[0]).lanes) < _number(count),)
+
+
+@rule("vmi.constant_mask")
+def _listed(call: RegisterCall) -> tuple[Active, ...]:
+    return (jnp.asarray(np.array(listed(str(call.attributes["value"]), lanes(call.results[0]).lanes))),)
 
 
 @rule("vmi.create_group_mask")

@@ -110,6 +110,8 @@ _REDUCTIONS: tuple[MicroOperation, ...] = (
 _MASKS: tuple[MicroOperation, ...] = (
     micro("vmi.create_mask", "Mask of the first lanes.", "count -> mask", "n -> -",
           source="vmi-isa chapter 08"),
+    micro("vmi.constant_mask", "Mask of lanes that the text lists.", "-> mask", "-> -",
+          source="VMIOps.td (VMIConstantMaskOp)"),
     micro("vmi.create_group_mask", "Mask of the first lanes of every group.", "count -> mask", "n -> -",
           source="vmi-isa chapter 08"),
     *(micro(f"vmi.{n}", "Mask of a pattern.", '"pattern" -> mask', "- -> -", choices={"pattern": PATTERNS},

@@ -333,3 +333,10 @@ def test_masks_of_counts_and_patterns() -> None:
         ):
             got = check(MicroCall(name, (), (mask(),), {"pattern": f"PAT_{pattern}"}))[0]
             np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_mask_that_the_text_lists() -> None:
+    for text, wanted in (("dense<[true, false, true]>", [True, False, True]), ("dense<true>", [True] * 3)):
+        value = {"value": f"{text} : tensor<3xi1>"}
+        got = check(MicroCall("vmi.constant_mask", (), (mask(3),), value))[0]
+        assert got.tolist() == wanted
