@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pto_jax.ir import dtype
 from pto_jax.isa.rules.registers import PARTS
 
-from .calls import check, data, image_of, masks, vreg
+from .calls import check, data, image_of, masks, rooms as rooms, vreg
 from .test_rooms_agree import CONVERSIONS, conversion, one
 
 Words = NDArray[Any]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pto_jax.ir import dtype
 from pto_jax.isa.micro import MicroCall
 
-from .calls import check, data, image_of, mask, mask_for, masks, scalar, vreg
+from .calls import check, data, image_of, mask, mask_for, masks, rooms as rooms, scalar, vreg
 from .test_rooms_agree import one
 
 Words = NDArray[Any]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pto_jax.ir import F32, I1, dtype
 from pto_jax.isa.micro import Lanes, MicroCall
 
-from .calls import check, data, scalar, vreg
+from .calls import check, data, rooms as rooms, scalar, vreg
 from .test_conversions import to_float, value_of
 from .test_formulas import active, larger, neighbours, values, words_of
 
