@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from pto_jax.ir import F32, CmpMode, dtype, unpaired
 from pto_jax.isa.micro import MicroCall
-from pto_jax.isa.rules.registers import element, lanes
+from pto_jax.isa.rules.registers import element, lanes, listed
 from pto_jax.isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS
 
 from . import bits, registers_moves, registers_reduce
@@ -193,6 +193,11 @@ def _first(call: RegisterCall, count: Array) -> tuple[Active, ...]:
     return (lax.iota(np.int64, lanes(call.results[0]).lanes) < _number(count),)
 
 
+@rule("vmi.constant_mask")
+def _listed(call: RegisterCall) -> tuple[Active, ...]:
+    return (jnp.asarray(np.array(listed(str(call.attributes["value"]), lanes(call.results[0]).lanes))),)
+
+
 @rule("vmi.create_group_mask")
 def _first_of_groups(call: RegisterCall, count: Array) -> tuple[Active, ...]:
     total = lanes(call.results[0]).lanes
@@ -223,7 +228,7 @@ def _places(call: MicroCall, count: int, size: int, stride: Any) -> Array | None
     """The elements behind a pointer that lanes are; None where they follow each other."""
     at = np.arange(count, dtype=np.int64)
     groups = call.attributes.get("group")
-    step = stride if isinstance(stride, int) or stride is None else _number(stride)
+    step = 0 if stride is None else stride if isinstance(stride, int) else _number(stride)
     if groups:
         each = count // int(groups)
         return jnp.asarray(at // each * step + at % each)

@@ -88,7 +88,10 @@ class DictionaryReader:
             word = c.take()
             if word == "array":
                 return self._array()
-            return word + self.types.balanced()
+            text = word + self.types.balanced()
+            if word == "dense" and c.accept(Kind.COLON):
+                text += f" : {c.take()}{self.types.balanced()}"
+            return text
         if c.text not in ("_", "dtype") and self.types.starts():
             return self.types.read()
         return c.take()

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from pto_jax.ir import BF16_PAIR, F4E1M2_PAIR, F4E2M1_PAIR, DType, dtype
@@ -115,6 +116,12 @@ def _jitted(call: engine.RegisterCall, batched: bool) -> Any:
         return engine.RULES[call.name](call, *values)
 
     return jax.jit(jax.vmap(run) if batched else run)
+
+
+@pytest.fixture(params=["interpreter", pytest.param("both", marks=pytest.mark.slow)])
+def rooms(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter's rule; in a slow run the compiled one too, which has to give the same bits."""
+    monkeypatch.setitem(globals(), "COMPILED", request.param == "both")
 
 
 def check(call: MicroCall, *operands: Words) -> tuple[Words, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 from pto_jax import isa
 from pto_jax.isa.micro import Lanes, MicroCall
-from pto_jax.isa.rules.registers import PARTS, governed
+from pto_jax.isa.rules.registers import PARTS, element, governed
 from pto_jax.lowering import micro as engine
 from pto_jax.oracle import micro as oracle
 
@@ -177,8 +177,9 @@ def conversion(source: str, target: str, **attributes: Any) -> MicroCall:
 def _conversions() -> list[MicroCall]:
     found = []
     for s, t, letters, saturates, count in CONVERSIONS:
-        parts = {1: [{}], 2: [{"part": p} for p in ("EVEN", "ODD")]}.get(count)
-        parts = parts or [{"part": p} for p in PARTS if p.startswith("P")]
+        packed = [{"part": p} for p in PARTS if p.startswith("P")]
+        by_count: dict[int, list[dict[str, str]]] = {1: [{}], 2: list(TURNS), 4: packed}
+        parts = by_count[count]
         for k, letter in enumerate(letters or " "):
             rounding = {"rnd": letter} if letters else {}
             for sat in ({"sat": "SAT"}, {"sat": "NOSAT"}) if saturates else ({},):
@@ -216,10 +217,11 @@ def _operand(call: MicroCall, i: int, k: int) -> np.ndarray:
         registers = any(isinstance(u, Lanes) and u.lanes > 1 for u in (*call.types, *call.results))
         lanes = governed(call) if registers else 2048 // t
         return list(calls.masks(lanes, (call.name, i, k)))[(i + k) % 4]
+    assert t is not None
     lanes = t.lanes if t.lanes > 1 else 2 * 64
     words = calls.data(t.dtype, lanes, (label(call), i, k))
     if call.name.startswith("vsh"):
-        words = words if i == 0 else words % call.types[0].dtype.bits
+        words = words if i == 0 else words % element(call.types[0]).bits
     if t.lanes > 1:
         return words
     small = call.name in ("vsunpack", "vzunpack", "dhistv2", "chistv2")
