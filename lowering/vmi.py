@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from pto_jax.ir import F32, CmpMode, dtype, unpaired
 from pto_jax.isa.micro import MicroCall
-from pto_jax.isa.rules.registers import element, lanes
+from pto_jax.isa.rules.registers import element, lanes, listed
 from pto_jax.isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS
 
 from . import bits, registers_moves, registers_reduce
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int64
 
     from .machine.local_memory import Place
-    from .machine.program import JaxMachine
+    from .machine.tile_memory import TileMemory
     from .registers import Active, Lanes
 
 _PLAIN = (
@@ -193,6 +193,11 @@ def _first(call: RegisterCall, count: Array) -> tuple[Active, ...]:
     return (lax.iota(np.int64, lanes(call.results[0]).lanes) < _number(count),)
 
 
+@rule("vmi.constant_mask")
+def _listed(call: RegisterCall) -> tuple[Active, ...]:
+    return (jnp.asarray(np.array(listed(str(call.attributes["value"]), lanes(call.results[0]).lanes))),)
+
+
 @rule("vmi.create_group_mask")
 def _first_of_groups(call: RegisterCall, count: Array) -> tuple[Active, ...]:
     total = lanes(call.results[0]).lanes
@@ -223,7 +228,7 @@ def _places(call: MicroCall, count: int, size: int, stride: Any) -> Array | None
     """The elements behind a pointer that lanes are; None where they follow each other."""
     at = np.arange(count, dtype=np.int64)
     groups = call.attributes.get("group")
-    step = stride if isinstance(stride, int) or stride is None else _number(stride)
+    step = 0 if stride is None else stride if isinstance(stride, int) else _number(stride)
     if groups:
         each = count // int(groups)
         return jnp.asarray(at // each * step + at % each)
@@ -251,7 +256,7 @@ def _scattered(base: Place, at: Array, words: Lanes, active: Active) -> None:
 
 @memory_rule("vmi.vload", "vmi.load")
 def _load(
-    call: MicroCall, machine: JaxMachine, source: Place, offset: Any, stride: Any = None
+    call: MicroCall, machine: TileMemory, source: Place, offset: Any, stride: Any = None
 ) -> tuple[Lanes, ...]:
     t, width = lanes(call.results[0]), source.dtype.word_bits
     at = _places(call, t.lanes, width // 8, stride)
@@ -272,7 +277,7 @@ def _stored(call: MicroCall, dest: Place, value: Lanes, stride: Any, mask: Activ
 
 @memory_rule("vmi.vstore", "vmi.store")
 def _store(
-    call: MicroCall, machine: JaxMachine, value: Lanes, dest: Place, offset: Any, extra: Any = None
+    call: MicroCall, machine: TileMemory, value: Lanes, dest: Place, offset: Any, extra: Any = None
 ) -> tuple[()]:
     """The operand behind the offset is a stride or the mask."""
     if getattr(extra, "dtype", None) == np.bool_:
@@ -282,14 +287,14 @@ def _store(
 
 @memory_rule("vmi.vsstb")
 def _store_blocks(
-    call: MicroCall, machine: JaxMachine, value: Lanes, dest: Place, offset: Any, stride: Any, mask: Active
+    call: MicroCall, machine: TileMemory, value: Lanes, dest: Place, offset: Any, stride: Any, mask: Active
 ) -> tuple[()]:
     return _stored(call, dest, value, stride, mask)
 
 
 @memory_rule("vmi.vgather", "vmi.vgatherb")
 def _gather(
-    call: MicroCall, machine: JaxMachine, source: Place, offsets: Lanes, mask: Active
+    call: MicroCall, machine: TileMemory, source: Place, offsets: Lanes, mask: Active
 ) -> tuple[Lanes, ...]:
     word, width = element(call.results[0]).word, source.dtype.word_bits
     at = jnp.where(mask, lax.convert_element_type(offsets, np.int64), np.int64(0))
@@ -303,7 +308,7 @@ def _gather(
 
 @memory_rule("vmi.vscatter")
 def _scatter(
-    call: MicroCall, machine: JaxMachine, value: Lanes, dest: Place, offsets: Lanes, mask: Active
+    call: MicroCall, machine: TileMemory, value: Lanes, dest: Place, offsets: Lanes, mask: Active
 ) -> tuple[()]:
     words = lax.convert_element_type(value, dest.dtype.word)
     _scattered(dest, lax.convert_element_type(offsets, np.int64), words, mask)

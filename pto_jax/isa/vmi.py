@@ -5,6 +5,7 @@ changes no value. An absent mask means all lanes.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from . import registers, registers_reduce
@@ -42,7 +43,7 @@ def _like(operation: MicroOperation) -> MicroOperation:
     """The logical form of an operation on registers whose last operand is a mask."""
     text = operation.text.replace(" mask ", " mask? ").replace(' "part"', "")
     words = [w for w in operation.types.split() if w != "-"]
-    return micro(
+    made = micro(
         f"vmi.{operation.name}",
         operation.summary,
         text,
@@ -51,8 +52,8 @@ def _like(operation: MicroOperation) -> MicroOperation:
         refused="merge",
         decisions=(*operation.decisions, _MERGE),
         source=_ELEMENTWISE,
-        **{letter: " ".join(names) for letter, names in operation.elements.items()},
     )
+    return replace(made, elements=operation.elements)
 
 
 _BITS = ("vand", "vor", "vxor", "vnot")
@@ -109,6 +110,8 @@ _REDUCTIONS: tuple[MicroOperation, ...] = (
 _MASKS: tuple[MicroOperation, ...] = (
     micro("vmi.create_mask", "Mask of the first lanes.", "count -> mask", "n -> -",
           source="vmi-isa chapter 08"),
+    micro("vmi.constant_mask", "Mask of lanes that the text lists.", "-> mask", "-> -",
+          source="VMIOps.td (VMIConstantMaskOp)"),
     micro("vmi.create_group_mask", "Mask of the first lanes of every group.", "count -> mask", "n -> -",
           source="vmi-isa chapter 08"),
     *(micro(f"vmi.{n}", "Mask of a pattern.", '"pattern" -> mask', "- -> -", choices={"pattern": PATTERNS},

@@ -104,7 +104,8 @@ def _to_odd(x: Array, y: Array, z: Array) -> Array:
     rest = (product - (total - share)) + (addend - share)
     words = total.view(np.int64)
     odd = np.isfinite(total) & (rest != 0) & (words & 1 == 0)
-    return np.where(odd, words + np.where((rest > 0) == (total > 0), 1, -1), words).view(np.float64)
+    moved = np.where(odd, words + np.where((rest > 0) == (total > 0), 1, -1), words)
+    return np.asarray(moved.view(np.float64))
 
 
 def _relu(d: DType, a: Array) -> Array:

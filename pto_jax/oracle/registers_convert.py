@@ -106,7 +106,7 @@ def elements(words: Array, d: DType) -> Array:
     if not d.pair_of:
         return words
     wide = words.astype(d.word)
-    return wide[0::2] | wide[1::2] << d.word.type(unpaired(d).bits)
+    return np.asarray(wide[0::2] | wide[1::2] << d.word.type(unpaired(d).bits))
 
 
 def spread(words: Array, step: int, part: int) -> Array:

@@ -71,7 +71,7 @@ def _unpack(call: MicroCall, words: Array, part: Array) -> tuple[Array, ...]:
 
 @lane_rule("vbitcast")
 def _reinterpret(call: MicroCall, words: Array) -> tuple[Array, ...]:
-    return (words.view(element(call.results[0]).word),)
+    return (np.ascontiguousarray(words).view(element(call.results[0]).word),)
 
 
 @lane_rule("vbr")

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..ir import F32, CmpMode, dtype, unpaired
 from ..isa.micro import MicroCall
-from ..isa.rules.registers import element, lanes
+from ..isa.rules.registers import element, lanes, listed
 from ..isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS
 from . import arithmetic as lane, registers_moves, registers_reduce
 from .micro import Memory, memory_rule, rule
@@ -134,7 +134,7 @@ def _convert(call: MicroCall, words: Array, mask: Array | None = None) -> tuple[
 
 @rule("vmi.vinterpret_cast")
 def _reinterpret(call: MicroCall, words: Array) -> tuple[Array, ...]:
-    return (words.view(element(call.results[0]).word),)
+    return (np.ascontiguousarray(words).view(element(call.results[0]).word),)
 
 
 # -- reductions --------------------------------------------------------------------------------------
@@ -172,6 +172,11 @@ def _first(call: MicroCall, count: Array) -> tuple[Array, ...]:
     return (np.arange(lanes(call.results[0]).lanes) < _number(count),)
 
 
+@rule("vmi.constant_mask")
+def _listed(call: MicroCall) -> tuple[Array, ...]:
+    return (np.array(listed(str(call.attributes["value"]), lanes(call.results[0]).lanes)),)
+
+
 @rule("vmi.create_group_mask")
 def _first_of_groups(call: MicroCall, count: Array) -> tuple[Array, ...]:
     total = lanes(call.results[0]).lanes
@@ -182,7 +187,7 @@ def _first_of_groups(call: MicroCall, count: Array) -> tuple[Array, ...]:
 @rule("vmi.plt")
 def _below(call: MicroCall, count: Array) -> tuple[Array, ...]:
     total, number = lanes(call.results[0]).lanes, int(count)
-    return np.arange(total) < number, np.uint32(max(0, number - total))
+    return np.arange(total) < number, np.asarray(max(0, number - total), np.uint32)
 
 
 @rule("vmi.pset", "vmi.pge")

@@ -28,6 +28,7 @@ from ..interpreter.cores import Block, Core, cores_of as cores_of_block, kind_of
 from ..interpreter.fifo import ring
 from ..interpreter.interpreter import complete
 from ..ir import Function, KernelKind, Op, Pipe, Region as Body
+from ..isa import find_micro
 from ..isa.rules.pipes import are_windows
 from ..profiles import ProfileName
 from .blocks import Meetings, Member, Running, block_of, kind_of as kind_of_core, launched, prefix
@@ -328,6 +329,8 @@ class CourseRun:
                 self.clocks.execute(uses)
             if traits.fifo == "pop" and are_windows(self.profile):
                 self.windows.setdefault(self.core, deque()).append(uses[0] if uses else None)
+        if self.machine.accessed:
+            self.clocks.execute(list(self.bytes_of(op)))
         if self.machine.touched:
             self.clocks.execute(list(self.elements(op, known)))
         for value in op.results:
@@ -342,6 +345,16 @@ class CourseRun:
             use = self.windows[self.core].popleft()
             # Behind the free the producer fills the slot again.
             self.clocks.execute([use._replace(op=op)] if use is not None else [])
+
+    def bytes_of(self, op: Op) -> Iterator[Use]:
+        """The bytes that a micro-operation has accessed."""
+        declared, accessed = find_micro(op.name), self.machine.accessed
+        self.machine.accessed = []
+        if declared is None:
+            return
+        written, values = id(op) in self.judged.written, declared.values(op)
+        for write, name, region in accessed:
+            yield Use(op, self.core, declared.pipe, str(values[name]), write, region, written)
 
     def turn(self, walk: Walk) -> Turn:
         """What signals see of the core that executes."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..analysis.addresses import scalar_dtype
 from ..interpreter import Execution, Operand, Pointer, Scalar, Scope, TileRef
+from ..interpreter.operands import LocalPointer
 from ..ir import DType, Op, TileType, Value
 from ..isa import load_families
 from ..isa.effects import kept_apart
@@ -98,7 +99,7 @@ class ShadowMachine(ReferenceMachine):
 
     def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """The results of a micro-operation, registers with their undefined bits."""
-        undefined = shadows_before(self, op, call, operands)
+        undefined = shadows_before(self, self, op, call, operands)
         return with_shadows(super().micro(op, call, operands), undefined)
 
     def contents(self, ref: TileRef) -> Contents:
@@ -169,17 +170,27 @@ class ShadowMachine(ReferenceMachine):
         shadow, address = shadow_of(ref)
         shadow.define(np.array([int(position)]), ref.type.dtype, address)
 
-    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Scalar:
         """The element that a pointer is at; an undefined one is a finding."""
         value = super().load(op, pointer, dtype)
-        origin_ids = self.memory[pointer.buffer].origin_ids(np.array(int(pointer.offset)), pointer.dtype)
+        shadow, position, address = self._behind(op, pointer)
+        origin_ids = shadow.origin_ids(np.array(position), pointer.dtype, address)
         self.findings.add("scalar", op, str(op.ins[0]), origin_ids)
         return value
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Write a scalar to the element that a pointer is at, which is then defined."""
         super().store(op, pointer, value)
-        self.memory[pointer.buffer].define(np.array([int(pointer.offset)]), pointer.dtype)
+        shadow, position, address = self._behind(op, pointer)
+        shadow.define(np.array([position]), pointer.dtype, address)
+
+    def _behind(self, op: Op, pointer: Pointer | LocalPointer) -> tuple[Shadow, int, int]:
+        """The shadow that a pointer is in, and the element and the byte where it is."""
+        if isinstance(pointer, Pointer):
+            return self.memory[pointer.buffer], int(pointer.offset), 0
+        place = self.local(pointer, op)
+        assert isinstance(place.buffer, ShadowBuffer)
+        return place.buffer.shadow, 0, place.address
 
     # -- instructions ----------------------------------------------------------------------------------
 

@@ -51,7 +51,8 @@ def _of_operands(call: MicroCall, undefined: Sequence[Any]) -> Array | None:
     if not flags:
         return None
     size = len(flags[0])
-    return np.logical_or.reduce([f if len(f) == size else np.full(size, f.any()) for f in flags])
+    found = [f if len(f) == size else np.full(size, f.any()) for f in flags]
+    return np.asarray(np.stack(found).any(0))
 
 
 def _has_registers(call: MicroCall) -> bool:
@@ -76,9 +77,9 @@ def _meaningless(call: MicroCall, name: str, real: Sequence[Any]) -> Array | Non
         wrong = (count < 0) | (count >= element(call.types[0]).bits)
         return np.broadcast_to(wrong, (lanes(call.types[0]).lanes,))
     if name == "vdiv" and element(call.types[0]).is_integer:
-        return np.asarray(real[1]) == 0
+        return np.asarray(np.asarray(real[1]) == 0)
     if name == "vselr":
-        return np.asarray(real[1]).astype(np.int64) >= len(real[0])
+        return np.asarray(np.asarray(real[1]).astype(np.int64) >= len(real[0]))
     return None
 
 
@@ -91,7 +92,7 @@ def _placed(name: str, t: Lanes | int | None, found: Array) -> Array:
     assert isinstance(t, Lanes)
     if t.dtype.name == "i1":
         return found
-    lane = np.zeros(t.lanes, np.bool_)
+    lane: Array = np.zeros(t.lanes, np.bool_)
     if name in _BLOCKS:
         lane[: 256 // BLOCK] = found.reshape(256 // BLOCK, -1).any(1)
     elif name.startswith("vc") and name not in ("vcvt", "vci"):
@@ -101,5 +102,5 @@ def _placed(name: str, t: Lanes | int | None, found: Array) -> Array:
     elif t.lanes > len(found):
         lane = np.repeat(found, t.lanes // len(found))
     else:
-        lane = found.reshape(t.lanes, -1).any(1)
+        lane = np.asarray(found.reshape(t.lanes, -1).any(1))
     return np.where(lane, t.dtype.word.type((1 << t.dtype.word_bits) - 1), t.dtype.word.type(0))

@@ -122,7 +122,7 @@ def _after(target: Callable[[Scope], Place], step: int) -> Expression:
 
 def read_program(program: cpp_program.Program, text: str, place: str) -> None:
     """Add what a text defines to a program; FileError where it is not read."""
-    _Reader(tokens(text), program, place).unit()
+    _Reader(tokens(text.removeprefix("\ufeff")), program, place).unit()
 
 
 class _Reader(Reader):

@@ -234,6 +234,8 @@ class Reader(ABC):
         while self.token.kind == "name" and (self.token.text in SCALARS or not words):
             words.append(self.name())
             self._ignore()
+        if not words:
+            raise FileError(f"{self.place}:{self.token.line}: got {self.token.text!r}; allowed: a type")
         known = self.types.get(words[-1])
         if known is None and len(words) == 1:
             self.index -= 1

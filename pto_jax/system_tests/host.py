@@ -113,13 +113,12 @@ class _World:
             **methods,
             **dict.fromkeys(names),
             "ReadFile": self._read,
+            "snprintf": _formatted,
             "<<<": self._launched,
         }
 
     def _told(self, stream: Any, text: str, *values: Any) -> int:
-        for value in values:
-            text = text.replace(next((k for k in ("%s", "%d", "%zu") if k in text), "%"), str(value), 1)
-        self.said.append(text.strip())
+        self.said.append(_filled_in(text, values).strip())
         return 0
 
     def _contents(self, path: str) -> _File | None:
@@ -151,6 +150,23 @@ class _World:
 
 def _by_value(function: Callable[..., Any]) -> Callable[[Scope, Sequence[Expression]], Any]:
     return lambda scope, given: function(*(g.run(scope) for g in given))
+
+
+def _filled_in(text: str, values: Sequence[Any]) -> str:
+    """A format with its values in their places."""
+    for value in values:
+        text = text.replace(next((k for k in ("%s", "%d", "%zu", "%u") if k in text), "%"), str(value), 1)
+    return text
+
+
+def _formatted(scope: Scope, given: Sequence[Expression]) -> int:
+    """snprintf: an array of characters is from here on the text."""
+    target, _, text, *values = given
+    cell = target.place(scope) if target.place is not None else None
+    made = _filled_in(text.run(scope), [v.run(scope) for v in values])
+    if isinstance(cell, Cell):
+        cell.value = made
+    return len(made)
 
 
 def _filled(target: Any, byte: int, size: int) -> int:

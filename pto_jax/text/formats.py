@@ -24,6 +24,7 @@ The last part has names of the languages below tile programs, which programs of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -451,9 +452,9 @@ def find_format(name: str) -> Format | None:
     """The syntax of an operation, None for those without an entry."""
     syntax = _SYNTAX.get(name)
     if syntax is None and is_micro_operation(name):
-        from ..isa import micro
+        from ..isa import find_micro
 
-        match = micro.find(name)
+        match = find_micro(name)
         syntax = None if match is None else match.syntax
     return None if syntax is None else Format(name, items_of(syntax))
 
@@ -493,10 +494,19 @@ _OPERATIONS = frozenset(
     vcmin vcmp vcmps vcpadd vcvt vdintlv vdintlvv2 vdiv vdup vecscope vexp vexpdif vgather2 vgather2_bc
     vgatherb vintlv vintlvv2 vldas vlds vldsx2 vldus vln vlrelu vmadd vmax vmaxs vmin vmins vmrgsort4 vmul
     vmula vmulconv vmull vmuls vmulscvt vneg vnot vor vote_all vote_any vote_ballot vote_uni vpack vprelu
-    vrelu vscatter vsel vselr vselrv2 vshl vshls vshr vshrs vsldb vsqrt vsqz vsstb vstar vstas vsts vstsx2
-    vstur vstus vsub vsubc vsubcs vsunpack vtrc vusqz vxor vzunpack
+    vrelu vrsqrt vscatter vsel vselr vselrv2 vshl vshls vshr vshrs vsldb vsqrt vsqz vsstb vstar vstas vsts
+    vstsx2 vstur vstus vsub vsubc vsubcs vsunpack vtrc vusqz vxor vzunpack
     """.split()
 )
+#: Registers of cube code, and vector operations that are declared by the assembler and explained nowhere.
+_CONFIGURES_CUBE = frozenset(
+    """
+    set_channel_para set_fix_clip_relu set_fpc set_loop1_stride_outtol1 set_loop2_stride_outtol1
+    set_loop3_para set_loop_size_outtol1 set_mte2_nz_para set_pad_val_outtol1 set_quant_pre
+    set_relu_alpha get_ctrl set_ctrl sbitset0 sbitset1
+    """.split()
+)
+_VECTOR_ONLY = frozenset("uvld vselrv2 vintlvv2 vdintlvv2 vcbmax vcbmin vaddreluconv vmulconv".split())
 _PREFIXES = ("vmi.", "ub.")
 _SECTIONS = ("section.simt",)
 _TYPES = ("vreg", "mask", "align", "vmi.vreg", "vmi.mask")
@@ -516,6 +526,27 @@ def is_register_type(name: str) -> bool:
     return name in _TYPES
 
 
-def outside(what: str) -> str:
-    """The message for one of these: that tile programs do not have it."""
-    return f"got {what} of vector, SIMT or VMI code, which is not part of tile programs"
+#: How the names of cube operations begin and which parts they have.
+_CUBE = re.compile(
+    r"mad\b|mad_|mte_\w*(l1|l0)|copy_(?!gm_to_ubuf|ubuf_to_(gm|ubuf))|load_cbuf|create_cbuf|raw_fill"
+)
+
+
+def outside(spelled: str) -> str:
+    """The message for one of these that has no declaration: what it is of, and what there is instead.
+
+    >>> outside("pto.mte_gm_l1").partition(";")[0]
+    "got 'pto.mte_gm_l1' of cube code, which is not executed"
+    """
+    name, allowed = spelled.removeprefix("pto."), "the operations of `pto-jax isa`"
+    if name.startswith("ub."):
+        what, allowed = "the A3 form of vector code", "tile instructions, or micro-operations of a5"
+    elif name.startswith("vmi."):
+        what = "VMI code"
+    elif _CUBE.match(name) or name in _CONFIGURES_CUBE:
+        what, allowed = "cube code", "matrix instructions on tiles"
+    elif name in _VECTOR_ONLY:
+        what = "vector code of unknown meaning"
+    else:
+        what, allowed = "SIMT code", "tile instructions and micro-operations"
+    return f"got '{spelled}' of {what}, which is not executed; allowed: {allowed}"

@@ -347,7 +347,7 @@ class ProgramReader(reader.Reader):
         self._bare_name(spelled, start, end)
         plain = spelled.removeprefix("pto.")
         if plain != spelled and formats.is_micro_operation(plain):
-            self.cursor.fail(formats.outside(f"'{spelled}'"), start=start, end=end)
+            self.cursor.fail(formats.outside(spelled), start=start, end=end)
         known = [*instruction_names(), *format_names(), *CONTROL]
         names = [n for n in known if not n.startswith(_DIALECTS)]
         self.cursor.fail(

@@ -38,7 +38,7 @@ SAMPLE_FLOOR, ACCEPTED_FLOOR, WRONGLY_ACCEPTED, SYSTEM_FLOOR = 721, 478, 6, 170
 #: Files that are judged wrong and have no reason in the table yet.
 UNEXPLAINED = 0
 #: What the message about code below tile programs says.
-OUTSIDE = "is not part of tile programs"
+OUTSIDE = "which is not executed"
 
 pytestmark = pytest.mark.skipif(
     not _PRESENT, reason="PTO_CORPUS does not name a PTOAS checkout of August 2026 (test/tilelang_st)"

@@ -67,7 +67,8 @@ class Micro:
         """A mask of the first lanes."""
         bits = min(dtype(t).word_bits, 32)
         count_name = self.constant(count, "i32")
-        return self.op(f"plt_b{bits} {count_name}", f"i32 -> !pto.mask<b{bits}>, i32", 2)[0]
+        mask, _ = self.op(f"plt_b{bits} {count_name}", f"i32 -> !pto.mask<b{bits}>, i32", 2)
+        return str(mask)
 
     def mask(self, t: str) -> str:
         return f"!pto.mask<b{min(dtype(t).word_bits, 32)}>"
@@ -79,7 +80,8 @@ class Micro:
         t = self.tiles[tile].t
         offset = self.constant(row * self.tiles[tile].cols + col, "index")
         attributes = f' {{dist = "{dist}"}}' if dist else ""
-        return self.op(f"vlds %{tile}_p[{offset}]{attributes}", f"!pto.ptr<{t}, ub> -> {self.vreg(t)}")
+        value = self.op(f"vlds %{tile}_p[{offset}]{attributes}", f"!pto.ptr<{t}, ub> -> {self.vreg(t)}")
+        return str(value)
 
     def store(
         self, value: str, tile: str, row: int, col: int, mask: str, dist: str = "", of: str = ""

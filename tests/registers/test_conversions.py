@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from pto_jax.ir import dtype
 from pto_jax.isa.rules.registers import PARTS
 
-from .calls import check, data, image_of, masks, vreg
+from .calls import check, data, image_of, masks, rooms as rooms, vreg
 from .test_rooms_agree import CONVERSIONS, conversion, one
 
 Words = NDArray[Any]
+pytestmark = pytest.mark.usefixtures("rooms")
 
 #: The whole number that a rounding takes for a fraction.
 WHOLE: dict[str, Callable[[Fraction], int]] = {
@@ -120,11 +121,11 @@ def to_integer(x: float | int, t: str, rounding: str, saturate: bool, source: st
             return 0
         whole: float | int = x if math.isinf(x) else WHOLE[rounding](Fraction(x))
         if not saturate and d.bits < 32:
-            return int(min(max(whole, -(2**31)), 2**31 - 1)) % 2**d.bits
-        return int(min(max(whole, d.min_int), d.max_int)) % 2**d.bits
+            return int(int(min(max(whole, -(2**31)), 2**31 - 1)) % 2**d.bits)
+        return int(int(min(max(whole, d.min_int), d.max_int)) % 2**d.bits)
     negative = dtype(source).is_signed and not d.is_signed and d.bits > dtype(source).bits
     x = min(max(x, d.min_int), d.max_int) if saturate or negative else x
-    return x % 2**d.bits
+    return int(x % 2**d.bits)
 
 
 def expected(word: int, s: str, t: str, rounding: str, saturate: bool) -> int:

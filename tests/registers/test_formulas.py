@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from pto_jax.ir import dtype
 from pto_jax.isa.micro import MicroCall
 
-from .calls import check, data, image_of, mask, mask_for, masks, scalar, vreg
+from .calls import check, data, image_of, mask, mask_for, masks, rooms as rooms, scalar, vreg
 from .test_rooms_agree import one
 
 Words = NDArray[Any]
+pytestmark = pytest.mark.usefixtures("rooms")
 NAN = {"f32": 0x7FC00000, "f16": 0x7E00, "bf16": 0x7FC0}
 
 
@@ -442,12 +443,12 @@ def test_packs_and_unpacks() -> None:
         place = slice(0, 64) if part == "LOWER" else slice(64, 128)
         assert (got[place] == wide.astype(np.uint16)).all() and not got[rest].any()
     narrow = data(dtype("i16"), 128, "unpack")
-    for part in (0, 1):
-        half = narrow[64 * part : 64 * part + 64]
+    for number in (0, 1):
+        half = narrow[64 * number : 64 * number + 64]
         types = (vreg("i16"), scalar("i64"))
-        got = check(MicroCall("vsunpack", types, (vreg("i32"),)), narrow, np.uint64(part))[0]
+        got = check(MicroCall("vsunpack", types, (vreg("i32"),)), narrow, np.uint64(number))[0]
         np.testing.assert_array_equal(got.view(np.int32), half.view(np.int16).astype(np.int32))
-        got = check(MicroCall("vzunpack", types, (vreg("i32"),)), narrow, np.uint64(part))[0]
+        got = check(MicroCall("vzunpack", types, (vreg("i32"),)), narrow, np.uint64(number))[0]
         np.testing.assert_array_equal(got, half.astype(np.uint32))
 
 

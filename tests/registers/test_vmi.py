@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from pto_jax.ir import F32, I1, dtype
 from pto_jax.isa.micro import Lanes, MicroCall
 
-from .calls import check, data, scalar, vreg
+from .calls import check, data, rooms as rooms, scalar, vreg
 from .test_conversions import to_float, value_of
 from .test_formulas import active, larger, neighbours, values, words_of
 
 Words = NDArray[Any]
+pytestmark = pytest.mark.usefixtures("rooms")
 LANES = 24
 INTEGERS = ("i8", "si16", "ui32")
 
@@ -332,3 +333,10 @@ def test_masks_of_counts_and_patterns() -> None:
         ):
             got = check(MicroCall(name, (), (mask(),), {"pattern": f"PAT_{pattern}"}))[0]
             np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_mask_that_the_text_lists() -> None:
+    for text, wanted in (("dense<[true, false, true]>", [True, False, True]), ("dense<true>", [True] * 3)):
+        value = {"value": f"{text} : tensor<3xi1>"}
+        got = check(MicroCall("vmi.constant_mask", (), (mask(3),), value))[0]
+        assert got.tolist() == wanted

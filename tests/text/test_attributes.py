@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import pto_jax as pto
 from pto_jax.ir import F32, AddressSpace, AttrValue, Pipe, PtrType, RoundMode, ScalarType, SLayout, Symbol
 from pto_jax.text import parse, print_program
 from pto_jax.text.attributes import ENUMERATIONS, EnumText, member, quoted
@@ -80,3 +81,20 @@ def test_names_of_members() -> None:
 def test_number_and_string_text() -> None:
     assert [print_float(x) for x in (1e-6, 2.0, -0.0, 1e300)] == ["1.0e-06", "2.0", "-0.0", "1.0e+300"]
     assert quoted('a"\\\n\x01') == r'"a\"\\\n\01"'
+
+
+DENSE = """module attributes {pto.target_arch = "a5"} {
+  func.func @k(%p: !pto.ptr<f32, gm>) attributes {pto.kernel} {
+    pto.vecscope {
+%m = "pto.vmi.constant_mask"() {value = dense<[true, false]> : tensor<2xi1>} : () -> !pto.vmi.mask<2xpred>
+    }
+    return
+  }
+}"""
+
+
+def test_a_dense_attribute_is_printed_as_it_was_read() -> None:
+    program = pto.parse(DENSE)
+    shown = print_program(program)
+    assert "dense<[true, false]> : tensor<2xi1>" in shown.replace("[ ", "[").replace(" ]", "]")
+    assert print_program(pto.parse(shown)) == shown

@@ -97,6 +97,11 @@ func.func @sync(%id: index, %ffts: memref<256xi64>) {
   pto.section.cube {
     pto.barrier <PIPE_M>
   }
+  pto.vecscope {
+  }
+  pto.strict_vecscope(%id) {
+  ^bb0(%scoped: index):
+  } : (index) -> ()
   pto.section.vector {
   }
   return

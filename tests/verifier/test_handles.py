@@ -106,7 +106,8 @@ def test_handles(body: str, expected: list[tuple[str, str]]) -> None:
         ("!pto.struct<f32, i1>", "got a field of type i1; allowed"),
         ("!pto.struct<>", "allowed: the type of a field"),
         ("!pto.local_array<?x4xf32>", "allowed: constant extents"),
-        ("!pto.vreg<64xf32>", "is not part of tile programs"),
+        ("!pto.vreg<32xf32>", "got a register of 32 x f32; allowed: 64 lanes"),
+        ("!pto.mask<b64>", "got a mask of !pto.mask<b64; allowed: b8, b16, b32"),
     ],
 )
 def test_types(text: str, message: str) -> None:
@@ -117,9 +118,13 @@ def test_types(text: str, message: str) -> None:
 
 def test_code_below_tile_programs_is_named() -> None:
     with pytest.raises(
-        ParseError, match=r"'pto.vlds' of vector, SIMT or VMI code, which is not part of tile"
+        ParseError, match=r"'pto.mad' of cube code, which is not executed; allowed: matrix instructions"
     ):
-        parse("%a = pto.vlds %b[%c] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>")
+        parse("pto.mad %a, %b, %c : !pto.ptr<f16, l0a>")
+    with pytest.raises(ParseError, match=r"'pto.syncthreads' of SIMT code, which is not executed"):
+        parse("pto.syncthreads")
+    with pytest.raises(ParseError, match=r"'pto.ub.vadd' of the A3 form of vector code"):
+        parse("pto.ub.vadd %a")
     text = "func.func private @h(%t: i32) attributes {pto.tileop.helper} {\n return\n}"
     (finding,) = verify(parse(text), "a5")
     assert finding.rule == "tile-program"

@@ -5,6 +5,7 @@ per byte of a register: the lane that begins at byte i is governed by bit i. Log
 of lanes, and logical masks a bit per lane.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -68,6 +69,19 @@ ROUNDING: Mapping[str, RoundMode] = {
 }
 #: Which of the lanes that share the bytes of a wide one a conversion reads or writes.
 PARTS: Mapping[str, int] = {"EVEN": 0, "ODD": 1, "P0": 0, "P1": 1, "P2": 2, "P3": 3}
+_FLAGS = re.compile(r"true|false|[01]\b")
+
+
+def listed(text: str, count: int) -> tuple[bool, ...]:
+    """The truth values of a dense attribute, one for all lanes or one for each.
+
+    >>> listed("dense<[true, false]> : vector<2xi1>", 2), listed("dense<true> : vector<2xi1>", 2)
+    ((True, False), (True, True))
+    """
+    flags = tuple(word in ("true", "1") for word in _FLAGS.findall(text.partition(">")[0]))
+    return flags * count if len(flags) == 1 else flags
+
+
 _SATURATING = ("SAT", "RS_ENABLE")
 
 
