@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
@@ -20,7 +18,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.ir import DType
-from pto_jax.isa import micro
+from pto_jax.isa import MICRO_FAMILIES, load_families
 from pto_jax.isa.micro import Lanes, MicroCall
 
 from . import canary
@@ -109,9 +107,8 @@ def computed(call: MicroCall, semantics: Semantics, *operands: Any) -> tuple[Any
 @cache
 def load_rules() -> None:
     """Import the families of this package."""
-    for family in micro.FAMILIES:
-        if find_spec(f"{__package__}.{family}") is not None:
-            import_module(f".{family}", __package__)
+    assert __package__
+    load_families(__package__, MICRO_FAMILIES)
 
 
 def regrouped(words: UInt[Array, " n"], width: int) -> UInt[Array, " m"]:

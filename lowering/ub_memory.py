@@ -10,13 +10,14 @@ from jax import Array, lax
 
 from pto_jax.isa.micro import MicroCall
 
+from .machine.local_memory import Special
 from .micro import memory_rule, register_width, regrouped, result_width
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, UInt
 
     from .machine.local_memory import Place
-    from .machine.program import JaxMachine
+    from .machine.tile_memory import TileMemory
 
 #: What a flush, and the beginning of a stream, hand on.
 _ALIGN = np.zeros((), np.uint8)
@@ -41,7 +42,7 @@ def _with_zeros(words: UInt[Array, " n"], times: int) -> UInt[Array, " m"]:
 
 
 @memory_rule("vlds")
-def _load(call: MicroCall, machine: JaxMachine, base: Place, offset: Any) -> tuple[Array]:
+def _load(call: MicroCall, machine: TileMemory, base: Place, offset: Any) -> tuple[Array]:
     dist, lane = str(call.attributes["dist"]), result_width(call)
     if dist == "NORM":
         return (base.read(2048 // lane, lane),)
@@ -66,7 +67,7 @@ def _load(call: MicroCall, machine: JaxMachine, base: Place, offset: Any) -> tup
 
 
 @memory_rule("vldsx2")
-def _load_two(call: MicroCall, machine: JaxMachine, base: Place, offset: Any) -> tuple[Array, Array]:
+def _load_two(call: MicroCall, machine: TileMemory, base: Place, offset: Any) -> tuple[Array, Array]:
     dist, lane = str(call.attributes["dist"]), result_width(call)
     if dist == "BDINTLV":
         blocks = base.read(4096 // lane, lane).reshape(8, 2, -1)
@@ -87,7 +88,7 @@ def _block_positions(block_stride: Any, lane: int) -> Any:
 @memory_rule("vsldb")
 def _load_blocks(
     call: MicroCall,
-    machine: JaxMachine,
+    machine: TileMemory,
     base: Place,
     block_stride: Any,
     repeat_stride: Any,
@@ -102,13 +103,13 @@ def _load_blocks(
 
 
 @memory_rule("vldas")
-def _prime(call: MicroCall, machine: JaxMachine, base: Place) -> tuple[Array]:
+def _prime(call: MicroCall, machine: TileMemory, base: Place) -> tuple[Array]:
     return (jnp.asarray(_ALIGN),)
 
 
 @memory_rule("vldus")
 def _load_unaligned(
-    call: MicroCall, machine: JaxMachine, base: Place, align: Array, increment: Any = None
+    call: MicroCall, machine: TileMemory, base: Place, align: Array, increment: Any = None
 ) -> tuple[Array, Array]:
     lane = result_width(call)
     return base.read(2048 // lane, lane), align
@@ -120,7 +121,7 @@ def _offsets(offsets: UInt[Array, " n"]) -> Array:
 
 @memory_rule("vgather2", "vgather2_bc")
 def _gather(
-    call: MicroCall, machine: JaxMachine, base: Place, offsets: Array, mask: Bool[Array, " 256"]
+    call: MicroCall, machine: TileMemory, base: Place, offsets: Array, mask: Bool[Array, " 256"]
 ) -> tuple[Array]:
     lane, source = result_width(call), base.dtype.word_bits
     lanes = min(offsets.shape[0], 2048 // lane)
@@ -135,7 +136,7 @@ def _gather(
 
 @memory_rule("vgatherb")
 def _gather_blocks(
-    call: MicroCall, machine: JaxMachine, base: Place, offsets: Array, mask: Bool[Array, " 256"]
+    call: MicroCall, machine: TileMemory, base: Place, offsets: Array, mask: Bool[Array, " 256"]
 ) -> tuple[Array]:
     active = mask[:32:4]
     at = jnp.where(active, _offsets(offsets[:8]), 0)[:, None] + np.arange(32)
@@ -148,7 +149,7 @@ def _gather_blocks(
 
 @memory_rule("vsts")
 def _store(
-    call: MicroCall, machine: JaxMachine, value: Array, base: Place, offset: Any, mask: Bool[Array, " 256"]
+    call: MicroCall, machine: TileMemory, value: Array, base: Place, offset: Any, mask: Bool[Array, " 256"]
 ) -> tuple[()]:
     lane = register_width(call)
     name, unit = _unit_of(str(call.attributes["dist"]))
@@ -166,7 +167,7 @@ def _store(
 
 @memory_rule("vstsx2")
 def _store_two(
-    call: MicroCall, machine: JaxMachine, low: Array, high: Array, base: Place, offset: Any, mask: Array
+    call: MicroCall, machine: TileMemory, low: Array, high: Array, base: Place, offset: Any, mask: Array
 ) -> tuple[()]:
     unit = _unit_of(str(call.attributes["dist"]))[1]
     base.write(jnp.stack([regrouped(v, unit) for v in (low, high)], axis=1).reshape(-1))
@@ -176,7 +177,7 @@ def _store_two(
 @memory_rule("vsstb")
 def _store_blocks(
     call: MicroCall,
-    machine: JaxMachine,
+    machine: TileMemory,
     value: Array,
     base: Place,
     block_stride: Any,
@@ -193,7 +194,7 @@ def _store_blocks(
 
 @memory_rule("vscatter")
 def _scatter(
-    call: MicroCall, machine: JaxMachine, value: Array, base: Place, offsets: Array, mask: Bool[Array, " 256"]
+    call: MicroCall, machine: TileMemory, value: Array, base: Place, offsets: Array, mask: Bool[Array, " 256"]
 ) -> tuple[()]:
     lanes, target = offsets.shape[0], base.dtype.word_bits
     active = mask[:: 256 // lanes]
@@ -207,13 +208,13 @@ def _scatter(
 
 
 @memory_rule("init_align")
-def _fresh(call: MicroCall, machine: JaxMachine) -> tuple[Array]:
+def _fresh(call: MicroCall, machine: TileMemory) -> tuple[Array]:
     return (jnp.asarray(_ALIGN),)
 
 
 @memory_rule("vstus")
 def _store_first(
-    call: MicroCall, machine: JaxMachine, align: Array, count: Any, value: Array, base: Place
+    call: MicroCall, machine: TileMemory, align: Array, count: Any, value: Array, base: Place
 ) -> tuple[Array]:
     number = _integer(count)
     if isinstance(number, int):
@@ -234,9 +235,9 @@ def _store_some(value: Array, base: Place, count: Any, at: Any) -> None:
 
 @memory_rule("vstur")
 def _store_squeezed(
-    call: MicroCall, machine: JaxMachine, align: Array, value: Array, base: Place
+    call: MicroCall, machine: TileMemory, align: Array, value: Array, base: Place
 ) -> tuple[Array]:
-    special = machine.special_registers()
+    special = Special(machine)
     size, at = special["SQZN"], special["AR"]
     _store_some(regrouped(value, 8), base, size, at)
     if call.attributes["mode"] == "POST_UPDATE":
@@ -245,7 +246,7 @@ def _store_squeezed(
 
 
 @memory_rule("vstas", "vstar")
-def _flush(call: MicroCall, machine: JaxMachine, align: Array, base: Place, offset: Any = None) -> tuple[()]:
+def _flush(call: MicroCall, machine: TileMemory, align: Array, base: Place, offset: Any = None) -> tuple[()]:
     return ()
 
 
@@ -259,7 +260,7 @@ def _packed(bits: Bool[Array, " n"]) -> UInt[Array, " m"]:
 
 
 @memory_rule("plds", "pldi")
-def _load_mask(call: MicroCall, machine: JaxMachine, base: Place, offset: Any) -> tuple[Array]:
+def _load_mask(call: MicroCall, machine: TileMemory, base: Place, offset: Any) -> tuple[Array]:
     dist = call.attributes["dist"]
     data = base.read({"US": 16, "DS": 64}.get(str(dist), 32), 8)
     bits = ((data[:, None] >> np.arange(8, dtype=np.uint8)) & np.uint8(1)).astype(bool).reshape(-1)
@@ -270,7 +271,7 @@ def _load_mask(call: MicroCall, machine: JaxMachine, base: Place, offset: Any) -
 
 @memory_rule("psts", "psti")
 def _store_mask(
-    call: MicroCall, machine: JaxMachine, mask: Bool[Array, " 256"], base: Place, offset: Any
+    call: MicroCall, machine: TileMemory, mask: Bool[Array, " 256"], base: Place, offset: Any
 ) -> tuple[()]:
     base.write(_packed(mask[::2] if call.attributes["dist"] == "PK" else mask))
     return ()
@@ -278,7 +279,7 @@ def _store_mask(
 
 @memory_rule("pstu")
 def _store_bits(
-    call: MicroCall, machine: JaxMachine, align: Array, mask: Bool[Array, " 256"], base: Place
+    call: MicroCall, machine: TileMemory, align: Array, mask: Bool[Array, " 256"], base: Place
 ) -> tuple[Array]:
     bits = next(t for t in call.types if isinstance(t, int))
     base.write(_packed(mask[:: bits // 8]))
@@ -286,13 +287,13 @@ def _store_bits(
 
 
 @memory_rule("sprclr")
-def _clear(call: MicroCall, machine: JaxMachine) -> tuple[()]:
-    machine.special_registers()[str(call.attributes["spr"])] = 0
+def _clear(call: MicroCall, machine: TileMemory) -> tuple[()]:
+    Special(machine)[str(call.attributes["spr"])] = 0
     return ()
 
 
 @memory_rule("sprsti", "sprsts")
-def _store_special(call: MicroCall, machine: JaxMachine, base: Place, offset: Any) -> tuple[()]:
-    word = machine.special_registers()[str(call.attributes["spr"])].astype(np.uint32)
+def _store_special(call: MicroCall, machine: TileMemory, base: Place, offset: Any) -> tuple[()]:
+    word = Special(machine)[str(call.attributes["spr"])].astype(np.uint32)
     base.write(word.reshape(1))
     return ()

@@ -13,11 +13,12 @@ from pto_jax.isa.micro import MicroCall
 from pto_jax.isa.ub_sort import GROUP, LISTS, RECORD
 
 from .irregular_sort import Merge, as_records, descending, merged
+from .machine.local_memory import Special
 from .micro import memory_rule
 
 if TYPE_CHECKING:
     from .machine.local_memory import Place
-    from .machine.program import JaxMachine
+    from .machine.tile_memory import TileMemory
 
 
 def _known(call: MicroCall, name: str, value: Any) -> int:
@@ -30,7 +31,7 @@ def _known(call: MicroCall, name: str, value: Any) -> int:
 
 @memory_rule("vbitsort")
 def _sort(
-    call: MicroCall, machine: JaxMachine, dst: Place, src: Place, idx: Place, repeats: Any
+    call: MicroCall, machine: TileMemory, dst: Place, src: Place, idx: Place, repeats: Any
 ) -> tuple[()]:
     groups, d = max(0, _known(call, "number of groups", repeats)), src.dtype
     if not groups:
@@ -45,12 +46,12 @@ def _sort(
 
 @memory_rule("vmrgsort4")
 def _merge(
-    call: MicroCall, machine: JaxMachine, dst: Place, count: Any, config: Any, **sources: Place
+    call: MicroCall, machine: TileMemory, dst: Place, count: Any, config: Any, **sources: Place
 ) -> tuple[()]:
     lengths_word, control = _known(call, "count", count), _known(call, "configuration", config)
     lengths = [(lengths_word >> 16 * k & 0xFFFF) * (control >> 8 + k & 1) for k in range(LISTS)]
     there = [k for k in range(LISTS) if lengths[k]]
-    special = machine.special_registers()
+    special = Special(machine)
     taken = dict.fromkeys(range(LISTS), jnp.zeros((), np.int32))
     if there:
         size = RECORD * 8 // dst.dtype.word_bits
@@ -74,6 +75,6 @@ def _job(lengths: list[int], control: int) -> Merge:
 
 
 @memory_rule("get_vms4_sr")
-def _taken(call: MicroCall, machine: JaxMachine) -> tuple[Array, ...]:
-    special = machine.special_registers()
+def _taken(call: MicroCall, machine: TileMemory) -> tuple[Array, ...]:
+    special = Special(machine)
     return tuple(special[f"VMS4_{k}"].astype(np.uint16) for k in range(LISTS))

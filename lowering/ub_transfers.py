@@ -22,7 +22,7 @@ from .ub_memory import _integer
 
 if TYPE_CHECKING:
     from .machine.local_memory import Place
-    from .machine.program import JaxMachine
+    from .machine.tile_memory import TileMemory
 
 
 class Loop(NamedTuple):
@@ -100,7 +100,7 @@ def _unit(source: Place, target: Place, length: Any, loops: list[Loop], pad: Pad
 
 
 def transfer(
-    call: MicroCall, machine: JaxMachine, source: Place, target: Place, length: Any, loops: list[Loop],
+    call: MicroCall, machine: TileMemory, source: Place, target: Place, length: Any, loops: list[Loop],
     pad: Pad | None = None,
 ) -> tuple[()]:  # fmt: skip
     """Move the bytes of bursts inside loops, from the outer one to the bursts."""
@@ -154,7 +154,7 @@ def _put(target: Place, route: Route, words: Array) -> None:
     target.scatter(route.target, words, jnp.asarray(route.exists), unique=True)
 
 
-def _combine(call: MicroCall, machine: JaxMachine, target: Place, route: Route, words: Array) -> None:
+def _combine(call: MicroCall, machine: TileMemory, target: Place, route: Route, words: Array) -> None:
     """Add the words, or take the larger or the smaller ones, element by element."""
     d = dtype(call.attributes["atomic_type"])
     have, size = words.dtype.itemsize * 8, d.word_bits
@@ -174,7 +174,7 @@ def _combine(call: MicroCall, machine: JaxMachine, target: Place, route: Route, 
 
 @memory_rule("mte_gm_ub")
 def _load(  # noqa: PLR0913 - operands
-    call: MicroCall, machine: JaxMachine, gm: Place, ub: Place, l2: Any, len: Any, n: Any, s: Any, d: Any,
+    call: MicroCall, machine: TileMemory, gm: Place, ub: Place, l2: Any, len: Any, n: Any, s: Any, d: Any,
     **more: Any,
 ) -> tuple[()]:  # fmt: skip
     pad = None
@@ -194,14 +194,14 @@ def _plain(call: MicroCall) -> MicroCall:
 
 @memory_rule("mte_ub_gm")
 def _store(
-    call: MicroCall, machine: JaxMachine, ub: Place, gm: Place, len: Any, n: Any, s: Any, d: Any, **more: Any
+    call: MicroCall, machine: TileMemory, ub: Place, gm: Place, len: Any, n: Any, s: Any, d: Any, **more: Any
 ) -> tuple[()]:
     return transfer(call, machine, ub, gm, _integer(len), _loops(n, s, d, more))
 
 
 @memory_rule("mte_ub_ub")
 def _move(
-    call: MicroCall, machine: JaxMachine, src: Place, dst: Place, len: Any, n: Any, s: Any, d: Any
+    call: MicroCall, machine: TileMemory, src: Place, dst: Place, len: Any, n: Any, s: Any, d: Any
 ) -> tuple[()]:
     length = _integer(len) * 32
     loop = Loop(_integer(n), length + _integer(s) * 32, length + _integer(d) * 32)
@@ -220,7 +220,7 @@ def _outer(call: MicroCall, way: str) -> list[Loop]:
 
 @memory_rule("copy_gm_to_ubuf")
 def _raw_load(  # noqa: PLR0913 - operands
-    call: MicroCall, machine: JaxMachine, gm: Place, ub: Place, sid: Any, n: Any, len: Any, left: Any,
+    call: MicroCall, machine: TileMemory, gm: Place, ub: Place, sid: Any, n: Any, len: Any, left: Any,
     right: Any, select: Any, l2: Any, gm_stride: Any, ub_stride: Any,
 ) -> tuple[()]:  # fmt: skip
     loops = [*_outer(call, "outtoub"), Loop(_integer(n), _integer(gm_stride), _integer(ub_stride))]
@@ -234,7 +234,7 @@ def _raw_load(  # noqa: PLR0913 - operands
 
 @memory_rule("copy_ubuf_to_gm")
 def _raw_store(  # noqa: PLR0913 - operands
-    call: MicroCall, machine: JaxMachine, ub: Place, gm: Place, sid: Any, n: Any, len: Any, l2: Any,
+    call: MicroCall, machine: TileMemory, ub: Place, gm: Place, sid: Any, n: Any, len: Any, l2: Any,
     gm_stride: Any, ub_stride: Any,
 ) -> tuple[()]:  # fmt: skip
     loops = [*_outer(call, "ubtoout"), Loop(_integer(n), _integer(ub_stride), _integer(gm_stride))]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int64
 
     from .machine.local_memory import Place
-    from .machine.program import JaxMachine
+    from .machine.tile_memory import TileMemory
     from .registers import Active, Lanes
 
 _PLAIN = (
@@ -256,7 +256,7 @@ def _scattered(base: Place, at: Array, words: Lanes, active: Active) -> None:
 
 @memory_rule("vmi.vload", "vmi.load")
 def _load(
-    call: MicroCall, machine: JaxMachine, source: Place, offset: Any, stride: Any = None
+    call: MicroCall, machine: TileMemory, source: Place, offset: Any, stride: Any = None
 ) -> tuple[Lanes, ...]:
     t, width = lanes(call.results[0]), source.dtype.word_bits
     at = _places(call, t.lanes, width // 8, stride)
@@ -277,7 +277,7 @@ def _stored(call: MicroCall, dest: Place, value: Lanes, stride: Any, mask: Activ
 
 @memory_rule("vmi.vstore", "vmi.store")
 def _store(
-    call: MicroCall, machine: JaxMachine, value: Lanes, dest: Place, offset: Any, extra: Any = None
+    call: MicroCall, machine: TileMemory, value: Lanes, dest: Place, offset: Any, extra: Any = None
 ) -> tuple[()]:
     """The operand behind the offset is a stride or the mask."""
     if getattr(extra, "dtype", None) == np.bool_:
@@ -287,14 +287,14 @@ def _store(
 
 @memory_rule("vmi.vsstb")
 def _store_blocks(
-    call: MicroCall, machine: JaxMachine, value: Lanes, dest: Place, offset: Any, stride: Any, mask: Active
+    call: MicroCall, machine: TileMemory, value: Lanes, dest: Place, offset: Any, stride: Any, mask: Active
 ) -> tuple[()]:
     return _stored(call, dest, value, stride, mask)
 
 
 @memory_rule("vmi.vgather", "vmi.vgatherb")
 def _gather(
-    call: MicroCall, machine: JaxMachine, source: Place, offsets: Lanes, mask: Active
+    call: MicroCall, machine: TileMemory, source: Place, offsets: Lanes, mask: Active
 ) -> tuple[Lanes, ...]:
     word, width = element(call.results[0]).word, source.dtype.word_bits
     at = jnp.where(mask, lax.convert_element_type(offsets, np.int64), np.int64(0))
@@ -308,7 +308,7 @@ def _gather(
 
 @memory_rule("vmi.vscatter")
 def _scatter(
-    call: MicroCall, machine: JaxMachine, value: Lanes, dest: Place, offsets: Lanes, mask: Active
+    call: MicroCall, machine: TileMemory, value: Lanes, dest: Place, offsets: Lanes, mask: Active
 ) -> tuple[()]:
     words = lax.convert_element_type(value, dest.dtype.word)
     _scattered(dest, lax.convert_element_type(offsets, np.int64), words, mask)

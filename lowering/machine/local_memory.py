@@ -18,7 +18,7 @@ from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Operand, Pointer, Scalar, TileRef
 from pto_jax.interpreter.operands import LocalPointer, Register
 from pto_jax.ir import U64, Loc, Op, ScalarType, TileType, Value
-from pto_jax.isa import micro
+from pto_jax.isa import find_micro
 from pto_jax.isa.micro import MicroCall
 
 from .. import scalars, slicing
@@ -32,7 +32,7 @@ from .storage import Slot
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int64, UInt
 
-    from .program import JaxMachine
+    from .tile_memory import TileMemory
 
 
 #: The special registers, in the order of their words in the cell that has them.
@@ -44,7 +44,7 @@ _SPECIAL_TYPE = TileType(U64, 1, len(SPECIAL))
 class Place:
     """Where a pointer of an operation is; ``aligned`` are bytes of which its address is a multiple."""
 
-    machine: JaxMachine
+    machine: TileMemory
     op: Op
     pointer: Operand
     aligned: int
@@ -245,7 +245,7 @@ class LocalPlace(Place):
 class Special:
     """The special registers of a machine as numbers."""
 
-    def __init__(self, machine: JaxMachine) -> None:
+    def __init__(self, machine: TileMemory) -> None:
         self.machine = machine
         place = machine.special()
         self.ref = TileRef(_SPECIAL_TYPE, place, *_SPECIAL_TYPE.shape)
@@ -260,7 +260,7 @@ class Special:
 
 
 def execute(
-    machine: JaxMachine, op: Op, call: MicroCall, operands: Mapping[str, Operand]
+    machine: TileMemory, op: Op, call: MicroCall, operands: Mapping[str, Operand]
 ) -> tuple[Operand, ...]:
     """The results of a micro-operation; NotExecutableError without a rule."""
     load_rules()
@@ -277,7 +277,7 @@ def execute(
     return tuple(_result(v, words) for v, words in zip(op.results, found, strict=False))
 
 
-def _given(machine: JaxMachine, op: Op, call: MicroCall, name: str, operand: Operand, value: Value) -> Any:
+def _given(machine: TileMemory, op: Op, call: MicroCall, name: str, operand: Operand, value: Value) -> Any:
     """What a rule gets for an operand."""
     if isinstance(operand, Register):
         return operand.contents
@@ -316,9 +316,9 @@ def _result(value: Value, words: Any) -> Operand:
     return slicing.as_scalar(jnp.asarray(words), d)
 
 
-def place_of(machine: JaxMachine, op: Op, call: MicroCall, name: str, pointer: Operand) -> Place:
+def place_of(machine: TileMemory, op: Op, call: MicroCall, name: str, pointer: Operand) -> Place:
     """Where a pointer of an operation is."""
-    declared = micro.find(op.name)
+    declared = find_micro(op.name)
     places = declared.places if declared is not None else ()
     aligned = next((p.aligned(call) for p in places if p.pointer == name), 1)
     if isinstance(pointer, Pointer):
@@ -326,13 +326,13 @@ def place_of(machine: JaxMachine, op: Op, call: MicroCall, name: str, pointer: O
     return LocalPlace(machine, op, pointer, aligned, _slot(machine, op, name, pointer))
 
 
-def scalar_place(machine: JaxMachine, op: Op, pointer: LocalPointer) -> Place:
+def scalar_place(machine: TileMemory, op: Op, pointer: LocalPointer) -> Place:
     """Where a scalar is loaded or stored."""
     name = planning.SCALAR.pointer
     return LocalPlace(machine, op, pointer, pointer.dtype.word_bits // 8, _slot(machine, op, name, pointer))
 
 
-def _slot(machine: JaxMachine, op: Op, name: str, pointer: LocalPointer) -> Slot:
+def _slot(machine: TileMemory, op: Op, name: str, pointer: LocalPointer) -> Slot:
     if pointer.tile is not None:
         slot = storage.slot_of(pointer.tile.storage)
         if slot is None or not isinstance(pointer.tile.storage, Slot):

@@ -27,7 +27,7 @@ from pto_jax.interpreter import (
 )
 from pto_jax.interpreter.operands import LocalPointer, Register
 from pto_jax.ir import INDEX, AtomicType, DType, GlobalLayout, Loc, Op, Program, TileType, dtype
-from pto_jax.isa import micro
+from pto_jax.isa import find_micro, micro
 from pto_jax.isa.micro import MicroCall
 
 from ..memory_layouts import AXES, Window
@@ -264,7 +264,7 @@ class Surveyor(abstract.AbstractMachine):
 
     def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """Note the bytes that a micro-operation accesses."""
-        declared = micro.find(op.name)
+        declared = find_micro(op.name)
         numbers = {name: _largest(value) for name, value in operands.items()}
         for place in declared.places if declared is not None else ():
             self._note_bytes(op, place, operands[place.pointer], place.span(call, numbers))

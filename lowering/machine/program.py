@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.core import Tracer
 
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import (
@@ -254,12 +253,6 @@ class JaxMachine(tile_memory.TileMemory):
         if not certain:
             super().require(op, rule, allowed, broken, found, values)
 
-    def known(self, value: Scalar) -> int | None:
-        """The number of a Python or NumPy integer or of an array that is not traced, else None."""
-        if isinstance(value, Array) and not isinstance(value, Tracer):
-            return int(value)
-        return int(value) if isinstance(value, int | np.integer) else None
-
     def unrolls(self, op: Op, trips: int) -> bool:
         """Whether the loop is executed trip by trip: eagerly always, else up to MAX_UNROLLED operations."""
         body = max(1, sum(1 for _ in op.walk()) - 1)
@@ -397,10 +390,6 @@ class JaxMachine(tile_memory.TileMemory):
     def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """The results of a micro-operation; accesses outside memory break the run-time rule ``in-bounds``."""
         return local_memory.execute(self, op, call, operands)
-
-    def special_registers(self) -> local_memory.Special:
-        """The special registers of the vector core."""
-        return local_memory.Special(self)
 
     def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Shaped[Array, ""]:
         """The element of memory that a pointer is at, an array of shape ().

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.core import Tracer
 
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Choice, Scalar, TileRef, with_storage
@@ -194,6 +195,12 @@ class TileMemory:
     def stop(self, op: Op, rule: str, allowed: str, stopped: Bool[Array, ""]) -> None:
         """Note that execution ended early, whether or not run-time rules are checked."""
         self.violations.append(Violation(op, rule, allowed, stopped))
+
+    def known(self, value: Scalar) -> int | None:
+        """The number of a Python or NumPy integer or of an array that is not traced, else None."""
+        if isinstance(value, Array) and not isinstance(value, Tracer):
+            return int(value)
+        return int(value) if isinstance(value, int | np.integer) else None
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Slot:
         """Storage of an ``alloc_tile``: its own cell, or the one that the plan has at the byte address."""

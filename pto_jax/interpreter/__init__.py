@@ -5,7 +5,7 @@ global-memory views, tile handles, control flow, calls.
 """
 
 from ..isa import load_families
-from . import control_flow as control_flow
+from . import control_flow as control_flow, micro as micro
 from .control_flow import step_by_step as step_by_step
 from .interpreter import (
     HANDLERS as HANDLERS,

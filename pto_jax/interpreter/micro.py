@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import Diagnostic, NotExecutableError
 from ..ir import I1, INDEX, Op
-from ..isa import micro
+from ..isa import find_micro
 from ..isa.micro import MicroCall, MicroOperation, Place
 from .interpreter import MICRO, TRANSFERS, Interpreter, executes
 from .operands import LocalPointer, Operand, Pointer, Scope, TransferState
@@ -19,7 +19,7 @@ from .views import load_scalar, local_pointer, moved, store_scalar
 
 @executes(MICRO)
 def _micro(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    declared = micro.find(op.name)
+    declared = find_micro(op.name)
     assert declared is not None, op.name
     if declared.kind == "order":
         return
@@ -92,7 +92,7 @@ def _require_aligned(interpreter: Interpreter, op: Op, pointer: LocalPointer, al
 def _configure(interpreter: Interpreter, op: Op, operands: Mapping[str, Operand]) -> None:
     """What the scalar unit sets for transfers that follow."""
     state: TransferState = interpreter.mode(op, TRANSFERS)
-    what = op.name.removeprefix("set_")
+    what = op.name.partition("_")[2]
     numbers = tuple(map(interpreter.machine.known, operands.values()))
     if what.startswith("atomic_"):
         state = _atomic(state, what.removeprefix("atomic_"))

@@ -7,7 +7,6 @@ from functools import cache, lru_cache
 
 from ..errors import ArgumentError
 from ..ir import Op
-from . import micro as micro
 from .bind import Bound as Bound, bind as bind
 from .declare import (
     Attribute as Attribute,
@@ -17,6 +16,7 @@ from .declare import (
     Operand as Operand,
     Site as Site,
 )
+from .micro import MicroOperation as MicroOperation
 from .traits import structural_traits
 
 _ADDED: dict[str, Instruction] = {}
@@ -147,7 +147,6 @@ FAMILIES = (
     "sync_config",
     "views",
     "reinterpret",
-    "micro",
     "elementwise",
     "reduce_expand",
     "memory",
@@ -159,6 +158,20 @@ FAMILIES = (
     "irregular_sort",
     "irregular_quant",
     "pipes",
+)
+
+
+#: Files with micro-operations, and of the packages that execute them; nobody loads them before the first one.
+MICRO_FAMILIES = (
+    "predicates",
+    "registers",
+    "registers_moves",
+    "registers_reduce",
+    "registers_convert",
+    "vmi",
+    "ub_memory",
+    "ub_transfers",
+    "ub_sort",
 )
 
 
@@ -179,14 +192,14 @@ def instructions() -> dict[str, Instruction]:
     return table | added()
 
 
-def load_families(package: str) -> None:
-    """Import the files of :data:`FAMILIES` that a package, by its name, has: they register its rules."""
+def load_families(package: str, families: tuple[str, ...] = FAMILIES) -> None:
+    """Import the files of families that a package, by its name, has: they register its rules."""
     import sys
     from importlib import import_module
     from pkgutil import iter_modules
 
     there = {file.name for file in iter_modules(sys.modules[package].__path__)}
-    for family in FAMILIES:
+    for family in families:
         if family in there:
             import_module(f"{package}.{family}")
 
@@ -205,10 +218,33 @@ def find(name: str) -> Instruction | None:
     return found or (instructions().get(_dotted().get(key, "")) if "_" in key else None)
 
 
-def micro_operation(op: Op) -> micro.MicroOperation | None:
+@cache
+def micro_operations() -> dict[str, MicroOperation]:
+    """Every declared micro-operation by name."""
+    from importlib import import_module
+
+    table: dict[str, MicroOperation] = {}
+    for family in MICRO_FAMILIES:
+        for operation in import_module(f".{family}", __name__).OPERATIONS:
+            if operation.name in table:
+                raise RuntimeError(f"micro-operation {operation.name} is declared twice")
+            table[operation.name] = operation
+    return table
+
+
+def find_micro(name: str) -> MicroOperation | None:
+    """The declaration of a micro-operation, named without ``pto.``; None for other names.
+
+    >>> find_micro("vlds").operands, find_micro("tadd")
+    (('base', 'offset'), None)
+    """
+    return micro_operations().get(name)
+
+
+def micro_operation(op: Op) -> MicroOperation | None:
     """The declaration of an operation that is a micro-operation; None for others."""
     known = structural_traits(op.name) is not None or find(op.name) is not None
-    return None if known else micro.find(op.name)
+    return None if known else find_micro(op.name)
 
 
 @cache

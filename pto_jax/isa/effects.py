@@ -17,7 +17,7 @@ from functools import lru_cache
 from ..errors import Diagnostic, VerifyError
 from ..ir import AttrValue, Loc, MemRefType, Op, Pipe, PipeEventType, Region, TileType, Type, Value
 from ..profiles import ProfileName
-from . import find, micro
+from . import find, find_micro
 from .bind import bind
 from .declare import Instruction, Phase
 from .rules.elements import element_type
@@ -36,7 +36,7 @@ def _traits(name: str) -> Traits:
     known = structural_traits(name)
     if known is not None:
         return known
-    declared = find(name) or micro.find(name)
+    declared = find(name) or find_micro(name)
     return declared.traits if declared is not None else UNKNOWN
 
 
@@ -45,7 +45,7 @@ def operands_of(op: Op) -> Mapping[str, Value]:
     instruction = find(op.name)
     try:
         if instruction is None:
-            below = micro.find(op.name)
+            below = find_micro(op.name)
             return {} if below is None else below.values(op)
         return bind(instruction, op).values
     except VerifyError:

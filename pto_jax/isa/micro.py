@@ -26,26 +26,12 @@ text            meaning                                     types
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from importlib import import_module
+from functools import cached_property
 from typing import Any, Literal
 
 from ..ir import I1, DType, MaskType, Op, PtrType, ScalarType, Type, Value, VRegType
 from .declare import Decision
 from .traits import PLAIN, Effect, Traits
-
-#: Modules with declarations (``OPERATIONS``), in the order of the reference.
-FAMILIES = (
-    "predicates",
-    "registers",
-    "registers_moves",
-    "registers_reduce",
-    "registers_convert",
-    "vmi",
-    "ub_memory",
-    "ub_transfers",
-    "ub_sort",
-)
 
 #: ``register``: a function of registers and scalars; ``memory``: it accesses memory, or a special register;
 #: ``order``: it orders others and computes nothing; ``scalar``: a query or setting of the scalar unit.
@@ -251,24 +237,3 @@ def _kind(t: Type) -> Lanes | int | None:
             return Lanes(t.dtype)
         case _:
             return None
-
-
-@cache
-def operations() -> dict[str, MicroOperation]:
-    """Every declared micro-operation by name."""
-    table: dict[str, MicroOperation] = {}
-    for family in FAMILIES:
-        for operation in import_module(f".{family}", __package__).OPERATIONS:
-            if operation.name in table:
-                raise RuntimeError(f"micro-operation {operation.name} is declared twice")
-            table[operation.name] = operation
-    return table
-
-
-def find(name: str) -> MicroOperation | None:
-    """The declaration of a micro-operation, named without ``pto.``; None for other names.
-
-    >>> find("vlds").operands, find("tadd")
-    (('base', 'offset'), None)
-    """
-    return operations().get(name)

@@ -44,7 +44,7 @@ def _strided(count: str, length: str, stride: str, loops: str, blocks: int = 1) 
             if reach is None or times is None or step is None or step < 0:
                 return None
             reach += max(0, times - 1) * step
-        return -(-reach // blocks) * blocks
+        return None if reach is None else -(-reach // blocks) * blocks
 
     return span
 

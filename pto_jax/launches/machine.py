@@ -19,7 +19,7 @@ from ..interpreter.abstract import Unknown
 from ..interpreter.machine import After, Arm, Before, Body
 from ..interpreter.operands import LocalPointer
 from ..ir import I1, INDEX, AtomicType, DType, Op
-from ..isa import micro
+from ..isa import find_micro
 from ..isa.effects import traits_of
 from ..isa.micro import MicroCall
 from .numbers import (
@@ -130,7 +130,7 @@ class Blocks(abstract.AbstractMachine):
 
     def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """Transfers of bytes are not followed: the writes to a buffer are undecided."""
-        declared = micro.find(op.name)
+        declared = find_micro(op.name)
         for place in declared.places if declared is not None else ():
             pointer = operands[place.pointer]
             if place.access == "write" and isinstance(pointer, Pointer):

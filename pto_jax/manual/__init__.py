@@ -22,7 +22,7 @@ from .topics import PROFILES_TOPIC, TYPES_TOPIC, Topic, contradictions_topic
 @cache
 def topics() -> dict[str, Topic]:
     """The pages that are about more than one instruction, by name."""
-    from . import events, grammar, tile
+    from . import events, grammar, micro, tile
 
     pages = (
         grammar.TOPIC,
@@ -30,6 +30,7 @@ def topics() -> dict[str, Topic]:
         TYPES_TOPIC,
         PROFILES_TOPIC,
         events.topic(),
+        micro.topic(),
         contradictions_topic(),
     )
     return {t.name: t for t in pages}

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -19,14 +17,11 @@ from ..errors import Diagnostic, ExecutionError
 from ..interpreter import Operand, Pointer
 from ..interpreter.operands import LocalPointer, Register
 from ..ir import Loc, Op, ScalarType, Value
-from ..isa import micro
+from ..isa import MICRO_FAMILIES, load_families
 from ..isa.micro import MicroCall
 from .numbers import Array
-from .step import not_executable, scalar_word
+from .step import Policy, not_executable, scalar_word
 from .storage import Place
-
-if TYPE_CHECKING:
-    from .machine import ReferenceMachine
 
 Rule: TypeAlias = "Callable[..., tuple[Any, ...]]"
 #: Rules of operations on registers, and of those that access memory, by name.
@@ -57,15 +52,28 @@ def memory_rule(*names: str) -> Callable[[Rule], Rule]:
 @cache
 def load_rules() -> None:
     """Import the families of this package."""
-    for family in micro.FAMILIES:
-        if find_spec(f"{__package__}.{family}") is not None:
-            import_module(f".{family}", __package__)
+    assert __package__
+    load_families(__package__, MICRO_FAMILIES)
+
+
+class Machine(Protocol):
+    """What a memory is of: a machine with buffers, special registers, and on-chip memory by pointers."""
+
+    policy: Policy
+    buffers: Mapping[str, Array]
+    special: dict[str, Any]
+
+    def local(self, pointer: LocalPointer, op: Op) -> Place:
+        """Where a pointer into on-chip memory is."""
+
+    def memory_of(self, op: Op) -> Memory:
+        """The memory as a micro-operation accesses it."""
 
 
 class Memory:
     """The bytes of a machine as one operation accesses them; ``state`` are its special registers."""
 
-    def __init__(self, machine: ReferenceMachine, op: Op) -> None:
+    def __init__(self, machine: Machine, op: Op) -> None:
         self.machine = machine
         self.op = op
         self.state = machine.special
@@ -102,7 +110,7 @@ class Memory:
 
 
 def execute(
-    machine: ReferenceMachine, op: Op, call: MicroCall, operands: Mapping[str, Operand]
+    machine: Machine, op: Op, call: MicroCall, operands: Mapping[str, Operand]
 ) -> tuple[Operand, ...]:
     """The results of a micro-operation; NotExecutableError without a rule."""
     load_rules()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import errors, isa
 from ..ir import AccPushEpilogue, AddressSpace, AttrValue, CmpMode, RoundMode, SaturationMode, Symbol
-from ..isa import micro
+from ..isa import find_micro
 from .attributes import (
     BY_CLASS,
     BY_MNEMONIC,
@@ -213,7 +213,7 @@ class DictionaryReader:
 def _keyed(instruction: str | None, key: str) -> type[Any]:
     """The type of values of a key that no declaration has; micro-operations keep strings."""
     wanted = _KEYED.get(key)
-    return str if wanted is None or (instruction and micro.find(instruction)) else wanted
+    return str if wanted is None or (instruction and find_micro(instruction)) else wanted
 
 
 def declared_attribute(instruction: str | None, key: str) -> Attribute | None:

@@ -452,9 +452,9 @@ def find_format(name: str) -> Format | None:
     """The syntax of an operation, None for those without an entry."""
     syntax = _SYNTAX.get(name)
     if syntax is None and is_micro_operation(name):
-        from ..isa import micro
+        from ..isa import find_micro
 
-        found = micro.find(name)
+        found = find_micro(name)
         syntax = None if found is None else found.syntax
     return None if syntax is None else Format(name, items_of(syntax))
 

@@ -459,7 +459,7 @@ class _Checker:
 
     def below(self, op: Op) -> None:
         """Check a micro-operation; anything else has no declaration."""
-        declared = isa.micro.find(op.name)
+        declared = isa.find_micro(op.name)
         if declared is None:
             self.sink.add(unsupported(op))
             return

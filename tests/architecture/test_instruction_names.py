@@ -94,7 +94,11 @@ def all_literals(root: Path) -> tuple[Literal, ...]:
 def is_class_file(file: str) -> bool:
     """Whether a file is one of the class files."""
     path = PurePosixPath(file)
-    return path.parent.as_posix() in CLASS_ROOMS and path.stem in (*isa.CLASSES, *isa.FAMILIES)
+    return path.parent.as_posix() in CLASS_ROOMS and path.stem in (
+        *isa.CLASSES,
+        *isa.FAMILIES,
+        *isa.MICRO_FAMILIES,
+    )
 
 
 def named(module: Module) -> Iterator[tuple[int, str]]:

@@ -42,7 +42,7 @@ def kernel(body: str, buffers: Mapping[str, str], lines: str = "", size: int = P
 
 
 def executed(text: str, arrays: Mapping[str, Any], *, everywhere: bool = False) -> Mapping[str, np.ndarray]:
-    """The buffers after a kernel, of equal bits interpreted, vmapped, and if ``everywhere`` eager and jitted."""
+    """The buffers after a kernel, of equal bits interpreted and vmapped; ``everywhere`` also eager."""
     program = pto.parse(text)
     pto.verify(program, raise_on_error=True)
     expected = oracle.run(program, dict(arrays))

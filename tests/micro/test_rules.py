@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax import NotExecutableError, ParseError, oracle
-from pto_jax.isa import micro
+from pto_jax import NotExecutableError, ParseError, isa, oracle
 from tests.micro.programs import executed, kernel
 
 LOAD = "%v = pto.vlds %x_ub[%c0] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>"
@@ -129,7 +128,7 @@ def test_loops_may_be_scopes() -> None:
 
 
 def test_declarations_say_what_the_text_has() -> None:
-    for operation in micro.operations().values():
+    for operation in isa.micro_operations().values():
         parts = [w for part in operation.types.split("->") for w in part.split()]
         assert len(parts) == len(operation.names), operation.name
         assert operation.summary.endswith("."), operation.name

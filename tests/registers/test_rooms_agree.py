@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.isa import micro
+from pto_jax import isa
 from pto_jax.isa.micro import Lanes, MicroCall
 from pto_jax.isa.rules.registers import PARTS, element, governed
 from pto_jax.lowering import micro as engine
@@ -264,6 +264,6 @@ def test_both_rules_give_equal_bits_for_every_type_and_attribute(call: MicroCall
 
 
 def test_every_register_operation_has_two_rules_and_is_tried() -> None:
-    declared = {name for name, operation in micro.operations().items() if operation.kind == "register"}
+    declared = {name for name, operation in isa.micro_operations().items() if operation.kind == "register"}
     assert set(engine.RULES) == set(oracle.RULES) == declared
     assert {n for n in declared if not n.startswith("vmi.")} == {c.name for c in CALLS}

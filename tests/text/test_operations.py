@@ -100,7 +100,7 @@ func.func @sync(%id: index, %ffts: memref<256xi64>) {
   pto.vecscope {
   }
   pto.strict_vecscope(%id) {
-  ^bb0(%j: index):
+  ^bb0(%scoped: index):
   } : (index) -> ()
   pto.section.vector {
   }
