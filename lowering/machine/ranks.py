@@ -17,6 +17,7 @@ import numpy as np
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Execution, Pointer, Scalar, View
 from pto_jax.interpreter.interleaving import LAUNCH
+from pto_jax.interpreter.operands import LocalPointer
 from pto_jax.ir import DType, Op
 from pto_jax.isa import find
 from pto_jax.isa.effects import traits_of
@@ -60,8 +61,10 @@ class RankMachine(JaxMachine):
         """Loops in which ranks meet, or compute whom they meet, are written out."""
         return any(map(_meets, op.walk())) or super().unrolls(op, trips)
 
-    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Any:
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Any:
         """The element that a pointer is at: a number where it is known."""
+        if isinstance(pointer, LocalPointer):
+            return super().load(op, pointer, dtype)
         words, at = self.words_of.get(pointer.buffer), pointer.offset
         if words is not None and words.constant and not isinstance(at, int):
             message = 'got a rank that depends on data; allowed: known ones; try: engine="interpreter"'
@@ -72,9 +75,11 @@ class RankMachine(JaxMachine):
             return int(words.values[at])
         return super().load(op, pointer, dtype)
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Write a scalar; a number is known from here on."""
         super().store(op, pointer, value)
+        if isinstance(pointer, LocalPointer):
+            return
         words, at = self.words_of.get(pointer.buffer), pointer.offset
         if words is None:
             return

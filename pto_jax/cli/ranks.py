@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def run(options: RunOptions) -> None:
 
 def races(args: argparse.Namespace) -> int:
     """Judge a program on ranks and print what is found; the exit status."""
-    sync = {"strict": "as-written", "inserted": "auto"}.get(args.sync, args.sync)
+    sync: Literal["auto", "as-written"] = "as-written" if args.sync in ("strict", "as-written") else "auto"
     chosen = RunOptions(
         args.file, None, None, args.profile, "exact", args.inputs, None, None, args.seed, args.grid,
         language=args.language, ranks=args.ranks, **given(args)
@@ -138,8 +138,9 @@ def _values(kernel: RankKernel, options: RunOptions) -> dict[str, Any]:
 
 def _typed(array: Any, d: Any) -> Any:
     """An array of a file, where types that NumPy lacks are nameless words."""
-    raw = d is not None and array.dtype.kind == "V" and array.dtype.itemsize == d.word.itemsize
-    return array.view(d.word) if raw else array
+    if d is None or array.dtype.kind != "V" or array.dtype.itemsize != d.word.itemsize:
+        return array
+    return array.view(d.word)
 
 
 def generate(kernel: RankKernel, seed: int, known: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from .abstract import AbstractMachine, Unknown
 from .cores import communicates
 from .launch import launch
 from .machine import After, Arm, Before, Body
-from .operands import Frame, Operand, Pointer, Scalar, TileRef
+from .operands import Frame, LocalPointer, Operand, Pointer, Scalar, TileRef
 
 
 class Data(Unknown):
@@ -67,8 +67,10 @@ class Steering(AbstractMachine):
         """Data."""
         return Data()
 
-    def load(self, op: ir.Op, pointer: Pointer, dtype: ir.DType) -> Scalar:
+    def load(self, op: ir.Op, pointer: Pointer | LocalPointer, dtype: ir.DType) -> Scalar:
         """Data, but for signals and context records."""
+        if isinstance(pointer, LocalPointer):
+            return Data()
         if pointer.buffer in self.records and isinstance(pointer.offset, Data):
             self._note(op, "data decides which rank is the peer")
         return Unknown() if pointer.buffer in self.static | self.records else Data()

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import interpreter, ir
 from ..errors import PtoError
+from ..interpreter.operands import LocalPointer
 from ..isa import effects
 from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Policy
@@ -95,10 +96,11 @@ class DelayedMachine(ReferenceMachine):
             return operand
         return replace(operand, storage=self.receive(op, name, operand.type, self.contents(operand)))
 
-    def load(self, op: ir.Op, pointer: interpreter.Pointer, dtype: ir.DType) -> Any:
+    def load(self, op: ir.Op, pointer: interpreter.Pointer | LocalPointer, dtype: ir.DType) -> Any:
         """An element; of data the core sees its own writes."""
         order = effects.traits_of(op).order
-        if order is None or order.through != "signal":
+        signal = order is not None and order.through == "signal"
+        if isinstance(pointer, interpreter.Pointer) and not signal:
             self.arrive(None, {pointer.buffer})
         return super().load(op, pointer, dtype)
 

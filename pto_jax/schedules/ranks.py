@@ -20,6 +20,7 @@ from ..interpreter import Interpreter, Operand, Pointer, Scalar, Scope, Steps, T
 from ..interpreter.communication import Copy
 from ..interpreter.cores import Block, Core
 from ..interpreter.interleaving import name_of
+from ..interpreter.operands import LocalPointer
 from ..interpreter.rank_calls import RankCall
 from ..interpreter.ranks import Cell, Nobody
 from ..ir import AtomicType, Loc, Op, Pipe, WaitCmp
@@ -97,14 +98,16 @@ class Recorder(ReferenceMachine):
         super().__init__(*given)
         self.touched: list[tuple[bool, Pointer]] = []
 
-    def load(self, op: Op, pointer: Pointer, dtype: ir.DType) -> Scalar:
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: ir.DType) -> Scalar:
         """Note the place."""
-        self.touched.append((False, pointer))
+        if isinstance(pointer, Pointer):
+            self.touched.append((False, pointer))
         return super().load(op, pointer, dtype)
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Note the place."""
-        self.touched.append((True, pointer))
+        if isinstance(pointer, Pointer):
+            self.touched.append((True, pointer))
         super().store(op, pointer, value)
 
 
@@ -456,6 +459,7 @@ def _lines(uses: Sequence[Use]) -> list[Use]:
 def settled(record: Record, vector: bool) -> _Replay:
     """The clocks of an execution in which every wait comes after what it does in all orders."""
     joins: dict[int, Clock] | None = None
+    replay = _Replay(record.initial, vector)
     for _ in range(rank_clocks.MOST_ROUNDS):
         replay = _Replay(record.initial, vector, joins)
         for event in record.events:
