@@ -16,7 +16,7 @@ import numpy as np
 from ..interpreter import Operand, Pointer
 from ..interpreter.operands import LocalPointer, Register
 from ..ir import Op
-from ..isa import micro
+from ..isa import find_micro
 from ..isa.micro import MicroCall
 from ..oracle.machine import ReferenceMachine
 from ..oracle.micro import MEMORY_RULES, RULES, Memory, contents, load_rules
@@ -95,7 +95,7 @@ def shadows_before(
             return _of_registers(op, call, real, undefined)
         if op.name not in MEMORY_RULES:
             return None
-        declared = micro.find(op.name)
+        declared = find_micro(op.name)
         assert declared is not None
         memory = ShadowMemory(machine, shadows, op, data=op.name in SORTING)
         names = [n for n in undefined if n not in ("offsets", "mask", "extra")]
