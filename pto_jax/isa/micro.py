@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from ..ir import I1, DType, MaskType, Op, PtrType, ScalarType, Type, Value, VRegType
+from ..ir import I1, DType, MaskType, Op, Pipe, PtrType, ScalarType, Type, Value, VRegType
 from .declare import Decision
 from .traits import PLAIN, Effect, Traits
 
@@ -110,6 +110,7 @@ class MicroOperation:
     decisions: tuple[Decision, ...] = ()
     traits: Traits = PLAIN
     written: str = ""
+    pipe: Pipe = Pipe.V
     #: Values of attributes that are read and verified, and not executed: no source says what they do.
     refused: tuple[str, ...] = ()
     #: Further rules: what is wrong with an operation, one sentence each.
@@ -179,6 +180,7 @@ def micro(
     source: str = "",
     written: str = "",
     refused: str = "",
+    pipe: Pipe = Pipe.V,
     rules: Sequence[Callable[[Op], Iterator[str]]] = (),
     **elements: str,
 ) -> MicroOperation:
@@ -198,6 +200,7 @@ def micro(
         tuple(decisions),
         replace(traits or Traits(), effects=(*(traits.effects if traits else ()), *uses)),
         written,
+        pipe,
         tuple(refused.split()),
         tuple(rules),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ..ir import Pipe
 from .declare import Decision
 from .micro import MicroCall, MicroOperation, Place, Span, micro
 from .traits import Effect, Traits
@@ -98,6 +99,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         ),
         " ".join(("g* p* n n n n n", *("n n n" for _ in range(LOOPS)), "- n n")),
         kind="memory",
+        pipe=Pipe.MTE2,
         written=_LOAD_TEXT,
         places=(
             Place("gm", "read", span=_strided("n", "len", "s", "s")),
@@ -112,6 +114,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         " ".join(("ub gm len n s d l2?", *(f"c{k}? s{k}? d{k}?" for k in range(1, LOOPS + 1)))),
         " ".join(("p* g* n n n n n", *("n n n" for _ in range(LOOPS)))),
         kind="memory",
+        pipe=Pipe.MTE3,
         written=_STORE_TEXT,
         places=(
             Place("ub", "read", span=_strided("n", "len", "s", "s"), aligned=lambda call: 32),
@@ -139,6 +142,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         _RAW_LOAD,
         "g* p* n n n n n n n n n",
         kind="memory",
+        pipe=Pipe.MTE2,
         places=(Place("gm", "read"), Place("ub", "write", aligned=lambda call: 32)),
         decisions=(_ORDER, _PADS),
         source=_PAGE,
@@ -149,6 +153,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         _RAW_STORE,
         "p* g* n n n n n n",
         kind="memory",
+        pipe=Pipe.MTE3,
         places=(Place("ub", "read", aligned=lambda call: 32), Place("gm", "write")),
         decisions=(_ORDER,),
         source=_PAGE,

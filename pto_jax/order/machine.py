@@ -13,9 +13,11 @@ from .. import ir
 from ..interpreter import Buffer, Execution, Operand, Pointer, Scalar, Scope, TileRef, View, memref_view
 from ..interpreter.abstract import NoStorage
 from ..interpreter.machine import After, Arm, Before, Body, RunBlock
-from ..interpreter.operands import Frame, LocalPointer
+from ..interpreter.operands import Frame, LocalPointer, Register
+from ..isa import find_micro
+from ..isa.micro import MicroCall
 from .numbers import Assumed, Guesses
-from .regions import Space, Storage
+from .regions import Region, Space, Storage
 
 
 class OrderMachine(NoStorage):
@@ -31,6 +33,8 @@ class OrderMachine(NoStorage):
         self.executed: Execution | None = None
         #: The elements of global memory that the scalar unit has read or written since then.
         self.touched: list[tuple[bool, Pointer]] = []
+        #: The bytes that the last micro-operation writes or reads, by the names of its pointers.
+        self.accessed: list[tuple[bool, str, Region]] = []
 
     # -- numbers -------------------------------------------------------------------------------------
 
@@ -61,6 +65,36 @@ class OrderMachine(NoStorage):
     def number(self, dtype: ir.DType) -> Scalar:
         """A number that is assumed."""
         return self.guesses.leaf(dtype)
+
+    def micro(self, op: ir.Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        """Note the bytes that a micro-operation accesses, where they are known."""
+        declared = find_micro(op.name)
+        numbers = {name: self._number(value) for name, value in operands.items()}
+        for place in declared.places if declared is not None else ():
+            pointer, size = operands[place.pointer], place.span(call, numbers)
+            start = self._first_byte(pointer)
+            if size and start is not None:
+                space = start[0]
+                found = Region.of(space, start[1], size, [])
+                if found is not None:
+                    self.accessed.append((place.access == "write", place.pointer, found))
+        return super().micro(op, call, operands)
+
+    def _number(self, value: Operand) -> int | None:
+        kept = value is None or isinstance(value, TileRef | View | Pointer | LocalPointer | Register | tuple)
+        return None if kept else self.known(value)
+
+    def _first_byte(self, pointer: Operand) -> tuple[Space, int] | None:
+        """The memory and the byte that a pointer is at; None where they are not known."""
+        if isinstance(pointer, LocalPointer) and pointer.tile is None:
+            address = self.known(pointer.address)
+            space = Space(ir.Loc[pointer.space.name], self.core)
+            return None if address is None else (space, address)
+        if isinstance(pointer, Pointer) and isinstance(pointer.buffer, str):
+            offset = self.known(pointer.offset)
+            space = Space(None, "", pointer.buffer)
+            return None if offset is None else (space, offset * pointer.dtype.storage_bits // 8)
+        return None
 
     def element(self, op: ir.Op, ref: TileRef, position: Scalar, dtype: ir.DType) -> Scalar:
         """A number of a tile is assumed."""

@@ -15,7 +15,7 @@ from ..interpreter.cores import Block, Core, cores_of as cores_of_block, kind_of
 from ..interpreter.interpreter import complete
 from ..interpreter.together import side_by_side
 from ..ir import Function, Op, Pipe, Region as Body
-from ..isa import effects
+from ..isa import effects, find_micro
 from ..isa.declare import Phase
 from .clocks import Clocks, Use
 from .judged import Judged
@@ -232,10 +232,22 @@ class CourseRun:
             uses = list(self.uses(walk, op, scope, phase))
             if uses:
                 self.clocks.execute(uses)
+        if self.machine.accessed:
+            self.clocks.execute(list(self.bytes_of(op)))
         if self.machine.touched:
             self.clocks.execute(list(self.elements(op)))
         for value in op.results:
             self.signals.produced[value.name] = effects.pipe_of(op)
+
+    def bytes_of(self, op: Op) -> Iterator[Use]:
+        """The bytes that a micro-operation has accessed."""
+        declared, accessed = find_micro(op.name), self.machine.accessed
+        self.machine.accessed = []
+        if declared is None:
+            return
+        written, values = id(op) in self.judged.written, declared.values(op)
+        for write, name, region in accessed:
+            yield Use(op, self.core, declared.pipe, str(values[name]), write, region, written)
 
     def turn(self, walk: Walk) -> Turn:
         """What signals see of the core that executes."""

@@ -5,6 +5,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import NotExecutableError, ParseError, isa, oracle
+from pto_jax.manual.topics import program
 from tests.micro.programs import executed, kernel
 
 LOAD = "%v = pto.vlds %x_ub[%c0] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>"
@@ -133,3 +134,11 @@ def test_declarations_say_what_the_text_has() -> None:
         assert len(parts) == len(operation.names), operation.name
         assert operation.summary.endswith("."), operation.name
         assert {p.pointer for p in operation.places} <= set(operation.operands), operation.name
+
+
+def test_flags_order_transfers_and_scopes() -> None:
+    text = program("micro")
+    unordered = "\n".join(line for line in text.splitlines() if "PIPE_MTE3" not in line)
+    assert not pto.verify(pto.parse(text))
+    found = [d.message for d in pto.verify(pto.parse(unordered))]
+    assert any("reads %ub (bytes [0, 4096) of the vec buffer) on PIPE_MTE3" in m for m in found), found
