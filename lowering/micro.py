@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
@@ -67,7 +67,7 @@ class RegisterCall:
     given: tuple[tuple[str, Any], ...]
     semantics: Semantics
 
-    @cached_property
+    @property
     def attributes(self) -> Mapping[str, Any]:
         """Attributes and strings by name."""
         return dict(self.given)

@@ -99,7 +99,7 @@ class ShadowMachine(ReferenceMachine):
 
     def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """The results of a micro-operation, registers with their undefined bits."""
-        undefined = shadows_before(self, op, call, operands)
+        undefined = shadows_before(self, self, op, call, operands)
         return with_shadows(super().micro(op, call, operands), undefined)
 
     def contents(self, ref: TileRef) -> Contents:

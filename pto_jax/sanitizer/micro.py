@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +18,12 @@ from ..interpreter.operands import LocalPointer, Register
 from ..ir import Op
 from ..isa import find_micro
 from ..isa.micro import MicroCall
-from ..oracle.micro import MEMORY_RULES, RULES, Machine, Memory, contents, load_rules
+from ..oracle.machine import ReferenceMachine
+from ..oracle.micro import MEMORY_RULES, RULES, Memory, contents, load_rules
 from ..oracle.numbers import Array
 from .registers import MOVING, SORTING, shadow_of_results
-from .shadow import Findings, Origins, Shadow, ShadowBuffer
-
-
-class ShadowMachine(Machine, Protocol):
-    """A machine with a shadow beside every memory."""
-
-    memory: dict[str, Shadow]
-    origins: Origins
-    findings: Findings
+from .shadow import Shadow, ShadowBuffer
+from .step import ShadowState
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +36,12 @@ class ShadowRegister(Register):
 class ShadowMemory(Memory):
     """The shadow of memory, as an operation accesses it; ``data`` reads are of the bytes themselves."""
 
-    def __init__(self, machine: ShadowMachine, op: Op, data: bool) -> None:
+    def __init__(self, machine: ReferenceMachine, shadows: ShadowState, op: Op, data: bool) -> None:
         super().__init__(machine, op)
-        self.shadows = machine
+        self.shadows = shadows
         self.data = data
         self.state = dict(self.state)
-        self.origin_id = machine.origins.id_of("undefined lanes of a register", op)
+        self.origin_id = shadows.origins.id_of("undefined lanes of a register", op)
 
     def _shadow(self, pointer: Operand) -> Shadow:
         if isinstance(pointer, Pointer):
@@ -82,9 +76,16 @@ class ShadowMemory(Memory):
 
 
 def shadows_before(
-    machine: ShadowMachine, op: Op, call: MicroCall, operands: Mapping[str, Operand]
+    machine: ReferenceMachine,
+    shadows: ShadowState,
+    op: Op,
+    call: MicroCall,
+    operands: Mapping[str, Operand],
 ) -> tuple[Array, ...] | None:
-    """The undefined bits of the results of a micro-operation that has not been executed yet; None: none."""
+    """The undefined bits of the results of a micro-operation that has not been executed yet; None: none.
+
+    ``shadows`` is what the machine has of them.
+    """
     load_rules()
     values = dict(zip(operands, op.ins, strict=True))
     real = {name: contents(operand, values[name]) for name, operand in operands.items()}
@@ -96,11 +97,11 @@ def shadows_before(
             return None
         declared = find_micro(op.name)
         assert declared is not None
-        memory = ShadowMemory(machine, op, data=op.name in SORTING)
+        memory = ShadowMemory(machine, shadows, op, data=op.name in SORTING)
         names = [n for n in undefined if n not in ("offsets", "mask", "extra")]
         moved = {n: undefined[n] for n in names if isinstance(operands[n], Register)}
         if any(v.any() for v in moved.values()):
-            memory.origin_id = machine.origins.id_of("undefined lanes of a register", op)
+            memory.origin_id = shadows.origins.id_of("undefined lanes of a register", op)
         plain = replace(call, attributes={**call.attributes, "atomic": "", "pad_value": 0})
         given = {**real, **moved, **({"pad": np.zeros_like(real["pad"])} if "pad" in real else {})}
         found = MEMORY_RULES[op.name](plain, memory, **given)

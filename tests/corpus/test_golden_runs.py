@@ -20,6 +20,7 @@ from pto_jax import oracle
 from pto_jax.analysis.entries import Argument
 from pto_jax.cli import main
 from pto_jax.interpreter import Execution, Pointer, Scalar, View
+from pto_jax.interpreter.operands import LocalPointer
 from pto_jax.ir import MemRefType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
@@ -47,12 +48,14 @@ class _Reach(ReferenceMachine):
                 self._need(view.buffer, int(view.offset) + sum((int(n) - 1) * int(s) for n, s in steps) + 1)
         return super().execute(execution)
 
-    def load(self, op: Any, pointer: Pointer, dtype: Any) -> Scalar:
-        self._need(pointer.buffer, int(pointer.offset) + 1)
+    def load(self, op: Any, pointer: Pointer | LocalPointer, dtype: Any) -> Scalar:
+        if isinstance(pointer, Pointer):
+            self._need(pointer.buffer, int(pointer.offset) + 1)
         return super().load(op, pointer, dtype)
 
-    def store(self, op: Any, pointer: Pointer, value: Scalar) -> None:
-        self._need(pointer.buffer, int(pointer.offset) + 1)
+    def store(self, op: Any, pointer: Pointer | LocalPointer, value: Scalar) -> None:
+        if isinstance(pointer, Pointer):
+            self._need(pointer.buffer, int(pointer.offset) + 1)
         super().store(op, pointer, value)
 
 

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax import isa
 from pto_jax.ir import dtype
-from pto_jax.isa import micro_operations, registers_convert
+from pto_jax.isa import registers_convert
 from pto_jax.isa.micro import MicroOperation
 from pto_jax.oracle.interpret import run
 from pto_jax.text import print_program
@@ -40,7 +41,7 @@ APART = ("vci", "vbr", "vdup", "vsunpack", "vzunpack", "vcvt", "vmulscvt", "vexp
 def candidates() -> list[MicroOperation]:
     """Operations on registers and masks of one element type, and on scalars of it."""
     found = []
-    for operation in micro_operations().values():
+    for operation in isa.micro_operations().values():
         plain = operation.kind == "register" and "." not in operation.name
         if plain and operation.name.split("_b")[0] not in APART:
             found.append(operation)

@@ -203,7 +203,7 @@ def launched(
     """The launches of a host program: pointers as the bytes that they point to."""
     seen: list[tuple[str, tuple[object, ...]]] = []
 
-    def launch(kernel: str, given: tuple[object, ...]) -> None:
+    def launch(kernel: str, given: tuple[object, ...], blocks: int) -> None:
         values = [read(g, 4).tolist() if isinstance(g, Pointer) else g for g in given]
         seen.append((kernel, tuple(values)))
 
