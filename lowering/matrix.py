@@ -78,8 +78,9 @@ def _size(static: int | None, traced: Size | None) -> Extent:
 def within(c: Context, inputs: Inputs, shape: tuple[int, int], rows: Extent, cols: Extent) -> Mask | None:
     """Lanes of ``shape`` in the first ``rows`` and ``cols``, or None when that is every lane."""
     static = (s if isinstance(s, int) else None for s in (rows, cols))
-    traced = (None if isinstance(s, int) else s for s in (rows, cols))
-    return mask(c.tile("dst").with_valid(*static), Lanes(region.lanes(inputs, "dst").words, *traced), shape)
+    v_row, v_col = (None if isinstance(s, int) else s for s in (rows, cols))
+    lanes = Lanes(region.lanes(inputs, "dst").words, v_row, v_col)
+    return mask(c.tile("dst").with_valid(*static), lanes, shape)
 
 
 def fetch(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Words:

@@ -179,8 +179,9 @@ def _load(  # noqa: PLR0913 - operands
 ) -> tuple[()]:  # fmt: skip
     pad = None
     if "pad" in more:
-        size = more["pad"].bits // 8 if isinstance(more["pad"], int) else more["pad"].dtype.itemsize
-        word = more["pad"].word if isinstance(more["pad"], int) else more["pad"]
+        # A number that is known has its bits beside it.
+        word = getattr(more["pad"], "word", more["pad"])
+        size = word.dtype.itemsize
         sides = (_integer(more[name]) * size if name in more else 0 for name in ("left", "right"))
         pad = Pad(word, *sides)
     plain = _plain(call)

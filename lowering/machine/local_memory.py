@@ -191,7 +191,8 @@ class GlobalPlace(Place):
         """Bits of the buffer's words, and of the pointer's elements where these are smaller."""
         if self.machine.packed[self.pointer.buffer]:
             return 8
-        return min(self.machine.buffers[self.pointer.buffer].dtype.itemsize * 8, self.pointer.dtype.word_bits)
+        words = self.machine.buffers[self.pointer.buffer].dtype.itemsize * 8
+        return int(min(words, self.pointer.dtype.word_bits))
 
     def flat(self, unit: int) -> Array:
         """The words of the buffer."""
@@ -339,5 +340,5 @@ def _slot(machine: TileMemory, op: Op, name: str, pointer: LocalPointer) -> Slot
             message = "got a pointer into a window of a tile; allowed: into a whole tile"
             raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
         return Slot(slot.cell, slot.address + pointer.address, slot.step)
-    placement = machine.spans.get((key_of(op), name), (planning.ANYWHERE, 8))
-    return machine.placed_slot(planning.placement(*placement, Loc[pointer.space.name]), pointer.address)
+    span, width = machine.spans.get((key_of(op), name), (planning.ANYWHERE, 8))
+    return machine.placed_slot(planning.placement(span, width, Loc[pointer.space.name]), pointer.address)

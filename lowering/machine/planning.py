@@ -27,8 +27,8 @@ from pto_jax.interpreter import (
 )
 from pto_jax.interpreter.operands import LocalPointer, Register
 from pto_jax.ir import INDEX, AtomicType, DType, GlobalLayout, Loc, Op, Program, TileType, dtype
-from pto_jax.isa import find_micro, micro
-from pto_jax.isa.micro import MicroCall
+from pto_jax.isa import find_micro
+from pto_jax.isa.micro import MicroCall, Place as BytesPlace
 
 from ..memory_layouts import AXES, Window
 from . import ranges, storage
@@ -102,7 +102,7 @@ _HIGHEST = 1 << 24
 
 
 #: How scalars are loaded and stored.
-SCALAR = micro.Place("ptr", "write")
+SCALAR = BytesPlace("ptr", "write")
 
 
 def _largest(value: Operand) -> int | None:
@@ -270,7 +270,7 @@ class Surveyor(abstract.AbstractMachine):
             self._note_bytes(op, place, operands[place.pointer], place.span(call, numbers))
         return super().micro(op, call, operands)
 
-    def _note_bytes(self, op: Op, place: micro.Place, pointer: Operand, size: int | None) -> None:
+    def _note_bytes(self, op: Op, place: BytesPlace, pointer: Operand, size: int | None) -> None:
         if isinstance(pointer, Pointer):
             buffer = pointer.buffer if isinstance(pointer.buffer, str) else None
             self.spans_read.setdefault(buffer, set()).add(EVERYWHERE)
@@ -284,8 +284,10 @@ class Surveyor(abstract.AbstractMachine):
             width = pointer.dtype.word_bits
             if key in self.local:
                 before, narrow = self.local[key]
-                both = before is not None and found is not None
-                found = (min(before[0], found[0]), max(before[1], found[1])) if both else None
+                if before is None or found is None:
+                    found = None
+                else:
+                    found = min(before[0], found[0]), max(before[1], found[1])
                 width = min(width, narrow)
             self.local[key] = found, width
             self.local_spaces[key] = Loc[pointer.space.name]

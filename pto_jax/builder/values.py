@@ -223,7 +223,7 @@ class View(Handle):
         return Indexed(self, listed)
 
     def __iter__(self) -> Iterator[Any]:
-        fail(f"{self} has no elements in Python", allowed="tload and tstore")
+        fail(f"{self} has no elements in Python", allowed="instructions that load and store it")
 
 
 class Indexed:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from ..grids.numbers import address, compute
 from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, abstract
 from ..interpreter.machine import Body
+from ..interpreter.operands import LocalPointer
 from ..ir import BLayout, Coalesce, DType, GlobalLayout, Op, ScalarType, TileType, Value, element_offset
 from ..isa.rules.memory_indexed import coalescing
 from ..profiles import ProfileName
@@ -363,8 +364,10 @@ class TaintMachine(abstract.AbstractMachine):
         if at is not None and not 0 <= at < ref.type.rows * ref.type.cols and not self.depth:
             raise _outside(position, at)
 
-    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Scalar:
         """The element of a buffer that is not written by instructions before."""
+        if isinstance(pointer, LocalPointer):
+            return abstract.Unknown()
         at = self._reach(pointer)
         if at is None or dtype.is_float or dtype.packed or (pointer.buffer, at) in self._stored:
             return self._stored.get((pointer.buffer, at or 0), abstract.Unknown())
@@ -373,8 +376,10 @@ class TaintMachine(abstract.AbstractMachine):
         self.tables.add(pointer.buffer)
         return Tainted(self.read_element(pointer.buffer, at), frozenset((pointer.buffer,)))
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+    def store(self, op: Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
         """Remember the element."""
+        if isinstance(pointer, LocalPointer):
+            return
         at = self._reach(pointer)
         if at is not None:
             self._stored[pointer.buffer, at] = value

@@ -35,7 +35,7 @@ def _pattern(call: MicroCall) -> tuple[Array, ...]:
 
 def _count(call: MicroCall, count: Array) -> tuple[Array, ...]:
     left, lanes = int(count), _lanes(call)
-    return _mask(call, np.arange(min(left, lanes))), np.uint32(max(0, left - lanes))
+    return _mask(call, np.arange(min(left, lanes))), np.asarray(max(0, left - lanes), np.uint32)
 
 
 def _rest(call: MicroCall, trip: Array, bound: Array) -> tuple[Array, ...]:

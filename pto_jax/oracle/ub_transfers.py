@@ -58,8 +58,8 @@ def _load(  # noqa: PLR0913 - operands
         _copy(memory, gm, ub, length, loops, call)
         return ()
     word = np.frombuffer(np.asarray(more["pad"]).tobytes(), np.uint8)
-    sides = [max(0, signed(more[name])) * word.size if name in more else 0 for name in ("left", "right")]
-    _padded(memory, gm, ub, (length, *sides), loops, word)
+    left, right = (max(0, signed(more[n])) * word.size if n in more else 0 for n in ("left", "right"))
+    _padded(memory, gm, ub, (length, left, right), loops, word)
     return ()
 
 

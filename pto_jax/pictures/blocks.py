@@ -20,7 +20,7 @@ from ..analysis.resolve import with_entry
 from ..errors import ArgumentError
 from ..interpreter import Execution, Pointer
 from ..interpreter.machine import RunBlock
-from ..interpreter.operands import Operand
+from ..interpreter.operands import LocalPointer, Operand
 from ..ir import Op
 from ..oracle import run
 from ..oracle.machine import ReferenceMachine
@@ -75,7 +75,7 @@ class _Watching(ReferenceMachine):
         self.executed += 1
         super().compute(execution, step)
 
-    def store(self, op: Op, pointer: Pointer, value: Any) -> None:
+    def store(self, op: Op, pointer: Pointer | LocalPointer, value: Any) -> None:
         """Write a scalar, which counts as an instruction."""
         self.executed += 1
         super().store(op, pointer, value)

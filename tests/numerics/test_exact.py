@@ -69,7 +69,8 @@ UNFUSED = A * B + C
 
 def compiled(text: str, **options: Any) -> pto.Kernel:
     """On a5, whose vec buffer holds tiles of 2^16 numbers."""
-    return pto.compile(pto.parse(text), profile="a5", **options)
+    kernel: pto.Kernel = pto.compile(pto.parse(text), profile="a5", **options)
+    return kernel
 
 
 def op(name: str, *sources: Any, **options: Any) -> Any:

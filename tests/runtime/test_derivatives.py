@@ -20,12 +20,13 @@ X = jnp.linspace(-2.0, 2.0, 64, dtype=jnp.float32)
 ZERO = np.zeros(64, np.float32)
 
 
-def _squares(source: Source, numerics: str = "exact") -> pto.Kernel:
+def _squares(source: Source, numerics: Any = "exact") -> pto.Kernel:
     """z = x * x + s."""
     s = source("%x: !pto.ptr<f32>, %z: !pto.ptr<f32>, %s: f32")
     s.view("%a", "%x", (8, 8), (8, 1)).view("%b", "%z", (8, 8), (8, 1)).tile("%t", "f32", 8, 8)
     s.load("%a", "%t").op("tmul", "%t", "%t", out="%t").op("tadds", "%t", "%s: f32", out="%t")
-    return pto.compile(s.store("%t", "%b").program, numerics=numerics)
+    kernel: pto.Kernel = pto.compile(s.store("%t", "%b").program, numerics=numerics)
+    return kernel
 
 
 @pytest.fixture(name="kernel", scope="module")

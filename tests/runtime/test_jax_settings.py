@@ -42,7 +42,8 @@ A, W = X.reshape(8, 8), jnp.linspace(-1, 1, 32, dtype=jnp.float32).reshape(8, 4)
 
 
 def kernel(**options: Any) -> pto.Kernel:
-    return pto.compile(LOOP, **options)
+    found: pto.Kernel = pto.compile(LOOP, **options)
+    return found
 
 
 CALLS: dict[str, Callable[[], Any]] = {
