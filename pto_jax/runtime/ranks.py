@@ -408,6 +408,13 @@ class RankKernel:
         known = {n: tuple(v) for n, v in numbers.items() if all(isinstance(x, int) for x in v)}
         traced = {n: list(v) for n, v in numbers.items() if n not in known}
         signals = {n: _words(arrays[n]) for n in self.signals}
+        assumed = sorted(n for n in self.signals if isinstance(arrays[n], Tracer))
+        if assumed and self.warn:
+            text = (
+                f"{', '.join(assumed)}: got signals under a transformation, where their numbers are not known; "
+                "they count as zeros"
+            )
+            warn_once((id(self), "signals"), [text])
         shapes = tuple((n, tuple(a.shape), str(a.dtype)) for n, a in arrays.items())
         key = shapes, tuple(known.items()), tuple((n, w.tobytes()) for n, w in signals.items())
         function = self._compiled.get(key)

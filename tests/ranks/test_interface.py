@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -114,6 +115,15 @@ def test_a_finding_warns_once_and_is_in_the_report() -> None:
         kernel(**given)
     _, report = compiled(ring(), 2, checks=True)(**given)
     assert report.exact and str(report).startswith("exact: ")
+
+
+def test_signals_under_a_transformation_count_as_zeros_and_a_warning_says_so() -> None:
+    kernel, given = compiled(ring(), 2, "compiled", warn=True), values(ring(), 2)
+    numbers = {n: given.pop(n) for n in ("rank", "n") if n in given}
+    with pytest.warns(pto.PtoWarning, match="got signals under a transformation.*they count as zeros"):
+        found = jax.jit(lambda arrays: kernel(**arrays, **numbers))(given)
+    for name, wanted in kernel(**given, **numbers).items():
+        np.testing.assert_array_equal(found[name], wanted)
 
 
 def first() -> Text:
