@@ -23,13 +23,13 @@ ROWS, COLS = 5, 160
 #: The default run has the partial region and one element type.
 REGIONS = (
     (3, 77),
-    pytest.param((4, 160), marks=pytest.mark.slow),
-    pytest.param((1, 1), marks=pytest.mark.slow),
+    pytest.param((4, 160), marks=[pytest.mark.slow, pytest.mark.nightly]),
+    pytest.param((1, 1), marks=[pytest.mark.slow, pytest.mark.nightly]),
 )
 
 
 def types(first: str, *others: str) -> list[Any]:
-    return [first, *(pytest.param(t, marks=pytest.mark.slow) for t in others)]
+    return [first, *(pytest.param(t, marks=[pytest.mark.slow, pytest.mark.nightly]) for t in others)]
 
 
 @pytest.fixture(autouse=True)
@@ -187,7 +187,9 @@ def test_conversion_to_f16(region: tuple[int, int], letter: str) -> None:
     compare(tiles, 1, text, write, a=contents(tiles["a"], letter, nan=False))
 
 
-@pytest.mark.parametrize("region", [(3, 96), pytest.param((4, 160), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "region", [(3, 96), pytest.param((4, 160), marks=[pytest.mark.slow, pytest.mark.nightly])]
+)
 @pytest.mark.parametrize("mode", types("ge", "eq", "ne", "lt", "le", "gt"))
 def test_comparison(region: tuple[int, int], mode: str) -> None:
     """Rows of whole predicates of 16 bytes; the image is packed two registers at a time."""
@@ -250,7 +252,9 @@ def test_selection(region: tuple[int, int]) -> None:
     compare(tiles, 4, text, write, mask=bits, a=a, b=b, tmp=tmp)
 
 
-@pytest.mark.parametrize("region", [(3, 80), pytest.param((4, 160), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "region", [(3, 80), pytest.param((4, 160), marks=[pytest.mark.slow, pytest.mark.nightly])]
+)
 @pytest.mark.parametrize("t", types("f32", "i32"))
 def test_fillpad_with_zeros(region: tuple[int, int], t: str) -> None:
     """The copy of the valid region, and zeros everywhere else."""
@@ -272,7 +276,9 @@ def test_fillpad_with_zeros(region: tuple[int, int], t: str) -> None:
     compare(tiles, 1, line("tfillpad", tiles, ["a"], "d"), write, a=contents(tiles["a"], t))
 
 
-@pytest.mark.parametrize("region", [(3, 8), pytest.param((4, 16), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "region", [(3, 8), pytest.param((4, 16), marks=[pytest.mark.slow, pytest.mark.nightly])]
+)
 @pytest.mark.parametrize("t", types("f32", "i32"))
 def test_transpose(region: tuple[int, int], t: str) -> None:
     """A register of a row is scattered over a column."""
@@ -296,7 +302,9 @@ def test_transpose(region: tuple[int, int], t: str) -> None:
     compare(tiles, 2, line("ttrans", tiles, ["a", "tmp"], "d"), write, a=contents(tiles["a"], t))
 
 
-@pytest.mark.parametrize("region", [(1, 32), pytest.param((4, 160), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "region", [(1, 32), pytest.param((4, 160), marks=[pytest.mark.slow, pytest.mark.nightly])]
+)
 def test_sorting_of_blocks_of_32(region: tuple[int, int]) -> None:
     tiles = {
         "a": tile("f32", region),

@@ -198,6 +198,7 @@ def test_a_generated_kernel_gives_equal_bits_everywhere(seed: int) -> None:
     agree(seed)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 42))
 def test_generated_kernels_give_equal_bits_everywhere(seed: int) -> None:

@@ -256,6 +256,7 @@ def test_both_rules_give_equal_bits(call: MicroCall) -> None:
     agree(call)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS, ids=label)
 def test_both_rules_give_equal_bits_for_every_type_and_attribute(call: MicroCall) -> None:
