@@ -240,6 +240,7 @@ def run(options: RunOptions) -> None:
         print(warning if warning.span else f"{options.file or options.example}: {warning}", file=sys.stderr)
     names = [a.name for a in kernel.arguments]
     values: dict[str, Any]
+    keys: dict[str, str]
     if options.inputs is not None:
         values, keys = read_inputs(kernel, options.inputs)  # pyright: ignore[reportArgumentType]
         try:

@@ -418,7 +418,11 @@ def hangs(judged: Judged) -> Iterator[Finding]:
             continue
         named = effects.pipe_named(op.attrs.get("pipe", op.attrs.get("op_type")))
         ends = (named,) if order.through == "pipe" else effects.ends_of(op)
-        foreign = [p for p in ends if p in CUBE_PIPES and judged.cores.get(id(op)) == KernelKind.VECTOR]
+        foreign = [
+            p
+            for p in ends
+            if p is not None and p in CUBE_PIPES and judged.cores.get(id(op)) == KernelKind.VECTOR
+        ]
         if foreign:
             message = (
                 f"names PIPE_{foreign[0].name} on a vector core, which stops there; allowed: its own pipes"

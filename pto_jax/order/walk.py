@@ -93,7 +93,8 @@ class Walk(Interpreter):
             yield from course.meetings.pass_by(op, course.core, course.member_of(self))
         else:
             yield from self.single(op, scope, known)
-            if known.runs is None and not known.traits.calls and (known.uses or course.machine.touched):
+            touched = known.uses or course.machine.touched or course.machine.accessed
+            if known.runs is None and not known.traits.calls and touched:
                 course.core = self.core_of(known)
                 course.note(self, op, scope, known)
 

@@ -411,7 +411,7 @@ class RankKernel:
         assumed = sorted(n for n in self.signals if isinstance(arrays[n], Tracer))
         if assumed and self.warn:
             text = (
-                f"{', '.join(assumed)}: got signals under a transformation, where their numbers are not known; "
+                f"{', '.join(assumed)}: got signals under a transformation, which hides their numbers; "
                 "they count as zeros"
             )
             warn_once((id(self), "signals"), [text])

@@ -284,11 +284,12 @@ def _check_generated(name: str) -> None:
 ROWS = sorted(name for name, instruction in TABLE.items() if instruction.executable)
 #: Instructions that tests with the marker ``instructions`` execute.
 MARKED = frozenset(
-    "get_prefetch_async_session make_prefetch_async_context talloc_to_aic talloc_to_aiv tprefetch_async trap "
-    "wait_async_event".split()
+    "build_async_session comm.tgather comm.tscatter get_prefetch_async_session make_prefetch_async_context "
+    "talloc_to_aic talloc_to_aiv tbroadcast tget tget_async tnotify tprefetch_async tput tput_async trap "
+    "treduce test_async_event ttest twait wait_async_event".split()
 )
-#: Instructions that no test executes yet: slots of pipes in global memory by handle, events of one core.
-OPEN = frozenset({"declare_global", "talloc", "test_async_event"})
+#: Instructions that no test executes yet: slots of pipes in global memory by handle.
+OPEN = frozenset({"declare_global", "talloc"})
 
 
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")

@@ -41,6 +41,7 @@ def outputs(k: Text, n: int, given: dict[str, Any], **more: Any) -> dict[str, An
     return found
 
 
+@pytest.mark.instructions("tput", "tnotify", "twait")
 @pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 @pytest.mark.parametrize("shape", [(1, 64), (8, 24), (5, 16)])
@@ -129,6 +130,7 @@ def test_additions_of_all_ranks_meet_in_one_place(n: int, t: str) -> None:
     assert (found[0, :64] == given["x"][:, :64].sum(0)).all() and not found[1:].any()
 
 
+@pytest.mark.instructions("tget")
 @pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 def test_gets_read_from_every_rank(n: int) -> None:
@@ -163,6 +165,7 @@ def rooted(
     return k
 
 
+@pytest.mark.instructions("treduce")
 @pytest.mark.variants(2)
 @pytest.mark.parametrize("n", (1, *RANKS))
 @pytest.mark.parametrize("op", ["sum", "max", "min"])
@@ -186,6 +189,7 @@ def test_a_reduction_starts_with_its_root(n: int, op: str) -> None:
     assert (found[root, :64] == expected[:64]).all() and not np.delete(found, root, 0).any()
 
 
+@pytest.mark.instructions("comm.tgather", "comm.tscatter")
 @pytest.mark.variants(2)
 @pytest.mark.parametrize("n", RANKS)
 def test_a_gather_concatenates_and_a_scatter_splits(n: int) -> None:
@@ -249,6 +253,7 @@ def test_a_wait_looks_at_a_matrix_of_signals_with_strides(n: int) -> None:
     assert (outputs(k, n, given)["z"][0, : 8 * n] == given["x"][:, :8].reshape(-1)).all()
 
 
+@pytest.mark.instructions("ttest")
 @pytest.mark.parametrize(
     ("how", "value", "holds"),
     [("eq", 5, True), ("ne", 5, False), ("gt", 5, False), ("ge", 5, True), ("lt", 6, True), ("le", 4, False)],
@@ -297,6 +302,7 @@ def test_a_rank_that_polls_goes_on_once_the_signal_has_come() -> None:
         compiled(k, 2)(**given)
 
 
+@pytest.mark.instructions("tput_async", "tget_async", "build_async_session")
 @pytest.mark.parametrize("moves", ["issue", "wait"])
 def test_asynchronous_copies_are_there_after_the_wait(moves: str) -> None:
     k = text("z")
@@ -330,6 +336,28 @@ def test_asynchronous_copies_are_there_after_the_wait(moves: str) -> None:
     found = outputs(k, 2, given, moves=moves)
     assert (found["y"][:, :128] == given["x"][::-1, :128]).all()
     assert (found["z"][:, :64] == given["x"][::-1, :64]).all()
+
+
+@pytest.mark.instructions("tget_async", "test_async_event")
+@pytest.mark.parametrize("end", ["wait", "test"])
+def test_asynchronous_gets_are_there_after_the_wait(end: str) -> None:
+    k = text("z")
+    k.pointers = {**k.pointers, "ws": "i8"}
+    peer = k.of("remui", k.of("addi", k.index("%rank"), 1), 2)
+    flat, t, s, e = "!pto.partition_tensor_view<64xf32>", k.new(), k.new(), k.new()
+    dst, src = k.view("%z", "f32", (64,)), k.view(k.peer("%y", peer), "f32", (64,))
+    k.add(
+        f"{t} = pto.alloc_tile : !pto.tile_buf<vec, 1x256xi8>",
+        f"{s} = pto.comm.build_async_session({t}, %ws : !pto.tile_buf<vec, 1x256xi8>, !pto.ptr<i8>) "
+        "{sync_id = 0 : i32} -> !pto.async_session",
+        f"{e} = pto.comm.tget_async({dst}, {src}, {s} : {flat}, {flat}, !pto.async_session) "
+        "-> !pto.async_event",
+        f"{k.new()} = pto.comm.{end}_async_event({e}, {s} : !pto.async_event, !pto.async_session) -> i1",
+    )
+    given = {**values(k, 2), "ws": np.zeros((2, 1024), np.int8)}
+    given["y"] = given["x"] + np.float32(1)
+    found = outputs(k, 2, given)
+    assert (found["z"][:, :64] == given["y"][::-1, :64]).all()
 
 
 def test_the_engine_of_collectives_that_runs_beside_the_cores_is_refused_by_name() -> None:

@@ -24,6 +24,7 @@ def report(k: Text, n: int = protocols.N, sync: Sync = "auto", **more: object) -
     return kernel.judge({**values(k, n), **more}, sync)
 
 
+@pytest.mark.instructions("tbroadcast")
 @pytest.mark.variants(5)
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_right_protocols_have_no_finding_and_one_result(name: str) -> None:
