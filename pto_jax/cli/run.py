@@ -261,7 +261,7 @@ def run(options: RunOptions) -> None:
         outputs = _outputs(kernel, [values.get(name) for name in names], options)
     if outputs is None:
         return
-    arrays = {name: np.asarray(outputs[name]) for name in kernel.outputs}
+    arrays: dict[str, Any] = {str(name): np.asarray(outputs[name]) for name in kernel.outputs}
     print(f"program: {example.summary if example else options.file}")
     print(f"         {instruction_counts(program)}")
     print(f"profile: {profile.name} ({profile.title}), numerics {options.numerics}")

@@ -1,7 +1,7 @@
 """Order: which operations of a program happen before others, and what goes wrong where nothing says so."""
 
 from .changes import Changes as Changes, Edge as Edge, compare as compare
-from .findings import Finding as Finding, Place as Place, hangs as hangs, numbers as numbers
+from .findings import Finding as Finding, Place as Place, event_numbers as event_numbers, hangs as hangs
 from .judge import judge as judge, judged_program as judged_program, listing as listing
 from .numbers import ASSUMED as ASSUMED
 from .walk import LISTED as LISTED, Listed as Listed

@@ -389,7 +389,7 @@ def tokens(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> Ite
     return _Verdict(judged, function, runs).findings()
 
 
-def numbers(program: Program) -> Iterator[Finding]:
+def event_numbers(program: Program) -> Iterator[Finding]:
     """Event numbers that no pipe has."""
     for op in program.walk():
         order, event = effects.traits_of(op).order, op.attrs.get("event")

@@ -14,7 +14,7 @@ from ..analysis.roots import is_as_written
 from ..errors import ArgumentError, PtoError, VerifyError
 from ..isa import effects
 from ..oracle import run
-from ..order import Finding, Place, hangs
+from ..order import Finding, Place, event_numbers, hangs
 from ..profiles import Profile, ProfileName
 from ..verifier.overlaps import overwrite_finding, overwrites
 from .machine import Schedule, ScheduledMachine, bits
@@ -87,7 +87,7 @@ def races(
             grid=(2 if _meets_blocks(program) else 1) if grid is None else grid,
         )
         stops = hangs(order.judged_program(resolved))
-        more = (*order.numbers(resolved.program), *stops, *overlaps(resolved))
+        more = (*event_numbers(resolved.program), *stops, *overlaps(resolved))
     except Exception:
         # A program that is wrong in other ways may have no execution that could be followed.
         errors = [d for d in api.verify(program, selected) if d.severity == "error"]
