@@ -35,7 +35,10 @@ def run(options: RunOptions) -> None:
     arrays, numbers = kernel.prepared((), values)
     outputs = kernel.interpreted(arrays, numbers)
     origin = f"from {options.inputs}" if options.inputs else f"generated, seed {options.seed}"
-    names = " -> ".join("host barrier" if c is None else f"{c.entry} ({c.grid} blocks)" for c in kernel.calls)
+    names = " -> ".join(
+        "host barrier" if c is None else f"{c.entry} ({c.grid} block{'s' if c.grid > 1 else ''})"
+        for c in kernel.calls
+    )
     print(f"program: {options.file or options.example}: {names} on {kernel.ranks} ranks")
     print(f"profile: {kernel.profile.name} ({kernel.profile.title}), interpreter{_order(options)}")
     print(f"input:   {origin}: {', '.join(_described(n, values[n]) for n in values)}")

@@ -237,7 +237,7 @@ def test_a_plan_names_kernels_buffers_and_meetings(
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"ranks": 2, "launches": launches}))
     assert main(["run", str(plan)]) == 0
-    assert "first (1 blocks) -> host barrier -> second (1 blocks) on 2 ranks" in capsys.readouterr().out
+    assert "first (1 block) -> host barrier -> second (1 block) on 2 ranks" in capsys.readouterr().out
     plan.write_text(json.dumps({"ranks": 2, "launches": [{"kernel": 3}]}))
     assert main(["run", str(plan)]) == 2
     assert "launches[0].kernel is 3; allowed: the name of a file" in capsys.readouterr().err
