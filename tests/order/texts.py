@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pto_jax.analysis.resolve import resolve
 from pto_jax.api import parse
-from pto_jax.order import Finding, hangs, judge, judged_program, numbers
+from pto_jax.order import Finding, event_numbers, hangs, judge, judged_program
 from pto_jax.profiles import profile as profile_of
 
 T = "!pto.tile_buf<vec, 16x64xf32>"
@@ -103,7 +103,7 @@ def judged(
     text = body if "func.func" in body else HEAD + body + "return\n}"
     resolved = resolve(parse(text, "k.pto"), profile_of(profile))
     stops = hangs(judged_program(resolved))
-    return [*judge(resolved, as_written=as_written, vector=strict), *numbers(resolved.program), *stops]
+    return [*judge(resolved, as_written=as_written, vector=strict), *event_numbers(resolved.program), *stops]
 
 
 def told(found: list[Finding]) -> list[str]:
