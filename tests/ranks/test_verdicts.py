@@ -42,6 +42,7 @@ def test_right_protocols_have_no_finding_and_one_result(name: str) -> None:
         assert all((other[n] == expected[n]).all() for n in expected), seed
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_200_orders_of_a_right_protocol_have_one_result(name: str) -> None:

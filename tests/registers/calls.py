@@ -118,9 +118,9 @@ def _jitted(call: engine.RegisterCall, batched: bool) -> Any:
     return jax.jit(jax.vmap(run) if batched else run)
 
 
-@pytest.fixture(params=["interpreter", pytest.param("both", marks=pytest.mark.slow)])
+@pytest.fixture(params=["interpreter", pytest.param("both", marks=[pytest.mark.slow, pytest.mark.nightly])])
 def rooms(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter's rule; in a slow run the compiled one too, which has to give the same bits."""
+    """The interpreter's rule; in a nightly run the compiled one too, which has to give the same bits."""
     monkeypatch.setitem(globals(), "COMPILED", request.param == "both")
 
 
