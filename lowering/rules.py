@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import jax
 import numpy as np
@@ -57,6 +57,7 @@ class Semantics:
         return arithmetic(dtype, self.numerics, self.native)
 
 
+@runtime_checkable
 class Row(Protocol):
     """The contents of a tile of one row, of which any number of words can be computed.
 

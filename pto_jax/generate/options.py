@@ -88,6 +88,11 @@ REASONS = {
         "declare_global talloc talloc_to_aic talloc_to_aiv".split(),
         "not generated yet: slots of pipes in global memory",
     ),
+    **dict.fromkeys(
+        "tput tget tput_async tget_async build_async_session tnotify twait ttest tbroadcast treduce "
+        "comm.tgather comm.tscatter".split(),
+        "not generated yet: programs on several processors",
+    ),
 }
 
 

@@ -75,6 +75,7 @@ ALONE = (
     r"got a memref that is an argument",
     r"got an address in",
     r"the program stops here",
+    r"which no other core provides",  # a signal
     r"elements inside the buffer",  # indexes are any numbers
 )
 

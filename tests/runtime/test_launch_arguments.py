@@ -151,7 +151,7 @@ def raised(x, y, rows):  # type: ignore[no-untyped-def]
 @pytest.mark.slow
 def test_rows_beyond_the_array_are_found_by_name_and_line() -> None:
     x = np.arange(40, dtype=np.float32).reshape(5, 8)
-    checked = raised.compile(checks=True)
+    checked = raised.compile(checks=True, warn=False)
     first = raised.function.__code__.co_firstlineno
     for rows, broken in ((5, False), (7, True)):
         problems = checked(x, 0 * x, rows)[1].problems()
