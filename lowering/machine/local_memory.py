@@ -6,6 +6,7 @@ is made of; reads give words of the width that is asked for.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ _SPECIAL_TYPE = TileType(U64, 1, len(SPECIAL))
 
 
 @dataclass(frozen=True)
-class Place:
+class Place(ABC):
     """Where a pointer of an operation is; ``aligned`` are bytes of which its address is a multiple."""
 
     machine: TileMemory
@@ -55,22 +56,22 @@ class Place:
         return self.pointer.dtype
 
     @property
+    @abstractmethod
     def start(self) -> Scalar:
         """The address in the flat words, in bytes."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def width(self) -> int:
         """Bits of the words that the place is in."""
-        raise NotImplementedError
 
+    @abstractmethod
     def flat(self, unit: int) -> UInt[Array, " n"]:
         """The flat words, of ``unit`` bits."""
-        raise NotImplementedError
 
+    @abstractmethod
     def replace(self, words: UInt[Array, " n"]) -> None:
         """Replace the flat words by others of any width."""
-        raise NotImplementedError
 
     def unit(self, *counts: int) -> int:
         """The widest words between which an access begins and ends, whose sizes in bytes are given."""

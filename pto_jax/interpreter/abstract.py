@@ -116,6 +116,7 @@ class NoStorage:
 
     def number(self, dtype: ir.DType) -> Scalar:
         """A scalar of some type that an operation gives, of which nothing more is known."""
+        # Each machine has scalars of its own.
         raise NotImplementedError
 
     def micro(self, op: ir.Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:

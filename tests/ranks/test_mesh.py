@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
 
-import pto_jax as pto
-from tests.ports import free_address
+from tests.ports import two_hosts
 from tests.ranks.protocols import PROTOCOLS, compiled, values
 from tests.ranks.rank_texts import ring
 
@@ -80,27 +76,4 @@ jax.distributed.shutdown()
 def test_two_processes_are_two_ranks_each(tmp_path: Path) -> None:
     program = tmp_path / "ring.pto"
     program.write_text(str(ring()))
-    address, tree = free_address(), str(Path(pto.__file__).parent.parent)
-    environment = os.environ | {
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
-        "PYTHONPATH": os.pathsep.join(filter(None, (tree, os.environ.get("PYTHONPATH")))),
-    }
-    hosts = [
-        subprocess.Popen(
-            [sys.executable, "-c", HOST, address, str(process), str(program)],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for process in (0, 1)
-    ]
-    try:
-        said = [host.communicate(timeout=240) for host in hosts]
-    finally:
-        for host in hosts:
-            host.kill()
-            host.wait()
-    assert [host.returncode for host in hosts] == [0, 0], said
-    assert [out.split()[-2:] for out, _ in said] == [["0", "True"], ["1", "True"]]
+    assert [out.split()[-2:] for out in two_hosts(HOST, str(program))] == [["0", "True"], ["1", "True"]]

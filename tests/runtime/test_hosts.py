@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.ports import free_address
+from tests.ports import two_hosts
 
 #: What each process executes: address of the first one, its own number, files of tiles and of results.
 HOST = """
@@ -45,35 +42,13 @@ def test_two_processes_map_a_batch_together(tmp_path: Path) -> None:
     given, results = tmp_path / "given.npy", tmp_path / "results.npy"
     np.save(given, tiles)
     np.save(results, np.full_like(tiles, np.nan))
-    address, tree = free_address(), str(Path(pto.__file__).parent.parent)
-    environment = os.environ | {
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
-        "PYTHONPATH": os.pathsep.join(filter(None, (tree, os.environ.get("PYTHONPATH")))),
-    }
-    hosts = [
-        subprocess.Popen(
-            [sys.executable, "-c", HOST, address, str(process), str(given), str(results)],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for process in (0, 1)
-    ]
-    try:
-        said = [host.communicate(timeout=240) for host in hosts]
-    finally:
-        for host in hosts:
-            host.kill()
-            host.wait()
-    assert [host.returncode for host in hosts] == [0, 0], said
+    said = two_hosts(HOST, str(given), str(results))
     found = np.load(results)
     kernel = pto.compile(pto.parse("%d = texp %a : !pto.tile<4x8xf32>\n%e = tmul %d, %d"))
     wanted = np.asarray(kernel.map(tiles)["e"])
     np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
     # Each has a part, the parts are all, and both have seen both.
     checksum = str(zlib.crc32(found.tobytes()))
-    lines = [out.split()[-5:] for out, _ in said]
+    lines = [out.split()[-5:] for out in said]
     assert [line[:3] for line in lines] == [["0", "0", "8"], ["1", "8", "17"]]
     assert all(line[3:] == [checksum, checksum] for line in lines)
