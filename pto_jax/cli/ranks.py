@@ -111,7 +111,7 @@ def _kernel(options: RunOptions) -> RankKernel:
         grid=options.grid or 1,
         partial_launch=True,
         warn=False,
-        ranks=options.ranks or (shipped.ranks if shipped else None),
+        ranks=shipped.ranks if options.ranks is None and shipped else options.ranks,
         shared=options.shared or (shipped.shared if shipped else ()),
         context=options.context or (shipped.context if shipped else {}),
         peers=options.peers,

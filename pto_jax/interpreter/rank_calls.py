@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, TypeAlias
 
 from ..analysis.contexts import contexts
@@ -152,8 +153,7 @@ def bind(
     ``context`` maps arguments that are context records to a window; others are recognised by their use.
     ``peers`` maps arguments to a buffer and the rank whose part they are, or one rank for each rank.
     """
-    if not 1 <= ranks <= MAX_RANKS:
-        raise ArgumentError(f"ranks: got {ranks}; allowed: 1 to {MAX_RANKS}")
+    check_ranks(ranks)
     recognised = {n: w for n, w in contexts(program, function).items() if n not in (context or {})}
     records, parts = {**recognised, **(context or {})}, dict(peers or {})
     types = {a.name: a.type for a in function.args}
@@ -183,11 +183,28 @@ def bind(
             )
     windows = tuple(dict.fromkeys((*shared, *records.values())))
     known = {b.buffer for b in bindings.values() if isinstance(b, Part)}
+    _check_windows(shared, known | set(records.values()))
     for name, window in records.items():
         if window not in known | set(shared):
             allowed = ", ".join(sorted(known | set(shared))) or "none"
             raise ArgumentError(f"context: {name!r} is that of {window!r}; allowed: a buffer: {allowed}")
     return RankCall(program, function.name, ranks, grid, bindings, windows, tuple(recognised.items()))
+
+
+def check_ranks(ranks: object) -> None:
+    """ArgumentError for what is no number of ranks."""
+    if not isinstance(ranks, Integral) or isinstance(ranks, bool) or not 1 <= ranks <= MAX_RANKS:
+        raise ArgumentError(f"ranks: got {ranks!r}", allowed=f"1 to {MAX_RANKS}", fix="ranks=2")
+
+
+def _check_windows(shared: Sequence[str], reached: set[str]) -> None:
+    """ArgumentError for a window that no argument, context record or peer is part of."""
+    if isinstance(shared, str):
+        raise ArgumentError(f"shared: got {shared!r}", allowed="names of buffers", fix=f"({shared!r},)")
+    for name in shared:
+        if name not in reached:
+            got = f"shared: got {name!r}, which no argument, context record or peer is part of"
+            raise ArgumentError(got, allowed=", ".join(sorted(reached)) or "none")
 
 
 def _record(name: str, t: object) -> Record:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import jax
@@ -692,8 +693,8 @@ def compile(  # noqa: PLR0913 - keywords
         if warn:
             execution.warn_of(findings, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
-        if n < 1:
-            raise ArgumentError(f"{name}: got {n}", allowed="a positive number")
+        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+            raise ArgumentError(f"{name}: got {n!r}", allowed="a positive number")
     judgement = grids.judge(program, function.name, grid)
     if judgement.problem is not None and not partial_launch:
         raise VerifyError(judgement.problem)

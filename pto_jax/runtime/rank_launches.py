@@ -9,10 +9,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from ..errors import ArgumentError
-from ..interpreter.rank_calls import Binding, Number, Part, RankCall, Record, bind
+from ..interpreter.rank_calls import Binding, Number, Part, RankCall, Record, bind, check_ranks
 from ..ir import Program
 from .kernel import Kernel, compile as compile_program
-from .ranks import ENGINES, Engine, Moves, RankKernel
+from .ranks import Engine, Moves, RankKernel
 
 
 class HostBarrier:
@@ -59,16 +59,18 @@ def launches(
     >>> twice(x=one, y=one, z=zero, sum=zero)["z"][1, :2]
     array([3., 3.], dtype=float32)
     """
-    if engine not in ENGINES:
-        raise ArgumentError(f"engine: got {engine!r}; allowed: {', '.join(ENGINES)}")
+    check_ranks(ranks)
     calls: list[RankCall | None] = []
     kernels: list[RankKernel | Kernel] = []
     for number, entry in enumerate(sequence):
         if isinstance(entry, HostBarrier):
             calls.append(None)
             continue
-        kernel, names = entry if isinstance(entry, tuple) else (entry, {})
+        kernel, names = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, {})
         place = f"launches[{number}]"
+        if not isinstance(kernel, RankKernel | Kernel | Program) or not isinstance(names, Mapping):
+            allowed = "a kernel, a program, one of them with a dictionary, or host_barrier"
+            raise ArgumentError(f"{place}: got {entry!r}", allowed=allowed)
         if isinstance(kernel, Program):
             kernel = compile_program(kernel, partial_launch=True)
         kernels.append(kernel)

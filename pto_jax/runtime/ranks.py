@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
 import jax
@@ -50,6 +51,7 @@ Engine: TypeAlias = Literal["compiled", "interpreter"]
 ENGINES = ("compiled", "interpreter")
 #: When asynchronous copies move their data: where they are issued, or where they are waited for.
 Moves: TypeAlias = Literal["issue", "wait"]
+MOVES = ("issue", "wait")
 #: How the pipes of one core are ordered in a verdict.
 Sync: TypeAlias = Literal["auto", "as-written", "both"]
 SYNC = ("auto", "as-written", "both")
@@ -87,9 +89,12 @@ class RankKernel:
     _compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        """ArgumentError for an unknown engine."""
-        if self.engine not in ENGINES:
-            raise ArgumentError(f"engine: got {self.engine!r}; allowed: {', '.join(ENGINES)}")
+        """ArgumentError for a keyword that has another value than those that are allowed."""
+        for name, value, allowed in (("engine", self.engine, ENGINES), ("moves", self.moves, MOVES)):
+            if value not in allowed:
+                raise ArgumentError(f"{name}: got {value!r}", allowed=", ".join(allowed))
+        if self.seed is not None and not isinstance(self.seed, Integral):
+            raise ArgumentError(f"schedule: got {self.seed!r}", allowed="a seed, a whole number")
 
     @cached_property
     def _is_static(self) -> bool:

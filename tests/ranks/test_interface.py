@@ -66,6 +66,14 @@ def test_a_peer_is_the_part_of_one_rank_or_of_one_for_each() -> None:
     ("options", "message"),
     [
         ({"ranks": 0}, "ranks: got 0; allowed: 1 to 64"),
+        ({"ranks": "2"}, "ranks: got '2'; allowed: 1 to 64; try: ranks=2"),
+        ({"ranks": 2.0}, "ranks: got 2.0; allowed: 1 to 64"),
+        ({"ranks": 2, "grid": "2"}, "grid: got '2'; allowed: a positive number"),
+        ({"ranks": 2, "shared": "a"}, r"shared: got 'a'; allowed: names of buffers; try: \('a',\)"),
+        ({"ranks": 2, "shared": ("q",)}, "shared: got 'q', which no argument.*; allowed: a, b"),
+        ({"ranks": 2, "engine": "gpu"}, "engine: got 'gpu'; allowed: compiled, interpreter"),
+        ({"ranks": 2, "moves": "x"}, "moves: got 'x'; allowed: issue, wait"),
+        ({"ranks": 2, "schedule": "x"}, "schedule: got 'x'; allowed: a seed"),
         ({"ranks": 2, "peers": {"a": ("x", 2)}}, r"peers: 'a' is .*; allowed: .* with 2 ranks of 0 to 1"),
         ({"ranks": 2, "peers": {"q": ("x", 1)}}, "peers: got 'q'; allowed: pointer arguments of k: a, b"),
         ({"ranks": 2, "context": {"a": "b"}}, "context: argument 'a' is ptr<f32>; allowed: a pointer to i64"),
@@ -75,6 +83,12 @@ def test_a_peer_is_the_part_of_one_rank_or_of_one_for_each() -> None:
 def test_what_does_not_fit_is_one_clear_error(options: dict[str, Any], message: str) -> None:
     with pytest.raises(pto.ArgumentError, match=message):
         pto.compile(peers(), **options)
+
+
+@pytest.mark.parametrize("entry", [3, "k", (peers(),), (peers(), "a")])
+def test_a_sequence_of_something_else_is_one_clear_error(entry: Any) -> None:
+    with pytest.raises(pto.ArgumentError, match=r"launches\[0\]: got .*; allowed: a kernel, a program"):
+        pto.launches([entry], ranks=2)
 
 
 def test_arrays_have_an_axis_of_ranks_and_scalars_one_number_or_one_each() -> None:
