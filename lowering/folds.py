@@ -97,7 +97,7 @@ def _careful_fold(
     half = not native and a.dtype == source.dtype == F16
     start = _start(lines, operation, axis, np.float32 if native or half else np.float64)
     step = _step_half(operation) if half else _step(a, source, operation)
-    total = _folded(step, start, lines, axis, NATIVE_STEP if native else unroll)
+    total = _folded(step, start, lines, axis, NATIVE_STEP if native else unroll, at_once=native)
     if half:
         words = bits.f32_to_f16(lax.bitcast_convert_type(total, np.uint32))
     else:
@@ -153,19 +153,29 @@ def _folded(
     lines: UInt[Array, "... _ _"],
     axis: int,
     unroll: int,
+    at_once: bool = False,
 ) -> Shaped[Array, "... lanes"]:
-    """``step`` over the lines one after another, ``unroll`` of them per trip of a loop."""
+    """``step`` over the lines one after another, ``unroll`` of them per trip of a loop.
+
+    They are read ``at_once``, which is one kernel on GPUs, or each by itself: of several, XLA makes a copy
+    first on CPUs.
+    """
     count, shape = lines.shape[axis], lines.shape
-    sizes = [1 if i == axis else n for i, n in enumerate(shape)]
+
+    def some(first: Int32[Array, ""] | int, number: int) -> UInt[Array, "... _ _"]:
+        starts = [first if i == axis else 0 for i in range(lines.ndim)]
+        return slicing.slice_at(lines, starts, [number if i == axis else n for i, n in enumerate(shape)])
 
     def line(number: Int32[Array, ""] | int) -> UInt[Array, "... lanes"]:
-        # Each line by itself: of several at once XLA makes a copy first.
-        starts = [number if i == axis else 0 for i in range(lines.ndim)]
-        return lax.squeeze(slicing.slice_at(lines, starts, sizes), [axis])
+        return lax.squeeze(some(number, 1), [axis])
 
     def trip(i: Int[Array, ""], total: Shaped[Array, "... lanes"]) -> Shaped[Array, "... lanes"]:
         first = lax.convert_element_type(i, np.int32) * np.int32(unroll)
-        return reduce(step, (line(first + np.int32(k)) for k in range(unroll)), total)
+        part = some(first, unroll) if at_once else None
+        for k in range(unroll):
+            words = line(first + np.int32(k)) if part is None else lax.index_in_dim(part, k, axis, False)
+            total = step(total, words)
+        return total
 
     trips = count // unroll if count > unroll else 0
     if trips:

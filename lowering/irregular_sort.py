@@ -430,7 +430,9 @@ def _is_row(c: Context, *names: str) -> bool:
     tiles, d = [c.tile(n) for n in names], c.dtype("dst")
     shapes = all(t.rows == 1 and t.valid == t.shape for t in tiles)
     few = tiles[0].cols <= slots(d.bits) << _NUMBER and d.bits < _KEY * 2
-    return c.carry and shapes and few and c.semantics.subnormals == "keep"
+    # GPUs have a kernel for each merge, which needs no more launches and less memory.
+    sorts = c.carry and platforms.expected() == "cpu"
+    return sorts and shapes and few and c.semantics.subnormals == "keep"
 
 
 # -- merging -----------------------------------------------------------------------------------------
