@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from numbers import Integral
 from typing import Literal
 
 Severity = Literal["error", "warning"]
@@ -64,6 +65,17 @@ def nearest(given: object, allowed: Iterable[str]) -> str:
     """
     words = {word.lower(): word for word in allowed}
     return next((words[w] for w in get_close_matches(str(given).lower(), list(words), n=1)), "")
+
+
+def is_number(value: object, least: int, most: int | None = None) -> bool:
+    """Whether an argument is a whole number from ``least`` to ``most``; truth values are none.
+
+    >>> is_number(2, 1), is_number(True, 1), is_number("2", 1), is_number(9, 1, 8)
+    (True, False, False, False)
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return False
+    return least <= int(value) and (most is None or int(value) <= most)
 
 
 @dataclass(frozen=True, slots=True)

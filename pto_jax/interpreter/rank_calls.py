@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any, TypeAlias
 
 from ..analysis.contexts import contexts
 from ..analysis.entries import strides_of, written_buffers
 from ..analysis.provenance import GlobalTypes
-from ..errors import ArgumentError
+from ..errors import ArgumentError, is_number
 from ..ir import (
     I64,
     DType,
@@ -193,7 +192,7 @@ def bind(
 
 def check_ranks(ranks: object) -> None:
     """ArgumentError for what is no number of ranks."""
-    if not isinstance(ranks, Integral) or isinstance(ranks, bool) or not 1 <= ranks <= MAX_RANKS:
+    if not is_number(ranks, 1, MAX_RANKS):
         raise ArgumentError(f"ranks: got {ranks!r}", allowed=f"1 to {MAX_RANKS}", fix="ranks=2")
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import jax
@@ -21,7 +20,7 @@ from .. import api, grids, profiles
 from ..analysis import entries
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.resolve import fill, resolve, with_entry
-from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, nearest
+from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, is_number, nearest
 from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses, primitives
@@ -693,7 +692,7 @@ def compile(  # noqa: PLR0913 - keywords
         if warn:
             execution.warn_of(findings, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
-        if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
+        if not is_number(n, 1):
             raise ArgumentError(f"{name}: got {n!r}", allowed="a positive number")
     judgement = grids.judge(program, function.name, grid)
     if judgement.problem is not None and not partial_launch:

@@ -66,11 +66,8 @@ def launches(
         if isinstance(entry, HostBarrier):
             calls.append(None)
             continue
-        kernel, names = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, {})
         place = f"launches[{number}]"
-        if not isinstance(kernel, RankKernel | Kernel | Program) or not isinstance(names, Mapping):
-            allowed = "a kernel, a program, one of them with a dictionary, or host_barrier"
-            raise ArgumentError(f"{place}: got {entry!r}", allowed=allowed)
+        kernel, names = _kernel_and_names(entry, place)
         if isinstance(kernel, Program):
             kernel = compile_program(kernel, partial_launch=True)
         kernels.append(kernel)
@@ -97,6 +94,15 @@ def launches(
     windows = tuple(shared)
     calls = [c and replace(c, shared=tuple(dict.fromkeys((*c.shared, *windows)))) for c in calls]
     return RankKernel(tuple(calls), semantics, engine, None, 1_000_000, schedule, moves)
+
+
+def _kernel_and_names(entry: object, place: str) -> tuple[RankKernel | Kernel | Program, Mapping[str, Any]]:
+    """A kernel of a sequence with what its arguments are; ArgumentError for what is neither."""
+    kernel, names = entry if isinstance(entry, tuple) and len(entry) == 2 else (entry, {})
+    if isinstance(kernel, RankKernel | Kernel | Program) and isinstance(names, Mapping):
+        return kernel, names
+    allowed = "a kernel, a program, one of them with a dictionary, or host_barrier"
+    raise ArgumentError(f"{place}: got {entry!r}", allowed=allowed)
 
 
 def _bound(kernel: Kernel, ranks: int, context: Mapping[str, str], names: Mapping[str, Any]) -> RankCall:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from numbers import Integral
 from typing import Any, Literal, TypeAlias
 
 import jax
@@ -21,7 +20,7 @@ from jax.core import Tracer
 from .. import profiles
 from ..analysis import entries
 from ..analysis.entries import Argument
-from ..errors import ArgumentError
+from ..errors import ArgumentError, is_number
 from ..interpreter import steering
 from ..interpreter.interleaving import Interleaving
 from ..interpreter.rank_calls import Number, Part, RankCall, world_of
@@ -93,8 +92,8 @@ class RankKernel:
         for name, value, allowed in (("engine", self.engine, ENGINES), ("moves", self.moves, MOVES)):
             if value not in allowed:
                 raise ArgumentError(f"{name}: got {value!r}", allowed=", ".join(allowed))
-        if self.seed is not None and not isinstance(self.seed, Integral):
-            raise ArgumentError(f"schedule: got {self.seed!r}", allowed="a seed, a whole number")
+        if self.seed is not None and not is_number(self.seed, 0):
+            raise ArgumentError(f"schedule: got {self.seed!r}", allowed="a seed, a number from 0")
 
     @cached_property
     def _is_static(self) -> bool:
