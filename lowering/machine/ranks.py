@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.interpreter import Execution, Pointer, Scalar, View
+from pto_jax.interpreter import Execution, Pointer, Scalar, TileRef, View
 from pto_jax.interpreter.interleaving import LAUNCH
 from pto_jax.interpreter.operands import LocalPointer
 from pto_jax.ir import DType, Op
@@ -24,7 +24,7 @@ from pto_jax.isa.effects import traits_of
 
 from ..rules import MemoryRule
 from . import pieces
-from .program import JaxMachine
+from .program import JaxMachine, ObservedMachine
 from .storage import Plan
 
 
@@ -56,6 +56,11 @@ class RankMachine(JaxMachine):
         super().enter(core)
         if LAUNCH in core:
             self.plan = self.plans[int(core.rpartition(LAUNCH)[2])]
+
+    @property
+    def core_name(self) -> str:
+        """What people call the core, whichever kernel it executes."""
+        return self.core.partition(LAUNCH)[0]
 
     def unrolls(self, op: Op, trips: int) -> bool:
         """Loops in which ranks meet, or compute whom they meet, are written out."""
@@ -153,6 +158,33 @@ class RankMachine(JaxMachine):
         for size, stride in zip(view.shape, view.strides, strict=True):
             at = (at[:, None] + np.arange(size, dtype=np.int64) * stride).reshape(-1)
         known[at[(at >= 0) & (at < len(known))]] = False
+
+
+@dataclass
+class ObservedRankMachine(ObservedMachine, RankMachine):
+    """Executes like :class:`RankMachine` step by step, with known numbers, and tells ``observer``."""
+
+    def counter(self, value: int) -> Scalar:
+        """A Python number: addresses in windows of other ranks are computed from it."""
+        return value
+
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Any:
+        """The element that a pointer is at, an integer as a Python number."""
+        found = super().load(op, pointer, dtype)
+        return found if dtype.is_float else self.known(found)
+
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Any:
+        """The element of a tile, an integer as a Python number."""
+        found = super().element(op, ref, position, dtype)
+        return found if dtype.is_float else self.known(found)
+
+    def bind_part(self, name: str, dtype: DType, source: pieces.Source, first: int, count: int) -> None:
+        """The words of the elements: observers see buffers as they are."""
+        self.bind_buffer(name, dtype, source.words(first, count))
+
+    def copy(self, op: Op, dst: View, src: View) -> bool:
+        """Nothing is noted: observers see every transfer."""
+        return False
 
 
 def _meets(op: Op) -> bool:
