@@ -162,7 +162,12 @@ class Text:
     def binary(self, name: str, a: str, b: str, out: str, shape: tuple[int, int], t: str) -> None:
         """An instruction on two tiles."""
         x = f"!pto.tile_buf<vec, {shape[0]}x{shape[1]}x{t}>"
-        self.add(f"pto.{name.removeprefix('pto.')} ins({a}, {b} : {x}, {x}) outs({out} : {x})")
+        self.add(f"pto.{name} ins({a}, {b} : {x}, {x}) outs({out} : {x})")
+
+    def sum(self, total: str, other: str, shape: tuple[int, int], t: str) -> None:
+        """Add a tile to another one."""
+        x = f"!pto.tile_buf<vec, {shape[0]}x{shape[1]}x{t}>"
+        self.add(f"pto.tadd ins({total}, {other} : {x}, {x}) outs({total} : {x})")
 
     def fence(self) -> None:
         """Publish what was written."""

@@ -286,7 +286,7 @@ def _epochs(p: _Program) -> None:
 
 
 def _collective(
-    p: _Program, name: str, first: str, types: tuple[Shape, Shape], more: str, acc: str = ""
+    p: _Program, form: str, first: str, types: tuple[Shape, Shape], more: str, acc: str = ""
 ) -> None:
     rows, cols = p.shape
     tile = f"!pto.tile_buf<vec, {rows}x{cols}x{p.t}>"
@@ -294,14 +294,15 @@ def _collective(
     scratch = f"{acc}recv({p.k.tile(rows, cols, p.t)})"
     whole, member = (p.k.type(t, p.t) for t in types)
     listed = ", ".join([whole, *([tile] if acc else []), tile, *[member] * p.n])
-    p.k.add(f"{name}({first}, {scratch}, group({', '.join(members)}) : {listed}) {{{more}}}")
+    operands = f"{first}, {scratch}, group({', '.join(members)}) : {listed}"
+    p.k.add(f"{form.format(operands)} {{{more}}}")
 
 
 def _broadcast(p: _Program) -> None:
     """The root copies to all and tells all."""
     root = p.rng.randrange(p.n)
     with p.on(root):
-        _collective(p, "pto.comm.tbroadcast", p.view("%x", 0), (p.shape, p.shape), f"root = {root} : i32")
+        _collective(p, "pto.comm.tbroadcast({})", p.view("%x", 0), (p.shape, p.shape), f"root = {root} : i32")
         p.fence()
         for rank in range(p.n):
             p.notify(rank, p.cell)
@@ -316,7 +317,7 @@ def _scatter(p: _Program) -> None:
     whole = (rows * p.n, cols)
     with p.on(root):
         src = p.k.view("%x", p.t, whole)
-        _collective(p, "pto.comm.tscatter", src, (whole, p.shape), f"root = {root} : i32")
+        _collective(p, "pto.comm.tscatter({})", src, (whole, p.shape), f"root = {root} : i32")
         p.fence()
         for rank in range(p.n):
             p.notify(rank, p.cell)
@@ -333,7 +334,7 @@ def _gather(p: _Program) -> None:
     p.everyone(p.cell, p.n)
     with p.on(root):
         dst = p.k.view("%z", p.t, whole, p.out)
-        _collective(p, "pto.comm.tgather", dst, (whole, p.shape), f"root = {root} : i32")
+        _collective(p, "pto.comm.tgather({})", dst, (whole, p.shape), f"root = {root} : i32")
     p.out += p.n * p.size
     _again(p, root)
 
@@ -346,7 +347,7 @@ def _reduce(p: _Program) -> None:
     with p.on(root):
         acc = f"{p.k.tile(*p.shape, p.t)}, "
         more = f"reduceOp = #pto<reduce_op {op}>, root = {root} : i32"
-        _collective(p, "pto.comm.treduce", p.view("%z", p.out), (p.shape, p.shape), more, acc)
+        _collective(p, "pto.comm.treduce({})", p.view("%z", p.out), (p.shape, p.shape), more, acc)
     p.out += p.size
     _again(p, root)
 
@@ -383,7 +384,7 @@ def _sums(p: _Program) -> None:
     p.k.load(p.of_rank(0, at), p.shape, p.t, total)
     for rank in range(1, p.n):
         p.k.load(p.of_rank(rank, at), p.shape, p.t, other)
-        p.k.binary("pto.tadd", total, other, total, p.shape, p.t)
+        p.k.sum(total, other, p.shape, p.t)
     p.result(total)
 
 
