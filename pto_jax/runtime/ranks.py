@@ -98,12 +98,10 @@ class RankKernel:
         if self.seed is not None and not is_number(self.seed, 0):
             raise ArgumentError(f"schedule: got {self.seed!r}", allowed="a seed, a number from 0")
 
-    @cached_property
-    def _is_static(self) -> bool:
-        """True; NotExecutableError where data decides the order of ranks that are to be compiled."""
-        for call in self.kernels:
+    def require_static(self) -> None:
+        """NotExecutableError where data decides the order of ranks that are to be compiled."""
+        for call in self.kernels if self.engine == "compiled" else ():
             steering.require_static(call.program, call.function, call.grid, frozenset(call.records))
-        return True
 
     @property
     def kernels(self) -> tuple[RankCall, ...]:
@@ -186,7 +184,6 @@ class RankKernel:
             outputs = self.interpreted(arrays, numbers)
         else:
             with x64(), cached_code():
-                assert self._is_static
                 outputs, broken = self._call(arrays, numbers, kind)
             broken.raise_if_broken()
         report = self._judged(kind, arrays, numbers)
