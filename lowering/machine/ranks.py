@@ -7,7 +7,7 @@ is refused where a rank waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,10 +45,12 @@ class Words:
 class RankMachine(JaxMachine):
     """Executes the programs of all ranks; ``words_of`` has buffers whose words may be numbers.
 
-    ``plans`` are those of the kernels, by their place in what a rank executes.
+    ``plans`` are those of the kernels, by their place in what a rank executes. The words of ``assumed``
+    buffers began as zeros only by assumption.
     """
 
     words_of: dict[str, Words] = field(default_factory=dict)
+    assumed: frozenset[str] = frozenset()
     plans: dict[int, Plan] = field(default_factory=dict)
 
     def enter(self, core: str) -> None:
@@ -56,6 +58,13 @@ class RankMachine(JaxMachine):
         super().enter(core)
         if LAUNCH in core:
             self.plan = self.plans[int(core.rpartition(LAUNCH)[2])]
+
+    def numbers_of(self, names: Sequence[str]) -> np.ndarray[Any, Any] | None:
+        """The words of some buffers where all are numbers in the end; None where some are data."""
+        words = [self.words_of.get(name) for name in names]
+        if self.assumed.isdisjoint(names) and all(w is not None and w.known.all() for w in words):
+            return np.stack([w.values for w in words if w is not None])
+        return None
 
     @property
     def core_name(self) -> str:
@@ -101,6 +110,8 @@ class RankMachine(JaxMachine):
         target = e.operands[e.instruction.destinations[0].name]
         if isinstance(target, View) and target.buffer in self.words_of:
             self._forget_words(target)
+        elif isinstance(target, Pointer) and target.buffer in self.words_of:
+            self.words_of[target.buffer].known[:] = False
 
     def bind_part(self, name: str, dtype: DType, source: pieces.Source, first: int, count: int) -> None:
         """Make a run of an argument's elements a buffer."""

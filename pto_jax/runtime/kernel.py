@@ -665,8 +665,8 @@ def compile(  # noqa: PLR0913 - keywords
     the windows that ranks reach in each other, arguments or not; ``context`` maps an argument that is a
     context record to its window, ``peers`` one that is a part of another rank to ``("x", rank)`` or
     ``("x", [rank, ...])``. The ``engine`` is "compiled", or "interpreter" for programs whose order depends on
-    data, which are NotExecutableError otherwise; that one executes cores in the order of the seed ``schedule``, and asynchronous copies where they
-    are issued or where they are waited for (``moves``).
+    data, which are NotExecutableError otherwise; that one executes cores in the order of the seed
+    ``schedule``, and asynchronous copies where they are issued or where they are waited for (``moves``).
 
     What :func:`pto_jax.verify` warns of is shown once per program and profile as
     :class:`pto_jax.PtoWarning`, except with ``warn=False``; ``Kernel.warnings`` has it in any case.

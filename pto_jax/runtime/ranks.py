@@ -425,7 +425,8 @@ class RankKernel:
         if function is None:
             if len(self._compiled) >= MOST_COMPILED:
                 self._compiled.clear()
-            function = self._compiled[key] = jax.jit(partial(self._trace, known, signals))
+            call = partial(self._trace, known, signals, frozenset(assumed))
+            function = self._compiled[key] = jax.jit(call)
         made: tuple[dict[str, Any], PackedReport] = function(dict(arrays), traced)
         if kind is not None and not traced:
             self._compiled[kind] = function
@@ -435,6 +436,7 @@ class RankKernel:
         self,
         known: Mapping[str, Sequence[int]],
         signals: Mapping[str, Any],
+        assumed: frozenset[str],
         arrays: Mapping[str, Any],
         traced: Mapping[str, Sequence[Any]],
     ) -> tuple[dict[str, Any], PackedReport]:
@@ -447,6 +449,7 @@ class RankKernel:
             rules=None if self.checks else ACCESS_RULES,
             whole=True,
             max_steps=self.max_steps,
+            assumed=frozenset(part(n, r) for n in assumed for r in range(self.ranks)),
         )
         self.execute(machine, arrays, {**known, **traced}, signals=signals)
         outputs = {name: self.gathered(machine, name, arrays[name]) for name in self.outputs}
@@ -539,6 +542,9 @@ class RankKernel:
     def gathered(self, machine: RankMachine, name: str, source: Any) -> Any:
         """The parts of a buffer as one array in the shape it came in."""
         names = [part(name, rank) for rank in range(self.ranks)]
+        numbers = machine.numbers_of(names)
+        if numbers is not None:
+            return jax.numpy.asarray(numbers.view(source.dtype)).reshape(source.shape)
         if not machine.packed[names[0]]:
             return machine.parts.gathered(names, np.dtype(source.dtype)).reshape(source.shape)
         return jax.numpy.stack([contents(machine.buffers[n], source[0], packed=True) for n in names])

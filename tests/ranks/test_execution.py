@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -472,3 +473,30 @@ def test_what_data_decides_is_refused_where_it_is_compiled(
         assert wanted in shown and "allowed: numbers of the text, scalars and signals" in shown
         assert 'try: engine="interpreter"' in shown
     assert compiled(k, 2).engine == "interpreter"
+
+
+@pytest.mark.parametrize("shape", [(1, 64), (1, 8), (5, 24)])
+@pytest.mark.parametrize("n", [2, 4])
+def test_windows_are_put_together_from_rows_and_signals_from_numbers(shape: tuple[int, int], n: int) -> None:
+    """Rows of a common length, or elements where there is none; cells that nobody changes stay."""
+    k = ring(shape, blocks=True)
+    size = shape[0] * shape[1]
+    kernel = compiled(k, n, "compiled", grid=3)
+    rng = np.random.default_rng(1)
+    given = {
+        "x": rng.standard_normal((n, 3 * size + 5)).astype(np.float32),
+        "y": rng.standard_normal((n, 3 * size + 5)).astype(np.float32),
+        "s": np.full((n, 9), 7, np.int32),
+        "rank": np.arange(n),
+        "n": n,
+    }
+    given["s"][:, :3] = 0
+    wanted = {"y": given["y"].copy(), "s": given["s"].copy()}
+    wanted["y"][:, : 3 * size] = np.roll(given["x"], 1, 0)[:, : 3 * size]
+    wanted["s"][:, :3] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = jax.jit(lambda s: kernel(**{**given, "s": s}))(given["s"])
+    for found in (kernel(**given), traced):
+        for name, array in wanted.items():
+            np.testing.assert_array_equal(np.asarray(found[name]), array)
