@@ -211,8 +211,8 @@ def _first_lacking(
         if known is None:
             raise _unsettled(interpreter, op)
         if not known:
-            cell = Cell(str(place.buffer), int(place.offset))
-            return f"{cell} {compared.name.lower()} {value}", int(found)
+            at, number = (interpreter.machine.known(n) or 0 for n in (place.offset, found))
+            return f"{Cell(str(place.buffer), at)} {compared.name.lower()} {value}", number
     return None
 
 

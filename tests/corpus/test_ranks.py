@@ -1,8 +1,9 @@
 """Kernels of models that communicate, in the order of a step, against a replay in NumPy.
 
-PTO_CORPUS names a checkout of August 2026 or later. The head of a model is on two ranks: hidden rows go to
-both, each computes a half of the logits for all rows, and halves go back. So are experts: rows go where a
-table says, and what experts made of them comes back. Here numbers by chance are what is computed.
+PTO_CORPUS names a checkout of the assembler, or of the runtime that holds emitted C++. The head of a model is
+on two ranks: hidden rows go to both, each computes a half of the logits for all rows, and halves go back. So
+are experts: rows go where a table says, and what experts made of them comes back. Here numbers by chance are
+what is computed.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import pytest
 import pto_jax as pto
 from tests.corpus.language import SAMPLES
 from tests.corpus.launches import NO_CORPUS
-from tests.corpus.test_language import _PRESENT, _ROOT
+from tests.corpus.test_language import _ROOT
 
-pytestmark = pytest.mark.skipif(not _PRESENT, reason=NO_CORPUS)
+#: What holds emitted C++ of the same kernels, in a checkout of its own.
+EMITTED = "examples/a2a3/tensormap_and_ringbuffer/deepseek_v4_flash_decode"
 RANKS, WIDTH, HALF = 2, 4096, 64640
 
 
@@ -37,6 +39,7 @@ class Head(NamedTuple):
 HEADS = {
     "decode a5": Head("DeepseekV4DecodeA5", "DeepseekV4DecodeA5", 8, "a5"),
     "decode a3": Head("DeepseekV4DecodeA5", "DeepseekV4DecodeA3", 8, "a2a3"),
+    "emitted": Head(EMITTED, EMITTED, 8, "a2a3"),
     "flash a5": Head("DeepseekV4FlashDsparkA5", "DeepseekV4FlashDsparkA5", 128, "a5", 128, placed=True),
 }
 
@@ -45,9 +48,14 @@ def _kernel(
     profile: str, folder: str, name: str, bindings: Sequence[Any], blocks: int = 1
 ) -> tuple[Any, dict[str, Any]]:
     """A kernel with what its arguments are, in order: context records by the window with a star."""
-    path = _ROOT / SAMPLES / folder / "kernels" / "aiv" / f"{name}.pto"
+    if folder == EMITTED:
+        path = _ROOT / folder / "kernels" / "aiv" / f"{name}.cpp"
+    else:
+        path = _ROOT / SAMPLES / folder / "kernels" / "aiv" / f"{name}.pto"
+    if not path.exists():
+        pytest.skip(NO_CORPUS)
     program = pto.load(path)
-    arguments = [a.name for a in program.functions[0].args if a.name.startswith("arg")]
+    arguments = [a.name for a in program.entries[0].args if not a.name.startswith("__pypto")]
     names = dict(zip(arguments, bindings, strict=True))
     context = {n: w[1:] for n, w in names.items() if isinstance(w, str) and w.startswith("*")}
     kernel = pto.compile(
@@ -139,14 +147,21 @@ class Experts(NamedTuple):
     profile: str = "a5"
     first: tuple[int, ...] = ()
     epoch: tuple[int, ...] = ()
-    #: Whether the wait for results tells others that they are there, and waits read what they are for.
+    #: Whether the wait for results tells others that they are there.
     told_late: bool = False
+    #: Whether the wait for rows has the table as an argument, and what the names of files end with.
+    anchored: bool = True
+    suffix: str = ""
 
 
 EXPERTS = {
     "decode a5": Experts("DeepseekV4DecodeA5", "DeepseekV4DecodeA5", 8, 32, 4096, first=(8,)),
     "decode a3": Experts("DeepseekV4DecodeA5", "DeepseekV4DecodeA3", 8, 32, 4096, "a2a3", (8,)),
-    "pro a5": Experts("DeepseekV4ProDecodeA5", "DeepseekV4ProDecodeA5", 8, 48, 7168, told_late=True),
+    "pro a5": Experts(
+        "DeepseekV4ProDecodeA5", "DeepseekV4ProDecodeA5", 8, 48, 7168, told_late=True, anchored=False
+    ),
+    "emitted": Experts(EMITTED, EMITTED, 8, 32, 4096, "a2a3", (8,), told_late=True),
+    "emitted, epoch": Experts(EMITTED, EMITTED, 8, 32, 4096, "a2a3", (8,), (1,), told_late=True, suffix="_1"),
     "flash a5": Experts("DeepseekV4FlashDsparkA5", "DeepseekV4FlashDsparkA5", 32, 16, 4096, epoch=(1,)),
 }
 #: Experts of a token.
@@ -157,11 +172,11 @@ def _exchange(v: Experts) -> Any:
     """The kernels that bring rows to experts, and those that bring results back."""
     rank = [0, 1]
     at_push: list[Any] = [*v.first, rank]
-    of_index, of_result = ([], []) if v.told_late else (["index"], ["made"])
+    of_index, of_result = ["index"] * v.anchored, [] if v.told_late else ["made"]
     sent: list[Any] = [] if v.told_late else ["combined", rank]
 
     def kernel(folder: str, name: str, bindings: Sequence[Any], blocks: int = 1) -> Any:
-        return _kernel(v.profile, folder, name, bindings, blocks)
+        return _kernel(v.profile, folder, name + v.suffix, bindings, blocks)
 
     meta = ["index", "meta", "arrived", "local", "count", *at_push, *v.epoch, "*meta", "*arrived"]
     push = ["index", "rows", "x", "scale", "weight", "aux", "route", "data", *at_push]
