@@ -317,6 +317,9 @@ class TileMemory:
         """Turn to the local memory of a core."""
         self.core = core
 
+    def leave(self) -> None:
+        """Nothing ends with a kernel."""
+
     def new_block(self) -> None:
         """Empty the local memory: a block of a launch begins."""
         self.cells.clear()
