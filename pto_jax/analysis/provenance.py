@@ -86,7 +86,7 @@ def forwarded(program: ir.Program, call: ir.Op) -> Iterator[list[ir.Value]]:
 
 def called(program: ir.Program, op: ir.Op) -> ir.Function | None:
     """The function of the program that an operation calls, None where it calls none."""
-    callee = op.attrs.get("callee") if traits_of(op).calls else None
+    callee = op.attrs.get("callee") if op.attributes and traits_of(op).calls else None
     return program.function(callee.name) if isinstance(callee, ir.Symbol) else None
 
 

@@ -105,12 +105,20 @@ def kept_apart(
 
 def _source(op: Op, name: str | None) -> Value | None:
     """A source operand, which has one position in all forms of as many operands."""
-    if op.groups or name is None:
-        return next(iter(op.group(name or "")), None)
-    instruction = find(op.name)
-    forms = instruction.forms if instruction is not None else ()
-    fitting = (f for f in forms if len(f) == len(op.ins) and name in f)
-    return next((op.ins[f.index(name)] for f in fitting), None)
+    if name is None:
+        return None
+    if op.groups:
+        return next(iter(op.group(name)), None)
+    at = _position(op.name, name, len(op.ins))
+    return None if at is None else op.ins[at]
+
+
+@lru_cache(maxsize=4096)
+def _position(instruction: str, operand: str, count: int) -> int | None:
+    """The position of a source operand among so many."""
+    declared = find(instruction)
+    forms = declared.forms if declared is not None else ()
+    return next((f.index(operand) for f in forms if len(f) == count and operand in f), None)
 
 
 # -- regions ---------------------------------------------------------------------------------------------

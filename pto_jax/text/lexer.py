@@ -68,7 +68,7 @@ _NAME = r"[a-zA-Z_][a-zA-Z0-9_$.]*+"
 _SUFFIX = r"(?:[0-9]++|[a-zA-Z$._-][a-zA-Z0-9$._-]*+)"
 #: Expressions for the name of a value, and for what may stand between tokens besides comments of pages.
 VALUE_NAME = f"%{_SUFFIX}"
-BLANKS = r"(?:[ \t\n\r\f\v]++|//[^\n]*+)*+"
+BLANKS = r"[ \t\n\r\f\v]*+(?://[^\n]*+[ \t\n\r\f\v]*+)*+"
 #: Regular expressions of the kinds; the first that matches is the token, and the most frequent ones stand
 #: first.
 PATTERNS = {
@@ -239,7 +239,8 @@ class Cursor(Source):
         found = _NEXT.match(self.source, self.end)
         if found is not None:
             group = found.lastindex or 0
-            self.kind, self.text = _KINDS[group], found[group]
+            self.kind = _KINDS[group]
+            self.text = found[group]
             self.start, self.end = found.span(group)
         else:
             self.kind, self.start, self.end = self._token(self.end)

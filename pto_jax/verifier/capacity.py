@@ -125,10 +125,11 @@ def _inserted(resolved: ResolvedProgram, profile: Profile, op: Op) -> int:
 
 def _reserved(op: Op) -> Iterator[tuple[Loc, Part]]:
     """The bytes that an operation reserves for the slots of a pipe, at a place that a tool chooses."""
+    if traits_of(op).fifo != "reserve" or op.attrs.get("auto") is not True:
+        return
     size, place = op.attrs.get("size"), op.attrs.get("location")
-    reserves = traits_of(op).fifo == "reserve" and op.attrs.get("auto") is True
     loc = Loc.__members__.get(place.name) if isinstance(place, AddressSpace) else None
-    if reserves and isinstance(size, int) and loc is not None:
+    if isinstance(size, int) and loc is not None:
         yield loc, Part(f"reserve_buffer {op.attrs.get('name')}", size, op.span)
 
 

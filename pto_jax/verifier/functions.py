@@ -33,7 +33,7 @@ def same_use(defined: ir.Type, used: ir.Type) -> bool:
 def callees(function: ir.Function) -> Iterator[tuple[str, ir.Op]]:
     """The functions that a function calls."""
     for op in function.walk():
-        callee = op.attrs.get("callee") if traits_of(op).calls else None
+        callee = op.attrs.get("callee") if op.attributes and traits_of(op).calls else None
         if isinstance(callee, ir.Symbol):
             yield callee.name, op
 
