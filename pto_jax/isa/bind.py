@@ -1,14 +1,13 @@
 """Which declared operand each value of an operation stands for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .. import errors, ir
 from .declare import Instruction, Operand
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """Values by declared operand name, attributes with defaults, and the overload that matched."""
 
     instruction: Instruction

@@ -106,7 +106,7 @@ class Scopes:
         ParseError for a value that is not defined, or is of another type than the written one.
         """
         binding = self._find(mention.name) or self._open(mention)
-        if written == UnknownType():
+        if isinstance(written, UnknownType) and written == UnknownType():
             written = None
         result = binding.type
         if isinstance(result, UnknownType):
@@ -226,7 +226,7 @@ class Reader(ABC):
         more = said(name, found, self._unwritten) if name in self._unwritten else None
         if more:
             found = {**more, **found}
-        return tuple(sorted(found.items())), tuple(more or ())
+        return tuple(sorted(found.items())) if found else (), tuple(more or ())
 
     @abstractmethod
     def statement(self) -> ir.Op:
@@ -284,8 +284,7 @@ class Reader(ABC):
 
     def mention(self) -> Mention:
         """``%name`` or ``%name#1``."""
-        c = self.cursor
-        name = self.name()
+        name, c = self.name(), self.cursor
         if c.kind is Kind.HASH_IDENT and c.start == name.end and c.text[1:].isdigit():
             number = c.take()[1:].lstrip("0") or "0"
             return Mention(f"{name.name}#{number}", name.start, c.last_end)
@@ -411,7 +410,7 @@ class Statements:
         )
 
     def remember(self, line: Line, types: list[Type | None], op: Op) -> None:
-        """Keep the operation that was read of a line; ``types`` are those that its names had before, if any."""
+        """Keep the operation that was read of a line; ``types`` are those that its names had before."""
         if self._cursor.last_end == line.end:
             self._read[line.texts] = line, types, op
 

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import and_, or_
 
 from ..analysis.lifetimes import Access, Lifetimes, Tile, bits, made_tiles
-from ..analysis.provenance import called
+from ..analysis.provenance import called, callees
 from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic, Span
 from ..ir import AddressSpace, Function, Loc, Op
@@ -69,7 +69,7 @@ def capacity_findings(resolved: ResolvedProgram, profile: Profile) -> list[Diagn
     if resolved.program.fragment or _all_fit(resolved, profile):
         return []
     search = _Search(resolved, profile)
-    inner = {f.name for op in resolved.program.walk() if (f := called(resolved.program, op)) is not None}
+    inner = callees(resolved.program)
     return [
         _error(profile, loc, peak)
         for function in resolved.program.functions

@@ -38,15 +38,13 @@ def unwritten_findings(resolved: ResolvedProgram) -> Iterator[Diagnostic]:
 
 def _stores(resolved: ResolvedProgram, function: Function) -> bool:
     """Whether an execution of a function writes what others see, or signals to them."""
-    for owner in _executed(resolved, function):
-        for op in owner.walk():
-            traits = effects.traits_of(op)
-            sent = traits.fifo in ("push", "free") or (
-                traits.order is not None and traits.order.role == "signal"
-            )
-            if sent or any(e.access == "write" and e.resource not in _INSIDE for e in traits.effects):
-                return True
-    return False
+    return any(
+        traits.fifo in ("push", "free")
+        or (traits.order is not None and traits.order.role == "signal")
+        or any(e.access == "write" and e.resource not in _INSIDE for e in traits.effects)
+        for owner in _executed(resolved, function)
+        for traits in effects.traits_in(owner)
+    )
 
 
 def _stores_nothing(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
@@ -96,9 +94,8 @@ def _executed(resolved: ResolvedProgram, function: Function) -> Iterator[Functio
     while pending:
         caller = pending.pop()
         yield caller
-        for op in caller.walk():
-            callee = provenance.called(resolved.program, op)
-            if callee is not None and callee.name not in listed:
+        for _, callee in provenance.calls(resolved.program, caller):
+            if callee.name not in listed:
                 listed[callee.name] = callee
                 pending.append(callee)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pto_jax.text.lexer import Kind, read_token
+from pto_jax.text.lexer import Kind, TokenKind, read_token
 
 
-def tokens(source: str) -> list[tuple[Kind | None, str]]:
-    listed: list[tuple[Kind | None, str]] = []
+def tokens(source: str) -> list[tuple[TokenKind | None, str]]:
+    listed: list[tuple[TokenKind | None, str]] = []
     position = 0
     while True:
         kind, start, position = read_token(source, position)
