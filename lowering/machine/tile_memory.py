@@ -308,6 +308,11 @@ class TileMemory:
         """It is loaded and stored: False."""
         return False
 
+    @property
+    def core_name(self) -> str:
+        """What people call the core whose memory is meant."""
+        return self.core
+
     def enter(self, core: str) -> None:
         """Turn to the local memory of a core."""
         self.core = core

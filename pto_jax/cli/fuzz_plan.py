@@ -14,7 +14,7 @@ from ..campaign.fuzz.plan import Plan, form_of, in_lockstep, seconds_of
 from ..cases.machine_names import is_device
 from ..devices.machines import machine
 from ..errors import ArgumentError, FileError
-from ..generate.options import PRESETS
+from ..generate.options import IN_TURN, PRESETS
 from ..profiles import PROFILE_NAMES, PROFILES
 from .options import ACCEPTED, REJECTED, of_command
 
@@ -118,7 +118,7 @@ def _presets(given: list[str] | None, *machines: str) -> tuple[str, ...]:
 
 def device_presets() -> tuple[str, ...]:
     """The presets that machines without limits of their own take in turn."""
-    return tuple(p for p in PRESETS if p not in _PRESETS.values() or p == "straight")
+    return tuple(p for p in IN_TURN if p not in _PRESETS.values() or p == "straight")
 
 
 def _programs(args: argparse.Namespace) -> tuple[str, ...]:

@@ -117,6 +117,11 @@ class Walk(Interpreter):
             through = ring(op, scope)
             key = through.to_cube if self.core.kind == "cube" else through.to_vector
             self.course.machine.popping = key, through.local
+        order = known.traits.order
+        if order is not None and (order.role, order.through) == ("wait", "signal"):
+            # Another processor signals: this one looks once and goes on.
+            next(super().step(op, scope), None)
+            return
         try:
             yield from super().step(op, scope)
         except PtoError:
