@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ..ir import LayoutName, TileType
 from ..isa.declare import InstructionClass
+from ..isa.micro import MicroOperation
 from ..profiles import PROFILE_NAMES, ProfileName
 from . import values
 
@@ -88,12 +89,40 @@ REASONS = {
         "declare_global talloc talloc_to_aic talloc_to_aiv".split(),
         "not generated yet: slots of pipes in global memory",
     ),
+    **dict.fromkeys(("dsb", "dcci"), "without an effect on values: no machine could differ"),
     **dict.fromkeys(
         "tput tget tput_async tget_async build_async_session tnotify twait ttest tbroadcast treduce "
         "comm.tgather comm.tscatter".split(),
         "not generated yet: programs on several processors",
     ),
 }
+#: How the element types of two registers of a micro-operation belong together, where a rule of execution
+#: demands more than the declared types.
+RELATIONS = {
+    **dict.fromkeys("vshl vshr vselr".split(), "same"),
+    "vpack": "narrowed",
+    **dict.fromkeys("vsunpack vzunpack".split(), "widened"),
+    **dict.fromkeys("vgather2 vscatter".split(), "offsets"),
+    "vgather2_bc": "wide offsets",
+    "vbitcast": "any",
+}
+
+
+def converts(operation: MicroOperation) -> bool:
+    """Whether the attributes of a micro-operation follow from its two element types."""
+    return operation.name == "vcvt"
+
+
+#: Micro-operations that move data between memories, sort it there, or set how that is done: between scopes.
+TRANSFERS = frozenset(
+    "mte_gm_ub mte_ub_gm mte_ub_ub copy_gm_to_ubuf copy_ubuf_to_gm vbitsort vmrgsort4 get_vms4_sr "
+    "set_loop_size_outtoub set_loop1_stride_outtoub set_loop2_stride_outtoub set_loop_size_ubtoout "
+    "set_loop1_stride_ubtoout set_loop2_stride_ubtoout set_mov_pad_val set_atomic_add set_atomic_max "
+    "set_atomic_min set_atomic_none set_atomic_f32 set_atomic_f16 set_atomic_bf16 set_atomic_s32 "
+    "set_atomic_s16 set_atomic_s8 ld_dev st_dev".split()
+)
+#: What stands in scopes wherever accesses need an order.
+BETWEEN = frozenset({"mem_bar"})
 
 
 #: Kinds of valid regions; those of ``dynamic`` ones only execution knows.
@@ -186,6 +215,7 @@ class Options:
     blocks: float = 0.0
     depth: int = 2
     defined: bool = False
+    micro: bool = False
 
 
 def on_blocks(options: Options, grid: int | None) -> Options:
@@ -287,6 +317,8 @@ ORDERED = replace(
     elements=1024,
     weights=SYNC.weights,
 )
+#: Kept apart too: kernels of another level, on one profile.
+MICRO = replace(STRAIGHT, micro=True, control=0.3, statements=12, turns=5, profiles=("a5",))
 #: Printing programs: kept apart from the presets, machines differ in where they print.
 OUTPUT = replace(STRAIGHT, output=0.3, functions=0.5)
 #: Options that campaigns take turns in, by name.
@@ -301,9 +333,10 @@ PRESETS = {
     "everything": EVERYTHING,
     "defined": DEFINED,
     "ordered": ORDERED,
+    "micro": MICRO,
 }
 #: The presets that campaigns and strategies take in turn where none is named.
-IN_TURN = tuple(name for name in PRESETS if name != "ordered")
+IN_TURN = tuple(name for name in PRESETS if name not in ("ordered", "micro"))
 #: What the programs of each preset are for.
 DESCRIPTIONS = {
     "straight": "instructions one after the other, of all types, attributes and valid regions",
@@ -316,4 +349,5 @@ DESCRIPTIONS = {
     "everything": "all of them in one program",
     "defined": "no undefined lane is read (for the sanitizer)",
     "ordered": "flags, events and barriers between dependent operations only (for races)",
+    "micro": "kernels of micro-operations: registers, masks, loads, stores, transfers (a5)",
 }

@@ -27,6 +27,7 @@ from . import (
     cores as generate_cores,
     handles,
     memory,
+    micro,
     operations,
     ordered,
     overlaps,
@@ -91,6 +92,10 @@ def cases(seed: int, count: int, options: Options = STRAIGHT, start: int = 0) ->
 def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0, index: int = 0) -> Case:
     """A case whose every choice comes from ``rng``, but for those that take turns."""
     profile, turn = _turn(rng, options, seed, index)
+    if options.micro:
+        state = State(rng, options, profile, False, operations.Scale.draw(rng, options))
+        program = micro.kernel(state, turn)
+        return Case(identity, seed, index, profile, program, state.inputs, state.loose, 1, "main")
     cores = rng.random() < options.cores
     overlapping = not cores and rng.random() < options.overlaps
     fragment = not (cores or overlapping) and rng.random() >= options.functions

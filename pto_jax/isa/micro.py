@@ -115,6 +115,8 @@ class MicroOperation:
     refused: tuple[str, ...] = ()
     #: Further rules: what is wrong with an operation, one sentence each.
     rules: tuple[Callable[[Op], Iterator[str]], ...] = ()
+    #: How far results may be from the exact ones, in units of their last place.
+    ulp: int = 0
 
     @cached_property
     def words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -182,6 +184,7 @@ def micro(
     refused: str = "",
     pipe: Pipe = Pipe.V,
     rules: Sequence[Callable[[Op], Iterator[str]]] = (),
+    ulp: int = 0,
     **elements: str,
 ) -> MicroOperation:
     """A declaration; ``elements`` by letter and ``choices`` by attribute are words with blanks between."""
@@ -203,6 +206,7 @@ def micro(
         pipe,
         tuple(refused.split()),
         tuple(rules),
+        ulp,
     )
 
 
