@@ -8,6 +8,8 @@ demand stand here. What moves data between memories, or needs operands of a spec
 True
 """
 
+import random
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -24,6 +26,8 @@ from .options import Options
 _ANY = "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f8e4m3 f8e5m2 hif8 f4e2m1_pair f4e1m2_pair".split()
 #: Operations on logical registers have a form for any number of lanes.
 LOGICAL = "vmi."
+#: Widths that distributions name, and the one for bytes that does not.
+_NAMED_WIDTH, _FOURFOLD, _BYTE, _WORD = re.compile(r"_B(\d+)$"), "UNPK4", 8, 32
 _PAIRS = {d.name: d for d in (ir.F4E2M1_PAIR, ir.F4E1M2_PAIR)}
 
 
@@ -50,6 +54,15 @@ class MicroSample:
         return self.types[self.letters.index(letter)]
 
     @property
+    def choices(self) -> dict[str, tuple[str, ...]]:
+        """The values of each attribute that fit the element types and have a meaning."""
+        declared, refused = self.operation.choices, self.operation.refused
+        return {
+            name: tuple(c for c in listed if c not in refused and _suits(c, self))
+            for name, listed in declared.items()
+        }
+
+    @property
     def pair(self) -> registers_convert.Pair | None:
         """What a conversion between the two element types has; None for other operations."""
         known = registers_convert.PAIRS.get(self.elements[:2]) if len(self.types) == 2 else None  # type: ignore[call-overload]
@@ -64,6 +77,18 @@ def element(name: str) -> DType:
 def register(d: DType, *, signless: bool = False) -> VRegType:
     """The register of an element type."""
     return VRegType(2048 // d.word_bits, d, signless=signless)
+
+
+def _suits(choice: str, sample: MicroSample) -> bool:
+    """Whether a distribution is one for the elements of a register."""
+    width = _width(sample.types[0]) if sample.types else 0
+    named = _NAMED_WIDTH.search(choice)
+    if choice == _FOURFOLD:
+        return width == _BYTE
+    if named is None or not width:
+        return True
+    pairs = choice.startswith("PK") and int(named[1]) == 2 * _WORD
+    return width == int(named[1]) or (pairs and width == _WORD)
 
 
 def _width(t: VRegType) -> int:
@@ -131,7 +156,8 @@ def _samples(operation: MicroOperation) -> Iterator[MicroSample]:
             continue
         if len(types) == 2 and not relation(*types):
             continue
-        if all(rule_holds(sample) for _ in operation.rules):
+        chosen_from = sample.choices.values() if sample.pair is None else ()
+        if all(chosen_from) and all(rule_holds(sample) for _ in operation.rules):
             yield sample
 
 
@@ -157,8 +183,6 @@ class MicroSelection:
 @lru_cache(maxsize=64)
 def select_micro(options: Options) -> MicroSelection:
     """What kernels of some options have."""
-    import random
-
     wanted = {
         name: kept
         for name, samples in catalogue().items()

@@ -7,7 +7,6 @@ that one access writes and another one uses have a barrier between them, so that
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,8 +42,6 @@ from .state import Level, State
 AREA = 2048
 #: Registers of results that each element type has room for.
 RESULTS = 8
-_BYTE, _WORD = 8, 32
-_WIDTH = re.compile(r"_B(\d+)$")
 # Instructions by name: operations whose operands belong together are built here.
 #: Operations whose offset the text says, as a small number, and gathers whose offsets count bytes.
 _IMMEDIATE, _BYTES = frozenset({"pldi", "psti", "sprsti"}), frozenset({"vgatherb"})
@@ -100,18 +97,6 @@ def storable(d: DType) -> DType:
 
 def _word(number: int, d: DType) -> NDArray[Any]:
     return np.array(number).astype(d.word)
-
-
-def _suits(choice: str, sample: MicroSample) -> bool:
-    """Whether a distribution is one for the elements of a register."""
-    width = sample.types[0].dtype.word_bits if sample.types else 0
-    named = _WIDTH.search(choice)
-    if choice == "UNPK4":
-        return width == _BYTE
-    if named is None or not width:
-        return True
-    pairs = choice.startswith("PK") and int(named[1]) == 2 * _WORD
-    return width == int(named[1]) or (pairs and width == _WORD)
 
 
 #: Takes a register whose bits count, or are within a bound, and shows it in global memory.
@@ -272,8 +257,7 @@ class ScopeWriter:
             }
         written = {w.strip('"') for w in operation.words[0] if w.startswith('"')}
         chosen: dict[str, str | None] = {}
-        for name, choices in operation.choices.items():
-            allowed = [c for c in choices if c not in operation.refused and _suits(c, sample)]
+        for name, allowed in sample.choices.items():
             left_out = name not in written and self.state.chance(0.4)
             chosen[name] = None if left_out else self.rng.choice(allowed)
         return chosen
