@@ -18,7 +18,7 @@ from ..isa import micro_operations
 from .control import barrier
 from .micro_samples import MicroSample, catalogue, element, register, select_micro
 from .micro_scope import AREA, RESULTS, Area, ScopeWriter, mask_bits, storable
-from .options import BETWEEN, TRANSFERS
+from .options import TRANSFERS
 from .state import State
 
 #: Element types of the arguments whose bytes are loaded.
@@ -56,7 +56,7 @@ class KernelWriter:
     def write(self) -> None:
         """The whole kernel."""
         samples = self.drawn()
-        inside = [s for s in samples if s.name not in TRANSFERS | BETWEEN]
+        inside = [s for s in samples if s.name not in TRANSFERS]
         self.moves = [s.name for s in samples if s.name in TRANSFERS]
         self.areas = [self.area(number) for number in range(self.rng.randint(2, 3))]
         for gm, area in self.areas:

@@ -24,8 +24,6 @@ from .options import Options
 
 #: Element types of registers that no declaration restricts.
 _ANY = "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f8e4m3 f8e5m2 hif8 f4e2m1_pair f4e1m2_pair".split()
-#: Operations on logical registers have a form for any number of lanes.
-LOGICAL = "vmi."
 #: Widths that distributions name, and the one for bytes that does not.
 _NAMED_WIDTH, _FOURFOLD, _BYTE, _WORD = re.compile(r"_B(\d+)$"), "UNPK4", 8, 32
 _PAIRS = {d.name: d for d in (ir.F4E2M1_PAIR, ir.F4E1M2_PAIR)}
@@ -48,6 +46,15 @@ class MicroSample:
     def elements(self) -> tuple[str, ...]:
         """The names of the element types."""
         return tuple(t.dtype.name for t in self.types)
+
+    @property
+    def shown(self) -> str:
+        """The element type under which coverage counts it: that of the first result that has one."""
+        words = self.operation.types.partition("->")[2].split() if self.types else []
+        made = next((w for w in words if w in self.letters), None)
+        if self.types and made is None:
+            made = self.letters[0]
+        return "-" if made is None else self.register(made).dtype.name
 
     def register(self, letter: str) -> VRegType:
         """The type that a letter stands for."""
@@ -107,9 +114,14 @@ def _widened(a: VRegType, b: VRegType) -> bool:
     return 2 * _width(a) == _width(b) and a.dtype.kind == b.dtype.kind
 
 
-def _offsets(value: VRegType, offsets: VRegType) -> bool:
-    """Offsets of elements are unsigned numbers as wide as these, of bytes those of 16 bits."""
-    return offsets.dtype.is_integer and _width(offsets) == max(16, _width(value)) <= 32
+def _gathered(value: VRegType, offsets: VRegType) -> bool:
+    """Offsets of elements are numbers as wide as these."""
+    return offsets.dtype.is_integer and _width(offsets) == _width(value) and _width(value) in (16, 32)
+
+
+def _scattered(value: VRegType, offsets: VRegType) -> bool:
+    """Those of bytes are numbers of 16 bits."""
+    return offsets.dtype.is_integer and _width(offsets) == max(16, _width(value)) <= _WORD
 
 
 def _wide_offsets(value: VRegType, offsets: VRegType) -> bool:
@@ -120,7 +132,8 @@ _RELATIONS: Mapping[str, Callable[[VRegType, VRegType], bool]] = {
     "same": _same,
     "narrowed": _narrowed,
     "widened": _widened,
-    "offsets": _offsets,
+    "gathered": _gathered,
+    "scattered": _scattered,
     "wide offsets": _wide_offsets,
     "any": lambda a, b: a != b,
     "none": lambda a, b: True,
@@ -136,7 +149,7 @@ def catalogue() -> Mapping[str, tuple[MicroSample, ...]]:
 
 def is_generated(operation: MicroOperation) -> bool:
     """Whether generated kernels have an operation."""
-    return not operation.name.startswith(LOGICAL) and operation.name not in options.REASONS
+    return options.micro_reason(operation.name) is None
 
 
 def letters_of(operation: MicroOperation) -> tuple[str, ...]:

@@ -250,10 +250,13 @@ class ScopeWriter:
         pair, operation = sample.pair, sample.operation
         if pair is not None:
             parts = {1: "", 2: "EVEN ODD", 4: "P0 P1 P2 P3"}[pair.parts].split()
+            long = self.state.chance(0.2)
+            saturation = ("RS_ENABLE", "RS_DISABLE") if long else ("SAT", "NOSAT")
+            prefix, named = ("ROUND_", "PART_") if long else ("", "")
             return {
-                "rnd": self.rng.choice(pair.letters) if pair.letters else None,
-                "sat": self.rng.choice(("SAT", "NOSAT")) if pair.saturates else None,
-                "part": self.rng.choice(parts) if parts else None,
+                "rnd": f"{prefix}{self.rng.choice(pair.letters)}" if pair.letters else None,
+                "sat": self.rng.choice(saturation) if pair.saturates else None,
+                "part": f"{named}{self.rng.choice(parts)}" if parts else None,
             }
         written = {w.strip('"') for w in operation.words[0] if w.startswith('"')}
         chosen: dict[str, str | None] = {}
@@ -449,12 +452,12 @@ class ScopeWriter:
         offsets = self.positions(sample, distinct=False)
         area = self.rng.choice(self.areas)
         bits = 32 if sample.operation.types.split()[2] == "m32" else mask_bits(sample.register("D"))
-        pointer = self.cast(area, storable(t.dtype))
-        mask = self.mask(bits)
+        # Registers of 16 bits may be gathered from bytes.
+        bytes_of = t.dtype.is_integer and bits == mask_bits(t) == 2 * 8 and self.state.chance(0.4)
+        d = element(f"{t.dtype.name[0]}8") if bytes_of else storable(t.dtype)
+        pointer, mask = self.cast(area, d), self.mask(bits)
         self.ordered(area, write=False)
-        wide = element(f"{'u' if t.dtype.kind == 'uint' else 'i'}16")
-        result = register(wide) if t.dtype.storage_bits == 8 and sample.name not in _BYTES else t
-        self.add(sample, self.emit(sample.name, (pointer, offsets, mask), (result,)))
+        self.add(sample, self.emit(sample.name, (pointer, offsets, mask), (t,)))
 
     def scatter(self, sample: MicroSample) -> None:
         """A store of lanes to offsets of a register, each of its own."""

@@ -89,7 +89,6 @@ REASONS = {
         "declare_global talloc talloc_to_aic talloc_to_aiv".split(),
         "not generated yet: slots of pipes in global memory",
     ),
-    **dict.fromkeys(("dsb", "dcci"), "without an effect on values: no machine could differ"),
     **dict.fromkeys(
         "tput tget tput_async tget_async build_async_session tnotify twait ttest tbroadcast treduce "
         "comm.tgather comm.tscatter".split(),
@@ -102,7 +101,8 @@ RELATIONS = {
     **dict.fromkeys("vshl vshr vselr".split(), "same"),
     "vpack": "narrowed",
     **dict.fromkeys("vsunpack vzunpack".split(), "widened"),
-    **dict.fromkeys("vgather2 vscatter".split(), "offsets"),
+    "vgather2": "gathered",
+    "vscatter": "scattered",
     "vgather2_bc": "wide offsets",
     "vbitcast": "any",
 }
@@ -121,8 +121,23 @@ TRANSFERS = frozenset(
     "set_atomic_min set_atomic_none set_atomic_f32 set_atomic_f16 set_atomic_bf16 set_atomic_s32 "
     "set_atomic_s16 set_atomic_s8 ld_dev st_dev".split()
 )
-#: What stands in scopes wherever accesses need an order.
-BETWEEN = frozenset({"mem_bar"})
+
+
+#: Micro-operations that no generated kernel has, and why; those on logical registers by their prefix.
+MICRO_REASONS = {
+    **dict.fromkeys(("dsb", "dcci"), "without an effect on values: no machine could differ"),
+    "vmi.": "not generated yet: registers of any number of lanes",
+}
+
+
+def micro_reason(name: str) -> str | None:
+    """Why no generated kernel has a micro-operation; None for those that some have.
+
+    >>> micro_reason("vadd"), micro_reason("dsb")
+    (None, 'without an effect on values: no machine could differ')
+    """
+    listed = (reason for start, reason in MICRO_REASONS.items() if name == start or start[-1] == "." and name.startswith(start))
+    return next(listed, None)
 
 
 #: Kinds of valid regions; those of ``dynamic`` ones only execution knows.
