@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import ir
-from ..ir import I1, I64, INDEX, AddressSpace, DType, KernelKind, Op, Pipe, PtrType, ScalarType, Value, attrs
+from ..ir import I1, I64, AddressSpace, DType, KernelKind, Op, Pipe, PtrType, ScalarType, Value, attrs
 from ..isa import micro_operations
 from .control import barrier
-from .micro_samples import MicroSample, catalogue, element, register, select_micro
-from .micro_scope import AREA, RESULTS, Area, ScopeWriter, mask_bits, storable
+from .micro_samples import MicroSample, element, register, select_micro
+from .micro_scope import AREA, RESULTS, Area, ScopeWriter, storable
 from .options import TRANSFERS
 from .state import State
 
@@ -192,9 +192,7 @@ class KernelWriter:
         (_, a), (_, b) = self.rng.sample(self.areas, 2)
         numbers = {n: self.rng.randint(*limits) for n, limits in _BLOCKS.items()}
         self.state.emit(barrier(Pipe.ALL))
-        self.transfer(
-            "mte_ub_ub", a.pointer, b.pointer, **{n: self.number(v) for n, v in numbers.items()}
-        )
+        self.transfer("mte_ub_ub", a.pointer, b.pointer, **{n: self.number(v) for n, v in numbers.items()})
         self.state.emit(barrier(Pipe.ALL))
 
     def cast(self, area: Area, d: DType) -> Value:
@@ -255,9 +253,7 @@ class KernelWriter:
         self.state.emit(Op(how))
         self.state.emit(Op(f"set_atomic_{_ATOMIC[area.dtype.name]}"))
         numbers = {"len": 64, "n": 2, "s": 128, "d": 256}
-        self.transfer(
-            "mte_ub_gm", area.pointer, gm, **{n: self.number(v) for n, v in numbers.items()}
-        )
+        self.transfer("mte_ub_gm", area.pointer, gm, **{n: self.number(v) for n, v in numbers.items()})
         self.state.emit(Op("set_atomic_none"))
 
     def scalars(self) -> None:

@@ -34,7 +34,7 @@ from ..ir import (
     attrs,
 )
 from ..isa import micro_operations
-from ..isa.micro import MicroCall, MicroOperation, Place
+from ..isa.micro import MicroCall, Place
 from .micro_samples import MicroSample, element, register
 from .state import Level, State
 

@@ -136,7 +136,11 @@ def micro_reason(name: str) -> str | None:
     >>> micro_reason("vadd"), micro_reason("dsb")
     (None, 'without an effect on values: no machine could differ')
     """
-    listed = (reason for start, reason in MICRO_REASONS.items() if name == start or start[-1] == "." and name.startswith(start))
+    listed = (
+        reason
+        for start, reason in MICRO_REASONS.items()
+        if name == start or (start[-1] == "." and name.startswith(start))
+    )
     return next(listed, None)
 
 

@@ -74,13 +74,14 @@ class Focus:
         below = frozenset(self.only) & generated_micro()
         if options.micro or (below and below == frozenset(self.only)):
             return self._kernels(options, below)
-        made = frozenset(self.only) & MADE.keys()
+        others = frozenset(self.only) - below
+        made = others & MADE.keys()
         if self.only or self.dtypes or self.layouts:
             # What programs of these kinds have does not follow the focus.
             options = replace(options, cores=0.0, overlaps=0.0)
         narrowed = replace(
             with_statements(options, made),
-            only=(frozenset(self.only) - made) or options.only,
+            only=(others - made) or options.only,
             dtypes=frozenset(self.dtypes),
             layouts=frozenset(self.layouts),
             regions=tuple(k for k in REGIONS if k in self.regions),
@@ -102,7 +103,8 @@ class Focus:
         profiles = tuple(p for p in options.profiles if p in MICRO.profiles)
         if not profiles:
             raise ArgumentError(
-                f"profiles {' '.join(options.profiles)} have no micro-operations", allowed=" ".join(MICRO.profiles)
+                f"profiles {' '.join(options.profiles)} have no micro-operations",
+                allowed=" ".join(MICRO.profiles),
             )
         narrowed = replace(
             micro_options(options),

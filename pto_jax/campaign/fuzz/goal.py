@@ -209,7 +209,9 @@ def _aimed_below(options: Options, wanted: Bin, *, alone: bool) -> Options:
     """Options of kernels with a micro-operation of a bin; ``alone`` with nothing but what it needs."""
     name, element = wanted["instruction"], wanted["type"]
     base = micro_options(options)
-    beside = sorted(generated_micro(), key=lambda n: hashlib.sha256(f"{wanted}:{n}".encode()).digest())[:_BESIDE]
+    beside = sorted(generated_micro(), key=lambda n: hashlib.sha256(f"{wanted}:{n}".encode()).digest())[
+        :_BESIDE
+    ]
     return _with_control(
         replace(
             base,
