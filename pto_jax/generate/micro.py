@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -196,6 +197,7 @@ class KernelWriter:
         self.state.emit(barrier(Pipe.ALL))
 
     def cast(self, area: Area, d: DType) -> Value:
+        """The pointer to an area for another element type."""
         made = Value(self.state.name("p"), PtrType(d, AddressSpace.VEC))
         self.state.emit(Op("castptr", (area.pointer,), results=(made,)))
         return made
@@ -292,10 +294,14 @@ class KernelWriter:
             inside = [samples.pop() for _ in range(min(len(samples), self.rng.randint(1, 3)))]
             if depth < self.state.options.depth and self.state.chance(self.state.options.control):
                 make = writer.loop if self.state.chance(0.6) else writer.branch
-                make(lambda: self.statements(writer, [*inside], depth + 1))
+                make(partial(self._inside, writer, inside, depth + 1))
             else:
                 for sample in inside:
                     self.one(writer, sample)
+
+    def _inside(self, writer: ScopeWriter, samples: Sequence[MicroSample], depth: int) -> None:
+        """The operations of a region, once for each that has them."""
+        self.statements(writer, [*samples], depth)
 
     def one(self, writer: ScopeWriter, sample: MicroSample) -> None:
         """One operation; in loops and branches what it makes is shown right behind it."""
@@ -325,6 +331,8 @@ class KernelWriter:
         shown.count += 1
         mask = writer.whole(t)
         writer.emit("vsts", (value, shown.ub, at, mask))
+        # The next trip of a loop stores to the same place.
+        writer.written.add(id(shown))
 
     def room(self, key: str, d: DType, ulp: int) -> Shown:
         """A buffer for registers of an element type."""

@@ -203,8 +203,7 @@ class ScopeWriter:
         """A number of a type: a constant, or an argument that only execution knows."""
         if self.state.chance(0.75):
             return self.state.constant(number, d)
-        value = self.state.argument("n", ScalarType(d), _word(number, d))
-        return value
+        return self.state.argument("n", ScalarType(d), _word(number, d))
 
     def index(self, number: int) -> Value:
         """An index: a constant, an argument, or computed from the counter of a loop at run time."""

@@ -136,12 +136,8 @@ def micro_reason(name: str) -> str | None:
     >>> micro_reason("vadd"), micro_reason("dsb")
     (None, 'without an effect on values: no machine could differ')
     """
-    listed = (
-        reason
-        for start, reason in MICRO_REASONS.items()
-        if name == start or (start[-1] == "." and name.startswith(start))
-    )
-    return next(listed, None)
+    prefix = f"{name.partition('.')[0]}."
+    return MICRO_REASONS.get(name) or (MICRO_REASONS.get(prefix) if name.startswith(prefix) else None)
 
 
 #: Kinds of valid regions; those of ``dynamic`` ones only execution knows.

@@ -209,9 +209,7 @@ def _aimed_below(options: Options, wanted: Bin, *, alone: bool) -> Options:
     """Options of kernels with a micro-operation of a bin; ``alone`` with nothing but what it needs."""
     name, element = wanted["instruction"], wanted["type"]
     base = micro_options(options)
-    beside = sorted(generated_micro(), key=lambda n: hashlib.sha256(f"{wanted}:{n}".encode()).digest())[
-        :_BESIDE
-    ]
+    beside = _scattered(generated_micro(), wanted)
     return _with_control(
         replace(
             base,
@@ -236,6 +234,10 @@ def _with_control(options: Options, control: str) -> Options:
 def _beside(wanted: Bin, options: Options) -> list[str]:
     """Some instructions for the programs of a bin, others for another bin."""
     names = {n for p in options.profiles for n in catalogue(p, options.elements)}
+    return _scattered(names, wanted)
+
+
+def _scattered(names: Collection[str], wanted: Bin) -> list[str]:
     return sorted(names, key=lambda n: hashlib.sha256(f"{wanted}:{n}".encode()).digest())[:_BESIDE]
 
 
