@@ -86,7 +86,7 @@ class OrderMachine(NoStorage):
         for place in declared.places:
             start = self._first_byte(operands[place.pointer])
             if start is not None:
-                found = touched(*start, place, call, numbers, operands.get("mask"))
+                found = touched(*start, place, call, numbers, operands.get("mask", operands.get("extra")))
                 if found is not None:
                     self.accessed.append((place.access == "write", place.pointer, found))
         self.after = after_of(operands)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from ..interpreter import Operand
 from ..interpreter.operands import Register
-from ..ir import MaskType, Op, ScalarType
-from ..isa.micro import Access, MicroCall, MicroOperation, Place, Rows
+from ..ir import I1, MaskType, Op, ScalarType
+from ..isa.micro import Access, Lanes, MicroCall, MicroOperation, Place, Rows
 from .clocks import Race, Use
 from .regions import Region, Regions, Space
 
@@ -119,14 +119,21 @@ def touched(
     if rows is None:
         return None
     if place.masked(call) and mask is not None:
-        bits = next(t for t in call.types if isinstance(t, int))
-        total, lanes = 2048 // bits, mask.lanes if isinstance(mask, Traced) else None
+        total, lanes = _governed(call), mask.lanes if isinstance(mask, Traced) else None
         share = 1 if lanes is None else min(lanes, total)
         if share < total:
             # Lanes of rows with gaps are those of their first block.
             whole = rows.width * rows.steps[0][0] if rows.steps else rows.width
             rows = Rows(min(rows.width, whole * share // total))
     return Region.of(space, start, rows.width, list(rows.steps))
+
+
+def _governed(call: MicroCall) -> int:
+    """The lanes that the mask of a store governs."""
+    bits = next((t for t in call.types if isinstance(t, int)), None)
+    if bits is not None:
+        return 2048 // bits
+    return next(t.lanes for t in reversed(call.types) if isinstance(t, Lanes) and t.dtype == I1)
 
 
 def _run(place: Place, call: MicroCall, numbers: Mapping[str, int | None]) -> Rows | None:
