@@ -16,10 +16,11 @@ import numpy as np
 from .. import ir
 from ..ir import I1, I64, AddressSpace, DType, KernelKind, Op, Pipe, PtrType, ScalarType, Value, attrs
 from ..isa import micro_operations
+from ..isa.views import ADDPTR
 from .control import barrier
 from .micro_samples import MicroSample, element, register, select_micro
 from .micro_scope import AREA, RESULTS, Area, ScopeWriter, storable
-from .options import TRANSFERS
+from .options import CASTPTR, TRANSFERS
 from .state import State
 
 #: Element types of the arguments whose bytes are loaded.
@@ -98,7 +99,7 @@ class KernelWriter:
         """A pointer to an address of the unified buffer."""
         at = self.state.constant(address, I64)
         made = Value(self.state.name("p"), PtrType(d, AddressSpace.VEC))
-        self.state.emit(Op("castptr", (at,), results=(made,)))
+        self.state.emit(Op(CASTPTR, (at,), results=(made,)))
         return made
 
     def number(self, number: int) -> Value:
@@ -199,7 +200,7 @@ class KernelWriter:
     def cast(self, area: Area, d: DType) -> Value:
         """The pointer to an area for another element type."""
         made = Value(self.state.name("p"), PtrType(d, AddressSpace.VEC))
-        self.state.emit(Op("castptr", (area.pointer,), results=(made,)))
+        self.state.emit(Op(CASTPTR, (area.pointer,), results=(made,)))
         return made
 
     def sorted(self) -> None:
@@ -220,7 +221,7 @@ class KernelWriter:
         for number in range(1, 4):
             made = Value(self.state.name("p"), lists[0].type)
             at = self.state.constant(number * 64 * 2)
-            self.state.emit(Op("addptr", (lists[0], at), results=(made,)))
+            self.state.emit(Op(ADDPTR, (lists[0], at), results=(made,)))
             lists.append(made)
         word = sum(n << 16 * k for k, n in enumerate(lengths))
         control = 1 | self.rng.choice((0b11, 0b111, 0b1111)) << 8 | self.rng.getrandbits(1) << 12
@@ -272,8 +273,8 @@ class KernelWriter:
             self.state.emit(barrier(Pipe.ALL))
             return
         event = self.rng.randrange(8)
-        for name in ("set_flag", "wait_flag"):
-            self.state.emit(Op(name, attributes=attrs(src=source, dst=target, event=event)))
+        for way in ("set", "wait"):
+            self.state.emit(Op(f"{way}_flag", attributes=attrs(src=source, dst=target, event=event)))
 
     # -- scopes ---------------------------------------------------------------------------------------
 
@@ -345,7 +346,7 @@ class KernelWriter:
         ub = Value(self.state.name("p"), PtrType(d, AddressSpace.VEC))
         self.state.levels[0].ops[:0] = [
             Op("arith.constant", results=(at,), attributes=attrs(value=self.address)),
-            Op("castptr", (at,), results=(ub,)),
+            Op(CASTPTR, (at,), results=(ub,)),
         ]
         self.address += RESULTS * _REGISTER
         made = self.shown[key] = Shown(gm, ub)

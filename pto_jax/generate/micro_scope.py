@@ -35,14 +35,15 @@ from ..ir import (
 )
 from ..isa import micro_operations
 from ..isa.micro import MicroCall, Place
+from ..isa.views import ADDPTR
 from .micro_samples import MicroSample, element, register
+from .options import CASTPTR
 from .state import Level, State
 
 #: Bytes of the areas of the unified buffer that kernels load, change and store.
 AREA = 2048
 #: Registers of results that each element type has room for.
 RESULTS = 8
-# Instructions by name: operations whose operands belong together are built here.
 #: Operations whose offset the text says, as a small number, and gathers whose offsets count bytes.
 _IMMEDIATE, _BYTES = frozenset({"pldi", "psti", "sprsti"}), frozenset({"vgatherb"})
 
@@ -399,7 +400,7 @@ class ScopeWriter:
         """The pointer to an area for another element type."""
         if area.dtype == d:
             return area.pointer
-        (made,) = self.emit("castptr", (area.pointer,), (PtrType(d, AddressSpace.VEC),))
+        (made,) = self.emit(CASTPTR, (area.pointer,), (PtrType(d, AddressSpace.VEC),))
         return made
 
     def anywhere(self, d: DType, room: int) -> At:
@@ -407,7 +408,7 @@ class ScopeWriter:
         area = self.rng.choice(self.areas)
         size = d.storage_bits // 8
         at = self.rng.randint(0, (area.size - room) // size)
-        (made,) = self.emit("addptr", (self.cast(area, d), self.index(at)), (PtrType(d, AddressSpace.VEC),))
+        (made,) = self.emit(ADDPTR, (self.cast(area, d), self.index(at)), (PtrType(d, AddressSpace.VEC),))
         return At(made, area, at * size)
 
     # -- operations whose operands belong together -----------------------------------------------------

@@ -26,6 +26,8 @@ SETTINGS = frozenset(
     "set_quant_scalar set_quant_vector setfmatrix set_img2col_rpt set_img2col_padding set_ffts syncall "
     "tget_scale_addr".split()
 )
+#: The cast of pointers.
+CASTPTR = "castptr"
 #: Those with a form for each of many pairs of types.
 MANY_FORMS = ("tcvt",)
 
