@@ -562,12 +562,20 @@ def elements_at(flat: Shaped[Array, " size"], where: Int32[Array, "*shape"]) -> 
 
 
 def recast(flat: UInt[Array, " words"], word: np.dtype[Any]) -> UInt[Array, " others"]:
-    """The bytes of flat words as words of another size, without those at the end that fill none."""
+    """The bytes of flat words as words of another size, without those at the end that fill none.
+
+    XLA rewrites a cast to wider words and from there to narrower ones into one that its verifier rejects, so
+    that wider words are computed.
+    """
     old, new = flat.dtype.itemsize, word.itemsize
-    if new > old:
-        size = new // old
-        flat = flat[: flat.shape[0] // size * size].reshape(-1, size)
-    return flat if new == old else lax.bitcast_convert_type(flat, word).reshape(-1)
+    if new <= old:
+        return flat if new == old else lax.bitcast_convert_type(flat, word).reshape(-1)
+    size = new // old
+    pieces = flat[: flat.shape[0] // size * size].reshape(-1, size).astype(word)
+    made = pieces[:, 0]
+    for k in range(1, size):
+        made |= pieces[:, k] << word.type(8 * old * k)
+    return made
 
 
 def restored(flat: UInt[Array, " words"], others: UInt[Array, " others"]) -> UInt[Array, " words"]:

@@ -254,7 +254,9 @@ class TileMemory:
 
     def special(self) -> Slot:
         """Storage of the special registers of the vector core."""
-        return self._own(f"{self.core}%special", TileType(U64, 1, 6))
+        registers = TileType(U64, 1, 6)
+        cell = Cell(f"{self.core}%special", registers, 0, registers.bytes, U64.word_bits, cleared=True)
+        return self._touch(Slot(cell))
 
     def adopt(self, name: str, type: TileType, words: Words) -> Slot:
         """Storage of a tile that is an argument."""
