@@ -118,50 +118,21 @@ def encode32(r: Float64[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     # that its contraction with the sum changes nothing.
     multiple = lax.add(lax.mul(lax.abs(r), np.float64(2.0**149)), np.float64(2.0**52))
     low = lax.convert_element_type(lax.bitcast_convert_type(multiple, np.uint64), np.uint32)
-    return _encoded(r, lax.convert_element_type(r, np.float32), low, _is_tiny(r))
+    nearest = lax.bitcast_convert_type(lax.convert_element_type(r, np.float32), np.uint32)
+    words = lax.select(_is_tiny(r), lax.bitwise_or(low, lax.bitwise_and(nearest, _SIGN)), nearest)
+    return lax.select(lax.ne(r, r), lax.full_like(words, F32.canonical_nan), words)
 
 
 def settle32(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     """float64 values rounded to the float32 grid, staying float64."""
-    return _settled(lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r))
+    single = lax.convert_element_type(r, np.float32)
+    small = lax.mul(lax.round(lax.mul(r, np.float64(2.0**149)), _EVEN), np.float64(2.0**-149))
+    return lax.select(_is_tiny(r), small, lax.convert_element_type(single, np.float64))
 
 
 def settle32_apart(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     """:func:`settle32` for GPUs, where XLA drops a conversion to float32 and back: words stand in between."""
     return decode32(encode32(r))
-
-
-def round32(r: Float64[Array, "*shape"]) -> tuple[UInt32[Array, "*shape"], Float64[Array, "*shape"]]:
-    """:func:`encode32` and :func:`settle32` of the same values, which share most of their work."""
-    single, subnormal, tiny = lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r)
-    whole = lax.convert_element_type(lax.abs(subnormal), np.int32)
-    low = lax.bitcast_convert_type(whole, np.uint32)
-    return _encoded(r, single, low, tiny), _settled(single, subnormal, tiny)
-
-
-def _encoded(
-    r: Float64[Array, "*shape"],
-    single: Float32[Array, "*shape"],
-    low: UInt32[Array, "*shape"],
-    tiny: Bool[Array, "*shape"],
-) -> UInt32[Array, "*shape"]:
-    """The words of float32 values, or of multiples of the smallest subnormal where they are ``tiny``."""
-    nearest = lax.bitcast_convert_type(single, np.uint32)
-    low = lax.bitwise_or(low, lax.bitwise_and(nearest, _SIGN))
-    words = lax.select(tiny, low, nearest)
-    return lax.select(lax.ne(r, r), lax.full_like(words, F32.canonical_nan), words)
-
-
-def _settled(
-    single: Float32[Array, "*shape"], subnormal: Float64[Array, "*shape"], tiny: Bool[Array, "*shape"]
-) -> Float64[Array, "*shape"]:
-    small = lax.mul(subnormal, np.float64(2.0**-149))
-    return lax.select(tiny, small, lax.convert_element_type(single, np.float64))
-
-
-def _subnormal(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
-    """Multiples of the smallest float32 subnormal nearest to values below the normal range."""
-    return lax.round(lax.mul(r, np.float64(2.0**149)), _EVEN)
 
 
 def _is_tiny(r: Float64[Array, "*shape"]) -> Bool[Array, "*shape"]:

@@ -430,7 +430,7 @@ class ExactFloat:
         real = self._real(x)
         if real.pending == "none":
             return bits.encode32(real.value), real.value
-        return bits.round32(real.value)
+        return bits.encode32(real.value), bits.settle32(real.value)
 
     def words32(self, x: Num) -> UInt32[Array, "..."]:
         """float32 words of the value."""
