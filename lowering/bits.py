@@ -139,6 +139,17 @@ def _is_tiny(r: Float64[Array, "*shape"]) -> Bool[Array, "*shape"]:
     return lax.lt(lax.abs(r), np.float64(2.0**-126))
 
 
+def once(words: UInt[Array, "*shape"]) -> UInt[Array, "*shape"]:
+    """Words that repeat along an axis: on CPUs computed once, not for every element.
+
+    XLA computes again whatever it takes for cheap. A division it keeps apart, and that the divisor is one
+    only LLVM finds out: no square has the second bit set.
+    """
+    word = words.dtype.type
+    one = lax.bitwise_or(lax.bitwise_and(lax.mul(words, words), word(2)), word(1))
+    return lax.div(words, one)
+
+
 def dtype_sign(dtype: DType) -> np.unsignedinteger:
     """The sign bit of a format, as a typed word."""
     return dtype.word.type(1 << (dtype.bits - 1))
