@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from jaxtyping import (
         Bool,
         Float,
-        Float32,
         Float64,
         Int,
         Int32,
@@ -71,6 +70,8 @@ U32 = np.uint32
 _ABS = U32(0x7FFFFFFF)
 _SIGN = U32(0x80000000)
 _INF = U32(0x7F800000)
+#: A NaN that no instruction makes; a sum that it is added to keeps its bits, but for the sign.
+DOUBT = U32(0x7FD5A5A5)
 _EVEN = lax.RoundingMethod.TO_NEAREST_EVEN
 
 
