@@ -201,7 +201,7 @@ Selection: TypeAlias = "Callable[[Float | Integer, UInt[Array, '...'], UInt[Arra
 def _exponential(a: Float | Integer, x: Num, y: Num) -> Num:
     """exp(x - y); the difference is rounded to the element type first."""
     assert not isinstance(a, Integer)
-    return a.evaluate(jnp.exp, a.round_to_type(a.sub(x, y)))
+    return formulas.exponential(a, a.round_to_type(a.sub(x, y)))
 
 
 def _named(operation: str) -> Formula:
