@@ -143,12 +143,15 @@ def _is_tiny(r: Float64[Array, "*shape"]) -> Bool[Array, "*shape"]:
 def once(words: UInt[Array, "*shape"]) -> UInt[Array, "*shape"]:
     """Words that repeat along an axis: on CPUs computed once, not for every element.
 
-    XLA computes again whatever it takes for cheap. A division it keeps apart, and that the divisor is one
-    only LLVM finds out: no square has the second bit set.
+    XLA computes again whatever it takes for cheap; a division it keeps apart.
     """
+    return lax.div(words, lax.bitwise_or(zero_of(words), words.dtype.type(1)))
+
+
+def zero_of(words: UInt[Array, "*shape"]) -> UInt[Array, "*shape"]:
+    """Zeros that XLA takes for numbers, so that it simplifies nothing with them; LLVM knows them."""
     word = words.dtype.type
-    one = lax.bitwise_or(lax.bitwise_and(lax.mul(words, words), word(2)), word(1))
-    return lax.div(words, one)
+    return lax.bitwise_and(lax.shift_right_logical(words, word(1)), word(1 << (8 * words.dtype.itemsize - 1)))
 
 
 def dtype_sign(dtype: DType) -> np.unsignedinteger:

@@ -378,15 +378,10 @@ class FastFloat:
 
 
 def _sum(x: Float64[Array, "*shape"], y: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
-    """float64 sum with the right sign of zero.
-
-    XLA replaces a sum with a constant zero by the other operand, which is wrong for -0 + +0. A sum is zero
-    only where both operands are zeros or cancel: it is -0 where both signs are negative.
-    """
-    total = lax.add(x, y)
-    negative = lax.bitwise_and(*(lax.bitcast_convert_type(v, np.uint64) for v in (x, y)))
-    zero = lax.bitcast_convert_type(lax.bitwise_and(negative, np.uint64(1 << 63)), np.float64)
-    return lax.select(lax.eq(total, np.float64(0)), zero, total)
+    """float64 sum with the right sign of zero: XLA takes the other operand for a sum with a constant zero."""
+    u, v = (lax.bitcast_convert_type(n, np.uint64) for n in (x, y))
+    u, v = lax.bitwise_or(u, bits.zero_of(v)), lax.bitwise_or(v, bits.zero_of(u))
+    return lax.add(*(lax.bitcast_convert_type(n, np.float64) for n in (u, v)))
 
 
 class ExactFloat:
