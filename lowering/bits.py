@@ -141,7 +141,7 @@ def _is_tiny(r: Float64[Array, "*shape"]) -> Bool[Array, "*shape"]:
 
 
 def once(words: UInt[Array, "*shape"]) -> UInt[Array, "*shape"]:
-    """Words that repeat along an axis: on CPUs computed once, not for every element.
+    """Words that take long to compute, or repeat along an axis: on CPUs computed once, not for every use.
 
     XLA computes again whatever it takes for cheap; a division it keeps apart.
     """

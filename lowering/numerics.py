@@ -405,7 +405,8 @@ class ExactFloat:
         real = self._real(x)
         if real.pending == "single" and self.dtype != F32:
             return bits.narrow(bits.encode32(real.value), self.dtype)
-        return bits.result(bits.encode(real.value, self.dtype), self.dtype)
+        words = bits.result(bits.encode(real.value, self.dtype), self.dtype)
+        return bits.once(words) if real.pending == "direct" else words
 
     def round_to_type(self, x: Num) -> Real:
         """The value rounded to the element type, as when it is stored and read back."""
@@ -423,9 +424,10 @@ class ExactFloat:
     def words_and_value(self, x: Num) -> tuple[UInt32[Array, "*shape"], Float64[Array, "*shape"]]:
         """:meth:`encode` and :meth:`single` of a float32 result at once."""
         real = self._real(x)
-        if real.pending == "none":
-            return bits.encode32(real.value), real.value
-        return bits.encode32(real.value), bits.settle32(real.value)
+        words = self.encode(x)
+        if real.pending == "direct":
+            return words, bits.decode32(words)
+        return words, self.single(x)
 
     def words32(self, x: Num) -> UInt32[Array, "..."]:
         """float32 words of the value."""
