@@ -399,7 +399,7 @@ def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     return total
 
 
-def put(t: TileType, src: Lanes, window: Placed, memory: GlobalMemory, costly: bool) -> Flat:
+def put(t: TileType, src: Lanes, window: Placed, memory: GlobalMemory, costly: bool = False) -> Flat:
     """The buffer with words written from the tile's valid region through a window.
 
     ``costly`` as in :meth:`memory_layouts.Block.put_before`.
