@@ -379,9 +379,9 @@ class FastFloat:
 
 def _sum(x: Float64[Array, "*shape"], y: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     """float64 sum with the right sign of zero: XLA takes the other operand for a sum with a constant zero."""
-    u, v = (lax.bitcast_convert_type(n, np.uint64) for n in (x, y))
-    u, v = lax.bitwise_or(u, bits.zero_of(v)), lax.bitwise_or(v, bits.zero_of(u))
-    return lax.add(*(lax.bitcast_convert_type(n, np.float64) for n in (u, v)))
+    words = [lax.bitcast_convert_type(n, np.uint64) for n in (x, y)]
+    zero = bits.zero_of(lax.bitwise_xor(*words))
+    return lax.add(*(lax.bitcast_convert_type(lax.bitwise_or(w, zero), np.float64) for w in words))
 
 
 class ExactFloat:
