@@ -88,7 +88,7 @@ def courses(judged: Judged, function: Function) -> list[CourseRun]:
     """
     runs: list[CourseRun] = []
     wanted = _flags(judged.resolved.program, function)
-    for course in _assumptions(judged.resolved.program):
+    for course in assumptions(judged.resolved.program):
         run = CourseRun(judged, course).run(function)
         runs.append(run)
         wanted -= run.reached
@@ -155,7 +155,8 @@ def _repeats(op: Op) -> bool:
     return regions is not None and regions.runs == "for"
 
 
-def _assumptions(program: Program) -> Iterator[Course]:
+def assumptions(program: Program) -> Iterator[Course]:
+    """The numbers that courses assume, in their order."""
     for i, number in enumerate(ASSUMED):
         yield Course((number,), (i % 2 == 1,), i)
     # Numbers that differ: loops from the one to the other, and branches on which is larger.
