@@ -101,8 +101,8 @@ class ContentsRun(CourseRun):
         self.came_to: set[int] = set()
         self.writes: list[Written] = []
         self.lost: dict[tuple[int, Bytes, Bytes], Lost] = {}
-        #: Places of which some part is used that only execution knows; whether micro-operations use any.
-        self.open: dict[Place, set[int]] = {}
+        #: Operations that write what only execution knows; whether micro-operations use any tile.
+        self.open: set[int] = set()
         self.micro = False
         #: What is written through one place and read through another one: the number of the write, the place.
         self.passed: set[tuple[int, Place]] = set()
@@ -126,24 +126,24 @@ class ContentsRun(CourseRun):
         self.micro = True
         return iter(())
 
-    def is_open(self, op: Op, start: int, end: int) -> bool:
-        """Whether only execution knows what is used of some bytes, or of what an operation writes."""
-        return any(id(op) in ops or (p.start < end and start < p.end) for p, ops in self.open.items())
-
     def used(self, op: Op, named: Named, operand: Operand) -> None:
         """An operand is read or written."""
         found = self.place(operand)
         if found is None:
             return
         place, region = found
-        if region.start < 0 or region.end > GENERIC or region.rows is None:
-            self.open.setdefault(place, set()).add(id(op))
-        elif named.write:
+        known = region.start >= 0 and region.end <= GENERIC and region.rows is not None
+        if not known:
+            whole = Region.of(place.space, place.start, place.type.bytes, [])
+            if whole is None or whole.start < 0 or whole.end > GENERIC:
+                return
+            region = whole
+        if named.write:
             instruction = self.judged.resolved.of(op).instruction
             scratch = instruction is not None and instruction.operand(named.name).role == "tmp"
-            self.write(Written(op, place, region, scratch))
+            self.write(Written(op, place, region, scratch), known)
         else:
-            self.read(place, region)
+            self.read(place, region, known)
 
     def place(self, operand: Operand) -> tuple[Place, Region] | None:
         """The bytes of a tile at an address, and those of them that a handle is over."""
@@ -157,20 +157,24 @@ class ContentsRun(CourseRun):
         start, whole = storage.tile or (storage.start, storage.whole or operand.type)
         return Place(storage.space, start, whole), region
 
-    def write(self, written: Written) -> None:
-        """Bytes have a new value."""
+    def write(self, written: Written, known: bool) -> None:
+        """Bytes have a new value; where only execution knows which ones, other values may stay."""
         memory = self._memory[written.region.space]
         at = _bytes(written.region)
         old = memory.last[at]
         others = [
             n for n in np.unique(old).tolist() if n and self.writes[n - 1].place.bytes != written.place.bytes
         ]
-        memory.before[at] = np.where(np.isin(old, others), old, memory.before[at])
+        if known:
+            memory.before[at] = np.where(np.isin(old, others), old, memory.before[at])
+        else:
+            self.open |= {id(written.op)} if others else set()
+            at = at[~np.isin(old, others)]
         self.writes.append(written)
         memory.last[at] = len(self.writes)
 
-    def read(self, place: Place, region: Region) -> None:
-        """Bytes are read as those of a place."""
+    def read(self, place: Place, region: Region, known: bool) -> None:
+        """Bytes are read as those of a place; all of them where only execution knows which ones."""
         memory = self._memory[region.space]
         at = _bytes(region)
         for pair in np.unique(memory.last[at] * _MOST + memory.before[at]).tolist():
@@ -184,7 +188,7 @@ class ContentsRun(CourseRun):
                 self.lost.setdefault((id(written.op), old.bytes, place.bytes), Lost(written, old, place))
             elif written.place.has(place.start, place.end):
                 written.own = True
-            if not same:
+            if not same and known:
                 self.passed.add((last - 1, place))
 
     def is_unchanged(self, op: Op, given: Mapping[str, Operand], operands: Mapping[str, Operand]) -> bool:
@@ -220,8 +224,8 @@ class ContentsRun(CourseRun):
 def lost_values(resolved: ResolvedProgram, function: Function) -> Callable[[Op, int, int], bool]:
     """Whether an operation may replace a value of bytes [start, end) of a buffer that is read later.
 
-    Nothing is known of operations that no course comes to, and of tiles at addresses or with windows that
-    only execution knows: they may.
+    Nothing is known of operations that no course comes to, and of writes at places that only execution
+    knows: they may.
     """
     judged = judged_program(resolved)
     runs: list[ContentsRun] = []
@@ -238,7 +242,7 @@ def lost_values(resolved: ResolvedProgram, function: Function) -> Callable[[Op, 
         if any(f.by.op is op and f.before.start < end and start < f.before.end for f in lost):
             return True
         seen = [run for run in ended if id(op) in run.came_to]
-        return not seen or any(run.is_open(op, start, end) for run in seen)
+        return not seen or any(id(op) in run.open for run in seen)
 
     return may
 

@@ -207,7 +207,7 @@ class OrderMachine(NoStorage):
         # A window of a tile keeps the rows of it; one of several tiles begins behind the first one.
         first, whole = tile = storage.tile or (storage.start, storage.whole or ref.type)
         start = storage.start + further * ref.type.dtype.bits // 8
-        inside = first <= start < first + whole.bytes or start >= GENERIC
+        inside = first <= start < first + whole.bytes or not 0 <= start < GENERIC
         return replace(storage, start=start, tile=tile if inside else None)
 
     def window(self, op: ir.Op, ref: TileRef, type: ir.TileType, row: Scalar, col: Scalar) -> Hashable:
