@@ -113,6 +113,8 @@ class MicroOperation:
     pipe: Pipe = Pipe.V
     #: Values of attributes that are read and verified, and not executed: no source says what they do.
     refused: tuple[str, ...] = ()
+    #: The operand of which the last result is what remains after the lanes of the mask, at least 0.
+    counts_down: str = ""
     #: Further rules: what is wrong with an operation, one sentence each.
     rules: tuple[Callable[[Op], Iterator[str]], ...] = ()
 
@@ -180,6 +182,7 @@ def micro(
     source: str = "",
     written: str = "",
     refused: str = "",
+    counts_down: str = "",
     pipe: Pipe = Pipe.V,
     rules: Sequence[Callable[[Op], Iterator[str]]] = (),
     **elements: str,
@@ -202,6 +205,7 @@ def micro(
         written,
         pipe,
         tuple(refused.split()),
+        counts_down,
         tuple(rules),
     )
 

@@ -41,6 +41,7 @@ OPERATIONS: tuple[MicroOperation, ...] = tuple(
             "count -> mask rest",
             f"i32 -> m{bits} i32",
             decisions=(_UNSIGNED,),
+            counts_down="count",
             source=_PAGE,
         ),
         micro(
