@@ -146,7 +146,6 @@ class JaxMachine(tile_memory.TileMemory):
     in_order: bool = False
     near: frozenset[Key] = frozenset()
     inside: frozenset[Key] = frozenset()
-    written_out: int = 0
     _op: Op = BEFORE
 
     def begin(self, op: Op, scope: Scope) -> None:

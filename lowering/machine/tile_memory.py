@@ -148,6 +148,8 @@ class TileMemory:
     numbers: block_numbers.BlockNumbers = field(default_factory=block_numbers.BlockNumbers)
     #: What follows the trips of a loop that are executed at once (:mod:`.together`).
     together: Any = None
+    #: Operations of loops that are written out.
+    written_out: int = 0
     _layout: dict[str, Cell] = field(default_factory=dict)
     _in_block: bool = False
     _own_keys: dict[tuple[str, int], str] = field(default_factory=dict)

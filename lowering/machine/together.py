@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -31,15 +31,14 @@ from . import control_flow
 from .affine import Access, Affine, Carried, Fixed, Trip, Unproven, are_independent
 from .ranges import Range
 from .strided import Windows
-from .tile_memory import Site, Snapshot
+from .tile_memory import Site, Snapshot, TileMemory
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int64, Shaped, UInt
 
-    from pto_jax.interpreter.machine import Body
+    from pto_jax.interpreter.machine import Body, Machine
 
     from .local_memory import LocalPlace
-    from .program import JaxMachine
 
 #: Trips of nested loops that are computed at once.
 MAX_TRIPS = 1 << 13
@@ -102,7 +101,7 @@ class Noted:
         """The access with the windows of another one behind its own."""
         return replace(self, access=replace(self.access, size=self.access.size + other.access.size))
 
-    def windows(self, machine: JaxMachine) -> Windows:
+    def windows(self, machine: TileMemory) -> Windows:
         """The elements of the cell that are accessed in all trips."""
         start, size = self.access.start, self.unit // 8
         assert start is not None
@@ -115,12 +114,17 @@ class Noted:
         return Windows(at, tuple(t.count for t in self.access.trips), distances, self.access.size // size)
 
 
-def _number(machine: JaxMachine, n: Affine) -> Scalar:
+def _computing(machine: TileMemory) -> Machine:
+    """The machine as one that computes scalars."""
+    return cast("Machine", machine)
+
+
+def _number(machine: TileMemory, n: Affine) -> Scalar:
     """A number that is the same in all trips, outside of them."""
     found: Scalar = n.constant
     for symbol, factor in n.terms:
         assert isinstance(symbol, Fixed)
-        found = advanced(machine, found, symbol.value(), factor)
+        found = advanced(_computing(machine), found, symbol.value(), factor)
     return found
 
 
@@ -131,7 +135,7 @@ def _number(machine: JaxMachine, n: Affine) -> Scalar:
 class Recording:
     """Notes what the trips of a loop access, and what follows from the trip."""
 
-    machine: JaxMachine
+    machine: TileMemory
     spare: Int64[Array, ""]
     forms: dict[int, tuple[Scalar, Form]] = field(default_factory=dict)
     fixed: dict[Any, Fixed] = field(default_factory=dict)
@@ -215,7 +219,9 @@ class Recording:
         key = name, tuple(args), source, result
 
         def value() -> Scalar:
-            return folded(self.machine, name, [_number(self.machine, a) for a in args], source, result)
+            return folded(
+                _computing(self.machine), name, [_number(self.machine, a) for a in args], source, result
+            )
 
         return Affine.of(self.fixed.setdefault(key, Fixed(value)))
 
@@ -402,7 +408,7 @@ class Stored:
 class Replay:
     """Computes all trips of recorded loops, with what their loads take."""
 
-    machine: JaxMachine
+    machine: TileMemory
     courses: Iterator[Course]
     loads: Iterator[UInt[Array, "..."]] = field(default_factory=lambda: iter(()))
     stores: list[Stored] = field(default_factory=list)
@@ -490,7 +496,7 @@ class Replay:
 
 
 def loop(
-    machine: JaxMachine, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
+    machine: TileMemory, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
 ) -> tuple[Operand, ...] | None:
     """What a loop carries after its trips, all executed at once; None where that is not proven right."""
     if machine.known(trips) is None or not _has_registers(frame.op):
@@ -516,7 +522,7 @@ def _has_registers(op: Op) -> bool:
 
 
 def _at_once(
-    machine: JaxMachine, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
+    machine: TileMemory, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
 ) -> tuple[Operand, ...]:
     """A loop with all its trips at once; Unproven where that may be wrong."""
     record, cells = _recorded(machine, frame, trips, inits, body)
@@ -556,7 +562,7 @@ def _merged(writes: Sequence[Noted], stores: Sequence[Stored]) -> Iterator[tuple
 
 
 def _recorded(
-    machine: JaxMachine, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
+    machine: TileMemory, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
 ) -> tuple[Recording, list[str]]:
     """The record of a loop, and the cells that it uses first."""
     memory, names, modes = Snapshot.of(machine), frame.save(), dict(frame.modes)
@@ -585,7 +591,7 @@ def _recorded(
     return found[0], cells
 
 
-def _unchanged(machine: JaxMachine, before: Snapshot) -> bool:
+def _unchanged(machine: TileMemory, before: Snapshot) -> bool:
     """Whether no cell and no buffer has other contents than before."""
     return all(machine.cells[k] is v for k, v in before.cells.items()) and all(
         machine.buffers[k] is v for k, v in before.buffers.items()
