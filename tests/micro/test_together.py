@@ -280,14 +280,36 @@ PROGRAMS: dict[str, tuple[str, list[bool]]] = {
 }
 
 
+def text_of(body: str, more: str = "") -> str:
+    lines = "%last = arith.constant 960 : index\n%back = arith.constant -64 : index\n"
+    return kernel(MASK + lines + more + body, {"x": "f32", "y": "f32"})
+
+
+def drawn() -> dict[str, np.ndarray]:
+    return {name: RNG.standard_normal(1024).astype(np.float32) for name in "xy"}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_which_loops_are_executed_at_once(name: str, at_once: list[bool]) -> None:
+    body, expected = PROGRAMS[name]
+    # A program of its own: others are traced already.
+    compiled = pto.compile(pto.parse(text_of(body, "%own = arith.constant 7 : index\n")), warn=False)
+    jax.eval_shape(compiled, *drawn().values())
+    assert at_once[: len(expected)] == expected
+
+
 @pytest.mark.filterwarnings("ignore::pto_jax.errors.PtoWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_loops_of_registers(name: str, at_once: list[bool]) -> None:
-    body, expected = PROGRAMS[name]
-    lines = "%last = arith.constant 960 : index\n%back = arith.constant -64 : index\n"
-    x, y = (RNG.standard_normal(1024).astype(np.float32) for _ in range(2))
-    executed(kernel(MASK + lines + body, {"x": "f32", "y": "f32"}), {"x": x, "y": y}, everywhere=True)
-    assert at_once[: len(expected)] == expected
+@pytest.mark.variants(9)
+def test_loops_of_registers(name: str) -> None:
+    executed(text_of(PROGRAMS[name][0]), drawn())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pto_jax.errors.PtoWarning")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_loops_of_registers_eagerly_and_jitted(name: str) -> None:
+    executed(text_of(PROGRAMS[name][0]), drawn(), everywhere=True)
 
 
 def dynamic(body: str) -> str:
