@@ -5,11 +5,12 @@ Imported when the command runs: what it needs imports JAX.
 
 import argparse
 import json
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 
 from ..campaign import exhaustive
-from ..campaign.fuzz.focus import Focus
+from ..campaign.fuzz.focus import Focus, generated_micro
 from ..campaign.fuzz.plan import Plan, form_of, in_lockstep, seconds_of
 from ..cases.machine_names import is_device
 from ..devices.machines import machine
@@ -25,7 +26,7 @@ _PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight", 
 def plan_of(args: argparse.Namespace) -> Plan:
     """The campaign that the options say, checked as far as that needs no machine."""
     programs = _programs(args)
-    focus = Focus(**{f.name: tuple(getattr(args, f.name)) for f in fields(Focus)})
+    focus = Focus(**{f.name: _named(getattr(args, f.name)) for f in fields(Focus)})
     if programs and str(focus):
         raise ArgumentError(f"{focus}: for generated programs; leave it out with --programs")
     _check_goal(args, focus, bool(programs))
@@ -42,7 +43,7 @@ def plan_of(args: argparse.Namespace) -> Plan:
         reference=reference,
         tested=tested,
         profiles=tuple(dict.fromkeys(args.profile or ())),
-        presets=() if programs or lockstep else _presets(args.preset, reference, tested),
+        presets=() if programs or lockstep else _presets(args.preset, focus, reference, tested),
         focus=focus,
         programs=programs,
         failures=args.failures or None,
@@ -104,12 +105,25 @@ def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
     return pair
 
 
-def _presets(given: list[str] | None, *machines: str) -> tuple[str, ...]:
+def _named(given: Iterable[str]) -> tuple[str, ...]:
+    """What an option lists, with spaces or commas between.
+
+    >>> _named(["tadd,tcvt", "tmul"])
+    ('tadd', 'tcvt', 'tmul')
+    """
+    return tuple(name for text in given for name in text.split(",") if name)
+
+
+def _presets(given: list[str] | None, focus: Focus, *machines: str) -> tuple[str, ...]:
     unknown = [p for p in given or () if p not in PRESETS]
     if unknown:
         raise ArgumentError(f"no preset {', '.join(unknown)}", allowed=" ".join(PRESETS))
     if given:
         return tuple(given)
+    below = [name for name in focus.only if name in generated_micro()]
+    if below:
+        others = _presets(None, Focus(), *machines) if len(below) < len(focus.only) else ()
+        return (*others, "micro")
     for kind, preset in _PRESETS.items():
         if any(m.partition(":")[0] == kind for m in machines) and preset in PRESETS:
             return (preset,)
@@ -164,7 +178,7 @@ def fuzz_exhaustive(args: argparse.Namespace) -> int:
     against, tested = machines_of(args, lockstep=False)
     if is_device(against):
         raise ArgumentError(f"--against {against} with --exhaustive; devices are tested: --tested, --dut")
-    focus = Focus(only=tuple(args.only), dtypes=tuple(args.dtypes))
+    focus = Focus(only=_named(args.only), dtypes=_named(args.dtypes))
     profiles = [PROFILES[name] for name in dict.fromkeys(args.profile or PROFILE_NAMES)]
     rows = list(exhaustive.rows(profiles, focus.only, focus.dtypes))
     machines = machine(against), machine(tested, args.dut_timeout)

@@ -30,6 +30,7 @@ from . import (
     cores as generate_cores,
     handles,
     memory,
+    micro,
     operations,
     ordered,
     overlaps,
@@ -111,6 +112,10 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
     profile, turn = _turn(rng, options, seed, index)
     if options.ranks and rng.random() < options.ranks:
         return _on_ranks(rng, options, Case(identity, seed, index, profile, _NOTHING, {}, {}))
+    if options.micro:
+        state = State(rng, options, profile, False, operations.Scale.draw(rng, options))
+        program = micro.kernel(state, turn)
+        return Case(identity, seed, index, profile, program, state.inputs, state.loose, 1, "main")
     cores = rng.random() < options.cores
     overlapping = not cores and rng.random() < options.overlaps
     fragment = not (cores or overlapping) and rng.random() >= options.functions
