@@ -159,6 +159,7 @@ def _on_ranks(rng: random.Random, options: Options, case: Case) -> Case:
         inputs=inputs,
         entry=function.name,
         origin=origin,
+        grid=drawn.grid,
         ranks=Ranks(drawn.count, ("y", "s"), (("ctx", "y"),)),
     )
 

@@ -137,12 +137,19 @@ class Text:
         tile: str | None = None,
         size: tuple[int, int] | None = None,
         more: str = "",
+        *,
+        pong: bool = False,
     ) -> None:
-        """A copy to another part, through a tile of ``size``, or of the whole view where none is given."""
+        """A copy to another part, through a tile of ``size``, or of the whole view where none is given.
+
+        With ``pong`` through two of them in turn.
+        """
         rows, cols = size or (prod(shape[:-1]), shape[-1])
         v, b = self.type(shape, t), f"!pto.tile_buf<vec, {rows}x{cols}x{t}>"
         through = tile or self.tile(rows, cols, t)
-        self.add(f"pto.comm.tput({dst}, {src}, buf({through}) : {v}, {v}, {b}) {more}".rstrip())
+        tiles = [through, self.tile(rows, cols, t)] if pong else [through]
+        types = ", ".join([b] * len(tiles))
+        self.add(f"pto.comm.tput({dst}, {src}, buf({', '.join(tiles)}) : {v}, {v}, {types}) {more}".rstrip())
 
     def get(self, dst: str, src: str, shape: Shape, t: str, tile: str, size: tuple[int, int]) -> None:
         """A copy from another part."""

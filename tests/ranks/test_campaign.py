@@ -50,7 +50,8 @@ def test_every_protocol_and_everything_that_is_needed_is_drawn() -> None:
     drawn = [ranks.draw(random.Random(seed), mutant=True) for seed in range(150)]
     assert {p for d in drawn for p in d.protocols} == set(ranks.PROTOCOLS)
     lacks = {d.lacks.partition(" (")[0] for d in drawn}
-    assert lacks == {"a fence", "a wait", "a half of the window for each turn"}
+    assert lacks == {"a fence", "a wait", "a wait for a copy", "a half of the window for each turn"}
+    assert {d.grid for d in drawn} == {1, 2}
     assert {d.count for d in drawn} == {2, 3, 4} and len({d.types["x"] for d in drawn}) == 5
 
 
