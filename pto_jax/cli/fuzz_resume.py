@@ -69,7 +69,7 @@ def _check_machines(args: argparse.Namespace, plan: Plan, given: set[str]) -> No
     untrusted = sorted(name for name in theirs - named if is_device(name))
     if untrusted and not args.trust:
         raise ArgumentError(
-            f"got {untrusted[0]} from {args.store} only, and a command that nobody names is not executed",
+            f"got {untrusted[0]} from {args.store} only, a command that is not executed",
             fix="--trust, or name it with --tested",
         )
 

@@ -181,7 +181,7 @@ def test_a_store_names_machines_that_nothing_executes(
     database.close()
     assert main(["report", str(store), "--html", str(tmp_path / "a.html")]) == 0
     assert main(["fuzz", "--quiet", "--resume", "--store", str(store)]) == 2
-    assert "is not executed; try: --trust, or name it with --tested" in capsys.readouterr().err
+    assert "a command that is not executed; try: --trust, or name it with --tested" in capsys.readouterr().err
     assert not marker.exists()
 
 
