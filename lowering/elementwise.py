@@ -108,7 +108,7 @@ def _function(name: str, function: Callable[[Float[Array, "..."]], Float[Array, 
         return formulas.function(a, function, x)
 
 
-_function("texp", jnp.exp)
+numeric("texp", "src")(formulas.exponential)
 _function("tlog", jnp.log)
 _function("tsqrt", lax.sqrt)
 

@@ -14,6 +14,8 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
+from tests.named import executed
+
 _FLAG = "--xla_force_host_platform_device_count=2"
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
@@ -62,9 +64,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Of those, every third is of every change and all are of every night.
 
-    ``-k`` selects a test by the names of the instructions that it is marked with.
+    ``-k`` selects a test by the names of the instructions that it is marked with, and of the
+    micro-operations that it executes.
     """
     for item in items:
+        item.extra_keyword_matches.update(executed(item))
         if marker := item.get_closest_marker("instructions"):
             item.extra_keyword_matches.update(marker.args)
     tests: dict[str, list[pytest.Item]] = defaultdict(list)

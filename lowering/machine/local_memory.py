@@ -93,8 +93,28 @@ class Place(ABC):
         unit = self.unit(width // 8, at * width // 8)
         flat, first = self.flat(unit), self.first(unit)
         self.require_inside(first, at * width // unit, size * 8 // unit, flat.shape[0], unit)
-        found = storage.read(_padded(flat, size * 8 // unit), first + at * width // unit, size * 8 // unit)
+        found = self.taken(flat, first, at * width // unit, size * 8 // unit)
         return regrouped(found, width)
+
+    def taken(self, flat: UInt[Array, " n"], first: Scalar, at: int, count: int) -> UInt[Array, " {count}"]:
+        """``count`` of the flat words from ``at`` words behind the first one on."""
+        return storage.read(_padded(flat, count), first + at, count)
+
+    def put(
+        self,
+        flat: UInt[Array, " n"],
+        first: Scalar,
+        at: Scalar,
+        words: UInt[Array, " m"],
+        active: Bool[Array, " lanes"] | None,
+    ) -> None:
+        """Replace flat words from ``at`` words behind the first one on, where their lanes are active."""
+        self.machine.one_by_one()
+        size = words.shape[0]
+        if active is not None:
+            active = jnp.repeat(active, size // active.shape[0])
+            words = jnp.where(active, words, storage.read(_padded(flat, size), first + at, size))
+        self.replace(storage.write(_padded(flat, size), words, first + at)[: flat.shape[0]])
 
     def write(
         self, words: UInt[Array, " n"], active: Bool[Array, " n"] | None = None, at: Scalar = 0
@@ -105,16 +125,13 @@ class Place(ABC):
             return
         unit = self.unit(width // 8, at * width // 8 if isinstance(at, int) else width // 8)
         flat = self.flat(unit)
-        first = self.first(unit) + at * width // unit
-        size = count * width // unit
-        self.require_inside(first, 0, size, flat.shape[0], unit)
-        if active is not None:
-            old = storage.read(_padded(flat, size), first, size)
-            words = jnp.where(active, words, regrouped(old, width))
-        self.replace(storage.write(_padded(flat, size), regrouped(words, unit), first)[: flat.shape[0]])
+        first, behind = self.first(unit), at * width // unit
+        self.require_inside(first, behind, count * width // unit, flat.shape[0], unit)
+        self.put(flat, first, behind, regrouped(words, unit), active)
 
     def gather(self, positions: Int64[Array, "..."], unit: int) -> UInt[Array, "..."]:
         """The words of ``unit`` bits at positions behind the pointer; zero outside."""
+        self.anywhere()
         flat = self.flat(unit)
         at = wide(self.first(unit)) + positions
         self.require_all(at, jnp.ones(at.shape, bool), flat.shape[0], unit)
@@ -128,6 +145,7 @@ class Place(ABC):
         unique: bool = True,
     ) -> None:
         """Replace words at positions behind the pointer, where they are active; the last of equal ones."""
+        self.machine.one_by_one()
         unit = words.dtype.itemsize * 8
         flat = self.flat(unit)
         at = jnp.broadcast_to(wide(self.first(unit)) + positions, words.shape)
@@ -137,7 +155,10 @@ class Place(ABC):
             at = _last_only(at.reshape(-1), flat.shape[0]).reshape(at.shape)
         self.replace(flat.at[at].set(words, mode="drop"))
 
-    def require_inside(self, first: Scalar, at: int, count: int, size: int, unit: int) -> None:
+    def anywhere(self) -> None:  # noqa: B027 - a buffer has nothing to note
+        """Called before any of the words may be read."""
+
+    def require_inside(self, first: Scalar, at: Scalar, count: int, size: int, unit: int) -> None:
         """The run-time rule that a run of words is inside."""
         if not self.machine.follows("in-bounds"):
             return
@@ -227,6 +248,33 @@ class LocalPlace(Place):
     def width(self) -> int:
         """Bits of the cell's words."""
         return min(self.slot.cell.width, self.slot.step)
+
+    @property
+    def address_parts(self) -> tuple[Scalar, ...]:
+        """Numbers of bytes whose sum is where the place is in its cell."""
+        tile = self.pointer.tile
+        slot = None if tile is None else storage.slot_of(tile.storage)
+        return (-self.slot.cell.begin, self.pointer.address, 0 if slot is None else slot.address)
+
+    def taken(self, flat: Array, first: Scalar, at: int, count: int) -> Array:
+        """The words, of a loop whose trips are executed at once those of all trips."""
+        if self.machine.together is None:
+            return super().taken(flat, first, at, count)
+        found: Array = self.machine.together.read(self, at, count, flat.dtype.itemsize * 8)
+        return found
+
+    def put(self, flat: Array, first: Scalar, at: Scalar, words: Array, active: Array | None) -> None:
+        """Replace words, in a loop whose trips are executed at once those of all trips."""
+        if self.machine.together is None or not isinstance(at, int):
+            super().put(flat, first, at, words, active)
+            return
+        active = None if active is None else jnp.repeat(active, words.shape[0] // active.shape[0])
+        self.machine.together.write(self, at, words, active)
+
+    def anywhere(self) -> None:
+        """Note that any word of the cell may be read."""
+        if self.machine.together is not None:
+            self.machine.together.read_anywhere(self)
 
     def flat(self, unit: int) -> Array:
         """The words of the cell in the order of memory."""

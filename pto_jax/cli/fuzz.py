@@ -55,6 +55,9 @@ examples, with rates on two cores:
                                                          compiles them faster
   pto-jax fuzz --tested races                            programs that order their pipes: no finding of the
                                                          check, and the same bits in another legal order
+  pto-jax fuzz --preset ranks --tested races             programs on 2 to 4 processors: no finding and one
+                                                         result in all orders, and a finding for mutants
+  pto-jax fuzz --preset ranks --tested jit               the same programs, compiled
   pto-jax fuzz --tested races --programs k.pto --mutate
                                                          mutants that lose order: what the check does not
                                                          find has to give the same bits
@@ -89,6 +92,7 @@ def add(command: Adder) -> None:
     what.add_argument(
         "--preset", action="append", metavar="NAME", help="options of the generator; repeat it to alternate"
     )
+    sub.add_argument("--ranks", type=int, help=argparse.SUPPRESS)
     focus = sub.add_argument_group("what generated programs concentrate on (each option takes several names)")
     for option, dest, metavar, help_text in _FOCUS:
         focus.add_argument(option, dest=dest, nargs="+", default=(), metavar=metavar, help=help_text)
@@ -220,6 +224,11 @@ def _fuzz(args: argparse.Namespace) -> int:
     from .fuzz_resume import plan_of_store, resumed
 
     _check_numbers(args)
+    if args.ranks is not None:
+        raise ArgumentError(
+            "--ranks: generated programs have 2 to 4; a file is executed by run, diff and races",
+            fix="--preset ranks",
+        )
     if args.list_presets:
         print("\n".join(table([(name, DESCRIPTIONS[name]) for name in PRESETS])))
         return 0

@@ -111,6 +111,26 @@ class Watch:
                 raise errors.ArgumentError(f"{name} is {n}; 1 or more is needed")
 
 
+class Launch(Protocol):
+    """What options say of several ranks."""
+
+    @property
+    def ranks(self) -> int | None:
+        """How many there are; None for one processor."""
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The buffers that are windows."""
+
+    @property
+    def context(self) -> Mapping[str, str]:
+        """Context records, with their windows."""
+
+    @property
+    def peers(self) -> Mapping[str, tuple[str, int | tuple[int, ...]]]:
+        """Arguments that are parts of other ranks."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """Options of the command ``run``, as given."""
@@ -162,11 +182,15 @@ class DiffOptions:
     numerics: str = "exact"
     grid: int = 1
     partial_launch: bool = False
-    scalars: Mapping[str, int] | None = None
+    scalars: Mapping[str, Any] | None = None
     failures: str = "."
     entry: str | None = None
     language: TextLanguage | None = None
     language_after: TextLanguage | None = None
+    ranks: int | None = None
+    shared: tuple[str, ...] = ()
+    context: Mapping[str, str] = field(default_factory=dict)
+    peers: Mapping[str, tuple[str, int | tuple[int, ...]]] = field(default_factory=dict)
 
 
 def of_command(cls: type[T], args: argparse.Namespace, **given: Any) -> T:

@@ -6,10 +6,11 @@ import argparse
 from typing import Any
 
 from ..errors import ArgumentError
+from .options import Launch
 
 
-def add_windows(sub: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Define the options that say what arguments are on several ranks."""
+def add_windows(sub: argparse.ArgumentParser, *, scalars: bool = True) -> argparse._ArgumentGroup:
+    """Define the options that say what arguments are on several ranks; ``scalars``: ``--arg``, too."""
     group = sub.add_argument_group("several ranks")
     group.add_argument("--ranks", type=int, metavar="N", help="processors that execute the program")
     group.add_argument("--shared", default="", metavar="A,B", help="buffers that are windows of all ranks")
@@ -27,13 +28,14 @@ def add_windows(sub: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         metavar="A=X:R",
         help="A is rank R's part of X; R,R,..: by rank",
     )
-    group.add_argument(
-        "--arg",
-        action="append",
-        default=[],
-        metavar="NAME=N",
-        help="a scalar; NAME=N,N,..: one for each rank",
-    )
+    if scalars:
+        group.add_argument(
+            "--arg",
+            action="append",
+            default=[],
+            metavar="NAME=N",
+            help="a scalar; NAME=N,N,..: one for each rank",
+        )
     return group
 
 
@@ -64,6 +66,26 @@ def given(args: argparse.Namespace) -> dict[str, Any]:
         "peers": dict(_peer(text) for text in args.peer),
         "scalars": dict(_scalar(text) for text in args.arg),
     }
+
+
+def require_ranks(args: argparse.Namespace) -> None:
+    """ArgumentError for options of ranks where nothing says how many there are."""
+    for name in ("shared", "context", "peer"):
+        if getattr(args, name):
+            raise ArgumentError(f"--{name} without --ranks", allowed="both", fix="--ranks 2")
+
+
+def written(given: Launch) -> list[str]:
+    """The words of a command line that say the same of ranks."""
+    if given.ranks is None:
+        return []
+    peers = [
+        f"--peer={n}={x}:{r if isinstance(r, int) else ','.join(map(str, r))}"
+        for n, (x, r) in given.peers.items()
+    ]
+    shared = [f"--shared={','.join(given.shared)}"] if given.shared else []
+    records = [f"--context={n}={x}" for n, x in given.context.items()]
+    return [f"--ranks={given.ranks}", *shared, *records, *peers]
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

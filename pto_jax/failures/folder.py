@@ -21,7 +21,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -44,7 +44,7 @@ from ..extension import loaded
 from ..files import folder_replacing, load_arrays, read_json, read_text, write_text
 from ..files.read import reason
 from ..files.terminal import one_line
-from ..generate.programs import VERSION, Case
+from ..generate.programs import VERSION, Case, Ranks
 from ..generate.state import Input
 from ..profiles import PROFILE_NAMES, profile
 from ..runtime.array_files import REGION
@@ -174,7 +174,22 @@ def _first(finding: Finding) -> dict[str, Any] | None:
 
 
 def _execution(case: Case) -> dict[str, Any]:
-    return {"entry": case.entry, "grid": case.grid, "ulp": dict(case.ulp)}
+    ranks = {} if case.ranks is None else {"ranks": asdict(case.ranks)}
+    return {"entry": case.entry, "grid": case.grid, "ulp": dict(case.ulp), **ranks}
+
+
+def _ranks(told: Mapping[str, Any]) -> Ranks | None:
+    """The processors of a case in a report; None for one. ValueError for what says neither."""
+    given = told.get("ranks")
+    if given is None:
+        return None
+    if not isinstance(given, dict) or type(given.get("count")) is not int or not 1 <= given["count"] <= 64:
+        raise ValueError
+    try:
+        pairs = tuple((str(record), str(window)) for record, window in given.get("context", ()))
+        return Ranks(given["count"], tuple(map(str, given.get("shared", ()))), pairs)
+    except TypeError:
+        raise ValueError from None
 
 
 Held = (
@@ -241,11 +256,23 @@ def read(path: str | Path, original: bool = False) -> Failure:
         execution["ulp"],
         execution["grid"],
         execution["entry"],
+        # On several processors a mutant is judged as one.
+        origin=tuple(map(str, report.get("origin", ()))) if execution.get("ranks") else (),
+        ranks=_ranks(execution),
     )
+    records = {record for record, _ in case.ranks.context} if case.ranks is not None else set()
     inputs = folder / (ORIGINAL_INPUTS if original else INPUTS)
     arrays = load_arrays(inputs)
     return Failure(
-        replace(case, inputs={a.name: _input(inputs, a, arrays) for a in entry_of(case).args}), report
+        replace(
+            case,
+            inputs={
+                a.name: _input(inputs, a, arrays, case.ranks)
+                for a in entry_of(case).args
+                if a.name not in records
+            },
+        ),
+        report,
     )
 
 
@@ -262,14 +289,18 @@ def _report(path: Path) -> dict[str, Any]:
     for part in ("shrunk", "original"):
         if not _is_execution(report[part]):
             raise FileError(
-                f"{path}: {part} is {_shown(report[part])}; entry (a name or null), grid (at least 1) and "
-                "ulp (numbers by name) are needed"
+                f"{path}: {part} is {_shown(report[part])}; entry (a name or null), grid (at least 1), "
+                "ulp (numbers by name) and, on several processors, ranks (count, shared, context) are needed"
             )
     return report
 
 
 def _is_execution(told: dict[str, Any]) -> bool:
     ulp, grid = told.get("ulp"), told.get("grid")
+    try:
+        _ranks(told)
+    except ValueError:
+        return False
     bounds = isinstance(ulp, dict) and all(type(n) is int and n >= 0 for n in ulp.values())
     return bounds and type(grid) is int and grid > 0 and isinstance(told.get("entry"), str | None)
 
@@ -280,7 +311,9 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _LINE else text[:_LINE] + "..."
 
 
-def _input(path: Path, argument: ir.Value, arrays: Mapping[str, NDArray[Any]]) -> Input:
+def _input(
+    path: Path, argument: ir.Value, arrays: Mapping[str, NDArray[Any]], ranks: Ranks | None = None
+) -> Input:
     """The input that an array is for an argument."""
     name, t = argument.name, argument.type
     if name not in arrays:
@@ -298,7 +331,7 @@ def _input(path: Path, argument: ir.Value, arrays: Mapping[str, NDArray[Any]]) -
     )
     if d.packed and isinstance(t, GlobalTypes):
         words = ir.unpack_pairs(words)
-    if not _fits(t, words.shape):
+    if not _fits(t, words.shape if ranks is None else words.shape[1:]):
         raise FileError(f"{path}: {name} has the shape {words.shape}", allowed=f"{t}")
     if not isinstance(t, ir.TileType) or t.is_static:
         return Input(t, words)

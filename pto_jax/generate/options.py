@@ -73,6 +73,7 @@ MADE = {
         cores=1.0,
     ),
     **_made("print tprint", output=0.5),
+    **_made("tput tget tnotify twait tbroadcast treduce comm.tgather comm.tscatter", ranks=1.0),
 }
 #: Executable instructions that no generated program has, and why.
 REASONS = {
@@ -92,9 +93,8 @@ REASONS = {
         "not generated yet: slots of pipes in global memory",
     ),
     **dict.fromkeys(
-        "tput tget tput_async tget_async build_async_session tnotify twait ttest tbroadcast treduce "
-        "comm.tgather comm.tscatter".split(),
-        "not generated yet: programs on several processors",
+        "tput_async tget_async build_async_session ttest".split(),
+        "not generated yet: programs on several processors that ask or copy beside their cores",
     ),
 }
 #: How the element types of two registers of a micro-operation belong together, where a rule of execution
@@ -192,7 +192,8 @@ class Options:
     (``sync``), or only where operations depend on each other (``ordered``: all programs that do not do the
     former, or none), that it is one for a cube core and vector cores that meet in pipes or through flags
     (``cores``), that it reads and writes the same memory again and again (``overlaps``), that a function on
-    one block has tiles as arguments (``tile_arguments``).
+    one block has tiles as arguments (``tile_arguments``), that it is one for several processors (``ranks``),
+    and that such a one lacks something that it needs (``mutants``).
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
@@ -230,6 +231,8 @@ class Options:
     functions: float = 0.0
     tile_arguments: float = 0.5
     blocks: float = 0.0
+    ranks: float = 0.0
+    mutants: float = 0.0
     depth: int = 2
     defined: bool = False
     micro: bool = False
@@ -334,6 +337,8 @@ ORDERED = replace(
     elements=1024,
     weights=SYNC.weights,
 )
+#: Kept apart, too: programs on several processors, which few executors take.
+RANKS = replace(STRAIGHT, ranks=1.0, mutants=0.25)
 #: Kept apart too: kernels of another level, on one profile.
 MICRO = replace(STRAIGHT, micro=True, control=0.3, statements=12, turns=5, profiles=("a5",))
 #: Printing programs: kept apart from the presets, machines differ in where they print.
@@ -350,10 +355,11 @@ PRESETS = {
     "everything": EVERYTHING,
     "defined": DEFINED,
     "ordered": ORDERED,
+    "ranks": RANKS,
     "micro": MICRO,
 }
 #: The presets that campaigns and strategies take in turn where none is named.
-IN_TURN = tuple(name for name in PRESETS if name not in ("ordered", "micro"))
+IN_TURN = tuple(name for name in PRESETS if name not in ("ordered", "ranks", "micro"))
 #: What the programs of each preset are for.
 DESCRIPTIONS = {
     "straight": "instructions one after the other, of all types, attributes and valid regions",
@@ -366,5 +372,6 @@ DESCRIPTIONS = {
     "everything": "all of them in one program",
     "defined": "no undefined lane is read (for the sanitizer)",
     "ordered": "flags, events and barriers between dependent operations only (for races)",
+    "ranks": "2 to 4 processors: copies, signals, collectives; a quarter are mutants (for races)",
     "micro": "kernels of micro-operations: registers, masks, loads, stores, transfers (a5)",
 }

@@ -137,6 +137,8 @@ class MicroOperation:
     pipe: Pipe = Pipe.V
     #: Values of attributes that are read and verified, and not executed: no source says what they do.
     refused: tuple[str, ...] = ()
+    #: The operand of which the last result is what remains after the lanes of the mask, at least 0.
+    counts_down: str = ""
     #: Further rules: what is wrong with an operation, one sentence each.
     rules: tuple[Callable[[Op], Iterator[str]], ...] = ()
     #: How far results may be from the exact ones, in units of their last place.
@@ -210,6 +212,7 @@ def micro(
     source: str = "",
     written: str = "",
     refused: str = "",
+    counts_down: str = "",
     pipe: Pipe = Pipe.V,
     rules: Sequence[Callable[[Op], Iterator[str]]] = (),
     ulp: int = 0,
@@ -235,6 +238,7 @@ def micro(
         written,
         pipe,
         tuple(refused.split()),
+        counts_down,
         tuple(rules),
         ulp,
         known or {},

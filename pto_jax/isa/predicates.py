@@ -76,6 +76,7 @@ OPERATIONS: tuple[MicroOperation, ...] = tuple(
             "count -> mask rest",
             f"i32 -> m{bits} i32",
             decisions=(_UNSIGNED,),
+            counts_down="count",
             source=_PAGE,
             known={"mask": _below, "rest": _remaining},
         ),

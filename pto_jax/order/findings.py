@@ -282,10 +282,12 @@ class _Verdict:
         waited: Counter[int] = Counter()
         starved: dict[int, list[str]] = {}
         ops: dict[int, tuple[Pair, Op]] = {}
+        usual: set[int] = set()
         for run in self.runs:
             for key, (pair, op) in run.signals.waited.items():
                 if not run.signals.doubts(pair):
                     waited[key] += 1
+                    usual |= set() if run.course.is_further else {key}
                     ops[key] = pair, op
                     if key in run.signals.starved:
                         starved.setdefault(key, []).append(str(run.course))
@@ -296,14 +298,17 @@ class _Verdict:
             message = effects.starved(op, pair.core, shown).message
             message = message if always else message.replace(" before:", f" before{_where(assumptions)}:", 1)
             severity: Literal["error", "warning"] = "warning"
-            if always and not self.may_be_set(pair, op):
+            if always and not self.may_be_set(pair, op, key not in usual):
                 severity = "error"
             flag = _flag(pair, op)
             missing = f"{_arrow(pair)}; try: set_{flag} on every path to the wait"
             yield self.finding("deadlock", op, message, missing, len(assumptions), severity, pair.target)
 
-    def may_be_set(self, pair: Pair, op: Op) -> bool:
-        """Whether a signal that no course brings here might be meant: by a run-time number, or elsewhere."""
+    def may_be_set(self, pair: Pair, op: Op, seldom: bool) -> bool:
+        """Whether a signal that no course brings here might be meant: by a run-time number, or elsewhere.
+
+        ``seldom``: only courses with numbers that are drawn come to the wait; for others a signal may come.
+        """
         event = op.attrs.get("event")
         for other in self.judged.resolved.program.walk():
             order = effects.traits_of(other).order
@@ -312,7 +317,7 @@ class _Verdict:
             kind = self.judged.cores.get(id(other))
             fits = event is None or other.attrs.get("event", event) == event
             apart = (kind.name.lower() if kind is not None else "") != pair.core
-            if effects.ends_of(other) == pair[1:] and fits and (event is None or apart):
+            if effects.ends_of(other) == pair[1:] and fits and (event is None or apart or seldom):
                 return True
         return False
 

@@ -18,7 +18,7 @@ from ..interpreter.operands import Frame, LocalPointer, Register
 from ..isa import find_micro
 from ..isa.micro import MicroCall
 from .numbers import Assumed, Guesses
-from .regions import Region, Space, Storage
+from .regions import GENERIC, Region, Space, Storage
 from .scopes import VectorScope, after_of, results_of, touched
 
 
@@ -215,8 +215,11 @@ class OrderMachine(NoStorage):
         storage, further = ref.storage, self._generic(elements)
         if not isinstance(storage, Storage) or further is None:
             return storage
-        # A window of a tile keeps the rows of it.
-        return replace(storage, start=storage.start + further * ref.type.dtype.bits // 8)
+        # A window of a tile keeps the rows of it; one of several tiles begins behind the first one.
+        first, whole = tile = storage.tile or (storage.start, storage.whole or ref.type)
+        start = storage.start + further * ref.type.dtype.bits // 8
+        inside = first <= start < first + whole.bytes or not 0 <= start < GENERIC
+        return replace(storage, start=start, tile=tile if inside else None)
 
     def window(self, op: ir.Op, ref: TileRef, type: ir.TileType, row: Scalar, col: Scalar) -> Hashable:
         """The bytes of a part of a tile, in the order of the whole."""

@@ -132,6 +132,11 @@ class Walk(Interpreter):
             through = ring(op, scope)
             key = through.to_cube if self.core.kind == "cube" else through.to_vector
             self.course.machine.popping = key, through.local
+        order = known.traits.order
+        if order is not None and (order.role, order.through) == ("wait", "signal"):
+            # Another processor signals: this one looks once and goes on.
+            next(super().step(op, scope), None)
+            return
         try:
             yield from super().step(op, scope)
         except PtoError:
@@ -152,7 +157,7 @@ class Walk(Interpreter):
         if trips > 1 or not any(isinstance(n, Assumed) for n in (lower, upper, step)):
             self.course.repeated.add(id(op))
         shown: Sequence[int] = range(trips)
-        if self.course.listed is None:
+        if not self.course.all_trips:
             shown = _shown(trips, self.course.judged.period, self.around * inside)
         outside, self.around = self.around, self.around * max(1, len(shown))
         for trip in shown:
@@ -230,6 +235,8 @@ class CourseRun:
         self.judged, self.course = judged, course
         #: The operations that are executed, where these are wanted and nothing else is.
         self.listed = listed
+        #: Whether it follows all trips of loops.
+        self.all_trips = listed is not None
         self.guesses = Guesses(course)
         self.machine = OrderMachine(self.guesses, judged.inputs)
         self.clocks = Clocks(judged.vector, trace)
@@ -442,13 +449,17 @@ class CourseRun:
 
     def region(self, operand: Operand) -> Region | None:
         """The bytes of a handle or view."""
-        choice = chosen(operand)
-        if choice is not None:
-            at = self.machine.known(choice.index) or 0
-            operand = with_storage(operand, choice.options[at])
+        operand = self.selected(operand)
         if isinstance(operand, TileRef):
             return tile_region(operand, self.machine.sizes(operand))
         if isinstance(operand, View):
             numbers = self.machine.view_numbers(operand)
             return view_region(operand, iter(numbers)) if numbers is not None else None
         return None
+
+    def selected(self, operand: Operand) -> Operand:
+        """A handle that is over one of several tiles, over the one that it is over now."""
+        choice = chosen(operand)
+        if choice is None:
+            return operand
+        return with_storage(operand, choice.options[self.machine.known(choice.index) or 0])

@@ -106,7 +106,13 @@ class DelayedMachine(ReferenceMachine):
 
 
 def witness(execute: Callable[..., Any], count: int, seed: int = 0) -> str:
-    """The bits that differ in some of ``count`` legal orders, or the word that none do.
+    """The bits that differ in some of ``count`` legal orders, or the word that none do."""
+    nothing = f"none of {count} legal orders shows other bits on these inputs"
+    return difference(execute, count, seed) or nothing
+
+
+def difference(execute: Callable[..., Any], count: int, seed: int = 0) -> str | None:
+    """The bits that differ in some of ``count`` legal orders; None for none.
 
     ``execute`` runs the ranks with a machine and a seed of their turns.
     """
@@ -130,4 +136,4 @@ def witness(execute: Callable[..., Any], count: int, seed: int = 0) -> str:
                     f"with {name}: {wrong.size} of {len(words)} elements of {buffer} differ, first element "
                     f"{int(wrong[0])}: 0x{two} instead of 0x{one}"
                 )
-    return f"none of {count} legal orders shows other bits on these inputs"
+    return None

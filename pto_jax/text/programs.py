@@ -10,7 +10,7 @@ from ..isa import changes, history, traits
 from . import control, custom, formats, generic, generic_structure, reader, tile_syntax
 from .control import CONTROL as STRUCTURED
 from .formats import OVERLOADED, TWO_SPELLINGS, Format, find_format, format_names
-from .lexer import Kind
+from .lexer import Kind, TokenKind
 from .names import canonical, instruction_names, suggestion
 
 #: How programs spell operations whose canonical name is another.
@@ -155,7 +155,7 @@ class ProgramReader(reader.Reader):
             c.unexpected("'module' or '}' (a module of modules has no functions of its own)")
         return ir.Program(tuple(functions), source=c.file, children=tuple(children), language=self.language)
 
-    def _functions(self, end: Kind) -> tuple[ir.Function, ...]:
+    def _functions(self, end: TokenKind) -> tuple[ir.Function, ...]:
         c = self.cursor
         functions: dict[str, ir.Function] = {}
         while c.kind is not end and self._at("func.func"):
@@ -209,7 +209,7 @@ class ProgramReader(reader.Reader):
         self._arguments += 1
         return self.scopes.define(reader.Mention(f"arg{self._arguments - 1}", start, c.last_end), t)
 
-    def _fragment(self, end: Kind) -> ir.Program:
+    def _fragment(self, end: TokenKind) -> ir.Program:
         c = self.cursor
         ops: list[ir.Op] = []
         while c.kind not in (Kind.EOF, end):

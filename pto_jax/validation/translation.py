@@ -177,7 +177,7 @@ def pair(
     if before.fragment != after.fragment:
         raise ArgumentError("one program is a function, the other a fragment", allowed="two of a kind")
     extra = _extra(first, second, scalars or {})
-    both = Pair(first, second, _order(first, second, extra), extra)
+    both = Pair(first, second, order_of(first, second, extra), extra)
     if not both.results:
         raise ArgumentError("neither program writes a buffer: there is nothing to compare")
     return both
@@ -193,7 +193,8 @@ def _extra(before: Kernel, after: Kernel, scalars: Mapping[str, int]) -> dict[st
     }
 
 
-def _order(before: Kernel, after: Kernel, extra: Collection[str]) -> tuple[int, ...]:
+def order_of(before: Kernel, after: Kernel, extra: Collection[str]) -> tuple[int, ...]:
+    """Position of the after kernel's argument for each of the before kernel's; ``extra`` are left out."""
     ours, theirs = before.arguments, after.arguments
     places = [i for i, a in enumerate(theirs) if a.name not in extra]
     order = tuple(places)
@@ -279,12 +280,12 @@ def validate(
     return Result(compared, refused)
 
 
-def compare(both: Pair, inputs: Mapping[str, Array]) -> Result:
-    """Compare on one input, given by the names of the program before."""
+def compare(both: Pair, inputs: Mapping[str, Array], number: int = 0) -> Result:
+    """Compare on one input, given by the names of the program before; ``number`` is that of the input."""
     outputs, problems = both.run(both.before, inputs)
     if problems:
         raise ExecutionError(problems)
-    return Result(1, 0, _compared(both, 0, inputs, outputs))
+    return Result(1, 0, _compared(both, number, inputs, outputs))
 
 
 def _compared(

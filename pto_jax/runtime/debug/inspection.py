@@ -180,6 +180,10 @@ class Inspected(Protocol):
     def observed(self, observer: Any, /, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
         """Execute instruction by instruction and notify an observer."""
 
+
+class Prepared(Inspected, Protocol):
+    """A kernel on one processor."""
+
     def prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Checked arguments by name."""
 
@@ -214,7 +218,7 @@ class StopAt:
     fewer times.
     """
 
-    kernel: Inspected
+    kernel: Prepared
     line: int | str
     count: int = 1
 
