@@ -115,6 +115,8 @@ class MicroOperation:
     refused: tuple[str, ...] = ()
     #: Further rules: what is wrong with an operation, one sentence each.
     rules: tuple[Callable[[Op], Iterator[str]], ...] = ()
+    #: The mask whose active lanes the special register SQZN counts, in bytes of them.
+    squeezes: str = ""
 
     @cached_property
     def words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -182,6 +184,7 @@ def micro(
     refused: str = "",
     pipe: Pipe = Pipe.V,
     rules: Sequence[Callable[[Op], Iterator[str]]] = (),
+    squeezes: str = "",
     **elements: str,
 ) -> MicroOperation:
     """A declaration; ``elements`` by letter and ``choices`` by attribute are words with blanks between."""
@@ -203,6 +206,7 @@ def micro(
         pipe,
         tuple(refused.split()),
         tuple(rules),
+        squeezes,
     )
 
 
