@@ -190,3 +190,36 @@ def test_extremes_of_groups_of_lanes(name: str) -> None:
     x = x.astype(np.float32) if t == "f32" else x
     found = executed(kernel(body, {"x": t, "y": t}), {"x": x, "y": np.zeros_like(x)})["y"]
     assert (found[:4] == reduce(x[:64].reshape(4, 16), 1)).all() and not found[4:].any()
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_vmrgsort4_merges_lists_and_get_vms4_sr_counts_what_it_takes(stops: bool) -> None:
+    """Two lists of 5 and 7 records of a score and an index; a merge may end with the first list that ends."""
+    rng = np.random.default_rng(9)
+    scores = [np.sort(rng.permutation(40)[:n])[::-1].astype(np.float32) for n in (5, 7)]
+    records = np.zeros((2, 32, 2), np.float32)
+    for k, own in enumerate(scores):
+        records[k, : len(own), 0] = own
+        records[k, : len(own), 1] = np.arange(len(own), dtype=np.uint32).view(np.float32) + k
+    p, g = "!pto.ptr<f32, ub>", "!pto.ptr<i16, gm>"
+    counts = "\n".join(f"pto.st_dev %n{k}, %n[%c{k}] : {g}, i16" for k in range(4))
+    lines = f"""
+      %second = pto.addptr %x_ub, %c64 : {p} -> {p}
+      %lengths = arith.constant {5 | 7 << 16} : i64
+      %config = arith.constant {1 | 3 << 8 | stops << 12} : i64
+      pto.vmrgsort4 %y_ub, %x_ub, %second, %x_ub, %x_ub, %lengths, %config : {p}, {p}, {p}, {p}, {p}, i64, i64
+      %n0, %n1, %n2, %n3 = pto.get_vms4_sr : i16, i16, i16, i16
+      {counts}"""
+    text = kernel("", {"x": "f32", "y": "f32", "n": "i16"}, lines)
+    # The numbers go to global memory past the buffer's place.
+    text = text[: text.index("    pto.mte_ub_gm %n_ub")] + "    return\n  }\n}\n"
+    x = np.resize(records.reshape(-1), 1024)
+    found = executed(text, {"x": x, "y": np.zeros(1024, np.float32), "n": np.zeros(2048, np.int16)})
+    merged = sorted([(-s, k, i) for k, own in enumerate(scores) for i, s in enumerate(own)])
+    if stops:
+        ends = [max(at for at, (_, k, _) in enumerate(merged) if k == which) for which in (0, 1)]
+        merged = merged[: min(ends) + 1]
+    want = np.array([records[k, i] for _, k, i in merged], np.float32).reshape(-1)
+    assert found["y"][: len(want)].tobytes() == want.tobytes() and not found["y"][len(want) :].any()
+    taken = [sum(k == which for _, k, _ in merged) for which in range(4)]
+    assert found["n"][:4].tolist() == taken
