@@ -177,24 +177,29 @@ class Place(ABC):
         """The run-time rule that a run of words is inside."""
         if not self.machine.follows("in-bounds"):
             return
-        begin = first + at
-        broken = (begin < 0) | (begin > size - count)
-        found, values = "bytes from {} on", (begin * (unit // 8),)
-        self.machine.require(self.op, "in-bounds", self.allowed(size, unit), broken, found, values)
+        begin, (low, end) = first + at, self.memory(size * unit // 8)
+        broken = (begin < 0) | (begin > min(size, (end - low) * 8 // unit) - count)
+        found, values = "bytes from {} on", (begin * (unit // 8) + low,)
+        self.machine.require(self.op, "in-bounds", _bytes(end), broken, found, values)
 
     def require_all(self, at: Array, active: Array, size: int, unit: int) -> None:
         """The run-time rule that words are inside, each where it is active."""
         if not self.machine.follows("in-bounds") or not at.size:
             return
-        outside = active & ((at < 0) | (at >= size))
+        low, end = self.memory(size * unit // 8)
+        outside = active & ((at < 0) | (at >= min(size, (end - low) * 8 // unit)))
         which = jnp.argmax(outside.reshape(-1))
-        values = (at.reshape(-1)[which] * (unit // 8),)
-        allowed = self.allowed(size, unit)
-        self.machine.require(self.op, "in-bounds", allowed, outside.any(), "byte {}", values)
+        values = (at.reshape(-1)[which] * (unit // 8) + low,)
+        self.machine.require(self.op, "in-bounds", _bytes(end), outside.any(), "byte {}", values)
 
-    def allowed(self, size: int, unit: int) -> str:
-        """What a message says of where accesses may be."""
-        return f"bytes 0 to {size * unit // 8 - 1} of the memory"
+    def memory(self, size: int) -> tuple[int, int]:
+        """The address of the first of ``size`` flat bytes, and where the memory ends that they are in."""
+        return 0, size
+
+
+def _bytes(end: int) -> str:
+    """What a message says of where accesses may be."""
+    return f"bytes 0 to {end - 1} of the memory"
 
 
 def _run(positions: Int64[Array, "..."] | Int64[np.ndarray, "..."]) -> tuple[int, int] | None:
@@ -278,6 +283,12 @@ class LocalPlace(Place):
         tile = self.pointer.tile
         slot = None if tile is None else storage.slot_of(tile.storage)
         return (-self.slot.cell.begin, self.pointer.address, 0 if slot is None else slot.address)
+
+    def memory(self, size: int) -> tuple[int, int]:
+        """The address of the cell, and the end of its memory space; of a tile its own bytes."""
+        if self.pointer.tile is not None:
+            return 0, size
+        return self.slot.cell.begin, self.machine.semantics.profile.capacity[Loc[self.pointer.space.name]]
 
     def taken(self, flat: Array, first: Scalar, at: int, count: int) -> Array:
         """The words, of a loop whose trips are executed at once those of all trips."""
