@@ -174,6 +174,11 @@ class MicroOperation:
         return tuple(w.removesuffix("?") for w in self.words[1])
 
     @property
+    def is_logical(self) -> bool:
+        """Whether its registers and masks have logical lanes: any number of them."""
+        return self.name.startswith("vmi.")
+
+    @property
     def syntax(self) -> str:
         """The entry of the reader and the printer (:mod:`pto_jax.text.formats`)."""
         return self.written or _syntax(*self.words)
