@@ -32,7 +32,7 @@ class Head(NamedTuple):
     rows: int
     profile: str
     gathering: int = 8
-    #: Whether kernels take the first rank of their group and their place in it, not the number of the rank.
+    #: Whether kernels take the first rank of their group and their place in it, and waits an epoch.
     placed: bool = False
 
 
@@ -77,7 +77,8 @@ def _kernel(
 def test_rows_go_to_both_ranks_and_logits_come_back(name: str) -> None:
     head = HEADS[name]
     rows = head.rows
-    own: list[Any] = [[0, 0], [0, 1]] if head.placed else [[0, 1]]
+    rank: list[int] = [0, 1]
+    base, epoch = ([0], [1]) if head.placed else ([], [])
     tokens, rng = 5, np.random.default_rng(3)
 
     def made(part: str, kernel: str, bindings: list[Any], blocks: int = 1) -> Any:
@@ -88,18 +89,18 @@ def test_rows_go_to_both_ranks_and_logits_come_back(name: str) -> None:
         made(
             head.push,
             "lm_head_dispatch_push",
-            ["x", "index", "chosen", "hidden", "done", *own, "*hidden", "*done", tokens],
+            ["x", "index", "chosen", "hidden", "done", *base, rank, "*hidden", "*done", tokens],
             rows,
         ),
-        made(head.wait, "lm_head_dispatch_wait", ["x", "done", *own, "*done", tokens]),
+        made(head.wait, "lm_head_dispatch_wait", ["x", "done", rank, *epoch, "*done", tokens]),
         made(head.wait, "lm_head_dispatch_gather", ["hidden", "owned", "*hidden"], gathering),
         made(
             head.push,
             "lm_head_combine_push",
-            ["window", "shards", "ready", *own, "*window", "*ready"],
+            ["window", "shards", "ready", rank, *base, "*window", "*ready"],
             24,
         ),
-        made(head.wait, "lm_head_combine_wait", ["shards", "ready", *own, "*ready"]),
+        made(head.wait, "lm_head_combine_wait", ["shards", "ready", rank, *epoch, "*ready"]),
         made(head.wait, "lm_head_combine_gather", ["logits", "window", "*window"], 24),
         pto.host_barrier,
         made(head.wait, "lm_head_signal_clear", ["logits", "done", "ready", "*done", "*ready"]),
