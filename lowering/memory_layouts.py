@@ -116,7 +116,7 @@ class Block:
         ``independent`` as in :func:`slicing.with_slice`.
         """
         found = self.rectangle(buffer.shape[0])
-        if found is not None and not self.is_dense:
+        if found is not None and self.span < buffer.shape[0]:
             first, extents, pitch = found
             lines = buffer.reshape(-1, pitch)
             return with_slice(lines, self._ordered(words).reshape(extents), first, independent).reshape(-1)

@@ -70,6 +70,17 @@ class Affine:
         """The product with a number."""
         return Affine(self.constant * n, frozenset((s, f * n) for s, f in self.terms if n))
 
+    def divided(self, n: int) -> Affine | None:
+        """The quotient by a positive number; None where it is no multiple of it, or may be negative."""
+        limits = self.limits
+        if (
+            limits is None
+            or limits[0] < 0
+            or any(k % n for k in (self.constant, *(f for _, f in self.terms)))
+        ):
+            return None
+        return Affine(self.constant // n, frozenset((s, f // n) for s, f in self.terms))
+
     def replaced(self, symbol: Symbol, by: Affine) -> Affine:
         """The number with another one for a symbol."""
         factor = dict(self.terms).get(symbol, 0)

@@ -20,7 +20,7 @@ from pto_jax.interpreter import Operand, Pointer, Scalar, TileRef
 from pto_jax.interpreter.operands import LocalPointer, Register
 from pto_jax.ir import U64, Loc, Op, ScalarType, TileType, Value
 from pto_jax.isa import find_micro
-from pto_jax.isa.micro import MicroCall
+from pto_jax.isa.micro import Lanes, MicroCall
 
 from .. import scalars, slicing
 from ..bits import recast, restored
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .tile_memory import TileMemory
 
 
+#: Constant positions are a run with gaps where it has at most this many times as many words.
+MAX_GAPS = 8
 #: The special registers, in the order of their words in the cell that has them.
 SPECIAL = ("AR", "SQZN", "VMS4_0", "VMS4_1", "VMS4_2", "VMS4_3")
 _SPECIAL_TYPE = TileType(U64, 1, len(SPECIAL))
@@ -129,27 +131,40 @@ class Place(ABC):
         self.require_inside(first, behind, count * width // unit, flat.shape[0], unit)
         self.put(flat, first, behind, regrouped(words, unit), active)
 
-    def gather(self, positions: Int64[Array, "..."], unit: int) -> UInt[Array, "..."]:
+    def gather(
+        self, positions: Int64[Array, "..."] | Int64[np.ndarray, "..."], unit: int
+    ) -> UInt[Array, "..."]:
         """The words of ``unit`` bits at positions behind the pointer; zero outside."""
-        self.anywhere()
-        flat = self.flat(unit)
-        at = wide(self.first(unit)) + positions
+        flat, first = self.flat(unit), self.first(unit)
+        at = wide(first) + positions
         self.require_all(at, jnp.ones(at.shape, bool), flat.shape[0], unit)
+        run = _run(positions)
+        if run is not None:
+            return self.taken(flat, first, *run)[positions - run[0]]
+        self.anywhere()
         return flat.at[_inside(at, flat.shape[0])].get(mode="fill", fill_value=0)
 
     def scatter(
         self,
-        positions: Int64[Array, "..."],
+        positions: Int64[Array, "..."] | Int64[np.ndarray, "..."],
         words: UInt[Array, "..."],
         active: Bool[Array, "..."],
         unique: bool = True,
     ) -> None:
         """Replace words at positions behind the pointer, where they are active; the last of equal ones."""
-        self.machine.one_by_one()
         unit = words.dtype.itemsize * 8
-        flat = self.flat(unit)
-        at = jnp.broadcast_to(wide(self.first(unit)) + positions, words.shape)
+        flat, first = self.flat(unit), self.first(unit)
+        at = jnp.broadcast_to(wide(first) + positions, words.shape)
         self.require_all(at, active, flat.shape[0], unit)
+        run = _run(positions)
+        if run is not None and np.unique(positions).size == words.size:
+            low, count = run
+            sources = np.full(count, -1)
+            sources[positions.reshape(-1) - low] = np.arange(words.size)
+            chosen = active.reshape(-1)[sources] & (sources >= 0)
+            self.put(flat, first, low, words.reshape(-1)[sources], chosen)
+            return
+        self.machine.one_by_one()
         at = jnp.where(active, _inside(at, flat.shape[0]), flat.shape[0])
         if not unique:
             at = _last_only(at.reshape(-1), flat.shape[0]).reshape(at.shape)
@@ -162,24 +177,37 @@ class Place(ABC):
         """The run-time rule that a run of words is inside."""
         if not self.machine.follows("in-bounds"):
             return
-        begin = first + at
-        broken = (begin < 0) | (begin > size - count)
-        found, values = "bytes from {} on", (begin * (unit // 8),)
-        self.machine.require(self.op, "in-bounds", self.allowed(size, unit), broken, found, values)
+        begin, (low, end) = first + at, self.memory(size * unit // 8)
+        broken = (begin < 0) | (begin > min(size, (end - low) * 8 // unit) - count)
+        found, values = "bytes from {} on", (begin * (unit // 8) + low,)
+        self.machine.require(self.op, "in-bounds", _bytes(end), broken, found, values)
 
     def require_all(self, at: Array, active: Array, size: int, unit: int) -> None:
         """The run-time rule that words are inside, each where it is active."""
         if not self.machine.follows("in-bounds") or not at.size:
             return
-        outside = active & ((at < 0) | (at >= size))
+        low, end = self.memory(size * unit // 8)
+        outside = active & ((at < 0) | (at >= min(size, (end - low) * 8 // unit)))
         which = jnp.argmax(outside.reshape(-1))
-        values = (at.reshape(-1)[which] * (unit // 8),)
-        allowed = self.allowed(size, unit)
-        self.machine.require(self.op, "in-bounds", allowed, outside.any(), "byte {}", values)
+        values = (at.reshape(-1)[which] * (unit // 8) + low,)
+        self.machine.require(self.op, "in-bounds", _bytes(end), outside.any(), "byte {}", values)
 
-    def allowed(self, size: int, unit: int) -> str:
-        """What a message says of where accesses may be."""
-        return f"bytes 0 to {size * unit // 8 - 1} of the memory"
+    def memory(self, size: int) -> tuple[int, int]:
+        """The address of the first of ``size`` flat bytes, and where the memory ends that they are in."""
+        return 0, size
+
+
+def _bytes(end: int) -> str:
+    """What a message says of where accesses may be."""
+    return f"bytes 0 to {end - 1} of the memory"
+
+
+def _run(positions: Int64[Array, "..."] | Int64[np.ndarray, "..."]) -> tuple[int, int] | None:
+    """Where constant positions begin, and how many words lie between them; None where these are many more."""
+    if not isinstance(positions, np.ndarray) or not positions.size:
+        return None
+    low, count = int(positions.min()), int(np.ptp(positions)) + 1
+    return (low, count) if count <= MAX_GAPS * positions.size else None
 
 
 def _inside(at: Int64[Array, "..."], size: int) -> Array:
@@ -256,6 +284,12 @@ class LocalPlace(Place):
         slot = None if tile is None else storage.slot_of(tile.storage)
         return (-self.slot.cell.begin, self.pointer.address, 0 if slot is None else slot.address)
 
+    def memory(self, size: int) -> tuple[int, int]:
+        """The address of the cell, and the end of its memory space; of a tile its own bytes."""
+        if self.pointer.tile is not None:
+            return 0, size
+        return self.slot.cell.begin, self.machine.semantics.profile.capacity[Loc[self.pointer.space.name]]
+
     def taken(self, flat: Array, first: Scalar, at: int, count: int) -> Array:
         """The words, of a loop whose trips are executed at once those of all trips."""
         if self.machine.together is None:
@@ -324,7 +358,18 @@ def execute(
     else:
         message = "is not executed by this version"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+    declared = find_micro(op.name)
+    if declared is not None and declared.squeezes:
+        Special(machine)["SQZN"] = _squeezed(call, given[declared.squeezes])
     return tuple(_result(v, words) for v, words in zip(op.results, found, strict=False))
+
+
+def _squeezed(call: MicroCall, mask: Bool[Array, " bits"]) -> Int64[Array, ""]:
+    """The bytes of the active lanes of a result."""
+    result = call.results[0]
+    assert isinstance(result, Lanes)
+    active = jnp.sum(mask[:: mask.shape[0] // result.lanes], dtype=np.int64)
+    return active * np.int64(result.dtype.word_bits // 8)
 
 
 def _given(machine: TileMemory, op: Op, call: MicroCall, name: str, operand: Operand, value: Value) -> Any:

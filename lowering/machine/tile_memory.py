@@ -316,6 +316,21 @@ class TileMemory:
         """Word arrays joined along an axis."""
         return jnp.concatenate(parts, axis)
 
+    def splice(
+        self, first: UInt[Array, "_ _"], second: UInt[Array, "_ _"], axis: int, at: Scalar
+    ) -> UInt[Array, "_ _"]:
+        """What is before a position of two arrays, and then the rest of both."""
+        if not isinstance(at, Array):
+            ranges = slice(0, int(at)), slice(int(at), None)
+            parts = [a[r] if axis == 0 else a[:, r] for r in ranges for a in (first, second)]
+            return jnp.concatenate(parts, axis)
+        size = first.shape[axis]
+        start = lax.convert_element_type(at, np.int32)
+        place = lax.iota(np.int32, size + second.shape[axis])
+        behind = jnp.where(place < start + size, place - start, place)
+        source = jnp.where(place < start, place, jnp.where(place < 2 * start, place + (size - start), behind))
+        return jnp.take(jnp.concatenate([first, second], axis), source, axis, mode="clip")
+
     def copy(self, op: Op, dst: View, src: View) -> bool:
         """It is loaded and stored: False."""
         return False

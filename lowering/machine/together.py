@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 #: Trips of nested loops that are computed at once.
 MAX_TRIPS = 1 << 13
+#: Shifts by fewer bits are products and quotients.
+SHIFTS = 31
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,12 @@ class Recording:
             case "muli", [a, b]:
                 factor, other = (a, b) if not a.terms else (b, a)
                 return None if factor.terms else self._multiple(other, factor.constant, result)
+            case (("divsi" | "divui"), [a, b]) if not b.terms and b.constant > 0:
+                return a.divided(b.constant)
+            case (("shrsi" | "shrui"), [a, b]) if not b.terms and 0 <= b.constant < SHIFTS:
+                return a.divided(1 << b.constant)
+            case "shli", [a, b] if not b.terms and 0 <= b.constant < SHIFTS:
+                return self._multiple(a, 1 << b.constant, result)
             case (("index_cast" | "extsi" | "trunci"), [a]) if source != I1:
                 limits, whole = a.limits, Range.of_type(source)
                 kept = limits is not None and whole.low <= limits[0] and limits[1] <= whole.high

@@ -295,7 +295,7 @@ def _run(args: argparse.Namespace) -> int:
     from .run import run
 
     if (args.file is None) == (args.example is None):
-        raise ArgumentError("give either a FILE or --example NAME")
+        raise ArgumentError("run: got no program, or two", allowed="either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
     chosen = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))
@@ -308,8 +308,6 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from .diff import diff
-
     windows = rank_options.given(args) if args.ranks is not None else {}
     if args.ranks is None:
         rank_options.require_ranks(args)
@@ -317,8 +315,13 @@ def _diff(args: argparse.Namespace) -> int:
     after = args.language_after or args.language
     bounds = dict(map(options.ulp_bound, args.ulp))
     given = {"scalars": scalars, "ulp": bounds, "more": tuple(args.more), "language_after": after, **windows}
-    equal = diff(options.of_command(options.DiffOptions, args, **given))
-    return options.ACCEPTED if equal else options.REJECTED
+    chosen = options.of_command(options.DiffOptions, args, **given)
+    if chosen.sync:
+        # Compares texts and executes nothing, so that it needs no JAX.
+        from .diff_sync import diff_sync as compare
+    else:
+        from .diff import diff as compare
+    return options.ACCEPTED if compare(chosen) else options.REJECTED
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -345,9 +348,12 @@ def _conformance(args: argparse.Namespace) -> int:
 
 
 def _isa(args: argparse.Namespace) -> int:
-    from ..manual import manual
+    from ..isa import added
+    from ..manual import manual, sessions
 
     def python(instruction: "Instruction") -> str:
+        if instruction.name not in added():
+            return sessions().get(instruction.name, "")
         from .examples import session
 
         return session(instruction)

@@ -17,7 +17,8 @@ from ..failures.junit import JunitCase, Kind, write_junit
 from ..files import folder_replacing, read_text, save_arrays, write_text
 from ..runtime.array_files import read_inputs, storable
 from ..text import SUFFIXES
-from ..validation.files import Comparing, Verdict, compare_all, counted, dumps, lines, pairs, series
+from ..validation.files import Comparing, Verdict, compare_all, counted, lines, series
+from ..validation.jobs import dumps, pairs
 from . import rank_options
 from .options import DiffOptions
 
@@ -68,14 +69,16 @@ def _check(options: DiffOptions) -> None:
     if options.corpus and options.series:
         raise ArgumentError("--corpus and --series", allowed="one of them")
     if options.ranks is not None:
-        raise ArgumentError("--ranks is for two programs; leave out --corpus and --series")
+        raise ArgumentError("got --ranks with --corpus or --series", allowed="with two programs")
     if options.corpus and (options.after is None or options.more):
-        raise ArgumentError("--corpus needs two folders, BEFORE and AFTER")
+        raise ArgumentError("--corpus: got one folder, or more than two", allowed="BEFORE and AFTER")
     if options.numerics != "exact":
-        raise ArgumentError("--numerics fast: not with --corpus or --series, which execute the interpreter")
+        raise ArgumentError(
+            "--numerics: got fast with --corpus or --series", allowed="exact, as the interpreter has"
+        )
     for name, given in (("inputs", options.inputs), ("entry", options.entry), ("arg", options.scalars)):
         if given:
-            raise ArgumentError(f"--{name} is for two programs; leave out --corpus and --series")
+            raise ArgumentError(f"got --{name} with --corpus or --series", allowed="with two programs")
 
 
 def _print(verdicts: Sequence[Verdict], more: Sequence[str]) -> None:
@@ -114,26 +117,13 @@ def _test(verdict: Verdict) -> JunitCase:
 
 def diff(options: DiffOptions) -> bool:
     """Compare programs and say what was found; whether they are equal on every input."""
-    for name, n, smallest in (
-        ("count", options.count, 1),
-        ("seed", options.seed, 0),
-        ("workers", options.workers, 1),
-    ):
-        if n is not None and n < smallest:
-            raise ArgumentError(f"--{name} is {n}; {smallest} or more is needed")
-    if options.sync:
-        if options.ranks is not None:
-            raise ArgumentError("--sync compares the order of one processor; leave out --ranks")
-        from .diff_sync import diff_sync
-
-        return diff_sync(options)
     if options.corpus or options.series:
         return diff_corpus(options)
     if options.after is None or options.more:
-        raise ArgumentError("two programs are needed; more of them with --series")
+        raise ArgumentError("got one program, or more than two", allowed="two; any number with --series")
     for option in ("json", "junit", "workers"):
         if getattr(options, option) is not None:
-            raise ArgumentError(f"--{option} is for --corpus and --series")
+            raise ArgumentError(f"got --{option} with two programs", allowed="with --corpus or --series")
     if options.ranks is not None:
         return _on_ranks(options)
     return _two(options, options.after)

@@ -236,7 +236,7 @@ def _fuzz(args: argparse.Namespace) -> int:
         return fuzz_plan.fuzz_exhaustive(args)
     for option, users in (("full", "--explain"), ("json", "--explain or --exhaustive")):
         if getattr(args, option) and not args.explain:
-            raise ArgumentError(f"--{option} is for {users}; give both")
+            raise ArgumentError(f"got --{option} alone", allowed=f"with {users}")
     plan = plan_of_store(args)
     if plan is None:
         # Asked for in minutes, a campaign has no last case.
@@ -292,7 +292,7 @@ def _store(args: argparse.Namespace) -> str | None:
             "got --workers with --scheduler, whose cluster has workers", allowed="one of them"
         )
     if args.resume and not args.store:
-        raise ArgumentError("--resume needs --store FILE, the store of the campaign")
+        raise ArgumentError("got --resume without --store", fix="--store FILE, the store of the campaign")
     return args.store or None
 
 

@@ -28,13 +28,15 @@ def plan_of(args: argparse.Namespace) -> Plan:
     programs = _programs(args)
     focus = Focus(**{f.name: _named(getattr(args, f.name)) for f in fields(Focus)})
     if programs and str(focus):
-        raise ArgumentError(f"{focus}: for generated programs; leave it out with --programs")
+        raise ArgumentError(f"got {focus} with --programs", allowed="with generated programs")
     _check_goal(args, focus, bool(programs))
     lockstep = args.lockstep or (_is_plain(args) and focus.in_lockstep(args.profile or ()))
     if lockstep and not focus.in_lockstep(args.profile or ()):
-        raise ArgumentError(f"{focus}: not in lockstep; leave out --lockstep")
+        raise ArgumentError(
+            f"got {focus} with --lockstep, which has no such programs", allowed="without --lockstep"
+        )
     if lockstep and args.grid:
-        raise ArgumentError("--grid: programs in lockstep run on one block; leave out --lockstep")
+        raise ArgumentError("got --grid with --lockstep, whose programs run on one block", allowed="either")
     reference, tested = machines_of(args, lockstep)
     plan = of_command(
         Plan,
@@ -59,10 +61,11 @@ def _check_goal(args: argparse.Namespace, focus: Focus, programs: bool) -> None:
     if args.goal is None:
         return
     if programs:
-        raise ArgumentError("--goal: for generated programs; leave out --programs")
+        raise ArgumentError("got --goal with --programs", allowed="with generated programs")
     if focus.only or focus.dtypes or focus.layouts or focus.regions:
         raise ArgumentError(
-            f"{focus}: the goal says instructions, types, layouts and regions; with it: --values, --weight"
+            f"got {focus} with --goal, whose targets are instructions, types, layouts and regions",
+            allowed="--values, --weight",
         )
 
 
@@ -101,7 +104,9 @@ def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
     if pair == ("oracle", "oracle"):
         return "oracle", "oracle:again"
     if pair[0] == pair[1]:
-        raise ArgumentError(f"{pair[0]} is compared with itself; give another --against or --tested")
+        raise ArgumentError(
+            f"got {pair[0]} twice", allowed="two executors", fix="another --against or --tested"
+        )
     return pair
 
 
@@ -140,11 +145,11 @@ def _programs(args: argparse.Namespace) -> tuple[str, ...]:
     if not args.programs:
         for option in ("entry", "mutate"):
             if getattr(args, option) not in (None, False):
-                raise ArgumentError(f"--{option} is for own programs; give --programs PATH")
+                raise ArgumentError(f"got --{option} without --programs", fix="--programs PATH")
         return ()
     for option in ("lockstep", "preset"):
         if getattr(args, option):
-            raise ArgumentError(f"--{option} is for generated programs; leave it out with --programs")
+            raise ArgumentError(f"got --{option} with --programs", allowed="with generated programs")
     files: dict[str, None] = {}
     for name in args.programs:
         path = Path(name)
@@ -177,7 +182,7 @@ def fuzz_exhaustive(args: argparse.Namespace) -> int:
         args.tested = "jit"
     against, tested = machines_of(args, lockstep=False)
     if is_device(against):
-        raise ArgumentError(f"--against {against} with --exhaustive; devices are tested: --tested, --dut")
+        raise ArgumentError(f"--exhaustive: got --against {against}", allowed="devices as --tested or --dut")
     focus = Focus(only=_named(args.only), dtypes=_named(args.dtypes))
     profiles = [PROFILES[name] for name in dict.fromkeys(args.profile or PROFILE_NAMES)]
     rows = list(exhaustive.rows(profiles, focus.only, focus.dtypes))

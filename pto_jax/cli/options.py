@@ -75,7 +75,7 @@ def scalar(text: str) -> tuple[str, int]:
     try:
         return name.removeprefix("%"), int(number, 0)
     except ValueError:
-        raise errors.ArgumentError(f"--arg {text}: allowed: NAME=N with an integer N") from None
+        raise errors.ArgumentError(f"--arg: got {text}", allowed="NAME=N with an integer N") from None
 
 
 def ulp_bound(text: str) -> tuple[str, int]:
@@ -86,7 +86,7 @@ def ulp_bound(text: str) -> tuple[str, int]:
     """
     name, _, number = text.rpartition("=")
     if not number.isdecimal():
-        raise errors.ArgumentError(f"--ulp {text}: allowed: N or NAME=N with N of 0 or more")
+        raise errors.ArgumentError(f"--ulp: got {text}", allowed="N or NAME=N with N of 0 or more")
     return name.removeprefix("%"), int(number)
 
 
@@ -108,7 +108,7 @@ class Watch:
     def __post_init__(self) -> None:
         for name, n in (("--trace-limit", self.limit), ("--trace-lanes", self.lanes)):
             if n < 1:
-                raise errors.ArgumentError(f"{name} is {n}; 1 or more is needed")
+                raise errors.ArgumentError(f"{name}: got {n}", allowed="1 or more")
 
 
 class Launch(Protocol):
@@ -191,6 +191,15 @@ class DiffOptions:
     shared: tuple[str, ...] = ()
     context: Mapping[str, str] = field(default_factory=dict)
     peers: Mapping[str, tuple[str, int | tuple[int, ...]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, n, least in (
+            ("count", self.count, 1),
+            ("seed", self.seed, 0),
+            ("workers", self.workers, 1),
+        ):
+            if n is not None and n < least:
+                raise errors.ArgumentError(f"--{name}: got {n}", allowed=f"{least} or more")
 
 
 def of_command(cls: type[T], args: argparse.Namespace, **given: Any) -> T:

@@ -91,7 +91,7 @@ def written(given: Launch) -> list[str]:
 def _pair(option: str, text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     if not name or not value:
-        raise ArgumentError(f"{option} {text}: allowed: ARGUMENT=BUFFER")
+        raise ArgumentError(f"{option}: got {text}", allowed="ARGUMENT=BUFFER")
     return name.removeprefix("%"), value.removeprefix("%")
 
 
@@ -101,7 +101,7 @@ def _peer(text: str) -> tuple[str, tuple[str, int | tuple[int, ...]]]:
     try:
         ranks = tuple(map(int, listed.split(",")))
     except ValueError:
-        raise ArgumentError(f"--peer {text}: allowed: A=X:R or A=X:R,R,...") from None
+        raise ArgumentError(f"--peer: got {text}", allowed="A=X:R or A=X:R,R,...") from None
     return name, (buffer, ranks[0] if len(ranks) == 1 else ranks)
 
 
@@ -110,5 +110,5 @@ def _scalar(text: str) -> tuple[str, Any]:
     try:
         numbers = [float(n) if "." in n else int(n, 0) for n in value.split(",")]
     except ValueError:
-        raise ArgumentError(f"--arg {text}: allowed: NAME=N or NAME=N,N,...") from None
+        raise ArgumentError(f"--arg: got {text}", allowed="NAME=N or NAME=N,N,...") from None
     return name, numbers[0] if len(numbers) == 1 else numbers

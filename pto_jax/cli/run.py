@@ -153,7 +153,9 @@ def check_options(options: RunOptions) -> None:
     }
     for name, is_set in clash.items():
         if is_set:
-            raise ArgumentError(f"--sanitize executes on the reference interpreter; {name} is not for it")
+            raise ArgumentError(
+                f"got {name} with --sanitize, which the reference interpreter executes", allowed="either"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +242,7 @@ def run(options: RunOptions) -> None:
     if options.sanitize is not None:
         check_options(options)
     if options.seed < 0:
-        raise errors.ArgumentError(f"--seed is {options.seed}; 0 or more is needed")
+        raise errors.ArgumentError(f"--seed: got {options.seed}", allowed="0 or more")
     profile = resolve_profile(program, options.profile)
 
     from ..runtime.kernel import compile as compile_program

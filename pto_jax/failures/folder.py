@@ -243,9 +243,15 @@ def read(path: str | Path, original: bool = False) -> Failure:
     file = folder / (ORIGINAL if original else SHRUNK)
     program = parse(read_text(file, regular=True), str(file))
     if execution["entry"] is not None and program.function(execution["entry"]) is None:
-        raise FileError(f"{folder}: the program has no function {execution['entry']!r}, which {REPORT} names")
+        raise FileError(
+            f"{folder}: {REPORT}: entry: got {execution['entry']!r}",
+            allowed=", ".join(g.name for g in program.functions) or "none",
+        )
     if execution["entry"] is None and len(program.entries) != 1:
-        raise FileError(f"{folder}: the program has {len(program.entries)} entries; {REPORT} names none")
+        raise FileError(
+            f"{folder}: {REPORT}: entry: got null for a program of {len(program.entries)} entries",
+            allowed="the name of one of them",
+        )
     case = Case(
         report["id"],
         report["seed"],
@@ -279,18 +285,19 @@ def read(path: str | Path, original: bool = False) -> Failure:
 def _report(path: Path) -> dict[str, Any]:
     report = read_json(path, regular=True)
     if not isinstance(report, dict):
-        raise FileError(f"{path}: holds a {type(report).__name__}; an object is needed")
+        raise FileError(f"{path}: got a {type(report).__name__}", allowed="an object")
     for key, kind in _KEYS.items():
         if type(report.get(key)) is not kind:
-            raise FileError(f"{path}: {key} is {_shown(report.get(key))}; {kind.__name__} is needed")
+            raise FileError(f"{path}: {key}: got {_shown(report.get(key))}", allowed=kind.__name__)
     if report["profile"] not in PROFILE_NAMES:
         allowed = " ".join(PROFILE_NAMES)
-        raise FileError(f"{path}: profile is {report['profile']!r}", allowed=f"{allowed}")
+        raise FileError(f"{path}: profile: got {report['profile']!r}", allowed=allowed)
     for part in ("shrunk", "original"):
         if not _is_execution(report[part]):
             raise FileError(
-                f"{path}: {part} is {_shown(report[part])}; entry (a name or null), grid (at least 1), "
-                "ulp (numbers by name) and, on several processors, ranks (count, shared, context) are needed"
+                f"{path}: {part}: got {_shown(report[part])}",
+                allowed="entry (a name or null), grid (1 or more), ulp (numbers by name) and, on several "
+                "processors, ranks (count, shared, context)",
             )
     return report
 
@@ -318,12 +325,14 @@ def _input(
     name, t = argument.name, argument.type
     if name not in arrays:
         held = ", ".join(arrays) or "nothing"
-        raise FileError(f"{path}: no array for argument {name} ({t}); the file holds {held}")
+        raise FileError(
+            f"{path}: got no array {name}; it holds {held}", allowed=f"one for each argument ({name}: {t})"
+        )
     if not isinstance(t, Held):
         raise FileError(f"{path}: argument {name} is a {t}, which no folder holds")
     array, d = arrays[name], t.dtype
     if not _holds(array.dtype, d):
-        raise FileError(f"{path}: {name} is {array.dtype}; elements of {d} are {d.word} words")
+        raise FileError(f"{path}: {name}: got {array.dtype}", allowed=f"{d}, or its words as {d.word}")
     words: NDArray[Any] = (
         np.ascontiguousarray(array)
         .view(d.word)
@@ -357,7 +366,7 @@ def _region(path: Path, name: str, t: ir.TileType, given: NDArray[Any] | None) -
         return t.shape
     if given.shape != (2,) or given.dtype.kind not in "iu":
         raise FileError(
-            f"{path}: {name}{REGION} is {given.dtype}{list(given.shape)}; two integers are needed"
+            f"{path}: {name}{REGION}: got {given.dtype}{list(given.shape)}", allowed="two integers"
         )
     rows, cols = (int(n) for n in given)
     if not (0 <= rows <= t.rows and 0 <= cols <= t.cols):

@@ -16,6 +16,7 @@ import numpy as np
 from .. import ir
 from ..ir import I1, I64, AddressSpace, DType, KernelKind, Op, Pipe, PtrType, ScalarType, Value, attrs
 from ..isa import micro_operations
+from ..isa.micro import SCOPE_LOOP, SCOPES
 from ..isa.views import ADDPTR
 from .control import barrier
 from .micro_samples import MicroSample, element, register, select_micro
@@ -281,13 +282,23 @@ class KernelWriter:
     def scope(self, samples: Sequence[MicroSample]) -> None:
         """A vector scope: loads, operations, and the registers that it has made in memory."""
         writer = ScopeWriter(self.state, [a for _, a in self.areas], self.keep)
-        with writer.region() as level:
+        loop = self.state.chance(0.15)
+        with writer.region(loop) as level:
             for _ in range(self.rng.randint(2, 3)):
                 writer.load(register(element(self.rng.choice(_LOADED))))
             first = len(writer.pool.registers)
             self.statements(writer, list(samples))
             self.show(writer, writer.pool.registers[first:])
-        self.state.emit(Op("vecscope", regions=(ir.Region(tuple(level.ops)),)))
+            if loop:
+                writer.barrier()
+        if not loop:
+            self.state.emit(Op(SCOPES[0], regions=(ir.Region(tuple(level.ops)),)))
+            return
+        # The older form of a scope is a loop: all of its trips are in one scope.
+        bounds = tuple(map(self.state.constant, (0, self.rng.randint(1, 2), 1)))
+        body = ir.Region(tuple(level.ops), (Value(self.state.name("k"), ScalarType(ir.INDEX)),))
+        groups, marked = (("lb", 1), ("ub", 1), ("step", 1), ("inits", 0)), attrs({SCOPE_LOOP: True})
+        self.state.emit(Op("scf.for", bounds, groups=groups, regions=(body,), attributes=marked))
 
     def statements(self, writer: ScopeWriter, samples: list[MicroSample], depth: int = 0) -> None:
         """Operations one after the other, some in loops and branches."""

@@ -72,8 +72,10 @@ class MicroSample:
     @property
     def pair(self) -> registers_convert.Pair | None:
         """What a conversion between the two element types has; None for other operations."""
-        known = registers_convert.PAIRS.get(self.elements[:2]) if len(self.types) == 2 else None  # type: ignore[call-overload]
-        return known if options.converts(self.operation) else None
+        if not options.converts(self.operation):
+            return None
+        source, target = self.elements
+        return registers_convert.PAIRS.get((source, target))
 
 
 def element(name: str) -> DType:

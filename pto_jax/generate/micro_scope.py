@@ -29,6 +29,7 @@ from ..ir import (
     PtrType,
     Region,
     ScalarType,
+    Type,
     Value,
     VRegType,
     attrs,
@@ -118,12 +119,12 @@ class ScopeWriter:
     # -- building -------------------------------------------------------------------------------------
 
     def emit(
-        self, name: str, ins: Sequence[Value] = (), results: Sequence[object] = (), **attributes: object
+        self, name: str, ins: Sequence[Value] = (), results: Sequence[Type] = (), **attributes: str | None
     ) -> tuple[Value, ...]:
         """Add an operation; the values that it gives, by their types."""
-        made = tuple(Value(self.state.name("v"), t) for t in results)  # type: ignore[arg-type]
+        made = tuple(Value(self.state.name("v"), t) for t in results)
         given = {n: v for n, v in attributes.items() if v is not None}
-        self.state.emit(Op(name, tuple(ins), results=made, attributes=attrs(given)))  # type: ignore[arg-type]
+        self.state.emit(Op(name, tuple(ins), results=made, attributes=attrs(given)))
         return made
 
     @contextmanager
@@ -231,7 +232,8 @@ class ScopeWriter:
         for name in operation.operands:
             if name not in late:
                 values[name] = self.operand(sample, name, kinds[name], numbers)
-        results = [self.type_of(sample, kinds[n]) for n in operation.results if not kinds[n].startswith("p")]
+        kept = [n for n in operation.results if not kinds[n].startswith("p")]
+        results: list[Type] = [self.type_of(sample, kinds[n]) for n in kept]
         moves = any(kinds[n].startswith("p") for n in operation.results) and self.state.chance(0.3)
         moved: At | None = None
         for place in operation.places:
@@ -325,14 +327,14 @@ class ScopeWriter:
         self,
         sample: MicroSample,
         values: Mapping[str, Value],
-        results: Sequence[VRegType | MaskType | ScalarType],
-        attributes: Mapping[str, object],
+        results: Sequence[Type],
+        attributes: Mapping[str, str | None],
     ) -> MicroCall:
         """What the declaration's functions of places see."""
         made = tuple(Value("r", t) for t in results)
         given = {n: v for n, v in attributes.items() if v is not None}
         return sample.operation.call(
-            Op(sample.name, tuple(values.values()), results=made, attributes=attrs(given))  # type: ignore[arg-type]
+            Op(sample.name, tuple(values.values()), results=made, attributes=attrs(given))
         )
 
     def placed(

@@ -86,6 +86,9 @@ class NoStorage:
     def concatenate(self, parts: Sequence[Any], axis: int) -> None:
         """Nothing is computed: None."""
 
+    def splice(self, first: Any, second: Any, axis: int, at: Scalar) -> None:
+        """Nothing is computed: None."""
+
     def show(self, op: ir.Op, format: str, value: Scalar, dtype: ir.DType) -> None:
         """Nothing is printed."""
 

@@ -95,6 +95,9 @@ class Machine(Protocol):
     def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
         """Such arrays side by side."""
 
+    def splice(self, first: Any, second: Any, axis: int, at: Scalar) -> Any:
+        """What is before a position of two such arrays, one behind the other, and then the rest of both."""
+
     def execute(self, execution: Execution) -> Mapping[str, Operand]:
         """Compute one instruction and write its destinations.
 

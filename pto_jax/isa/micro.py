@@ -147,6 +147,8 @@ class MicroOperation:
     known: Mapping[str, Span] = field(default_factory=dict)
     #: The accesses that a barrier orders by the value of its string: those before, and those behind it.
     orders: Mapping[str, tuple[frozenset[Access], frozenset[Access]]] = field(default_factory=dict)
+    #: The mask whose active lanes the special register SQZN counts, in bytes of them.
+    squeezes: str = ""
 
     @cached_property
     def words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -170,6 +172,11 @@ class MicroOperation:
     def results(self) -> tuple[str, ...]:
         """The names of the results; those that may be absent come last."""
         return tuple(w.removesuffix("?") for w in self.words[1])
+
+    @property
+    def is_logical(self) -> bool:
+        """Whether its registers and masks have logical lanes: any number of them."""
+        return self.name.startswith("vmi.")
 
     @property
     def syntax(self) -> str:
@@ -218,6 +225,7 @@ def micro(
     ulp: int = 0,
     known: Mapping[str, Span] | None = None,
     orders: Mapping[str, tuple[frozenset[Access], frozenset[Access]]] | None = None,
+    squeezes: str = "",
     **elements: str,
 ) -> MicroOperation:
     """A declaration; ``elements`` by letter and ``choices`` by attribute are words with blanks between."""
@@ -243,6 +251,7 @@ def micro(
         ulp,
         known or {},
         orders or {},
+        squeezes,
     )
 
 

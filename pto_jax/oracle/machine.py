@@ -188,6 +188,12 @@ class ReferenceMachine:
         """Word arrays joined along an axis."""
         return np.concatenate(parts, axis)
 
+    def splice(self, first: Any, second: Any, axis: int, at: Scalar) -> Any:
+        """What is before a position of two arrays, and then the rest of both."""
+        ranges = slice(0, int(at)), slice(int(at), None)
+        parts = [a[r] if axis == 0 else a[:, r] for r in ranges for a in (first, second)]
+        return self.concatenate([part for part in parts if part.shape[axis]], axis)
+
     def known(self, value: Scalar) -> int | None:
         """The number itself: every scalar is known."""
         return int(value)

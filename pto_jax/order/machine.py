@@ -237,6 +237,10 @@ class OrderMachine(NoStorage):
         """Such arrays side by side."""
         return np.concatenate(parts, axis)
 
+    def splice(self, first: Any, second: Any, axis: int, at: Scalar) -> Any:
+        """An array as large as both."""
+        return np.concatenate([first, second], axis)
+
     def _generic(self, number: Scalar) -> int | None:
         return number.generic if isinstance(number, Assumed) else self.known(number)
 

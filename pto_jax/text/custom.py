@@ -245,7 +245,6 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Reader], ir.AttrValue]] = {
     "int": lambda reader: reader.cursor.integer("a number"),
     "integers": _integers,
     "numbers": lambda reader: _numbers(reader.cursor),
-    "string": lambda reader: reader.cursor.string("a format"),
 }
 
 
@@ -257,6 +256,8 @@ def _read_attribute(reader: Reader, fmt: Format, item: formats.AttrItem, draft: 
     start, span = c.start, c.here()
     if item.kind == "word":
         value: ir.AttrValue = _predicate(c, fmt.name)
+    elif item.kind == "string":
+        value = c.string(item.name)
     else:
         value = _ATTRIBUTE_KINDS[item.kind](reader)
     at = (start, span, start)

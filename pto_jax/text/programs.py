@@ -7,7 +7,7 @@ from dataclasses import replace
 from .. import ir, isa
 from ..errors import objection
 from ..isa import changes, history, traits
-from . import control, custom, formats, generic, generic_structure, reader, tile_syntax
+from . import control, custom, formats, reader, tile_syntax
 from .control import CONTROL as STRUCTURED
 from .formats import OVERLOADED, TWO_SPELLINGS, Format, find_format, format_names
 from .lexer import Kind, TokenKind
@@ -160,8 +160,7 @@ class ProgramReader(reader.Reader):
         functions: dict[str, ir.Function] = {}
         while c.kind is not end and self._at("func.func"):
             start = c.start
-            quoted = c.kind is Kind.STRING_LIT
-            function = generic_structure.read_function(self) if quoted else self._function()
+            function = self._generic_function() if c.kind is Kind.STRING_LIT else self._function()
             self.location()
             first = functions.setdefault(function.name, function)
             if first is not function:
@@ -176,6 +175,12 @@ class ProgramReader(reader.Reader):
         if c.kind is not end:
             c.unexpected("'func.func' or end of text")
         return tuple(functions.values())
+
+    def _generic_function(self) -> ir.Function:
+        # Few texts have the generic form.
+        from .generic_structure import read_function
+
+        return read_function(self)
 
     def _function(self) -> ir.Function:
         c = self.cursor
@@ -299,6 +304,8 @@ class ProgramReader(reader.Reader):
         return result
 
     def _generic(self, results: list[reader.Mention], start: int) -> ir.Op:
+        from . import generic, generic_structure
+
         c = self.cursor
         name_start = c.start
         spelled = c.string("")

@@ -179,7 +179,7 @@ def pair(
     extra = _extra(first, second, scalars or {})
     both = Pair(first, second, order_of(first, second, extra), extra)
     if not both.results:
-        raise ArgumentError("neither program writes a buffer: there is nothing to compare")
+        raise ArgumentError("got two programs that write no buffer", allowed="a store in one of them")
     return both
 
 
@@ -254,9 +254,9 @@ def validate(
     names = [a.name for a in both.arguments if isinstance(a.type, ScalarType)]
     for name in numbers:
         if name not in names:
-            raise ArgumentError(f"no scalar argument {name!r}; there are: {', '.join(names) or 'none'}")
+            raise ArgumentError(f"got the scalar argument {name!r}", allowed=", ".join(names) or "none")
     if count < 1:
-        raise ArgumentError(f"count is {count}; 1 or more is needed")
+        raise ArgumentError(f"count: got {count}", allowed="1 or more")
     compared = refused = 0
     accepted: dict[str, Array] = {}
     for number in range(count):
@@ -275,7 +275,8 @@ def validate(
         if not compared:
             raise ArgumentError(
                 f"none of {ATTEMPTS} generated inputs keeps to the rules of the program before; "
-                f"give its scalars or an input; the last one: {problems[0]}"
+                f"the last one: {problems[0]}",
+                fix="its scalars, or an input",
             )
     return Result(compared, refused)
 

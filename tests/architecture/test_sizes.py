@@ -18,7 +18,7 @@ LONG = {
     "one option after the other": "cli.commands.parser cli.fuzz.add cli.races.add cli.replay.add_emit",
     "one field of a declaration after the other": (
         "isa.common.tile_instruction isa.communication._collective isa.fixpipe._moving "
-        "isa.layout_extract._window isa.matrix.product isa.pipes._initialize "
+        "isa.layout_extract._window isa.matrix.product isa.micro.micro isa.pipes._initialize "
         "isa.reduce_expand_index._positions isa.reference.record isa.rules.handles.custom "
         "isa.rules.windows.window_fits extension.lanes.instruction"
     ),
@@ -43,7 +43,7 @@ LONG = {
 SHORT = {
     "a command": "__main__ cli.conformance cli.lsp cli.step",
     "a family of instructions, as in the other packages": (
-        "interpreter.memory_indexed isa.predicates lowering.predicates oracle.predicates oracle.ub_sort "
+        "interpreter.memory_indexed lowering.predicates oracle.predicates oracle.ub_sort "
         "sanitizer.matrix sanitizer.quantise"
     ),
     "a public module": "builder.functions examples.ranks",

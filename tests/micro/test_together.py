@@ -312,6 +312,19 @@ def test_loops_of_registers_eagerly_and_jitted(name: str) -> None:
     executed(text_of(PROGRAMS[name][0]), drawn(), everywhere=True)
 
 
+def test_a_trip_that_leaves_the_memory_is_an_error_with_its_address(at_once: list[bool]) -> None:
+    # Trip 9 is the first one that stores behind the 256 KiB: at 4096 + 9 * 64 * 120 * 4.
+    body = trips(times("o", "i", 120) + load("a", "x_ub", "i") + store("a", "y_ub", "o"))
+    program, arrays = pto.parse(text_of(body)), drawn()
+    compiled = pto.compile(program, warn=False)
+    for call in (compiled, compiled.eager):
+        with pytest.raises(pto.ExecutionError, match="bytes from 280576 on; allowed: bytes 0 to 262143 of"):
+            call(**arrays)
+    with pytest.raises(pto.ExecutionError, match=r"bytes \[280576, 280832\)"):
+        oracle.run(program, arrays)
+    assert at_once[0]
+
+
 def dynamic(body: str) -> str:
     """A kernel whose loop has as many trips as an argument says."""
     text = kernel(MASK + body, {"x": "f32", "y": "f32"}, size=65536)

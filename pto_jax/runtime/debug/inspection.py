@@ -233,7 +233,10 @@ class StopAt:
         file, _, line = str(self.line).rpartition(":")
         whole = type(self.count) is int and type(self.line) in (int, str) and line.isdecimal()
         if not whole or self.count < 1:
-            raise ArgumentError(f"{self._subject}: allowed: a line or 'FILE:LINE', and a count of 1 or more")
+            raise ArgumentError(
+                f"{self._subject}: got line {self.line!r} and count {self.count!r}",
+                allowed="a line or 'FILE:LINE', and a count of 1 or more",
+            )
         return Breakpoint.at(self.kernel.program, int(line), self.count, file or None, self._subject)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> State:

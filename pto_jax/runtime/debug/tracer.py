@@ -350,7 +350,9 @@ class Breakpoint:
             # Two numbers: a line and a count.
             match = re.fullmatch(r"(?P<file>)(?P<line>\d+):(?P<count>\d+)", text)
         if match is None or int(match["count"] or 1) < 1:
-            raise ArgumentError(f"--break {text}: allowed: LINE, LINE:COUNT, FILE:LINE or FILE:LINE:COUNT")
+            raise ArgumentError(
+                f"--break: got {text}", allowed="LINE, LINE:COUNT, FILE:LINE or FILE:LINE:COUNT"
+            )
         return cls.at(
             program, int(match["line"]), int(match["count"] or 1), match["file"] or None, f"--break {text}"
         )
@@ -366,15 +368,15 @@ class Breakpoint:
         files = {f for f, _ in ops if file is None or Path(f).name == Path(file).name}
         if not files:
             sources = ", ".join(sorted({Path(f).name for f, _ in ops})) or program.source
-            raise ArgumentError(f"{what}: the program is {sources}")
+            raise ArgumentError(f"{what}: got the file {file}", allowed=sources)
         places = sorted(f for f in files if (f, line) in ops)
         if not places:
             near = sorted(sorted((n, f) for f, n in ops if f in files), key=lambda at: abs(at[0] - line))[:5]
             listed = ", ".join(f"{n} ({ops[f, n].name})" for n, f in sorted(near))
             source = program.source if len(files) != 1 else next(iter(files))
             raise ArgumentError(
-                f"{what}: no operation begins on line {line} of {source}; "
-                f"nearby lines with operations: {listed or 'none'}"
+                f"{what}: no operation begins on line {line} of {source}",
+                allowed=f"nearby {listed or 'none'}",
             )
         if len(places) > 1:
             names = " or ".join(f"{Path(f).name}:{line}" for f in places)

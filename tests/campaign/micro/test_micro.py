@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,13 @@ from pto_jax.failures.reduce import shrink
 from pto_jax.generate.micro_samples import catalogue, select_micro
 from pto_jax.generate.options import MICRO, MICRO_REASONS, STRAIGHT, micro_reason
 from pto_jax.generate.programs import Case, cases, generate
-from pto_jax.isa.micro import MicroCall
+from pto_jax.isa.micro import Lanes, MicroCall, opens_scope
 from pto_jax.lowering import micro as engine
 from pto_jax.lowering.bits import x64
 from pto_jax.lowering.rules import Semantics
 from pto_jax.oracle import micro as oracle
 from pto_jax.profiles import profile
+from pto_jax.sanitizer.registers import shadow_of_results
 from pto_jax.verifier.programs import verify_program
 
 engine.load_rules()
@@ -53,10 +55,12 @@ def names_of(case: Case) -> set[str]:
 
 
 def test_kernels_are_legal_functions_over_pointers_and_their_text_says_the_same() -> None:
-    for case in programs(60)[:40]:
+    for case in programs(60)[:12]:
         assert not [str(d) for d in verify_program(case.program, case.profile) if d.severity == "error"]
         assert pto.parse(str(case.program)) == case.program, case.index
-        assert case.profile.name == "a5" and "vecscope" in names_of(case)
+        assert case.profile.name == "a5" and any(map(opens_scope, case.program.walk()))
+    forms = {op.name for case in programs(60) for op in case.program.walk() if opens_scope(op)}
+    assert forms == {"vecscope", "scf.for"}
     assert kernel(1, 0, kernels_only(MICRO)).program == programs(60)[0].program
 
 
@@ -96,7 +100,7 @@ def test_goals_of_micro_operations_are_reached_where_loops_carry_registers() -> 
         parse_goal('[[bins]]\ninstruction = "vadd"\nregion = "odd"', "g.toml")
 
 
-def test_a_focus_names_micro_operations_alone_and_beside_tiles(capsys: Any) -> None:
+def test_a_focus_names_micro_operations_alone_and_beside_tiles(capsys: Any, tmp_path: Path) -> None:
     options = Focus(only=("vadd", "vcvt")).options(STRAIGHT)
     assert (options.micro, options.only, options.profiles) == (True, {"vadd", "vcvt"}, ("a5",))
     mixed = Focus(only=("tadd", "vadd"))
@@ -106,9 +110,9 @@ def test_a_focus_names_micro_operations_alone_and_beside_tiles(capsys: Any) -> N
             focus.options(options)
     with pytest.raises(ArgumentError, match="a2a3 have no micro-operations; allowed: a5"):
         Focus().options(replace(MICRO, profiles=("a2a3",)))
-    command = "fuzz --only vadd,vcvt --tested sanitizer --count 2 --workers 1 --quiet"
+    command = f"fuzz --only vadd,vcvt --tested sanitizer --count 1 --workers 1 --quiet --failures {tmp_path}"
     assert main(command.split()) in (0, 1)
-    assert "2 cases" in capsys.readouterr().out
+    assert "1 cases" in capsys.readouterr().out
 
 
 def test_other_campaigns_have_the_presets_that_they_had() -> None:
@@ -131,6 +135,7 @@ def test_a_kernel_gives_equal_bits_on_every_executor(index: int) -> None:
     agree(index)
 
 
+@pytest.mark.slow
 def test_a_kernel_gives_equal_bits_operation_by_operation() -> None:
     outcome = compare_case(generate(21, 0, MICRO), Oracle(), Engine("eager"))
     assert outcome.kind == "equal", outcome.message
@@ -266,7 +271,7 @@ class Device:
 
 
 def test_devices_receive_text_that_means_the_same() -> None:
-    for case in programs(60)[:12]:
+    for case in programs(60)[:6]:
         assert compare_case(case, Oracle(), Device()).kind in ("equal", "undefined"), case.index
 
 
@@ -292,6 +297,18 @@ def test_lanes_that_nothing_defines_are_not_compared() -> None:
     assert compare_case(case, Oracle(), Device(wrong)).kind == "different"
 
 
+def test_floats_without_an_integer_are_open_where_nothing_saturates() -> None:
+    f32, i32 = (Lanes(pto.dtype(name), lanes=64) for name in ("f32", "i32"))
+    words = np.zeros(64, np.float32)
+    words[:5] = 2.0**31, -(2.0**31), np.nan, np.inf, 2.0**31 - 128
+    for sat, open_lanes in (("NOSAT", [0, 2, 3]), ("SAT", [])):
+        call = MicroCall("vcvt", (f32, 32), (i32,), {"rnd": "R", "sat": sat})
+        shadow = shadow_of_results(call, (words.view(np.uint32), np.ones(256, bool)), None)
+        found = np.flatnonzero(shadow[0]) if shadow is not None else []
+        assert list(found) == open_lanes
+
+
+@pytest.mark.slow
 def test_an_operation_that_a_device_declines_is_left_out() -> None:
     case = next(c for c in programs(60) if {"vabs", "vcmp", "vshl"} & names_of(c))
     name = sorted({"vabs", "vcmp", "vshl"} & names_of(case))[0]
