@@ -54,7 +54,8 @@ def _arguments(case: Case) -> dict[str, Any]:
 
 def interpreted(case: Case, profile: ProfileName | None = None) -> Mapping[str, Any]:
     """The buffers that the interpreter gives, [ranks, ...], in the order of the text."""
-    return _interpreter(case, profile)()
+    found: Mapping[str, Any] = _interpreter(case, profile)()
+    return found
 
 
 def _interpreter(case: Case, profile: ProfileName | None) -> Any:

@@ -252,7 +252,16 @@ def read(path: str | Path, original: bool = False) -> Failure:
             f"{folder}: {REPORT}: entry: got null for a program of {len(program.entries)} entries",
             allowed="the name of one of them",
         )
-    case = Case(
+    case = _case(report, execution, program)
+    records = {record for record, _ in case.ranks.context} if case.ranks is not None else set()
+    file = folder / (ORIGINAL_INPUTS if original else INPUTS)
+    arrays, given = load_arrays(file), [a for a in entry_of(case).args if a.name not in records]
+    return Failure(replace(case, inputs={a.name: _input(file, a, arrays, case.ranks) for a in given}), report)
+
+
+def _case(report: Mapping[str, Any], execution: Mapping[str, Any], program: ir.Program) -> Case:
+    """The case that a report describes, without inputs."""
+    return Case(
         report["id"],
         report["seed"],
         report["index"],
@@ -265,20 +274,6 @@ def read(path: str | Path, original: bool = False) -> Failure:
         # On several processors a mutant is judged as one.
         origin=tuple(map(str, report.get("origin", ()))) if execution.get("ranks") else (),
         ranks=_ranks(execution),
-    )
-    records = {record for record, _ in case.ranks.context} if case.ranks is not None else set()
-    inputs = folder / (ORIGINAL_INPUTS if original else INPUTS)
-    arrays = load_arrays(inputs)
-    return Failure(
-        replace(
-            case,
-            inputs={
-                a.name: _input(inputs, a, arrays, case.ranks)
-                for a in entry_of(case).args
-                if a.name not in records
-            },
-        ),
-        report,
     )
 
 
