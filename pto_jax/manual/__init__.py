@@ -41,8 +41,9 @@ def topics() -> dict[str, Topic]:
 @cache
 def sessions() -> dict[str, str]:
     """Sessions in Python by the instruction that they call, with what they print: written by tools.stubs."""
-    stored = resources.files(__package__) / "sessions.json"
-    return json.loads(stored.read_text(encoding="utf-8"))
+    stored = resources.files(__name__) / "sessions.json"
+    shown: dict[str, str] = json.loads(stored.read_text(encoding="utf-8"))
+    return shown
 
 
 def manual(

@@ -151,7 +151,7 @@ def test_folders_have_a_summary_and_json(tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ([], "two files or folders"),
+        ([], "got one file or folder; allowed: two"),
         (["b.pto", "--count", "3"], ""),
         (["b.pto", "--corpus"], "--corpus with --sync"),
         (["b.pto", "c.pto"], "a third file with --sync"),
