@@ -15,7 +15,14 @@ from functools import partial
 
 import jax
 
-from benchmarks import bench_compile, bench_examples, bench_kernels, bench_plot, bench_table
+from benchmarks import (
+    bench_compile,
+    bench_examples,
+    bench_kernels,
+    bench_plot,
+    bench_registers,
+    bench_table,
+)
 from benchmarks.bench_run import Figure, Run
 from pto_jax.errors import ArgumentError, FileError
 from pto_jax.examples import EXAMPLES
@@ -68,6 +75,8 @@ CASES: dict[str, Callable[[Run], None]] = {
     "call_overhead": bench_kernels.call_overhead,
     "access_checks": bench_kernels.access_checks,
     "map_cost": bench_kernels.map_cost,
+    "ranks": bench_kernels.ranks,
+    "register_loops": bench_registers.register_loops,
     "compile_time": bench_compile.compile_time,
     "compile_curve": bench_compile.compile_curve,
     "compile_loops": bench_compile.compile_loops,

@@ -82,7 +82,7 @@ def _block_positions(block_stride: Any, lane: int) -> Any:
     size = 256 // lane
     stride = _integer(block_stride)
     blocks = np.arange(8, dtype=np.int64) * stride
-    return jnp.asarray(blocks)[:, None] * size + np.arange(size, dtype=np.int64)
+    return blocks[:, None] * size + np.arange(size, dtype=np.int64)
 
 
 @memory_rule("vsldb")

@@ -224,28 +224,28 @@ def _pattern(call: RegisterCall) -> tuple[Active, ...]:
 # -- memory ------------------------------------------------------------------------------------------
 
 
-def _places(call: MicroCall, count: int, size: int, stride: Any) -> Array | None:
-    """The elements behind a pointer that lanes are; None where they follow each other."""
+def _places(call: MicroCall, count: int, size: int, stride: Any) -> Any:
+    """The elements behind a pointer that lanes are, constant with the stride; None for one run."""
     at = np.arange(count, dtype=np.int64)
     groups = call.attributes.get("group")
     step = 0 if stride is None else stride if isinstance(stride, int) else _number(stride)
     if groups:
         each = count // int(groups)
-        return jnp.asarray(at // each * step + at % each)
+        return at // each * step + at % each
     if stride is not None:
         block = 32 // size
-        return jnp.asarray(at // block * block * step + at % block)
-    return jnp.zeros_like(jnp.asarray(at)) if call.attributes.get("dist_mode") == "brc" else None
+        return at // block * block * step + at % block
+    return np.zeros_like(at) if call.attributes.get("dist_mode") == "brc" else None
 
 
-def _gathered(base: Place, at: Array, width: int) -> Lanes:
+def _gathered(base: Place, at: Any, width: int) -> Lanes:
     """Elements of ``width`` bits at positions in such elements."""
     unit = base.unit(width // 8)
     pieces = width // unit
     return regrouped(base.gather(at[:, None] * pieces + np.arange(pieces), unit).reshape(-1), width)
 
 
-def _scattered(base: Place, at: Array, words: Lanes, active: Active) -> None:
+def _scattered(base: Place, at: Any, words: Lanes, active: Active) -> None:
     width = words.dtype.itemsize * 8
     unit = base.unit(width // 8)
     pieces = width // unit

@@ -62,6 +62,8 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of tests that are marked ``variants(n)``, n variants are of every run and the others are slow.
 
+    Of those, every third is of every change and all are of every night.
+
     ``-k`` selects a test by the names of the instructions that it is marked with, and of the
     micro-operations that it executes.
     """
@@ -79,6 +81,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         (count,) = marker.args
         # Evenly spaced, the first and the last among them.
         kept = {i * (len(variants) - 1) // max(1, count - 1) for i in range(count)}
-        for i, item in enumerate(variants):
-            if i not in kept:
-                item.add_marker(pytest.mark.slow)
+        others = [item for i, item in enumerate(variants) if i not in kept]
+        for i, item in enumerate(others):
+            item.add_marker(pytest.mark.slow)
+            if i % 3:
+                item.add_marker(pytest.mark.nightly)

@@ -498,7 +498,7 @@ def alike(machine: TileMemory, found: Sequence[Leaf]) -> list[Leaf]:
     return [varied(jnp.asarray(x)) for x in found]
 
 
-def _dtypes(op: Op, count: int) -> list[DType]:
+def carried_dtypes(op: Op, count: int) -> list[DType]:
     """Types of the scalars among the values an operation hands on."""
     found = [scalar_dtype(v.type) for v in op.results]
     return found if len(found) == count else [INDEX] * count
@@ -563,7 +563,9 @@ def _joined(op: Op, shape: tuple[Shape, ...] | None, ends: Sequence[tuple[Shape,
     assumed = [] if shape is None or len(shape) != len(ends[0]) else [shape]
     first, *others = [*assumed, *ends]
     for other in others:
-        first = tuple(join(a, b, d) for a, b, d in zip(first, other, _dtypes(op, len(first)), strict=True))
+        first = tuple(
+            join(a, b, d) for a, b, d in zip(first, other, carried_dtypes(op, len(first)), strict=True)
+        )
     return first
 
 
@@ -591,7 +593,7 @@ def loop(
         found: list[Leaf] = lax.fori_loop(np.int64(0), count, step, data)
         return found
 
-    return _looped(machine, frame, inits, _dtypes(frame.op, len(inits)), body, run)
+    return _looped(machine, frame, inits, carried_dtypes(frame.op, len(inits)), body, run)
 
 
 def repeat(
@@ -621,7 +623,7 @@ def repeat(
         return list(found)
 
     condition, passed = before(tuple(inits))
-    dtypes = [I1, *_dtypes(frame.op, len(passed))]
+    dtypes = [I1, *carried_dtypes(frame.op, len(passed))]
     results = _looped(machine, frame, (condition, *passed), dtypes, body, run)
     machine.stop(frame.op, "steps", f"at most {machine.max_steps} trips", stopped)
     return results[1:]

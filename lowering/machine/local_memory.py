@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .tile_memory import TileMemory
 
 
+#: Constant positions are a run with gaps where it has at most this many times as many words.
+MAX_GAPS = 8
 #: The special registers, in the order of their words in the cell that has them.
 SPECIAL = ("AR", "SQZN", "VMS4_0", "VMS4_1", "VMS4_2", "VMS4_3")
 _SPECIAL_TYPE = TileType(U64, 1, len(SPECIAL))
@@ -93,8 +95,28 @@ class Place(ABC):
         unit = self.unit(width // 8, at * width // 8)
         flat, first = self.flat(unit), self.first(unit)
         self.require_inside(first, at * width // unit, size * 8 // unit, flat.shape[0], unit)
-        found = storage.read(_padded(flat, size * 8 // unit), first + at * width // unit, size * 8 // unit)
+        found = self.taken(flat, first, at * width // unit, size * 8 // unit)
         return regrouped(found, width)
+
+    def taken(self, flat: UInt[Array, " n"], first: Scalar, at: int, count: int) -> UInt[Array, " {count}"]:
+        """``count`` of the flat words from ``at`` words behind the first one on."""
+        return storage.read(_padded(flat, count), first + at, count)
+
+    def put(
+        self,
+        flat: UInt[Array, " n"],
+        first: Scalar,
+        at: Scalar,
+        words: UInt[Array, " m"],
+        active: Bool[Array, " lanes"] | None,
+    ) -> None:
+        """Replace flat words from ``at`` words behind the first one on, where their lanes are active."""
+        self.machine.one_by_one()
+        size = words.shape[0]
+        if active is not None:
+            active = jnp.repeat(active, size // active.shape[0])
+            words = jnp.where(active, words, storage.read(_padded(flat, size), first + at, size))
+        self.replace(storage.write(_padded(flat, size), words, first + at)[: flat.shape[0]])
 
     def write(
         self, words: UInt[Array, " n"], active: Bool[Array, " n"] | None = None, at: Scalar = 0
@@ -105,60 +127,87 @@ class Place(ABC):
             return
         unit = self.unit(width // 8, at * width // 8 if isinstance(at, int) else width // 8)
         flat = self.flat(unit)
-        first = self.first(unit) + at * width // unit
-        size = count * width // unit
-        self.require_inside(first, 0, size, flat.shape[0], unit)
-        if active is not None:
-            old = storage.read(_padded(flat, size), first, size)
-            words = jnp.where(active, words, regrouped(old, width))
-        self.replace(storage.write(_padded(flat, size), regrouped(words, unit), first)[: flat.shape[0]])
+        first, behind = self.first(unit), at * width // unit
+        self.require_inside(first, behind, count * width // unit, flat.shape[0], unit)
+        self.put(flat, first, behind, regrouped(words, unit), active)
 
-    def gather(self, positions: Int64[Array, "..."], unit: int) -> UInt[Array, "..."]:
+    def gather(
+        self, positions: Int64[Array, "..."] | Int64[np.ndarray, "..."], unit: int
+    ) -> UInt[Array, "..."]:
         """The words of ``unit`` bits at positions behind the pointer; zero outside."""
-        flat = self.flat(unit)
-        at = wide(self.first(unit)) + positions
+        flat, first = self.flat(unit), self.first(unit)
+        at = wide(first) + positions
         self.require_all(at, jnp.ones(at.shape, bool), flat.shape[0], unit)
+        run = _run(positions)
+        if run is not None:
+            return self.taken(flat, first, *run)[positions - run[0]]
+        self.anywhere()
         return flat.at[_inside(at, flat.shape[0])].get(mode="fill", fill_value=0)
 
     def scatter(
         self,
-        positions: Int64[Array, "..."],
+        positions: Int64[Array, "..."] | Int64[np.ndarray, "..."],
         words: UInt[Array, "..."],
         active: Bool[Array, "..."],
         unique: bool = True,
     ) -> None:
         """Replace words at positions behind the pointer, where they are active; the last of equal ones."""
         unit = words.dtype.itemsize * 8
-        flat = self.flat(unit)
-        at = jnp.broadcast_to(wide(self.first(unit)) + positions, words.shape)
+        flat, first = self.flat(unit), self.first(unit)
+        at = jnp.broadcast_to(wide(first) + positions, words.shape)
         self.require_all(at, active, flat.shape[0], unit)
+        run = _run(positions)
+        if run is not None and np.unique(positions).size == words.size:
+            low, count = run
+            sources = np.full(count, -1)
+            sources[positions.reshape(-1) - low] = np.arange(words.size)
+            chosen = active.reshape(-1)[sources] & (sources >= 0)
+            self.put(flat, first, low, words.reshape(-1)[sources], chosen)
+            return
+        self.machine.one_by_one()
         at = jnp.where(active, _inside(at, flat.shape[0]), flat.shape[0])
         if not unique:
             at = _last_only(at.reshape(-1), flat.shape[0]).reshape(at.shape)
         self.replace(flat.at[at].set(words, mode="drop"))
 
-    def require_inside(self, first: Scalar, at: int, count: int, size: int, unit: int) -> None:
+    def anywhere(self) -> None:  # noqa: B027 - a buffer has nothing to note
+        """Called before any of the words may be read."""
+
+    def require_inside(self, first: Scalar, at: Scalar, count: int, size: int, unit: int) -> None:
         """The run-time rule that a run of words is inside."""
         if not self.machine.follows("in-bounds"):
             return
-        begin = first + at
-        broken = (begin < 0) | (begin > size - count)
-        found, values = "bytes from {} on", (begin * (unit // 8),)
-        self.machine.require(self.op, "in-bounds", self.allowed(size, unit), broken, found, values)
+        begin, (low, end) = first + at, self.memory(size * unit // 8)
+        broken = (begin < 0) | (begin > min(size, (end - low) * 8 // unit) - count)
+        found, values = "bytes from {} on", (begin * (unit // 8) + low,)
+        self.machine.require(self.op, "in-bounds", _bytes(end), broken, found, values)
 
     def require_all(self, at: Array, active: Array, size: int, unit: int) -> None:
         """The run-time rule that words are inside, each where it is active."""
         if not self.machine.follows("in-bounds") or not at.size:
             return
-        outside = active & ((at < 0) | (at >= size))
+        low, end = self.memory(size * unit // 8)
+        outside = active & ((at < 0) | (at >= min(size, (end - low) * 8 // unit)))
         which = jnp.argmax(outside.reshape(-1))
-        values = (at.reshape(-1)[which] * (unit // 8),)
-        allowed = self.allowed(size, unit)
-        self.machine.require(self.op, "in-bounds", allowed, outside.any(), "byte {}", values)
+        values = (at.reshape(-1)[which] * (unit // 8) + low,)
+        self.machine.require(self.op, "in-bounds", _bytes(end), outside.any(), "byte {}", values)
 
-    def allowed(self, size: int, unit: int) -> str:
-        """What a message says of where accesses may be."""
-        return f"bytes 0 to {size * unit // 8 - 1} of the memory"
+    def memory(self, size: int) -> tuple[int, int]:
+        """The address of the first of ``size`` flat bytes, and where the memory ends that they are in."""
+        return 0, size
+
+
+def _bytes(end: int) -> str:
+    """What a message says of where accesses may be."""
+    return f"bytes 0 to {end - 1} of the memory"
+
+
+def _run(positions: Int64[Array, "..."] | Int64[np.ndarray, "..."]) -> tuple[int, int] | None:
+    """Where constant positions begin, and how many words lie between them; None where these are many more."""
+    if not isinstance(positions, np.ndarray) or not positions.size:
+        return None
+    low, count = int(positions.min()), int(np.ptp(positions)) + 1
+    return (low, count) if count <= MAX_GAPS * positions.size else None
 
 
 def _inside(at: Int64[Array, "..."], size: int) -> Array:
@@ -227,6 +276,39 @@ class LocalPlace(Place):
     def width(self) -> int:
         """Bits of the cell's words."""
         return min(self.slot.cell.width, self.slot.step)
+
+    @property
+    def address_parts(self) -> tuple[Scalar, ...]:
+        """Numbers of bytes whose sum is where the place is in its cell."""
+        tile = self.pointer.tile
+        slot = None if tile is None else storage.slot_of(tile.storage)
+        return (-self.slot.cell.begin, self.pointer.address, 0 if slot is None else slot.address)
+
+    def memory(self, size: int) -> tuple[int, int]:
+        """The address of the cell, and the end of its memory space; of a tile its own bytes."""
+        if self.pointer.tile is not None:
+            return 0, size
+        return self.slot.cell.begin, self.machine.semantics.profile.capacity[Loc[self.pointer.space.name]]
+
+    def taken(self, flat: Array, first: Scalar, at: int, count: int) -> Array:
+        """The words, of a loop whose trips are executed at once those of all trips."""
+        if self.machine.together is None:
+            return super().taken(flat, first, at, count)
+        found: Array = self.machine.together.read(self, at, count, flat.dtype.itemsize * 8)
+        return found
+
+    def put(self, flat: Array, first: Scalar, at: Scalar, words: Array, active: Array | None) -> None:
+        """Replace words, in a loop whose trips are executed at once those of all trips."""
+        if self.machine.together is None or not isinstance(at, int):
+            super().put(flat, first, at, words, active)
+            return
+        active = None if active is None else jnp.repeat(active, words.shape[0] // active.shape[0])
+        self.machine.together.write(self, at, words, active)
+
+    def anywhere(self) -> None:
+        """Note that any word of the cell may be read."""
+        if self.machine.together is not None:
+            self.machine.together.read_anywhere(self)
 
     def flat(self, unit: int) -> Array:
         """The words of the cell in the order of memory."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pto_jax import errors, profiles
@@ -32,10 +32,10 @@ from pto_jax.isa.micro import MicroCall, Place as BytesPlace
 
 from ..memory_layouts import AXES, Window
 from . import ranges, storage
-from .ranges import Range
+from .ranges import Moved, Range
 
 if TYPE_CHECKING:
-    from pto_jax.interpreter.machine import RunBlock
+    from pto_jax.interpreter.machine import Body, RunBlock
 
 #: What tells an operation from others that compute addresses.
 Key: TypeAlias = tuple[str, tuple[str, ...]]
@@ -230,6 +230,31 @@ class Surveyor(abstract.AbstractMachine):
         """The range of what is in one and less than a number of the other."""
         return Range.of(counter).below(Range.of(upper))
 
+    def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
+        """What may be carried after a loop; pointers that each trip moves as far are known.
+
+        A first trip shows how far.
+        """
+        starts = {
+            k: replace(i, address=Moved.starting(i.address))
+            for k, i in enumerate(inits)
+            if isinstance(i, LocalPointer) and i.tile is None
+        }
+        if not starts or not isinstance(trips, int) or trips <= 0:
+            return super().loop(frame, trips, inits, body)
+        carried = [starts.get(k) or self.opened(i) for k, i in enumerate(inits)]
+        ends = list(body(self.trip(frame, trips), tuple(carried)))
+        steps = {k: by for k, start in starts.items() if (by := _moved_by(start, ends[k])) is not None}
+        for k, start in starts.items():
+            carried[k] = _after(start, steps[k], trips - 1, True) if k in steps else self.opened(inits[k])
+        ends = [
+            self.either(a, b)
+            for a, b in zip(carried, body(self.trip(frame, trips), tuple(carried)), strict=True)
+        ]
+        for k, by in steps.items():
+            ends[k] = _after(starts[k], by, trips, False)
+        return tuple(ends)
+
     def opened(self, operand: Operand) -> Operand:
         """What a loop carries: where it points to changes from trip to trip."""
         if isinstance(operand, View | Pointer):
@@ -252,6 +277,8 @@ class Surveyor(abstract.AbstractMachine):
         found = ranges.scalar("arith.addi", (base, product), INDEX, INDEX)
         near = Range.of(base).is_near and product.is_near and found.is_near
         self.near[self.current] = self.near.get(self.current, True) and near
+        if isinstance(base, Moved) and near and product.low == product.high:
+            return base.further(product.low)
         return found
 
     def require(
@@ -316,6 +343,21 @@ class Surveyor(abstract.AbstractMachine):
         if address is not None:
             self.found.append(storage.Placement(type, address if isinstance(address, int) else None))
         return None
+
+
+def _moved_by(start: LocalPointer, end: Operand) -> int | None:
+    """How many bytes a trip moves a pointer that a loop carries, None where that is not known."""
+    if not isinstance(end, LocalPointer) or not isinstance(end.address, Moved):
+        return None
+    return end.address.by if end.address.origin is start.address.origin else None
+
+
+def _after(start: LocalPointer, by: int, trips: int, before: bool) -> LocalPointer:
+    """A pointer that some trips have moved, ``before`` that many or fewer."""
+    first = start.address
+    last = first.further(by * trips)
+    low, high = (min(first.low, last.low), max(first.high, last.high)) if before else (last.low, last.high)
+    return replace(start, address=Range(low, high, gcd(first.step, by if before else 0)))
 
 
 def _adds(execution: Execution) -> bool:

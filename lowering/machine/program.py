@@ -34,7 +34,7 @@ from pto_jax.interpreter import (
 )
 from pto_jax.interpreter.operands import LocalPointer
 from pto_jax.interpreter.windows import advanced, scalar as folded
-from pto_jax.ir import DType, Op, ScalarType, TileType
+from pto_jax.ir import DType, MaskType, Op, ScalarType, TileType, VRegType
 from pto_jax.isa.declare import Constraint, Operand as DeclaredOperand
 from pto_jax.isa.micro import MicroCall
 from pto_jax.profiles import ProfileName
@@ -51,6 +51,7 @@ from . import (
     planning,
     storage,
     tile_memory,
+    together,
 )
 from .planning import Key, key_of
 
@@ -146,7 +147,6 @@ class JaxMachine(tile_memory.TileMemory):
     near: frozenset[Key] = frozenset()
     inside: frozenset[Key] = frozenset()
     _op: Op = BEFORE
-    _written_out: int = 0
 
     def begin(self, op: Op, scope: Scope) -> None:
         """Remember the operation whose addresses are computed next."""
@@ -157,6 +157,7 @@ class JaxMachine(tile_memory.TileMemory):
 
         Raises NotExecutableError for an instruction without a rule.
         """
+        self.one_by_one()
         name = execution.instruction.name
         if name in MEMORY_RULES:
             self._transfer(execution, MEMORY_RULES[name])
@@ -254,15 +255,21 @@ class JaxMachine(tile_memory.TileMemory):
             super().require(op, rule, allowed, broken, found, values)
 
     def unrolls(self, op: Op, trips: int) -> bool:
-        """Whether the loop is executed trip by trip: eagerly always, else up to MAX_UNROLLED operations."""
+        """Whether the loop is executed trip by trip: eagerly always, else up to MAX_UNROLLED operations.
+
+        In a loop whose trips are executed at once only one that carries registers may be.
+        """
         body = max(1, sum(1 for _ in op.walk()) - 1)
         decoded = self.semantics.numerics == "exact" and platforms.expected() != "gpu"
         if not self.whole:
             return True
-        written = self._written_out + trips * body
+        carries = any(isinstance(v.type, VRegType | MaskType) for v in op.results)
+        if self.together is not None and trips and not carries:
+            return False
+        written = self.written_out + trips * body
         if trips * body > (MAX_UNROLLED_DECODED if decoded else MAX_UNROLLED) or written > MAX_WRITTEN_OUT:
             return False
-        self._written_out = written
+        self.written_out = written
         return True
 
     def counter(self, value: int) -> Scalar:
@@ -279,18 +286,28 @@ class JaxMachine(tile_memory.TileMemory):
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
         """The results of one of two arms by a traced condition (:func:`control_flow.branch`)."""
+        self.one_by_one()
         with self._inside():
             return control_flow.branch(self, frame, condition, arms)
 
     def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
-        """What is carried after ``trips`` trips of ``body`` (:func:`control_flow.loop`)."""
+        """What is carried after ``trips`` trips of ``body``.
+
+        They are executed at once where that is proven right (:func:`together.loop`), else one by one
+        (:func:`control_flow.loop`).
+        """
         with self._inside():
-            return control_flow.loop(self, frame, trips, inits, body)
+            if self.together is not None:
+                results: tuple[Operand, ...] = self.together.loop(frame, trips, inits, body)
+                return results
+            found = together.loop(self, frame, trips, inits, body) if self.whole else None
+            return found if found is not None else control_flow.loop(self, frame, trips, inits, body)
 
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
     ) -> tuple[Operand, ...]:
         """What is carried after a while loop; traced as a whole, else step by step."""
+        self.one_by_one()
         if self.whole:
             with self._inside():
                 return control_flow.repeat(self, frame, inits, before, after)
@@ -298,6 +315,7 @@ class JaxMachine(tile_memory.TileMemory):
 
     def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None:
         """Print a scalar at once where it is known, else when the compiled program runs."""
+        self.one_by_one()
 
         def show(value: Shaped[Array, ""]) -> None:
             print(printed(format, value.item()), flush=True)
@@ -309,12 +327,16 @@ class JaxMachine(tile_memory.TileMemory):
 
     def trap(self, op: Op) -> None:
         """End the execution: eagerly ExecutionError at once, else a violation of the rule ``trap``."""
+        self.one_by_one()
         if not self.whole:
             raise ExecutionError(Diagnostic("error", "the program stops here", op.span, op.name, rule="trap"))
         self.stop(op, "trap", "a program that does not come here", jnp.ones((), bool))
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         """The result of an ``arith`` operation, of which an operand is an array of shape ()."""
+        if self.together is not None:
+            found = scalars.compute(self.semantics, name, args, source, result)
+            return self.together.computed(found, name, args, source, result)
         form = self.numbers.scalar(self, name, args, source, result)
         if form is not None and isinstance(form.table, int):
             whole = isinstance(form.base, int) and form.base == 0
@@ -332,14 +354,17 @@ class JaxMachine(tile_memory.TileMemory):
 
         Outside 64 bits it is NOWHERE where run-time rules are checked, else far outside any buffer.
         """
+        if self.together is not None:
+            return self.together.addressed(self._address(base, index, stride), base, index, stride)
         form = self.numbers.address(self, base, index, stride)
         if form is not None and isinstance(form.table, int):
             return advanced(self, form.table, form.base)
+        return self._noted(self._address(base, index, stride), form)
+
+    def _address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
         if key_of(self._op) in self.near:
-            found = addresses.near(base, index, stride)
-        else:
-            found = (addresses.advanced if self.checks else addresses.followed)(base, index, stride)
-        return self._noted(found, form)
+            return addresses.near(base, index, stride)
+        return (addresses.advanced if self.checks else addresses.followed)(base, index, stride)
 
     def _noted(self, array: Scalar, form: block_numbers.Form | None) -> Scalar:
         if form is not None:
@@ -389,7 +414,10 @@ class JaxMachine(tile_memory.TileMemory):
 
     def micro(self, op: Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """The results of a micro-operation; accesses outside memory break the run-time rule ``in-bounds``."""
-        return local_memory.execute(self, op, call, operands)
+        results = local_memory.execute(self, op, call, operands)
+        if self.together is not None:
+            self.together.counted(op, operands, results)
+        return results
 
     def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Shaped[Array, ""]:
         """The element of memory that a pointer is at, an array of shape ().

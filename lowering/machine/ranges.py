@@ -60,6 +60,24 @@ class Range:
         return self.low >= -NEAR and self.high <= NEAR
 
 
+@dataclass(frozen=True)
+class Moved(Range):
+    """The range of an address that is ``by`` bytes behind another one, the ``origin``."""
+
+    origin: object = None
+    by: int = 0
+
+    @classmethod
+    def starting(cls, n: Scalar) -> Moved:
+        """The range of an address as the origin of others."""
+        found = Range.of(n)
+        return cls(found.low, found.high, found.step, object())
+
+    def further(self, by: int) -> Moved:
+        """The range of the address that is some bytes behind."""
+        return Moved(self.low + by, self.high + by, self.step, self.origin, self.by + by)
+
+
 def _sum(sign: int) -> Callable[[Range, Range], Range]:
     def apply(a: Range, b: Range) -> Range:
         low, high = (b.low, b.high) if sign > 0 else (-b.high, -b.low)

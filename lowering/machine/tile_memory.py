@@ -21,6 +21,7 @@ from pto_jax.isa.rules.pipes import HALVES_OF_VALID
 from ..bits import from_words, moves_intact
 from ..rules import Lanes, Row, Semantics
 from . import block_numbers, storage
+from .affine import Unproven
 from .storage import Carried, Cell, Plan, Slot, Window
 
 if TYPE_CHECKING:
@@ -145,6 +146,10 @@ class TileMemory:
     region_traces: dict[tuple[str, int, int], Any] = field(default_factory=dict)
     traced: list[int] = field(default_factory=list)
     numbers: block_numbers.BlockNumbers = field(default_factory=block_numbers.BlockNumbers)
+    #: What follows the trips of a loop that are executed at once (:mod:`.together`).
+    together: Any = None
+    #: Operations of loops that are written out.
+    written_out: int = 0
     _layout: dict[str, Cell] = field(default_factory=dict)
     _in_block: bool = False
     _own_keys: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -197,6 +202,11 @@ class TileMemory:
     def stop(self, op: Op, rule: str, allowed: str, stopped: Bool[Array, ""]) -> None:
         """Note that execution ended early, whether or not run-time rules are checked."""
         self.violations.append(Violation(op, rule, allowed, stopped))
+
+    def one_by_one(self) -> None:
+        """Called for what only trips that are executed one by one may do."""
+        if self.together is not None:
+            raise Unproven
 
     def known(self, value: Scalar) -> int | None:
         """The number of a Python or NumPy integer or of an array that is not traced, else None."""
@@ -254,7 +264,9 @@ class TileMemory:
 
     def special(self) -> Slot:
         """Storage of the special registers of the vector core."""
-        return self._own(f"{self.core}%special", TileType(U64, 1, 6))
+        registers = TileType(U64, 1, 6)
+        cell = Cell(f"{self.core}%special", registers, 0, registers.bytes, U64.word_bits, cleared=True)
+        return self._touch(Slot(cell))
 
     def adopt(self, name: str, type: TileType, words: Words) -> Slot:
         """Storage of a tile that is an argument."""
@@ -323,9 +335,17 @@ class TileMemory:
         """It is loaded and stored: False."""
         return False
 
+    @property
+    def core_name(self) -> str:
+        """What people call the core whose memory is meant."""
+        return self.core
+
     def enter(self, core: str) -> None:
         """Turn to the local memory of a core."""
         self.core = core
+
+    def leave(self) -> None:
+        """Nothing ends with a kernel."""
 
     def new_block(self) -> None:
         """Empty the local memory: a block of a launch begins."""
@@ -340,6 +360,7 @@ class TileMemory:
 
     def words(self, ref: TileRef) -> Words:
         """The words of a tile, [rows, cols], wherever they are."""
+        self.one_by_one()
         if isinstance(ref.storage, Choice):
             choices = [self.words(with_storage(ref, option)) for option in ref.storage.options]
             found = choices[0]
@@ -395,6 +416,7 @@ class TileMemory:
 
     def set_cell(self, key: str, words: UInt[Array, "..."]) -> None:
         """Replace a cell's words; values known besides the old ones are dropped."""
+        self.one_by_one()
         self.cells[key] = words
         self._forget(key)
 
@@ -414,6 +436,7 @@ class TileMemory:
 
         ``value`` has a float32 tile's values, and ``row`` gives the words of a tile of one row, where known.
         """
+        self.one_by_one()
         if isinstance(ref.storage, Window):
             whole = self.words(ref.storage.tile)
             self.write(ref.storage.tile, ref.storage.put(whole, words))

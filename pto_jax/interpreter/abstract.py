@@ -54,6 +54,9 @@ class NoStorage:
     def enter(self, core: str) -> None:
         """Nothing to turn to: there is no local memory."""
 
+    def leave(self) -> None:
+        """Nothing ends with a kernel."""
+
     def new_block(self) -> None:
         """Nothing to empty: there is no local memory."""
 

@@ -68,6 +68,9 @@ class Machine(Protocol):
     def enter(self, core: str) -> None:
         """Turn to the local memory of a core."""
 
+    def leave(self) -> None:
+        """Called where the kernel of a core of several ranks ends."""
+
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
         """Execute a number of blocks, each on the operands and with fresh local memory."""
 

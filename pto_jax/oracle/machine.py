@@ -113,6 +113,9 @@ class ReferenceMachine:
         """Turn to the local memory of a core."""
         self._core = core
 
+    def leave(self) -> None:
+        """Nothing ends with a kernel."""
+
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
         """Execute the blocks one after the other, each with fresh local memory."""
         for number in range(grid):

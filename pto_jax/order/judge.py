@@ -7,7 +7,7 @@ from itertools import product
 from random import Random
 from typing import Any, NamedTuple
 
-from ..analysis.provenance import called
+from ..analysis.provenance import calls
 from ..analysis.resolve import ResolvedProgram
 from ..analysis.roots import cores_of, hands_token, is_as_written, roots
 from ..ir import I1, Function, Op, Program, ScalarType
@@ -140,9 +140,8 @@ def _flags(program: Program, function: Function) -> set[int]:
     """The identities of the flags of a function and of those that it calls, and of loops around flags."""
     listed, pending = {function.name: function}, [function]
     while pending:
-        for op in pending.pop().walk():
-            callee = called(program, op)
-            if callee is not None and callee.name not in listed:
+        for _, callee in calls(program, pending.pop()):
+            if callee.name not in listed:
                 listed[callee.name] = callee
                 pending.append(callee)
     ops = [op for f in listed.values() for op in f.walk()]

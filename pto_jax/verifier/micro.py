@@ -1,6 +1,7 @@
 """Rules on micro-operations: types, patterns, scopes, and the use of align states."""
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 
 from ..errors import Diagnostic
 from ..ir import (
@@ -18,13 +19,10 @@ from ..ir import (
     VRegType,
 )
 from ..isa.effects import aliased
-from ..isa.micro import MicroOperation
+from ..isa.micro import MicroOperation, opens_scope
 from ..profiles import Profile
 from .errors import error_of
 
-#: What opens a vector scope, and the attribute of a loop that is one.
-SCOPES = ("vecscope", "strict_vecscope")
-SCOPE_LOOP = "llvm.loop.aivector_scope"
 _STATE = VRegType | MaskType | AlignType
 
 
@@ -34,6 +32,10 @@ def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterat
         message = f"the profile {profile.name} has no micro-operations; allowed: a5"
         yield error_of(op, "profile", message)
         return
+    needed = [w for w in declared.words[1] if not w.endswith("?")]
+    if len(op.results) < len(needed):
+        message = f"has {len(op.results)} result(s); allowed: {len(needed)} ({', '.join(needed)})"
+        yield error_of(op, "results", message)
     wanted = declared.types.replace("->", " ").split()
     names = [w.strip('"') for w in declared.names]
     values = {**declared.values(op), **dict(zip(declared.results, op.results, strict=False))}
@@ -45,13 +47,23 @@ def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterat
         if allowed:
             message = f"{name} is {values[name].type}; allowed: {allowed}"
             yield error_of(op, "types", message, values[name])
+    yield from _choice_findings(op, declared)
+    for rule in declared.rules:
+        yield from (error_of(op, "rule", message) for message in rule(op))
+
+
+def _choice_findings(op: Op, declared: MicroOperation) -> Iterator[Diagnostic]:
+    """Attributes with other values than those they may have, and names that look like theirs."""
+    for name in op.attrs:
+        meant = get_close_matches(name, declared.choices, 1)
+        if meant and name not in declared.choices:
+            message = f"got the attribute {name}; allowed: {', '.join(declared.choices)}"
+            yield error_of(op, "choices", f"{message}; did you mean {meant[0]}?")
     for name, allowed_words in declared.choices.items():
         given = op.attrs.get(name)
         if given is not None and given not in allowed_words:
             message = f'got {name} = "{given}"; allowed: {", ".join(allowed_words)}'
             yield error_of(op, "choices", message)
-    for rule in declared.rules:
-        yield from (error_of(op, "rule", message) for message in rule(op))
 
 
 def _objection(t: Type, word: str, declared: MicroOperation, bound: dict[str, VRegType]) -> str:
@@ -71,14 +83,16 @@ def _objection(t: Type, word: str, declared: MicroOperation, bound: dict[str, VR
         case "s":
             return _scalar(t, bound.get(word[1:]))
         case letter if letter.isupper():
-            return _register(t, word, declared.elements.get(word, ()), bound)
+            return _register(t, word, declared.elements.get(word, ()), bound, declared.is_logical)
         case _:
             return "" if isinstance(t, ScalarType) and t.dtype.name in (word, f"u{word[1:]}") else word
 
 
-def _register(t: Type, letter: str, elements: tuple[str, ...], bound: dict[str, VRegType]) -> str:
-    if not isinstance(t, VRegType):
-        return "a register, as in !pto.vreg<64xf32>"
+def _register(
+    t: Type, letter: str, elements: tuple[str, ...], bound: dict[str, VRegType], logical: bool
+) -> str:
+    if not isinstance(t, VRegType) or t.logical != logical:
+        return "a register, as in " + ("!pto.vmi.vreg<64xf32>" if logical else "!pto.vreg<64xf32>")
     known = bound.setdefault(letter, t)
     if (known.dtype, known.lanes) != (t.dtype, t.lanes):
         return str(known)
@@ -132,11 +146,6 @@ def scope_findings(function: Function) -> Iterator[Diagnostic]:
         if op.name == "strict_vecscope":
             yield from _captures(op)
     yield from _align_findings(function)
-
-
-def opens_scope(op: Op) -> bool:
-    """Whether the regions of an operation are a vector scope."""
-    return op.name in SCOPES or SCOPE_LOOP in op.attrs
 
 
 def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:

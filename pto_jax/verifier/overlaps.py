@@ -134,6 +134,8 @@ def overwrite_finding(op: Op, written: Place, other: Place) -> Diagnostic:
 
 def shared_bytes(op: Op, bound: Bound, facts: FunctionFacts, profile: Profile) -> Iterator[Diagnostic]:
     """An error for every two operands that share bytes and must not, by their handles or addresses."""
+    if not bound.instruction.apart_on(profile.name):
+        return
     types = {name: value.type for name, value in bound.values.items()}
     for name, other, apart in kept_apart(bound.instruction, bound.form, types, profile.name):
         pair = bound.values[name], bound.values[other]

@@ -44,6 +44,19 @@ def findings(body: str, lines: str = "") -> list[str]:
             "%w, %c = pto.vldus %x_ub, %a : !pto.ptr<f32, ub>, !pto.align -> !pto.vreg<64xf32>, !pto.align",
             "align: %a is used a second time",
         ),
+        (
+            '%w = pto.vlds %x_ub[%c0] {dits = "BRC_B32"} : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>',
+            "choices: got the attribute dits; allowed: dist; did you mean dist?",
+        ),
+        (
+            "%n = arith.constant 5 : i32\n%m = pto.plt_b32 %n : i32 -> !pto.mask<b32>",
+            "results: has 1 result(s); allowed: 2 (mask, rest)",
+        ),
+        (
+            f"{LOAD}\n{MASK}\n%w = pto.vmi.vadd %v, %v, %m : !pto.vreg<64xf32>, !pto.vreg<64xf32>,"
+            " !pto.mask<b32> -> !pto.vreg<64xf32>",
+            "types: lhs is vreg<64xf32>; allowed: a register, as in !pto.vmi.vreg<64xf32>",
+        ),
     ],
 )
 def test_errors(body: str, message: str) -> None:
