@@ -38,6 +38,16 @@ def test_no_kernel_is_rejected(path: Path) -> None:
     assert not errors, errors[0].render()
 
 
+@pytest.mark.slow
+@every("path", FILES)
+def test_no_kernel_loses_a_value(path: Path) -> None:
+    from pto_jax.analysis.resolve import resolve
+    from pto_jax.verifier.overlaps import overwrites
+
+    resolved = resolve(pto.load(path), pto.profile("a5" if "a5" in path.parts else "a2a3"))
+    assert not [op for f in resolved.program.functions for op in overwrites(resolved, f)]
+
+
 def test_kernels_are_read_fast() -> None:
     texts = [path.read_text() for path in FILES]
     pto.parse(texts[0], language="c++")

@@ -194,7 +194,8 @@ def test_atomic_stores_of_every_mode_and_type(combine: str, element: str) -> Non
     rng = np.random.default_rng(len(element))
     x, y = (rng.integers(-60, 60, 64).astype(made) for _ in range(2))
     found = run(text, y, x, made=made)
-    want = {"add": lambda a, b: a + b, "max": np.maximum, "min": np.minimum}[combine](x, y)
+    combined: dict[str, Any] = {"add": np.add, "max": np.maximum, "min": np.minimum}
+    want = combined[combine](x, y)
     want[n:] = y[n:]
     assert (found == want).all()
 

@@ -6,6 +6,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax.api import parse, verify
+from tests.text import emitted
 
 T, ROWS = "!pto.tile_buf<vec, 16x64xf32>", "!pto.tile_buf<vec, 4x64xf32>"
 LINE, BLOCK = "!pto.tile_buf<vec, 1x64xf32>", "!pto.tile_buf<vec, 16x16xf32>"
@@ -150,3 +151,16 @@ def test_what_is_read_as_it_was_written_is_no_finding(name: str) -> None:
 def test_a_value_that_is_lost_is_found(name: str) -> None:
     (message,) = overlaps(LOST[name])
     assert "shares bytes with" in message and "is read later" in message
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_windows_that_the_assembler_writes_as_tiles_at_addresses(used: bool) -> None:
+    kind = "Tile<TileType::Vec, float, 4, 16, BLayout::RowMajor, 4, 16, SLayout::NoneBox, 512, "
+    kind += "PadValue::Null, CompactMode::Null>"
+    window = f"{kind} v20;\n{kind} v21 = v20;\nuint64_t v22 = (uint64_t)256;\nTASSIGN(v21, v22);\n"
+    body = emitted.tile("v10") + "TEXPANDS(v10, v94);\n" + window + "TEXPANDS(v21, v94);\n"
+    body += "TADD(v21, v21, v21);\n" + emitted.view("v30", "v1") + "TSTORE(v30, v10);\n"
+    body += "TNEG(v21, v21);\n" if used else ""
+    program = pto.parse(emitted.file(body), language="c++")
+    found = [f for f in pto.races(program, "a2a3") if f.kind == "overlap"]
+    assert [f.first.value for f in found] == (["%v10"] if used else [])
