@@ -78,5 +78,5 @@ def test_all_cases_of_vectors_are_executed_and_others_are_refused_by_name() -> N
     assert len(_EXECUTED) == 207
     for case in _CASES:
         if not _executes(case.name):
-            with pytest.raises(pto.ParseError, match="which is not executed|unknown element type 'vector'"):
+            with pytest.raises(pto.ParseError, match=r"which is not executed|unknown element type 'vector'"):
                 pto.load(case.kernels)
