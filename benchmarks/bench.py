@@ -75,6 +75,7 @@ CASES: dict[str, Callable[[Run], None]] = {
     "call_overhead": bench_kernels.call_overhead,
     "access_checks": bench_kernels.access_checks,
     "map_cost": bench_kernels.map_cost,
+    "ranks": bench_kernels.ranks,
     "register_loops": bench_registers.register_loops,
     "compile_time": bench_compile.compile_time,
     "compile_curve": bench_compile.compile_curve,

@@ -14,9 +14,11 @@ from benchmarks.bench_run import COLS, ROUNDS, ROWS, TILES, Run, least, median, 
 from pto_jax import text
 from pto_jax.api import load
 from pto_jax.examples import EXAMPLES
+from pto_jax.generate.rank_texts import Text
 from pto_jax.ir import Program
 from pto_jax.lowering.numerics import Numerics
 from pto_jax.runtime.kernel import Kernel, compile
+from pto_jax.runtime.ranks import RankKernel
 from pto_jax.runtime.tiles import tile
 
 #: Calls that are timed together, as one takes microseconds.
@@ -128,3 +130,39 @@ def map_cost(run: Run) -> None:
     run.add(
         f"Kernel.map, cost per tile of {len(longer)} over {len(x)}", more / one / LONGER, "x", "", "lower"
     )
+
+
+def _ring(rows: int, cols: int) -> str:
+    """Every block of a rank puts its part into the next rank's window and waits for what comes."""
+    numbers = {"rank": "i32", "n": "i32", "__pypto_spmd_block_idx": "i32"}
+    k = Text({"x": "f32", "y": "f32", "s": "i32", "ctx": "i64"}, numbers)
+    block, count = k.index("%__pypto_spmd_block_idx"), k.index("%n")
+    peer = k.of("remui", k.of("addi", k.index("%rank"), 1), count)
+    at, shape = k.of("muli", block, rows * cols), (rows, cols)
+    k.put(k.view(k.peer("%y", peer), "f32", shape, at), k.view("%x", "f32", shape, at), shape, "f32")
+    k.fence()
+    k.notify(k.peer("%s", peer), block)
+    k.wait("%s", block)
+    return str(k)
+
+
+def ranks(run: Run) -> None:
+    """A ring of 8 ranks with 4 blocks each over jnp's ppermute of the same data."""
+    count, grid = 8, 4
+    places = [(i, (i + 1) % count) for i in range(count)]
+    permute = jax.jit(jax.vmap(lambda v: jax.lax.ppermute(v, "ranks", places), axis_name="ranks"))
+    for rows, cols in ((16, 64), (64, 64)):
+        kernel: RankKernel = compile(
+            text.parse(_ring(rows, cols)),
+            ranks=count,
+            grid=grid,
+            shared=("y", "s"),
+            context={"ctx": "y"},
+            warn=False,
+            partial_launch=True,
+        )
+        x = jnp.asarray(np.random.default_rng(0).standard_normal((count, grid * rows * cols)), jnp.float32)
+        given = {"x": x, "y": jnp.zeros_like(x), "s": np.zeros((count, grid), np.int32)}
+        call = partial(kernel, **given, rank=list(range(count)), n=count)
+        ours, by_hand = least(call, partial(permute, x), rounds=400)
+        run.add(f"ring of 8 ranks, {rows}x{cols} over ppermute", ours / by_hand, "x jnp's time", "<= 3")

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from jaxtyping import (
         Bool,
         Float,
-        Float32,
         Float64,
         Int,
         Int32,
@@ -71,6 +70,8 @@ U32 = np.uint32
 _ABS = U32(0x7FFFFFFF)
 _SIGN = U32(0x80000000)
 _INF = U32(0x7F800000)
+#: A NaN that no instruction makes; a sum that it is added to keeps its bits, but for the sign.
+DOUBT = U32(0x7FD5A5A5)
 _EVEN = lax.RoundingMethod.TO_NEAREST_EVEN
 
 
@@ -118,12 +119,16 @@ def encode32(r: Float64[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     # that its contraction with the sum changes nothing.
     multiple = lax.add(lax.mul(lax.abs(r), np.float64(2.0**149)), np.float64(2.0**52))
     low = lax.convert_element_type(lax.bitcast_convert_type(multiple, np.uint64), np.uint32)
-    return _encoded(r, lax.convert_element_type(r, np.float32), low, _is_tiny(r))
+    nearest = lax.bitcast_convert_type(lax.convert_element_type(r, np.float32), np.uint32)
+    words = lax.select(_is_tiny(r), lax.bitwise_or(low, lax.bitwise_and(nearest, _SIGN)), nearest)
+    return lax.select(lax.ne(r, r), lax.full_like(words, F32.canonical_nan), words)
 
 
 def settle32(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     """float64 values rounded to the float32 grid, staying float64."""
-    return _settled(lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r))
+    single = lax.convert_element_type(r, np.float32)
+    small = lax.mul(lax.round(lax.mul(r, np.float64(2.0**149)), _EVEN), np.float64(2.0**-149))
+    return lax.select(_is_tiny(r), small, lax.convert_element_type(single, np.float64))
 
 
 def settle32_apart(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
@@ -131,41 +136,22 @@ def settle32_apart(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     return decode32(encode32(r))
 
 
-def round32(r: Float64[Array, "*shape"]) -> tuple[UInt32[Array, "*shape"], Float64[Array, "*shape"]]:
-    """:func:`encode32` and :func:`settle32` of the same values, which share most of their work."""
-    single, subnormal, tiny = lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r)
-    whole = lax.convert_element_type(lax.abs(subnormal), np.int32)
-    low = lax.bitcast_convert_type(whole, np.uint32)
-    return _encoded(r, single, low, tiny), _settled(single, subnormal, tiny)
-
-
-def _encoded(
-    r: Float64[Array, "*shape"],
-    single: Float32[Array, "*shape"],
-    low: UInt32[Array, "*shape"],
-    tiny: Bool[Array, "*shape"],
-) -> UInt32[Array, "*shape"]:
-    """The words of float32 values, or of multiples of the smallest subnormal where they are ``tiny``."""
-    nearest = lax.bitcast_convert_type(single, np.uint32)
-    low = lax.bitwise_or(low, lax.bitwise_and(nearest, _SIGN))
-    words = lax.select(tiny, low, nearest)
-    return lax.select(lax.ne(r, r), lax.full_like(words, F32.canonical_nan), words)
-
-
-def _settled(
-    single: Float32[Array, "*shape"], subnormal: Float64[Array, "*shape"], tiny: Bool[Array, "*shape"]
-) -> Float64[Array, "*shape"]:
-    small = lax.mul(subnormal, np.float64(2.0**-149))
-    return lax.select(tiny, small, lax.convert_element_type(single, np.float64))
-
-
-def _subnormal(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
-    """Multiples of the smallest float32 subnormal nearest to values below the normal range."""
-    return lax.round(lax.mul(r, np.float64(2.0**149)), _EVEN)
-
-
 def _is_tiny(r: Float64[Array, "*shape"]) -> Bool[Array, "*shape"]:
     return lax.lt(lax.abs(r), np.float64(2.0**-126))
+
+
+def once(words: UInt[Array, "*shape"]) -> UInt[Array, "*shape"]:
+    """Words that take long to compute, or repeat along an axis: on CPUs computed once, not for every use.
+
+    XLA computes again whatever it takes for cheap; a division it keeps apart.
+    """
+    return lax.div(words, lax.bitwise_or(zero_of(words), words.dtype.type(1)))
+
+
+def zero_of(words: UInt[Array, "*shape"]) -> UInt[Array, "*shape"]:
+    """Zeros that XLA takes for numbers, so that it simplifies nothing with them; LLVM knows them."""
+    word = words.dtype.type
+    return lax.bitwise_and(lax.shift_right_logical(words, word(1)), word(1 << (8 * words.dtype.itemsize - 1)))
 
 
 def dtype_sign(dtype: DType) -> np.unsignedinteger:
@@ -562,12 +548,20 @@ def elements_at(flat: Shaped[Array, " size"], where: Int32[Array, "*shape"]) -> 
 
 
 def recast(flat: UInt[Array, " words"], word: np.dtype[Any]) -> UInt[Array, " others"]:
-    """The bytes of flat words as words of another size, without those at the end that fill none."""
+    """The bytes of flat words as words of another size, without those at the end that fill none.
+
+    XLA rewrites a cast to wider words and from there to narrower ones into one that its verifier rejects, so
+    that wider words are computed.
+    """
     old, new = flat.dtype.itemsize, word.itemsize
-    if new > old:
-        size = new // old
-        flat = flat[: flat.shape[0] // size * size].reshape(-1, size)
-    return flat if new == old else lax.bitcast_convert_type(flat, word).reshape(-1)
+    if new <= old:
+        return flat if new == old else lax.bitcast_convert_type(flat, word).reshape(-1)
+    size = new // old
+    pieces = flat[: flat.shape[0] // size * size].reshape(-1, size).astype(word)
+    made = pieces[:, 0]
+    for k in range(1, size):
+        made |= pieces[:, k] << word.type(8 * old * k)
+    return made
 
 
 def restored(flat: UInt[Array, " words"], others: UInt[Array, " others"]) -> UInt[Array, " words"]:

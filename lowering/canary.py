@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from pto_jax import errors
 from pto_jax.errors import ExactnessError, FileError
 
-from .bits import x64
+from .bits import DOUBT, x64
 from .slicing import with_slice
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64, Shaped
+    from jaxtyping import Float64, Shaped, UInt32
 
     Numbers = Float64[Array, " numbers"]
 
@@ -93,6 +93,12 @@ def _multiple_of_subnormal(x: Numbers) -> Numbers:
     return lax.round(lax.mul(x, np.float64(2.0**149)), lax.RoundingMethod.TO_NEAREST_EVEN)
 
 
+def _sums_of_words(x: UInt32[Array, " n"], y: UInt32[Array, " n"]) -> UInt32[Array, " n"]:
+    """The words of float32 sums."""
+    total = lax.add(*(lax.bitcast_convert_type(w, np.float32) for w in (x, y)))
+    return lax.bitcast_convert_type(total, np.uint32)
+
+
 def _updated(words: Shaped[Array, "1 n"], independent: bool = False) -> Shaped[Array, " n"]:
     """An array that is updated by products of its own elements, some of which are overwritten."""
     line = words.reshape(-1)
@@ -102,6 +108,9 @@ def _updated(words: Shaped[Array, "1 n"], independent: bool = False) -> Shaped[A
 
 _SOME = _numbers(5.0, 7.0, 11.0, 1e300)
 _SPECIAL = _numbers(np.nan, np.inf, -np.inf, -0.0)
+#: NaNs, and numbers that they are added to.
+_NANS = np.full(4, DOUBT)
+_ADDED = np.array([1.0, -2.5, np.inf, 0.0], np.float32).view(np.uint32)
 #: Words of many vector registers, and a shift by less than one.
 _WORDS, _SHIFT = np.arange(1, 513, dtype=np.uint32), 8
 _UPDATED = np.concatenate([_WORDS[:_SHIFT], _WORDS[:-_SHIFT] * _WORDS[_SHIFT:]])
@@ -153,6 +162,15 @@ CHECKS = (
         (_numbers(0.5 * 2.0**-149, 1.5 * 2.0**-149, -0.25 * 2.0**-149, 2.0**-126),),
         _numbers(0.0, 2.0, -0.0, 2.0**23),
         "subnormal numbers are flushed on the way",
+    ),
+    Check(
+        "NaN in sums",
+        lambda x, y: lax.concatenate([_sums_of_words(x, y), _sums_of_words(y, x)], 0),
+        (_NANS, _ADDED),
+        np.concatenate([_NANS, _NANS]),
+        "sums with NaN lose its bits",
+        # Certified sums in `folds`.
+        ("cpu", "rocm"),
     ),
     Check(
         "updates",

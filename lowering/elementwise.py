@@ -108,7 +108,11 @@ def _function(name: str, function: Callable[[Float[Array, "..."]], Float[Array, 
         return formulas.function(a, function, x)
 
 
-_function("texp", jnp.exp)
+@numeric("texp", "src")
+def _texp(a: Arithmetic, x: Num) -> Num:
+    return formulas.exponential(a, x)
+
+
 _function("tlog", jnp.log)
 _function("tsqrt", lax.sqrt)
 

@@ -6,9 +6,10 @@ told, that axis. Lines beyond a valid region are replaced by the operation's ide
 
 Exact float32 sums are computed in float32 where a *certificate* tells that this changes nothing. If no line
 has a nonzero number below 2^-102, all lines are multiples of 2^-125, and so are all sums, rounded or not:
-none of them is subnormal, whatever the order. The bit that tells of a smaller number is xored into the
-number: it is 0 where the sums count, but the compiler cannot know it, and so contracts no product with the
-sum. One number that is smaller, anywhere in a batch, and the batch is summed in float64.
+none of them is subnormal, whatever the order. In place of a smaller number :data:`bits.DOUBT` is added,
+which stays in the sum: one such sum, anywhere in a batch, and the batch is summed in float64. A sum that is
+NaN for another reason is right with both. As the compiler cannot know what is added, it contracts no product
+with the sum.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from . import bits, formulas, platforms, slicing
 from .numerics import FORMATS, ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt, UInt32, UInt64
+    from jaxtyping import Bool, Float as Floating, Float32, Float64, Int, Int32, Shaped, UInt, UInt32
 
     from .bits import Size
 
@@ -39,6 +40,8 @@ Step: TypeAlias = (
 )
 #: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
 STEP = 16
+#: As STEP, of sums with a certificate, whose code is short.
+CERTIFIED_STEP = 32
 #: As STEP, of folds that are rarely executed.
 RARE_STEP = 4
 #: Parts of a row whose maximum is taken element by element.
@@ -47,6 +50,7 @@ PARTS = 8
 NATIVE_STEP = 128
 #: Twice 2^-102 in words, less one: magnitudes from there on are certified.
 _CERTAIN = np.uint32(((127 - 102) << 24) - 1)
+_MAGNITUDE = np.uint32(0x7FFFFFFF)
 _F16_LARGEST, _F32_INFINITY = np.uint32(0x477FE000), np.uint32(0x7F800000)
 
 
@@ -115,10 +119,10 @@ def _certified_sums(d: DType, axis: int) -> Callable[..., UInt32[Array, "batch l
 
     def sums(lines: UInt[Array, "batch _ _"]) -> UInt32[Array, "batch lanes"]:
         start = jax.vmap(lambda lines: _start(lines, "add", axis, np.float32))(lines)
-        blank = lax.convert_element_type(lax.bitcast_convert_type(start, np.uint32), np.uint64)
-        total, doubtful = _unpacked(_folded(partial(_certified_step, d), blank, lines, axis + 1, STEP))
+        total = _folded(partial(_certified_step, d), start, lines, axis + 1, CERTIFIED_STEP)
         words = jax.vmap(lambda total: positive_zero(NativeFloat(F32).encode(total), F32))(total)
-        doubt = jnp.any(doubtful != np.uint32(0))
+        magnitude = lax.bitwise_and(lax.bitcast_convert_type(total, np.uint32), _MAGNITUDE)
+        doubt = jnp.any(lax.eq(magnitude, bits.DOUBT))
         found: Array = lax.cond(doubt, careful, lambda _, words: words, lines, words)
         return found
 
@@ -126,25 +130,16 @@ def _certified_sums(d: DType, axis: int) -> Callable[..., UInt32[Array, "batch l
 
 
 def _certified_step(
-    d: DType, carry: UInt64[Array, "batch lanes"], line: UInt[Array, "batch lanes"]
-) -> UInt64[Array, "batch lanes"]:
-    """One more line in sums and certificates, which are one integer, as XLA makes one loop of them then."""
-    (total, doubtful), words = _unpacked(carry), bits.to_single(line, d)
+    d: DType, total: Float32[Array, "batch lanes"], line: UInt[Array, "batch lanes"]
+) -> Float32[Array, "batch lanes"]:
+    """One more line in sums; in place of a number that is too small, the NaN that says so."""
+    words = bits.to_single(line, d)
     # Of a zero it is the largest integer.
     magnitude = lax.shift_left(words, np.uint32(1)) - np.uint32(1)
-    small = lax.convert_element_type(lax.lt(magnitude, _CERTAIN), np.uint32)
-    total = lax.add(total, lax.bitcast_convert_type(lax.bitwise_xor(words, small), np.float32))
-    high = lax.convert_element_type(lax.bitwise_or(doubtful, small), np.uint64)
-    low = lax.convert_element_type(lax.bitcast_convert_type(total, np.uint32), np.uint64)
-    return lax.bitwise_or(lax.shift_left(high, np.uint64(32)), low)
-
-
-def _unpacked(
-    carry: UInt64[Array, "batch lanes"],
-) -> tuple[Float32[Array, "batch lanes"], UInt32[Array, "batch lanes"]]:
-    low, high = carry, lax.shift_right_logical(carry, np.uint64(32))
-    total, doubtful = (lax.convert_element_type(x, np.uint32) for x in (low, high))
-    return lax.bitcast_convert_type(total, np.float32), doubtful
+    # With the number's sign, as XLA would take a constant out of the choice, and contract a product then.
+    doubt = lax.bitwise_or(lax.bitwise_and(words, np.uint32(1 << 31)), bits.DOUBT)
+    words = lax.select(lax.lt(magnitude, _CERTAIN), doubt, words)
+    return lax.add(total, lax.bitcast_convert_type(words, np.float32))
 
 
 def _folded(
@@ -224,7 +219,7 @@ def _step_half(operation: Operation) -> Step:
         y = lax.bitcast_convert_type(bits.f16_to_f32(word), np.float32)
         value = combine(x, y)
         words = lax.bitcast_convert_type(value, np.uint32)
-        magnitude = lax.bitwise_and(words, np.uint32(0x7FFFFFFF))
+        magnitude = lax.bitwise_and(words, _MAGNITUDE)
         odd = lax.bitwise_and(lax.shift_right_logical(magnitude, np.uint32(13)), np.uint32(1))
         rounded = lax.bitwise_and(magnitude + np.uint32(0xFFF) + odd, np.uint32(0xFFFFE000))
         rounded = bits.where(lax.gt(rounded, _F16_LARGEST), _F32_INFINITY, rounded)

@@ -6,6 +6,7 @@ broadcast, where nothing else is said.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from jax import Array, lax
 from pto_jax.ir import F16, F32, I8, CmpMode, DType, RoundMode
 
 from . import bits
-from .numerics import FastFloat, Float, Integer, Num, Real, SoftwareDivision
+from .numerics import ExactFloat, FastFloat, Float, Integer, Num, Real, SoftwareDivision
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int, Shaped, UInt, UInt32
@@ -215,6 +216,55 @@ def reciprocal_root(x: Floats) -> Floats:
     inverse = lax.div(one, x)
     root = lax.select(lax.lt(x, lax.full_like(x, 0)), lax.full_like(x, np.nan), lax.sqrt(inverse))
     return lax.select(lax.eq(x, lax.full_like(x, 0)), inverse, root)
+
+
+#: Coefficients 11 to 2 of the polynomial through exp(r) = 1 + r + ... at Chebyshev points of
+#: |r| <= log(2) / 2; its error is below 2^-55.
+_EXPONENTIAL = (
+    2.5100375832561234e-08,
+    2.7620075879983367e-07,
+    2.7557268480310024e-06,
+    2.4801521322368692e-05,
+    0.00019841269863040545,
+    0.0013888888917196719,
+    0.008333333333330065,
+    0.041666666666624164,
+    0.16666666666666669,
+    0.5000000000000001,
+)
+#: log(2) in two parts: products of the first with whole numbers below 2^11 are exact.
+_LOG2 = float.fromhex("0x1.62e42fefa38p-1"), float.fromhex("0x1.ef35793c76730p-45")
+#: What is added to a power to have it, with the bias of exponents, in the low bits.
+_IN_LOW_BITS = np.float64(1.5 * 2.0**52 + 1023)
+#: Where exp is infinity, and its reciprocal 0, in every format of at most 32 bits.
+_FAR = 200.0
+
+
+def _exponential(x: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
+    """exp(x) to be rounded to float32 or less; on CPUs less than half of the work of XLA's own.
+
+    It is within a unit in the last place of float64, but for numbers beyond float32.
+    ``tests/numerics/test_exponential.py`` compares every float32.
+    """
+    y = x
+    for beyond, limit in ((lax.lt, -_FAR), (lax.gt, _FAR)):
+        y = lax.select(beyond(y, lax.full_like(y, limit)), lax.full_like(y, limit), y)
+    # Of a constant XLA would not see that it rounds, and leave out the sum and the difference.
+    rounding = bits.zero_of(lax.bitcast_convert_type(y, np.uint64)) | _IN_LOW_BITS.view(np.uint64)
+    rounding = lax.bitcast_convert_type(rounding, np.float64)
+    biased = y * np.float64(1 / math.log(2)) + rounding
+    power = biased - rounding
+    rest = (y - power * np.float64(_LOG2[0])) - power * np.float64(_LOG2[1])
+    result = lax.full_like(x, _EXPONENTIAL[0])
+    for coefficient in (*_EXPONENTIAL[1:], 1.0, 1.0):
+        result = result * rest + np.float64(coefficient)
+    factor = lax.shift_left(lax.bitcast_convert_type(biased, np.uint64), np.uint64(52))
+    return result * lax.bitcast_convert_type(factor, np.float64)
+
+
+def exponential(a: Arithmetic, x: Num) -> Num:
+    """exp(x), as :func:`function`."""
+    return function(a, _exponential if isinstance(a, ExactFloat) else jnp.exp, x)
 
 
 def float_power(a: Float, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]) -> UInt[Array, "*shape"]:

@@ -387,19 +387,23 @@ def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     _require_in_bounds(c, "src", src, memory)
     t, window = c.tile("src"), window_of(c, view, "src")
     src = src._replace(words=quantise.stored(c, inputs, view.dtype))
+    costly = c.semantics.numerics == "exact" and view.dtype.is_float
     if c.attrs.get("atomicType") != AtomicType.ATOMIC_ADD:
-        return put(t, src, window, memory)
+        return put(t, src, window, memory, costly)
     if window.meets(t.shape) is False:
         old = fetch(buffer, window, t.shape, memory.offsets)
         sums = add(c, view.dtype, old, src.words)
-        return put(t, src._replace(words=sums), window, memory)
+        return put(t, src._replace(words=sums), window, memory, costly)
     where, words = targets(t, src, window, buffer).reshape(-1), src.words.reshape(-1)
     total: Array = accumulate(c, view.dtype, buffer, *slicing.computed_before(where, words))
     return total
 
 
-def put(t: TileType, src: Lanes, window: Placed, memory: GlobalMemory) -> Flat:
-    """The buffer with words written from the tile's valid region through a window."""
+def put(t: TileType, src: Lanes, window: Placed, memory: GlobalMemory, costly: bool = False) -> Flat:
+    """The buffer with words written from the tile's valid region through a window.
+
+    ``costly`` as in :meth:`memory_layouts.Block.put_before`.
+    """
     buffer, kind, independent = memory.buffer, moved_as(memory.view.dtype), memory.independent
     unmasked = region.mask(t, src) is None
     inner = inner_block(window, t.shape, buffer, memory.offsets) if unmasked else None
@@ -411,7 +415,7 @@ def put(t: TileType, src: Lanes, window: Placed, memory: GlobalMemory) -> Flat:
     lines = _lines(window, t.shape, buffer, through_gaps=True)
     if lines is None:
         elements = src._replace(words=from_words(src.words, kind))
-        stored = _put_block(t, elements, window, from_words(buffer, kind), independent)
+        stored = _put_block(t, elements, window, from_words(buffer, kind), independent, costly)
         if stored is not None:
             return raw(stored)
     else:
@@ -459,7 +463,7 @@ def targets(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Int32[Arra
 
 
 def _put_block(
-    t: TileType, src: Lanes, window: Placed, buffer: Elements, independent: bool
+    t: TileType, src: Lanes, window: Placed, buffer: Elements, independent: bool, costly: bool
 ) -> Elements | None:
     """A store through a block as slice updates; None when it is not one."""
     block, own = block_of(window, t.shape)
@@ -479,7 +483,7 @@ def _put_block(
             lax.min(size, addresses.limited(limit, extent))
             for size, limit, extent in zip(region.sizes(t, src), window.lanes(), shape, strict=True)
         ]
-        return block.put_before(limits, buffer, words, independent)
+        return block.put_before(limits, buffer, words, independent, costly)
     if inside is None and block.is_dense:
         return storage.write(buffer, block.written(words), start, independent)
     old = storage.read(buffer, start, block.span)

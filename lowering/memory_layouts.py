@@ -23,7 +23,7 @@ from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar, View
 from pto_jax.ir import GlobalLayout
 
-from . import region, slicing
+from . import platforms, region, slicing
 from .bits import elements_at, from_words, raw
 from .machine import storage
 from .machine.addresses import begin, distance, limited, product, wide
@@ -116,7 +116,7 @@ class Block:
         ``independent`` as in :func:`slicing.with_slice`.
         """
         found = self.rectangle(buffer.shape[0])
-        if found is not None and not self.is_dense:
+        if found is not None and self.span < buffer.shape[0]:
             first, extents, pitch = found
             lines = buffer.reshape(-1, pitch)
             return with_slice(lines, self._ordered(words).reshape(extents), first, independent).reshape(-1)
@@ -127,9 +127,12 @@ class Block:
         return with_slice(buffer, flat, (self.begin,), independent)
 
     def put_before(
-        self, limits: Sequence[Size], buffer: Elements, words: Lanes, independent: bool
+        self, limits: Sequence[Size], buffer: Elements, words: Lanes, independent: bool, costly: bool
     ) -> Elements:
-        """:meth:`put` of the rows and columns before ``limits``, which are at most those of the block."""
+        """:meth:`put` of the rows and columns before ``limits``, which are at most those of the block.
+
+        Words that are ``costly`` to compute are computed apart.
+        """
         found = self.rectangle(buffer.shape[0])
         by_axis = tuple(self.runs[i][0] for i in self.back) == (self.rows, self.cols)
         if found is None or not by_axis or buffer.shape[0] > MOST_AROUND * self.span:
@@ -144,8 +147,10 @@ class Block:
         begins = [np.int32(n) for n in first]
         parts = [(p >= b) & (p < b + n) for p, b, n in zip(places, begins, limits, strict=True)]
         around = [(n, m - n - k) for n, m, k in zip(first, lines.shape, extents, strict=True)]
-        new = jnp.pad(self._ordered(words).reshape(extents), around)
-        return lax.select(parts[0] & parts[1], new, lines).reshape(-1)
+        new = self._ordered(words).reshape(extents)
+        if costly:
+            new = platforms.apart(lambda words: words, new, limits[0])
+        return lax.select(parts[0] & parts[1], jnp.pad(new, around), lines).reshape(-1)
 
     def _ordered(self, words: Lanes) -> Shaped[Array, "..."]:
         """[rows, cols] in the order of the runs."""

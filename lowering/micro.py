@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from pto_jax.ir import DType
 from pto_jax.isa import MICRO_FAMILIES, load_families
 from pto_jax.isa.micro import Lanes, MicroCall
 
 from . import canary
+from .bits import recast
 from .numerics import Float, Integer
 from .platforms import by_platform
 from .rules import Semantics
@@ -113,12 +114,7 @@ def load_rules() -> None:
 
 def regrouped(words: UInt[Array, " n"], width: int) -> UInt[Array, " m"]:
     """Flat little-endian words as words of another width."""
-    have, target = words.dtype.itemsize * 8, np.dtype(f"u{width // 8}")
-    if have == width:
-        return words
-    if have > width:
-        return lax.bitcast_convert_type(words, target).reshape(-1)
-    return lax.bitcast_convert_type(words.reshape(-1, width // have), target)
+    return recast(words, np.dtype(f"u{width // 8}"))
 
 
 def image(bits: Shaped[Array, " lanes"]) -> Shaped[Array, " 256"]:

@@ -378,15 +378,10 @@ class FastFloat:
 
 
 def _sum(x: Float64[Array, "*shape"], y: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
-    """float64 sum with the right sign of zero.
-
-    XLA replaces a sum with a constant zero by the other operand, which is wrong for -0 + +0. A sum is zero
-    only where both operands are zeros or cancel: it is -0 where both signs are negative.
-    """
-    total = lax.add(x, y)
-    negative = lax.bitwise_and(*(lax.bitcast_convert_type(v, np.uint64) for v in (x, y)))
-    zero = lax.bitcast_convert_type(lax.bitwise_and(negative, np.uint64(1 << 63)), np.float64)
-    return lax.select(lax.eq(total, np.float64(0)), zero, total)
+    """float64 sum with the right sign of zero: XLA takes the other operand for a sum with a constant zero."""
+    words = [lax.bitcast_convert_type(n, np.uint64) for n in (x, y)]
+    zero = bits.zero_of(lax.bitwise_xor(*words))
+    return lax.add(*(lax.bitcast_convert_type(lax.bitwise_or(w, zero), np.float64) for w in words))
 
 
 class ExactFloat:
@@ -410,7 +405,8 @@ class ExactFloat:
         real = self._real(x)
         if real.pending == "single" and self.dtype != F32:
             return bits.narrow(bits.encode32(real.value), self.dtype)
-        return bits.result(bits.encode(real.value, self.dtype), self.dtype)
+        words = bits.result(bits.encode(real.value, self.dtype), self.dtype)
+        return bits.once(words) if real.pending == "direct" else words
 
     def round_to_type(self, x: Num) -> Real:
         """The value rounded to the element type, as when it is stored and read back."""
@@ -428,9 +424,10 @@ class ExactFloat:
     def words_and_value(self, x: Num) -> tuple[UInt32[Array, "*shape"], Float64[Array, "*shape"]]:
         """:meth:`encode` and :meth:`single` of a float32 result at once."""
         real = self._real(x)
-        if real.pending == "none":
-            return bits.encode32(real.value), real.value
-        return bits.round32(real.value)
+        words = self.encode(x)
+        if real.pending == "direct":
+            return words, bits.decode32(words)
+        return words, self.single(x)
 
     def words32(self, x: Num) -> UInt32[Array, "..."]:
         """float32 words of the value."""

@@ -12,7 +12,7 @@ from jax import Array, lax
 from pto_jax.ir import F32, DType
 
 from . import bits, convert, folds, formulas, platforms, region
-from .numerics import Float, Integer, Num
+from .numerics import ExactFloat, Float, Integer, Num
 from .region import all_ones, computed, fit, flush, known, mask, merge, operand, sizes
 from .rules import Context, Inputs, Outputs, rule
 
@@ -201,7 +201,7 @@ Selection: TypeAlias = "Callable[[Float | Integer, UInt[Array, '...'], UInt[Arra
 def _exponential(a: Float | Integer, x: Num, y: Num) -> Num:
     """exp(x - y); the difference is rounded to the element type first."""
     assert not isinstance(a, Integer)
-    return a.evaluate(jnp.exp, a.round_to_type(a.sub(x, y)))
+    return formulas.exponential(a, a.round_to_type(a.sub(x, y)))
 
 
 def _named(operation: str) -> Formula:
@@ -254,8 +254,14 @@ def _arithmetic_rule(
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> Outputs:
         a, given = c.arithmetic(), zip(("src0", "src1"), words(c, inputs), strict=True)
-        numbers = ((known(c, inputs, name), w) for name, w in given)
-        return computed(c, inputs, f(a, *(a.decode(w) if n is None else n for n, w in numbers)))
+
+        def number(name: str, words: UInt[Array, "..."]) -> Num:
+            n = known(c, inputs, name)
+            if isinstance(a, ExactFloat) and words.size < c.tile("dst").elements:
+                words = bits.once(words)
+            return a.decode(words) if n is None else n
+
+        return computed(c, inputs, f(a, *(number(*g) for g in given)))
 
 
 def _selection_rule(

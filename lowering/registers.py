@@ -144,7 +144,7 @@ _LANES: dict[str, Lane] = {
     "vabs": _absolute,
     "vneg": formulas.negate,
     "vrelu": _relu,
-    "vexp": _function(jnp.exp),
+    "vexp": lambda a, x: a.encode(formulas.exponential(a, a.decode(x))),
     "vln": _function(jnp.log),
     "vsqrt": _function(lax.sqrt),
     "vrsqrt": _function(formulas.reciprocal_root),
@@ -233,7 +233,7 @@ def _exponential(call: RegisterCall, x: Lanes, y: Lanes, mask: Active) -> tuple[
     a = call.arithmetic(F32)
     assert not isinstance(a, Integer)
     difference: Num = a.round_to_type(a.sub(a.decode(x), a.decode(y)))
-    return (zeroed(mask, a.encode(formulas.function(a, jnp.exp, difference))),)
+    return (zeroed(mask, a.encode(formulas.exponential(a, difference))),)
 
 
 # -- comparison and selection ------------------------------------------------------------------------

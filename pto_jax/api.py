@@ -6,7 +6,6 @@ from os import PathLike
 from pathlib import Path
 
 from .errors import ArgumentError, Diagnostic, VerifyError
-from .files import read_text
 from .ir import TEXT_LANGUAGES, Program, TextLanguage
 from .profiles import ARCHITECTURES, Profile, ProfileName, profile as _profile, profile_of_program
 
@@ -22,7 +21,12 @@ def load(path: str | PathLike[str] | Traversable, *, language: TextLanguage | No
     >>> load(EXAMPLES["vector_add"].path).functions[0].name
     'vector_add'
     """
-    text = read_text(Path(path)) if isinstance(path, str | PathLike) else path.read_text(encoding="utf-8")
+    if isinstance(path, str | PathLike):
+        from .files import read_text
+
+        text = read_text(Path(path))
+    else:
+        text = path.read_text(encoding="utf-8")
     return parse(text, file=str(path), language=language)
 
 

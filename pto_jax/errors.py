@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from numbers import Integral
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Severity = Literal["error", "warning"]
 
@@ -78,8 +78,7 @@ def is_number(value: object, least: int, most: int | None = None) -> bool:
     return least <= int(value) and (most is None or int(value) <= most)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     r"""A location in program text: 1-based line and column, the length in characters, and the source line.
 
     ``python`` marks a location in the Python code that built the program.

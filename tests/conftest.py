@@ -14,6 +14,8 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
+from tests.named import executed
+
 _FLAG = "--xla_force_host_platform_device_count=2"
 if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}".strip()
@@ -60,9 +62,13 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of tests that are marked ``variants(n)``, n variants are of every run and the others are slow.
 
-    ``-k`` selects a test by the names of the instructions that it is marked with.
+    Of those, every third is of every change and all are of every night.
+
+    ``-k`` selects a test by the names of the instructions that it is marked with, and of the
+    micro-operations that it executes.
     """
     for item in items:
+        item.extra_keyword_matches.update(executed(item))
         if marker := item.get_closest_marker("instructions"):
             item.extra_keyword_matches.update(marker.args)
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
@@ -75,6 +81,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         (count,) = marker.args
         # Evenly spaced, the first and the last among them.
         kept = {i * (len(variants) - 1) // max(1, count - 1) for i in range(count)}
-        for i, item in enumerate(variants):
-            if i not in kept:
-                item.add_marker(pytest.mark.slow)
+        others = [item for i, item in enumerate(variants) if i not in kept]
+        for i, item in enumerate(others):
+            item.add_marker(pytest.mark.slow)
+            if i % 3:
+                item.add_marker(pytest.mark.nightly)

@@ -1,10 +1,12 @@
 """Stub files: the functions that are made from declarations, as type checkers and editors read them.
 
-``python -m tools.stubs`` writes ``ops.pyi`` and ``builder/functions.pyi`` of this package;
-a test holds the committed files against it.
+``python -m tools.stubs`` writes ``ops.pyi`` and ``builder/functions.pyi`` of this package, and with
+``--sessions`` what the manual shows of Python, which takes half a minute; tests compare the files.
 """
 
+import json
 import keyword
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
@@ -214,11 +216,27 @@ def _operand(operand: isa.Operand) -> str:
     return "_Number" if operand.kind in ("scalar", "index") else "Any"
 
 
-def main() -> None:
-    """Write the stub files."""
+# -- sessions of the manual ----------------------------------------------------------------------------
+
+SESSIONS = PACKAGE / "manual" / "sessions.json"
+
+
+def sessions() -> str:
+    """What ``pto-jax isa`` shows of Python on the page of each instruction; all calls are executed."""
+    from pto_jax.cli.examples import session
+
+    shown = {name: session(instruction) for name, instruction in isa.instructions().items()}
+    return json.dumps({name: text for name, text in shown.items() if text}, indent=1, sort_keys=True) + "\n"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write the stub files, or with ``--sessions`` what the manual shows of Python."""
+    if "--sessions" in arguments:
+        SESSIONS.write_text(sessions(), encoding="utf-8")
+        return
     for path, text in stubs().items():
         path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

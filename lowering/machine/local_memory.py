@@ -20,7 +20,7 @@ from pto_jax.interpreter import Operand, Pointer, Scalar, TileRef
 from pto_jax.interpreter.operands import LocalPointer, Register
 from pto_jax.ir import U64, Loc, Op, ScalarType, TileType, Value
 from pto_jax.isa import find_micro
-from pto_jax.isa.micro import MicroCall
+from pto_jax.isa.micro import Lanes, MicroCall
 
 from .. import scalars, slicing
 from ..bits import recast, restored
@@ -358,7 +358,18 @@ def execute(
     else:
         message = "is not executed by this version"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+    declared = find_micro(op.name)
+    if declared is not None and declared.squeezes:
+        Special(machine)["SQZN"] = _squeezed(call, given[declared.squeezes])
     return tuple(_result(v, words) for v, words in zip(op.results, found, strict=False))
+
+
+def _squeezed(call: MicroCall, mask: Bool[Array, " bits"]) -> Int64[Array, ""]:
+    """The bytes of the active lanes of a result."""
+    result = call.results[0]
+    assert isinstance(result, Lanes)
+    active = jnp.sum(mask[:: mask.shape[0] // result.lanes], dtype=np.int64)
+    return active * np.int64(result.dtype.word_bits // 8)
 
 
 def _given(machine: TileMemory, op: Op, call: MicroCall, name: str, operand: Operand, value: Value) -> Any:

@@ -6,6 +6,7 @@ one concatenation of slices in place of a chain of updates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,31 @@ class Source:
         if self.to_words is not None and self.array.dtype == dtype:
             return _run(self.array, first, count)
         return from_words(self.words(first, count), dtype)
+
+    def rows(self, first: int, count: int, size: int, dtype: np.dtype[Any]) -> Array:
+        """Some rows of so many elements as numbers of a type of as many bits."""
+        table = self.array.reshape(-1, size)
+        run = (
+            table if (first, count) == (0, table.shape[0]) else lax.slice_in_dim(table, first, first + count)
+        )
+        if self.to_words is not None and self.array.dtype == dtype:
+            return run
+        return from_words(run if self.to_words is None else self.to_words(run), dtype)
+
+
+#: Fewest elements of rows, and most runs that are joined row by row.
+MIN_ROW, MAX_JOINED = 64, 16
+
+
+def row_size(runs: Sequence[Run]) -> int | None:
+    """The length of rows of which all runs and their sources consist; None where flat elements are as good.
+
+    XLA:CPU copies whole rows at once, and decides on a flat concatenation element by element.
+    """
+    if not 1 < len(runs) <= MAX_JOINED:
+        return None
+    size = math.gcd(*(n for run in runs for n in (run.first, run.count, int(run.source.array.shape[0]))))
+    return size if size >= MIN_ROW else None
 
 
 def _run(array: Array, first: int, count: int) -> Array:
@@ -130,8 +156,12 @@ class Buffers(dict[str, Any]):
 
     def gathered(self, names: Sequence[str], dtype: np.dtype[Any]) -> Array:
         """The elements of some buffers behind one another, as numbers of a type."""
-        runs = [run for name in names for run in self.runs_of(name)]
-        return _joined([run.source.numbers(run.first, run.count, dtype) for run in merged(runs)])
+        runs = [*merged([run for name in names for run in self.runs_of(name)])]
+        size = row_size(runs)
+        if size is None:
+            return _joined([run.source.numbers(run.first, run.count, dtype) for run in runs])
+        rows = [run.source.rows(run.first // size, run.count // size, size, dtype) for run in runs]
+        return jnp.concatenate(rows).reshape(-1)
 
 
 def _joined(parts: Sequence[Array]) -> Array:

@@ -7,7 +7,7 @@ is refused where a rank waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.interpreter import Execution, Pointer, Scalar, View
+from pto_jax.interpreter import Execution, Pointer, Scalar, TileRef, View
 from pto_jax.interpreter.interleaving import LAUNCH
 from pto_jax.interpreter.operands import LocalPointer
 from pto_jax.ir import DType, Op
@@ -24,7 +24,7 @@ from pto_jax.isa.effects import traits_of
 
 from ..rules import MemoryRule
 from . import pieces
-from .program import JaxMachine
+from .program import JaxMachine, ObservedMachine
 from .storage import Plan
 
 
@@ -45,10 +45,12 @@ class Words:
 class RankMachine(JaxMachine):
     """Executes the programs of all ranks; ``words_of`` has buffers whose words may be numbers.
 
-    ``plans`` are those of the kernels, by their place in what a rank executes.
+    ``plans`` are those of the kernels, by their place in what a rank executes. The words of ``assumed``
+    buffers began as zeros only by assumption.
     """
 
     words_of: dict[str, Words] = field(default_factory=dict)
+    assumed: frozenset[str] = frozenset()
     plans: dict[int, Plan] = field(default_factory=dict)
 
     def enter(self, core: str) -> None:
@@ -56,6 +58,18 @@ class RankMachine(JaxMachine):
         super().enter(core)
         if LAUNCH in core:
             self.plan = self.plans[int(core.rpartition(LAUNCH)[2])]
+
+    def numbers_of(self, names: Sequence[str]) -> np.ndarray[Any, Any] | None:
+        """The words of some buffers where all are numbers in the end; None where some are data."""
+        words = [self.words_of.get(name) for name in names]
+        if self.assumed.isdisjoint(names) and all(w is not None and w.known.all() for w in words):
+            return np.stack([w.values for w in words if w is not None])
+        return None
+
+    @property
+    def core_name(self) -> str:
+        """What people call the core, whichever kernel it executes."""
+        return self.core.partition(LAUNCH)[0]
 
     def unrolls(self, op: Op, trips: int) -> bool:
         """Loops in which ranks meet, or compute whom they meet, are written out."""
@@ -96,6 +110,8 @@ class RankMachine(JaxMachine):
         target = e.operands[e.instruction.destinations[0].name]
         if isinstance(target, View) and target.buffer in self.words_of:
             self._forget_words(target)
+        elif isinstance(target, Pointer) and target.buffer in self.words_of:
+            self.words_of[target.buffer].known[:] = False
 
     def bind_part(self, name: str, dtype: DType, source: pieces.Source, first: int, count: int) -> None:
         """Make a run of an argument's elements a buffer."""
@@ -153,6 +169,33 @@ class RankMachine(JaxMachine):
         for size, stride in zip(view.shape, view.strides, strict=True):
             at = (at[:, None] + np.arange(size, dtype=np.int64) * stride).reshape(-1)
         known[at[(at >= 0) & (at < len(known))]] = False
+
+
+@dataclass
+class ObservedRankMachine(ObservedMachine, RankMachine):
+    """Executes like :class:`RankMachine` step by step, with known numbers, and tells ``observer``."""
+
+    def counter(self, value: int) -> Scalar:
+        """A Python number: addresses in windows of other ranks are computed from it."""
+        return value
+
+    def load(self, op: Op, pointer: Pointer | LocalPointer, dtype: DType) -> Any:
+        """The element that a pointer is at, an integer as a Python number."""
+        found = super().load(op, pointer, dtype)
+        return found if dtype.is_float else self.known(found)
+
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Any:
+        """The element of a tile, an integer as a Python number."""
+        found = super().element(op, ref, position, dtype)
+        return found if dtype.is_float else self.known(found)
+
+    def bind_part(self, name: str, dtype: DType, source: pieces.Source, first: int, count: int) -> None:
+        """The words of the elements: observers see buffers as they are."""
+        self.bind_buffer(name, dtype, source.words(first, count))
+
+    def copy(self, op: Op, dst: View, src: View) -> bool:
+        """Nothing is noted: observers see every transfer."""
+        return False
 
 
 def _meets(op: Op) -> bool:

@@ -26,6 +26,7 @@ from pto_jax.interpreter import Scalar, TileRef
 from pto_jax.ir import Loc, SLayout, TileType
 from pto_jax.profiles import Profile
 
+from ..bits import recast
 from ..slicing import slice_at, varied, with_slice
 from . import addresses
 from .addresses import wide
@@ -137,7 +138,8 @@ def _padded(starts: tuple[Scalar, Scalar], shape: tuple[int, ...], whole: Words)
 class Cell:
     """A piece of on-chip memory that no other overlaps: the bytes [begin, end) of a memory space.
 
-    ``logical`` is the tile type every view agrees on, or None for flat words of ``width`` bits.
+    ``logical`` is the tile type every view agrees on, or None for flat words of ``width`` bits. Registers are
+    ``cleared``; other memory begins as the profile says.
     """
 
     key: str
@@ -145,6 +147,7 @@ class Cell:
     begin: int
     end: int
     width: int
+    cleared: bool = False
 
 
 #: Bytes beyond every memory space.
@@ -335,7 +338,7 @@ def initial(cell: Cell, profile: Profile) -> UInt[Array, "..."]:
     """What a cell holds before anything is written."""
     dtype = np.dtype(f"u{cell.width // 8}")
     shape = cell.logical.shape if cell.logical else ((cell.end - cell.begin) * 8 // cell.width,)
-    fill = np.iinfo(dtype).max if profile.fresh_tile == "ones" else 0
+    fill = np.iinfo(dtype).max if profile.fresh_tile == "ones" and not cell.cleared else 0
     if cell.logical is not None and cell.logical.dtype.packed:
         fill &= (1 << cell.logical.dtype.bits) - 1
     return jnp.full(shape, fill, dtype)
@@ -399,13 +402,7 @@ def _first(slot: Slot, unit: int) -> Scalar:
 
 def regroup(words: Flat, width: int) -> UInt[Array, " _"]:
     """Flat little-endian words regrouped to another width."""
-    have = words.dtype.itemsize * 8
-    target = np.dtype(f"u{width // 8}")
-    if have == width:
-        return words
-    if have > width:
-        return lax.bitcast_convert_type(words, target).reshape(-1)
-    return lax.bitcast_convert_type(words.reshape(-1, width // have), target)
+    return recast(words, np.dtype(f"u{width // 8}"))
 
 
 def to_logical(flat: Flat, t: TileType) -> Words:

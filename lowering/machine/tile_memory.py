@@ -264,7 +264,9 @@ class TileMemory:
 
     def special(self) -> Slot:
         """Storage of the special registers of the vector core."""
-        return self._own(f"{self.core}%special", TileType(U64, 1, 6))
+        registers = TileType(U64, 1, 6)
+        cell = Cell(f"{self.core}%special", registers, 0, registers.bytes, U64.word_bits, cleared=True)
+        return self._touch(Slot(cell))
 
     def adopt(self, name: str, type: TileType, words: Words) -> Slot:
         """Storage of a tile that is an argument."""
@@ -314,13 +316,36 @@ class TileMemory:
         """Word arrays joined along an axis."""
         return jnp.concatenate(parts, axis)
 
+    def splice(
+        self, first: UInt[Array, "_ _"], second: UInt[Array, "_ _"], axis: int, at: Scalar
+    ) -> UInt[Array, "_ _"]:
+        """What is before a position of two arrays, and then the rest of both."""
+        if not isinstance(at, Array):
+            ranges = slice(0, int(at)), slice(int(at), None)
+            parts = [a[r] if axis == 0 else a[:, r] for r in ranges for a in (first, second)]
+            return jnp.concatenate(parts, axis)
+        size = first.shape[axis]
+        start = lax.convert_element_type(at, np.int32)
+        place = lax.iota(np.int32, size + second.shape[axis])
+        behind = jnp.where(place < start + size, place - start, place)
+        source = jnp.where(place < start, place, jnp.where(place < 2 * start, place + (size - start), behind))
+        return jnp.take(jnp.concatenate([first, second], axis), source, axis, mode="clip")
+
     def copy(self, op: Op, dst: View, src: View) -> bool:
         """It is loaded and stored: False."""
         return False
 
+    @property
+    def core_name(self) -> str:
+        """What people call the core whose memory is meant."""
+        return self.core
+
     def enter(self, core: str) -> None:
         """Turn to the local memory of a core."""
         self.core = core
+
+    def leave(self) -> None:
+        """Nothing ends with a kernel."""
 
     def new_block(self) -> None:
         """Empty the local memory: a block of a launch begins."""

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from ..errors import Diagnostic
 from ..ir import Op, Program, Region, Value
-from ..isa.effects import traits_of
+from ..isa.effects import traits_in, traits_of
 from .facts import OperandFacts
-from .provenance import called
+from .provenance import called, calls
 from .resolve import ResolvedProgram
 
 #: Calls of one execution, loops counted once. Every call is verified, traced and executed by itself.
@@ -27,14 +27,13 @@ def too_many_calls(program: Program) -> Diagnostic | None:
         if name in active or function is None:
             return 0
         if name not in counts:
-            callees = (called(program, op) for op in function.walk())
-            counts[name] = sum(1 + count(f.name, (*active, name)) for f in callees if f is not None)
+            counts[name] = sum(1 + count(f.name, (*active, name)) for _, f in calls(program, function))
         return counts[name]
 
     for function in program.functions:
-        calls = count(function.name, ())
-        if calls > MOST_CALLS:
-            message = f"an execution of @{function.name} makes {calls} calls; allowed: {MOST_CALLS}"
+        made = count(function.name, ())
+        if made > MOST_CALLS:
+            message = f"an execution of @{function.name} makes {made} calls; allowed: {MOST_CALLS}"
             return Diagnostic("error", message, function.span, "call", rule="limits")
     return None
 
@@ -50,7 +49,8 @@ def too_many_trips(resolved: ResolvedProgram) -> Diagnostic | None:
             return 0
         if name not in trips:
             facts = resolved.facts(function)
-            trips[name] = of_region(function.body, lambda op: facts.of(op), (*active, name))
+            steered = any(traits.calls or traits.regions is not None for traits in traits_in(function))
+            trips[name] = of_region(function.body, facts.of, (*active, name)) if steered else 0
         return trips[name]
 
     def of_region(region: Region, facts: Callable[[Op], OperandFacts], active: tuple[str, ...]) -> int:

@@ -46,15 +46,15 @@ def select_entry(program: Program, entry: str | None) -> Function:
         found = program.function(entry)
         if found is None:
             names = ", ".join(f.name for f in program.functions) or "none"
-            raise ArgumentError(f"no function {entry!r} in the program; it has: {names}")
+            raise ArgumentError(f"entry: got {entry!r}", allowed=names)
         return found
     entries = [f for f in program.entries if f.body.ops]
     if len(entries) == 1:
         return entries[0]
     names = ", ".join(f.name for f in program.functions) or "none"
     if not program.functions:
-        raise ArgumentError("the program has no function to execute")
-    raise ArgumentError(f"the program does not say which function is the entry; choose one of: {names}")
+        raise ArgumentError("got a program without a function", allowed="one or more")
+    raise ArgumentError("entry: the program marks none", allowed=names)
 
 
 def arguments(program: Program, function: Function) -> tuple[Argument, ...]:

@@ -144,24 +144,26 @@ class Facts:
         return found
 
 
+_NONE: Mapping[str, Any] = {}
+
+
 class OperandFacts(NamedTuple):
     """What is known of the operands of an operation where it is executed, by the names of values."""
 
-    numbers: Mapping[str, Any]
-    valid: Mapping[str, Valid]
-    extents: Mapping[str, Extents]
-    layouts: Mapping[str, GlobalLayout]
-    bytes: Mapping[str, Bytes]
-    pointers: Mapping[str, PointerFact]
+    numbers: Mapping[str, Any] = _NONE
+    valid: Mapping[str, Valid] = _NONE
+    extents: Mapping[str, Extents] = _NONE
+    layouts: Mapping[str, GlobalLayout] = _NONE
+    bytes: Mapping[str, Bytes] = _NONE
+    pointers: Mapping[str, PointerFact] = _NONE
 
     def number(self, value: Value | None) -> Any:
         """The number of a scalar, None where it is not known."""
         return None if value is None else self.numbers.get(value.name)
 
 
-_NONE: Mapping[str, Any] = {}
 #: Of an operation that is not in the program.
-NOTHING = OperandFacts(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
+NOTHING = OperandFacts()
 
 
 def operand_facts(values: tuple[Value, ...], facts: Facts) -> OperandFacts:
@@ -184,7 +186,7 @@ def operand_facts(values: tuple[Value, ...], facts: Facts) -> OperandFacts:
             found.setdefault("pointers", {})[name] = fact
         elif fact is not None:
             found.setdefault("numbers", {})[name] = fact
-    return NOTHING._replace(**found) if found else NOTHING
+    return OperandFacts(**found) if found else NOTHING
 
 
 #: The number that an operation yields when others are known, None where it is not.

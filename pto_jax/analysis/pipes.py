@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..ir import Function, KernelKind, Op, Program, Symbol, TileType, Value
-from ..isa.effects import traits_of
+from ..isa.effects import traits_in, traits_of
 from ..isa.rules.pipes import BUFFERS
 from ..isa.traits import Fifo
 
@@ -53,6 +53,8 @@ class End:
 
 def uses(function: Function, *kinds: Fifo) -> Iterator[Op]:
     """The operations of a function that use pipes or their buffers in one of these ways."""
+    if not any(traits.fifo in kinds for traits in traits_in(function)):
+        return iter(())
     return (op for op in function.walk() if traits_of(op).fifo in kinds)
 
 

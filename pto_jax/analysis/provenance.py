@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from .. import ir
 from ..ir import Function, Op, Program, TileType, Value
-from ..isa.effects import aliased, entered, flows, handed_on, placed, traits_of
+from ..isa.effects import aliased, entered, flows, handed_on, placed, traits_in, traits_of
 from . import dataflow, pipes
 
 GlobalTypes = ir.PtrType | ir.MemRefType | ir.TensorViewType | ir.PartitionViewType
@@ -86,8 +86,21 @@ def forwarded(program: ir.Program, call: ir.Op) -> Iterator[list[ir.Value]]:
 
 def called(program: ir.Program, op: ir.Op) -> ir.Function | None:
     """The function of the program that an operation calls, None where it calls none."""
-    callee = op.attrs.get("callee") if traits_of(op).calls else None
+    callee = op.attrs.get("callee") if op.attributes and traits_of(op).calls else None
     return program.function(callee.name) if isinstance(callee, ir.Symbol) else None
+
+
+def calls(program: ir.Program, function: ir.Function) -> list[tuple[ir.Op, ir.Function]]:
+    """The calls of a function, with the functions of the program that they execute, in text order."""
+    if not any(traits.calls for traits in traits_in(function)):
+        return []
+    pairs = ((op, called(program, op)) for op in function.walk())
+    return [(op, callee) for op, callee in pairs if callee is not None]
+
+
+def callees(program: ir.Program) -> frozenset[str]:
+    """The names of the functions of a program that others call."""
+    return frozenset(callee.name for f in program.functions for _, callee in calls(program, f))
 
 
 #: A name by its function; the class of data that it stands for is known by one of its names.

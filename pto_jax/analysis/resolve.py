@@ -36,16 +36,16 @@ from ..isa.effects import accesses, written
 from ..isa.traits import Effect, Resource
 from . import provenance
 from .facts import ANYWHERE, Entered, FunctionFacts, solve
-from .provenance import RegionWrites, called, region_writes
+from .provenance import RegionWrites, callees, region_writes
 
 
 def is_open(program: Program) -> bool:
     """Whether any value of the program has a type that was not given."""
     for function in program.functions:
-        values = list(function.args)
+        types = [a.type for a in function.args]
         for op in function.walk():
-            values += [*op.ins, *op.outs, *op.results]
-        if any(isinstance(v.type, UnknownType) for v in values):
+            types += [v.type for v in (*op.ins, *op.outs, *op.results)]
+        if UnknownType in set(map(type, types)):
             return True
     return False
 
@@ -322,8 +322,8 @@ def _parts(program: Program) -> tuple[Function, Function] | None:
     bodies = [f for f in program.functions if not f.external]
     if any(f.is_entry for f in bodies) or not _of_both_kinds(bodies):
         return None
-    callees = {f.name for op in program.walk() if (f := called(program, op)) is not None}
-    for parts in ([f for f in bodies if not f.private], [f for f in bodies if f.name not in callees]):
+    inner = callees(program)
+    for parts in ([f for f in bodies if not f.private], [f for f in bodies if f.name not in inner]):
         if len(parts) == 2 and _of_both_kinds(parts):
             cube, vector = sorted(parts, key=lambda f: f.attrs.get(_KIND) != KernelKind.CUBE)
             return cube, vector

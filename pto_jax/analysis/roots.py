@@ -6,10 +6,13 @@ from ..ir import Function, KernelKind, Op, Program, Region
 from ..isa import effects
 from . import provenance
 
+#: What hands tokens between the pipes of a core.
+_TOKENS = ("flag", "event")
+
 
 def roots(program: Program) -> list[Function]:
     """The functions that no other one calls."""
-    inner = {f.name for op in program.walk() if (f := provenance.called(program, op)) is not None}
+    inner = provenance.callees(program)
     return [function for function in program.functions if function.name not in inner]
 
 
@@ -25,7 +28,7 @@ def cores_of(program: Program) -> Mapping[int, KernelKind]:
 def hands_token(op: Op) -> bool:
     """Whether an operation is a flag or an event between pipes."""
     order = effects.traits_of(op).order
-    return order is not None and order.through in ("flag", "event")
+    return order is not None and order.through in _TOKENS
 
 
 def is_as_written(function: Function) -> bool:
@@ -34,12 +37,8 @@ def is_as_written(function: Function) -> bool:
     It has a flag or an event, which the assembler's inserter leaves alone, or waits for operations, which the
     tadd page does in manual mode only; in automatic mode the compiler inserts those waits.
     """
-    return any(hands_token(op) or _waits_for_operations(op) for op in function.walk())
-
-
-def _waits_for_operations(op: Op) -> bool:
-    order = effects.traits_of(op).order
-    return order is not None and order.through == "operation"
+    orders = (traits.order for traits in effects.traits_in(function))
+    return any(order is not None and order.through in (*_TOKENS, "operation") for order in orders)
 
 
 def _inside(region: Region, kind: KernelKind | None) -> Iterator[tuple[int, KernelKind]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import FileError
+from ..errors import FileError, objection
 from ..files import limit, parse_json
 from ..files.read import reason
 from .fuzz.coverage import PARTS
@@ -113,7 +113,7 @@ def _check_rows(database: sqlite3.Connection, table: str) -> None:
 
 def _wrong(value: Any, place: str, needed: str) -> ValueError:
     text = repr(value)
-    return ValueError(f"{place} is {text if len(text) <= 60 else text[:60] + '...'}; {needed} is needed")
+    return ValueError(objection(f"{place}: got {text if len(text) <= 60 else text[:60] + '...'}", needed))
 
 
 def _value(needed: str, fits: Callable[[Any], bool]) -> Check:

@@ -11,12 +11,27 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from ..errors import ExecutionError, NotExecutableError, UndefinedDataError, UnusableDeviceError
+from ..errors import (
+    Diagnostic,
+    ExecutionError,
+    NotExecutableError,
+    UndefinedDataError,
+    UnusableDeviceError,
+)
 from ..generate.programs import Case
 from ..vectors.compare import Difference
 from .expectation import Open, open_bits
 from .messages import normalised
-from .targets import UNBOUNDED, BatchTarget, Mismatch, Run, Target, follows_profile, mismatch
+from .targets import (
+    UNBOUNDED,
+    BatchTarget,
+    Mismatch,
+    Run,
+    Target,
+    executes_ranks,
+    follows_profile,
+    mismatch,
+)
 
 #: ``refused``: the program needs what a machine does not execute; ``stopped``: a run-time rule was found
 #: broken, and results that there are agree; ``undefined``: nothing that a device gives has a defined value;
@@ -183,7 +198,7 @@ def _rule_broken(result: Run | Exception) -> str:
 
 def attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception]:
     """What a machine gives for some cases, in order; one by one as they are asked for, where it can."""
-    if isinstance(machine, BatchTarget):
+    if isinstance(machine, BatchTarget) and all(case.ranks is None for case in cases):
         return machine.run_all(cases)
     return (attempt(machine, case) for case in cases)
 
@@ -191,6 +206,8 @@ def attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception
 def attempt(machine: Target, case: Case) -> Run | Exception:
     """What a machine gives for a case."""
     try:
+        if case.ranks is not None and not executes_ranks(machine):
+            return NotExecutableError(Diagnostic("error", "a program for several processors", rule="ranks"))
         return machine.run(case)
     except UnusableDeviceError:
         raise

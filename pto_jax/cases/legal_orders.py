@@ -15,7 +15,8 @@ from ..oracle.step import Policy
 from ..order import judged_program
 from ..schedules import races
 from ..schedules.machine import Schedule, ScheduledMachine
-from .targets import Oracle, Run
+from . import rank_cases
+from .targets import Oracle, Run, on_ranks
 
 #: What makes results depend on the order of pipes; tiles that share bytes do not.
 _KINDS = ("race", "deadlock", "unmatched")
@@ -28,15 +29,19 @@ class LegalOrders:
     ``run`` raises UndefinedDataError for a finding, so that a program that is correct must have none. A
     mutant may have lost what it needs: for a finding ``run`` raises NotExecutableError there, and without one
     the bits of the other orders show whether the check has missed a race. Functions that a tool has still to
-    synchronise are executed in the order of their text.
+    synchronise are executed in the order of their text. Of a case for several processors the verdict on its
+    ranks is checked, as :func:`.rank_cases.judged` says.
     """
 
     profile: profiles.ProfileName | None = None
     name: ClassVar[str] = "races"
     follows: ClassVar[bool] = True
+    on_ranks: ClassVar[bool] = True
 
     def run(self, case: Case) -> Run:
         """The results of a case in two orders that its number decides on."""
+        if case.ranks is not None:
+            return on_ranks(case, rank_cases.judged(case, self.profile))
         profile = profiles.profile(self.profile) if self.profile else case.profile
         results = [f.diagnostic for f in races(case.program, profile, grid=case.grid) if f.kind in _KINDS]
         if results and case.origin:

@@ -47,6 +47,7 @@ from ..profiles import Profile, ProfileName, profile as find_profile
 from ..runtime import kernel as engine, state, tiles
 from ..sanitizer.sanitize import sanitize
 from ..vectors import compare, manifest
+from . import rank_cases
 
 Words = NDArray[Any]
 Buffer: TypeAlias = PtrType | MemRefType | PartitionViewType | TensorViewType
@@ -150,6 +151,11 @@ def follows_profile(machine: Target) -> bool:
     return getattr(machine, "follows", False)
 
 
+def executes_ranks(machine: Target) -> bool:
+    """Whether a machine executes cases for several processors."""
+    return getattr(machine, "on_ranks", False)
+
+
 @runtime_checkable
 class BatchTarget(Target, Protocol):
     """A machine that is faster with many cases at once; what ``run`` would raise stands in the list."""
@@ -172,6 +178,7 @@ class Oracle:
     profile: profiles.ProfileName | None = None
     machine: Callable[..., ReferenceMachine] = ReferenceMachine
     follows: ClassVar[bool] = True
+    on_ranks: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -180,6 +187,8 @@ class Oracle:
 
     def run(self, case: Case) -> Run:
         """The results of the interpreter."""
+        if case.ranks is not None:
+            return on_ranks(case, rank_cases.interpreted(case, self.profile))
         arguments, profile = interpreter_arguments(case), self.profile or case.profile
         results = oracle.run(
             case.program,
@@ -201,6 +210,7 @@ class Engine:
     profile: profiles.ProfileName | None = None
     numerics: Numerics = "exact"
     follows: ClassVar[bool] = True
+    on_ranks: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -210,6 +220,9 @@ class Engine:
 
     def run(self, case: Case) -> Run:
         """The results of the engine, with run-time rules checked."""
+        if case.ranks is not None:
+            eager = self.mode == "eager"
+            return on_ranks(case, rank_cases.compiled(case, self.profile, self.numerics, eager=eager))
         kernel = _checked(case, self.profile, self.numerics)
         arguments = {name: for_engine(i) for name, i in case.inputs.items()}
         if self.mode == "eager":
@@ -299,6 +312,7 @@ class Sanitizer:
     strict: bool = False
     profile: profiles.ProfileName | None = None
     follows: ClassVar[bool] = True
+    on_ranks: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -307,6 +321,8 @@ class Sanitizer:
 
     def run(self, case: Case) -> Run:
         """The results of a case without undefined data."""
+        if case.ranks is not None:
+            return on_ranks(case, rank_cases.sanitized(case, self.profile, strict=self.strict))
         execution = sanitize(
             case.program,
             interpreter_arguments(case),
@@ -319,6 +335,11 @@ class Sanitizer:
         if execution.diagnostics:
             raise errors.UndefinedDataError(execution.diagnostics)
         return Run(interpreter_outputs(case, execution.outputs))
+
+
+def on_ranks(case: Case, found: Mapping[str, Any]) -> Run:
+    """What several processors gave."""
+    return Run({n: Output(d, words) for n, (d, words) in rank_cases.words_of(case, found).items()})
 
 
 def interpreter_arguments(case: Case) -> dict[str, Any]:
@@ -398,6 +419,7 @@ class Again:
     """
 
     follows: ClassVar[bool] = True
+    on_ranks: ClassVar[bool] = True
 
     def __init__(self, profile: ProfileName | None = None) -> None:
         self._oracle = Oracle(profile)

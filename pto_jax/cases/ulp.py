@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..errors import objection
 from ..generate.programs import Case
 from ..isa import find
 from ..isa.rules.constraints import element_type
@@ -72,7 +73,7 @@ class Histogram:
 
 def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value < _LARGEST:
-        raise ValueError(f"got {value!r}; a count is needed")
+        raise ValueError(objection(f"got {value!r}", "a count"))
     return value
 
 

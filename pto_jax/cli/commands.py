@@ -137,9 +137,12 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--failures", default=".", metavar="DIR", help="where failure folders go (default: .)")
 
+    rank_options.add_windows(sub, scalars=False)
+
     options.add_examples(
         sub,
         ("diff before.pto after.pto --count 100", "a compiler pass"),
+        ("diff ring.pto after.pto --ranks 4 --shared y,s", "the same on four processors"),
         ("diff a.pto a.pto --language 2026-04 --language-after 2026-08", "one text under two versions"),
         ("diff kernel.pto kernel.cpp", "a source and the C++ that an assembler emitted for it"),
         ("diff --corpus before/ after/ --junit verdicts.xml", "folders of programs of the same paths"),
@@ -259,6 +262,7 @@ def parser() -> argparse.ArgumentParser:
         help="write the pipes over time: a picture (.svg), or a trace for Perfetto (.json)",
     )
     options.flag(sub, "--json", "print JSON")
+    sub.add_argument("--ranks", type=int, help=argparse.SUPPRESS)
 
     options.add_examples(
         sub,
@@ -291,25 +295,33 @@ def _run(args: argparse.Namespace) -> int:
     from .run import run
 
     if (args.file is None) == (args.example is None):
-        raise ArgumentError("give either a FILE or --example NAME")
+        raise ArgumentError("run: got no program, or two", allowed="either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
     chosen = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))
     on_ranks = chosen.ranks is not None or (chosen.file or "").endswith(".json")
     on_ranks = on_ranks or chosen.example in ON_RANKS
+    if not on_ranks:
+        rank_options.require_ranks(args)
     (ranks.run if on_ranks else run)(chosen)
     return options.ACCEPTED
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from .diff import diff
-
-    scalars = dict(options.scalar(text) for text in args.arg)
+    windows = rank_options.given(args) if args.ranks is not None else {}
+    if args.ranks is None:
+        rank_options.require_ranks(args)
+    scalars = windows.pop("scalars") if windows else dict(map(options.scalar, args.arg))
     after = args.language_after or args.language
     bounds = dict(map(options.ulp_bound, args.ulp))
-    given = {"scalars": scalars, "ulp": bounds, "more": tuple(args.more), "language_after": after}
-    equal = diff(options.of_command(options.DiffOptions, args, **given))
-    return options.ACCEPTED if equal else options.REJECTED
+    given = {"scalars": scalars, "ulp": bounds, "more": tuple(args.more), "language_after": after, **windows}
+    chosen = options.of_command(options.DiffOptions, args, **given)
+    if chosen.sync:
+        # Compares texts and executes nothing, so that it needs no JAX.
+        from .diff_sync import diff_sync as compare
+    else:
+        from .diff import diff as compare
+    return options.ACCEPTED if compare(chosen) else options.REJECTED
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -336,9 +348,12 @@ def _conformance(args: argparse.Namespace) -> int:
 
 
 def _isa(args: argparse.Namespace) -> int:
-    from ..manual import manual
+    from ..isa import added
+    from ..manual import manual, sessions
 
     def python(instruction: "Instruction") -> str:
+        if instruction.name not in added():
+            return sessions().get(instruction.name, "")
         from .examples import session
 
         return session(instruction)
@@ -351,6 +366,8 @@ def _cost(args: argparse.Namespace) -> int:
     from ..api import load
     from ..cost import cost, rank
 
+    if args.ranks is not None:
+        raise ArgumentError("--ranks: costs are those of one rank, without its waits", allowed="no --ranks")
     programs = {file: load(file, language=args.language) for file in args.files}
     arguments = dict(options.scalar(text) for text in args.arg)
     if len(args.files) > 1:

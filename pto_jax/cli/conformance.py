@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 def conformance(args: argparse.Namespace) -> int:
     """Run the tests that the options name and print the counts; the exit status."""
     if args.st is None and (not args.paths or args.only is not None or args.python is not None):
-        raise ArgumentError("conformance: allowed: PATH... of vectors, or --st DIR with --only, --python")
+        raise ArgumentError(
+            "conformance: got no PATH, or an option of --st alone",
+            allowed="PATH... of vectors, or --st DIR with --only, --python",
+        )
     outcome = _vectors(args) if args.st is None else _system_tests(args)
     print(outcome.summary())
     if args.json:
@@ -31,7 +34,7 @@ def _system_tests(args: argparse.Namespace) -> SystemTestReport:
     from ..system_tests.run import executor, run_system_tests
 
     if args.paths:
-        raise ArgumentError(f"conformance --st: {args.paths[0]}: allowed: one folder, after --st")
+        raise ArgumentError(f"conformance --st: got also {args.paths[0]}", allowed="one folder, after --st")
     return run_system_tests(args.st, executor(args.executor), only=args.only, python=args.python)
 
 

@@ -17,7 +17,9 @@ from ..failures.junit import JunitCase, Kind, write_junit
 from ..files import folder_replacing, read_text, save_arrays, write_text
 from ..runtime.array_files import read_inputs, storable
 from ..text import SUFFIXES
-from ..validation.files import Comparing, Verdict, compare_all, counted, dumps, lines, pairs, series
+from ..validation.files import Comparing, Verdict, compare_all, counted, lines, series
+from ..validation.jobs import dumps, pairs
+from . import rank_options
 from .options import DiffOptions
 
 _KINDS: dict[str, Kind] = {"different": "failure", "rejected": "failure", "skipped": "skipped"}
@@ -66,13 +68,17 @@ def diff_corpus(options: DiffOptions) -> bool:
 def _check(options: DiffOptions) -> None:
     if options.corpus and options.series:
         raise ArgumentError("--corpus and --series", allowed="one of them")
+    if options.ranks is not None:
+        raise ArgumentError("got --ranks with --corpus or --series", allowed="with two programs")
     if options.corpus and (options.after is None or options.more):
-        raise ArgumentError("--corpus needs two folders, BEFORE and AFTER")
+        raise ArgumentError("--corpus: got one folder, or more than two", allowed="BEFORE and AFTER")
     if options.numerics != "exact":
-        raise ArgumentError("--numerics fast: not with --corpus or --series, which execute the interpreter")
+        raise ArgumentError(
+            "--numerics: got fast with --corpus or --series", allowed="exact, as the interpreter has"
+        )
     for name, given in (("inputs", options.inputs), ("entry", options.entry), ("arg", options.scalars)):
         if given:
-            raise ArgumentError(f"--{name} is for two programs; leave out --corpus and --series")
+            raise ArgumentError(f"got --{name} with --corpus or --series", allowed="with two programs")
 
 
 def _print(verdicts: Sequence[Verdict], more: Sequence[str]) -> None:
@@ -111,25 +117,25 @@ def _test(verdict: Verdict) -> JunitCase:
 
 def diff(options: DiffOptions) -> bool:
     """Compare programs and say what was found; whether they are equal on every input."""
-    for name, n, smallest in (
-        ("count", options.count, 1),
-        ("seed", options.seed, 0),
-        ("workers", options.workers, 1),
-    ):
-        if n is not None and n < smallest:
-            raise ArgumentError(f"--{name} is {n}; {smallest} or more is needed")
-    if options.sync:
-        from .diff_sync import diff_sync
-
-        return diff_sync(options)
     if options.corpus or options.series:
         return diff_corpus(options)
     if options.after is None or options.more:
-        raise ArgumentError("two programs are needed; more of them with --series")
+        raise ArgumentError("got one program, or more than two", allowed="two; any number with --series")
     for option in ("json", "junit", "workers"):
         if getattr(options, option) is not None:
-            raise ArgumentError(f"--{option} is for --corpus and --series")
+            raise ArgumentError(f"got --{option} with two programs", allowed="with --corpus or --series")
+    if options.ranks is not None:
+        return _on_ranks(options)
     return _two(options, options.after)
+
+
+def _on_ranks(options: DiffOptions) -> bool:
+    from .ranks import diff
+
+    equal, failure, profile = diff(options)
+    if failure is not None:
+        save_failure(options, profile, failure)
+    return equal
 
 
 def _two(options: DiffOptions, file: str) -> bool:
@@ -171,13 +177,12 @@ def _two(options: DiffOptions, file: str) -> bool:
     change = only_change(before, after)
     if change:
         print(change)
-    folder = save_failure(options, both.before.profile.name, result.failure)
-    print(f"programs, input, outputs and report.json are in {folder}")
+    save_failure(options, both.before.profile.name, result.failure)
     return False
 
 
-def save_failure(options: DiffOptions, profile: str, failure: Any) -> Path:
-    """Write the folder that shows a failure, under a name that is free, and return its path."""
+def save_failure(options: DiffOptions, profile: str, failure: Any) -> None:
+    """Write the folder that shows a failure, under a name that is free, and say where it is."""
     stems = f"{Path(options.before).stem}-{Path(str(options.after)).stem}"
     name = f"diff-{stems}-seed{options.seed}-{failure.number}"
     final = new_folder(Path(options.failures), name)
@@ -187,7 +192,7 @@ def save_failure(options: DiffOptions, profile: str, failure: Any) -> Path:
     except BaseException:
         final.rmdir()
         raise
-    return final
+    print(f"programs, input, outputs and report.json are in {final}")
 
 
 def _suffix(file: str) -> str:
@@ -214,6 +219,7 @@ def _fill(folder: Path, options: DiffOptions, profile: str, failure: Any) -> Non
             f" --arg {n}={number}" for n, number in (options.scalars or {}).items() if n not in failure.inputs
         )
         + "".join(f" --ulp {f'{n}=' if n else ''}{bound}" for n, bound in options.ulp.items())
+        + "".join(f" {shlex.quote(word)}" for word in rank_options.written(options))
         + (f" --language {options.language}" if options.language else "")
         + (f" --language-after {options.language_after}" if options.language_after else "")
     )

@@ -14,14 +14,14 @@ from ..errors import ArgumentError, PtoError
 from ..files import write_text
 from ..order import Changes
 from ..schedules import order_changes
-from ..validation.files import Job, pairs
+from ..validation.jobs import Job, pairs
 from .options import DiffOptions
 
 #: Effects in the order of what matters most.
 _EFFECTS = (("lost", "race now"), ("lost", "redundant"), ("gained", "race before"), ("gained", "stricter"))
 #: Options of ``diff`` that execute programs, or compare their values.
 _OTHER = (
-    *("corpus", "series", "more", "ulp", "junit", "workers", "inputs", "entry", "scalars"),
+    *("corpus", "series", "more", "ulp", "junit", "workers", "inputs", "entry", "scalars", "ranks"),
     *("partial_launch",),
 )
 
@@ -82,7 +82,7 @@ def diff_sync(options: DiffOptions) -> bool:
 
 def _check(options: DiffOptions) -> None:
     if options.after is None:
-        raise ArgumentError("--sync needs two files or folders, OLD and NEW")
+        raise ArgumentError("--sync: got one file or folder", allowed="two, OLD and NEW")
     defaults = DiffOptions("", None)
     for name in _OTHER:
         if getattr(options, name) and getattr(options, name) != getattr(defaults, name):

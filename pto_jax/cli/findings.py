@@ -75,7 +75,7 @@ def as_options(text: str) -> str:
     >>> as_options('element type hif8 does not exist on a2a3; try: profile="a5"')
     'element type hif8 does not exist on a2a3; try: --profile a5'
     """
-    return re.sub(r'; try: (\w+)="(\w+)"', r"; try: --\1 \2", text)
+    return re.sub(r'; try: (?:(\w+)="(\w+)"|(ranks)=(\d+))', r"; try: --\1\3 \2\4", text)
 
 
 def _text(diagnostic: Diagnostic) -> str:

@@ -55,6 +55,9 @@ examples, with rates on two cores:
                                                          compiles them faster
   pto-jax fuzz --tested races                            programs that order their pipes: no finding of the
                                                          check, and the same bits in another legal order
+  pto-jax fuzz --preset ranks --tested races             programs on 2 to 4 processors: no finding and one
+                                                         result in all orders, and a finding for mutants
+  pto-jax fuzz --preset ranks --tested jit               the same programs, compiled
   pto-jax fuzz --tested races --programs k.pto --mutate
                                                          mutants that lose order: what the check does not
                                                          find has to give the same bits
@@ -89,6 +92,7 @@ def add(command: Adder) -> None:
     what.add_argument(
         "--preset", action="append", metavar="NAME", help="options of the generator; repeat it to alternate"
     )
+    sub.add_argument("--ranks", type=int, help=argparse.SUPPRESS)
     focus = sub.add_argument_group("what generated programs concentrate on (each option takes several names)")
     for option, dest, metavar, help_text in _FOCUS:
         focus.add_argument(option, dest=dest, nargs="+", default=(), metavar=metavar, help=help_text)
@@ -220,6 +224,11 @@ def _fuzz(args: argparse.Namespace) -> int:
     from .fuzz_resume import plan_of_store, resumed
 
     _check_numbers(args)
+    if args.ranks is not None:
+        raise ArgumentError(
+            "--ranks: generated programs have 2 to 4; a file is executed by run, diff and races",
+            fix="--preset ranks",
+        )
     if args.list_presets:
         print("\n".join(table([(name, DESCRIPTIONS[name]) for name in PRESETS])))
         return 0
@@ -227,7 +236,7 @@ def _fuzz(args: argparse.Namespace) -> int:
         return fuzz_plan.fuzz_exhaustive(args)
     for option, users in (("full", "--explain"), ("json", "--explain or --exhaustive")):
         if getattr(args, option) and not args.explain:
-            raise ArgumentError(f"--{option} is for {users}; give both")
+            raise ArgumentError(f"got --{option} alone", allowed=f"with {users}")
     plan = plan_of_store(args)
     if plan is None:
         # Asked for in minutes, a campaign has no last case.
@@ -283,7 +292,7 @@ def _store(args: argparse.Namespace) -> str | None:
             "got --workers with --scheduler, whose cluster has workers", allowed="one of them"
         )
     if args.resume and not args.store:
-        raise ArgumentError("--resume needs --store FILE, the store of the campaign")
+        raise ArgumentError("got --resume without --store", fix="--store FILE, the store of the campaign")
     return args.store or None
 
 

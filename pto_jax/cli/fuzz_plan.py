@@ -5,16 +5,17 @@ Imported when the command runs: what it needs imports JAX.
 
 import argparse
 import json
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from pathlib import Path
 
 from ..campaign import exhaustive
-from ..campaign.fuzz.focus import Focus
+from ..campaign.fuzz.focus import Focus, generated_micro
 from ..campaign.fuzz.plan import Plan, form_of, in_lockstep, seconds_of
 from ..cases.machine_names import is_device
 from ..devices.machines import machine
 from ..errors import ArgumentError, FileError
-from ..generate.options import PRESETS
+from ..generate.options import IN_TURN, PRESETS
 from ..profiles import PROFILE_NAMES, PROFILES
 from .options import ACCEPTED, REJECTED, of_command
 
@@ -25,15 +26,17 @@ _PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight", 
 def plan_of(args: argparse.Namespace) -> Plan:
     """The campaign that the options say, checked as far as that needs no machine."""
     programs = _programs(args)
-    focus = Focus(**{f.name: tuple(getattr(args, f.name)) for f in fields(Focus)})
+    focus = Focus(**{f.name: _named(getattr(args, f.name)) for f in fields(Focus)})
     if programs and str(focus):
-        raise ArgumentError(f"{focus}: for generated programs; leave it out with --programs")
+        raise ArgumentError(f"got {focus} with --programs", allowed="with generated programs")
     _check_goal(args, focus, bool(programs))
     lockstep = args.lockstep or (_is_plain(args) and focus.in_lockstep(args.profile or ()))
     if lockstep and not focus.in_lockstep(args.profile or ()):
-        raise ArgumentError(f"{focus}: not in lockstep; leave out --lockstep")
+        raise ArgumentError(
+            f"got {focus} with --lockstep, which has no such programs", allowed="without --lockstep"
+        )
     if lockstep and args.grid:
-        raise ArgumentError("--grid: programs in lockstep run on one block; leave out --lockstep")
+        raise ArgumentError("got --grid with --lockstep, whose programs run on one block", allowed="either")
     reference, tested = machines_of(args, lockstep)
     plan = of_command(
         Plan,
@@ -42,7 +45,7 @@ def plan_of(args: argparse.Namespace) -> Plan:
         reference=reference,
         tested=tested,
         profiles=tuple(dict.fromkeys(args.profile or ())),
-        presets=() if programs or lockstep else _presets(args.preset, reference, tested),
+        presets=() if programs or lockstep else _presets(args.preset, focus, reference, tested),
         focus=focus,
         programs=programs,
         failures=args.failures or None,
@@ -58,10 +61,11 @@ def _check_goal(args: argparse.Namespace, focus: Focus, programs: bool) -> None:
     if args.goal is None:
         return
     if programs:
-        raise ArgumentError("--goal: for generated programs; leave out --programs")
+        raise ArgumentError("got --goal with --programs", allowed="with generated programs")
     if focus.only or focus.dtypes or focus.layouts or focus.regions:
         raise ArgumentError(
-            f"{focus}: the goal says instructions, types, layouts and regions; with it: --values, --weight"
+            f"got {focus} with --goal, whose targets are instructions, types, layouts and regions",
+            allowed="--values, --weight",
         )
 
 
@@ -100,16 +104,31 @@ def machines_of(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
     if pair == ("oracle", "oracle"):
         return "oracle", "oracle:again"
     if pair[0] == pair[1]:
-        raise ArgumentError(f"{pair[0]} is compared with itself; give another --against or --tested")
+        raise ArgumentError(
+            f"got {pair[0]} twice", allowed="two executors", fix="another --against or --tested"
+        )
     return pair
 
 
-def _presets(given: list[str] | None, *machines: str) -> tuple[str, ...]:
+def _named(given: Iterable[str]) -> tuple[str, ...]:
+    """What an option lists, with spaces or commas between.
+
+    >>> _named(["tadd,tcvt", "tmul"])
+    ('tadd', 'tcvt', 'tmul')
+    """
+    return tuple(name for text in given for name in text.split(",") if name)
+
+
+def _presets(given: list[str] | None, focus: Focus, *machines: str) -> tuple[str, ...]:
     unknown = [p for p in given or () if p not in PRESETS]
     if unknown:
         raise ArgumentError(f"no preset {', '.join(unknown)}", allowed=" ".join(PRESETS))
     if given:
         return tuple(given)
+    below = [name for name in focus.only if name in generated_micro()]
+    if below:
+        others = _presets(None, Focus(), *machines) if len(below) < len(focus.only) else ()
+        return (*others, "micro")
     for kind, preset in _PRESETS.items():
         if any(m.partition(":")[0] == kind for m in machines) and preset in PRESETS:
             return (preset,)
@@ -118,7 +137,7 @@ def _presets(given: list[str] | None, *machines: str) -> tuple[str, ...]:
 
 def device_presets() -> tuple[str, ...]:
     """The presets that machines without limits of their own take in turn."""
-    return tuple(p for p in PRESETS if p not in _PRESETS.values() or p == "straight")
+    return tuple(p for p in IN_TURN if p not in _PRESETS.values() or p == "straight")
 
 
 def _programs(args: argparse.Namespace) -> tuple[str, ...]:
@@ -126,11 +145,11 @@ def _programs(args: argparse.Namespace) -> tuple[str, ...]:
     if not args.programs:
         for option in ("entry", "mutate"):
             if getattr(args, option) not in (None, False):
-                raise ArgumentError(f"--{option} is for own programs; give --programs PATH")
+                raise ArgumentError(f"got --{option} without --programs", fix="--programs PATH")
         return ()
     for option in ("lockstep", "preset"):
         if getattr(args, option):
-            raise ArgumentError(f"--{option} is for generated programs; leave it out with --programs")
+            raise ArgumentError(f"got --{option} with --programs", allowed="with generated programs")
     files: dict[str, None] = {}
     for name in args.programs:
         path = Path(name)
@@ -163,8 +182,8 @@ def fuzz_exhaustive(args: argparse.Namespace) -> int:
         args.tested = "jit"
     against, tested = machines_of(args, lockstep=False)
     if is_device(against):
-        raise ArgumentError(f"--against {against} with --exhaustive; devices are tested: --tested, --dut")
-    focus = Focus(only=tuple(args.only), dtypes=tuple(args.dtypes))
+        raise ArgumentError(f"--exhaustive: got --against {against}", allowed="devices as --tested or --dut")
+    focus = Focus(only=_named(args.only), dtypes=_named(args.dtypes))
     profiles = [PROFILES[name] for name in dict.fromkeys(args.profile or PROFILE_NAMES)]
     rows = list(exhaustive.rows(profiles, focus.only, focus.dtypes))
     machines = machine(against), machine(tested, args.dut_timeout)

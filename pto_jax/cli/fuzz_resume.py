@@ -51,7 +51,7 @@ def plan_of_store(args: argparse.Namespace) -> Plan | None:
     _check_failures(args, plan, given)
     if args.count is not None and args.count < plan.count:
         raise ArgumentError(
-            f"--count is {args.count}; {file} has a campaign of {plan.count}: as many or more"
+            f"--count: got {args.count} for the campaign in {file}", allowed=f"{plan.count} or more"
         )
     return replace(plan, count=args.count or plan.count)
 
@@ -64,12 +64,13 @@ def _check_machines(args: argparse.Namespace, plan: Plan, given: set[str]) -> No
     other = sorted({aliases.get(name, name) for name in named} - theirs)
     if other:
         raise ArgumentError(
-            f"{args.store} holds a campaign of {plan.tested} and {plan.reference}, not {other[0]}"
+            f"got {other[0]} for the campaign in {args.store}", allowed=f"{plan.tested}, {plan.reference}"
         )
     untrusted = sorted(name for name in theirs - named if is_device(name))
     if untrusted and not args.trust:
         raise ArgumentError(
-            f"{args.store} names {untrusted[0]}, which is not executed; name it with --tested, or say --trust"
+            f"got {untrusted[0]} from {args.store} only, a command that is not executed",
+            fix="--trust, or name it with --tested",
         )
 
 
@@ -78,9 +79,12 @@ def _check_failures(args: argparse.Namespace, plan: Plan, given: set[str]) -> No
     folder = PurePath(plan.failures or "")
     if "failures" in given:
         if args.failures != plan.failures:
-            raise ArgumentError(f"{args.store} has its failures in {plan.failures}, not in {args.failures}")
+            raise ArgumentError(
+                f"--failures: got {args.failures} for the campaign in {args.store}",
+                allowed=str(plan.failures),
+            )
     elif folder.is_absolute() or ".." in folder.parts:
-        raise ArgumentError(f"{args.store} has its failures in {folder}; agree with --failures {folder}")
+        raise ArgumentError(f"got the folder {folder} from {args.store} only", fix=f"--failures {folder}")
 
 
 def resumed(args: argparse.Namespace) -> str:

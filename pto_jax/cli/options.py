@@ -75,7 +75,7 @@ def scalar(text: str) -> tuple[str, int]:
     try:
         return name.removeprefix("%"), int(number, 0)
     except ValueError:
-        raise errors.ArgumentError(f"--arg {text}: allowed: NAME=N with an integer N") from None
+        raise errors.ArgumentError(f"--arg: got {text}", allowed="NAME=N with an integer N") from None
 
 
 def ulp_bound(text: str) -> tuple[str, int]:
@@ -86,7 +86,7 @@ def ulp_bound(text: str) -> tuple[str, int]:
     """
     name, _, number = text.rpartition("=")
     if not number.isdecimal():
-        raise errors.ArgumentError(f"--ulp {text}: allowed: N or NAME=N with N of 0 or more")
+        raise errors.ArgumentError(f"--ulp: got {text}", allowed="N or NAME=N with N of 0 or more")
     return name.removeprefix("%"), int(number)
 
 
@@ -108,7 +108,27 @@ class Watch:
     def __post_init__(self) -> None:
         for name, n in (("--trace-limit", self.limit), ("--trace-lanes", self.lanes)):
             if n < 1:
-                raise errors.ArgumentError(f"{name} is {n}; 1 or more is needed")
+                raise errors.ArgumentError(f"{name}: got {n}", allowed="1 or more")
+
+
+class Launch(Protocol):
+    """What options say of several ranks."""
+
+    @property
+    def ranks(self) -> int | None:
+        """How many there are; None for one processor."""
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The buffers that are windows."""
+
+    @property
+    def context(self) -> Mapping[str, str]:
+        """Context records, with their windows."""
+
+    @property
+    def peers(self) -> Mapping[str, tuple[str, int | tuple[int, ...]]]:
+        """Arguments that are parts of other ranks."""
 
 
 @dataclass(frozen=True)
@@ -162,11 +182,24 @@ class DiffOptions:
     numerics: str = "exact"
     grid: int = 1
     partial_launch: bool = False
-    scalars: Mapping[str, int] | None = None
+    scalars: Mapping[str, Any] | None = None
     failures: str = "."
     entry: str | None = None
     language: TextLanguage | None = None
     language_after: TextLanguage | None = None
+    ranks: int | None = None
+    shared: tuple[str, ...] = ()
+    context: Mapping[str, str] = field(default_factory=dict)
+    peers: Mapping[str, tuple[str, int | tuple[int, ...]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, n, least in (
+            ("count", self.count, 1),
+            ("seed", self.seed, 0),
+            ("workers", self.workers, 1),
+        ):
+            if n is not None and n < least:
+                raise errors.ArgumentError(f"--{name}: got {n}", allowed=f"{least} or more")
 
 
 def of_command(cls: type[T], args: argparse.Namespace, **given: Any) -> T:

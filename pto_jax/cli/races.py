@@ -125,6 +125,7 @@ def run(args: argparse.Namespace) -> int:
         from . import ranks
 
         return ranks.races(args)
+    rank_options.require_ranks(args)
     try:
         program = load(args.file, language=args.language)
         profile = resolve_profile(program, args.profile, arch=args.arch)

@@ -6,10 +6,11 @@ import argparse
 from typing import Any
 
 from ..errors import ArgumentError
+from .options import Launch
 
 
-def add_windows(sub: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Define the options that say what arguments are on several ranks."""
+def add_windows(sub: argparse.ArgumentParser, *, scalars: bool = True) -> argparse._ArgumentGroup:
+    """Define the options that say what arguments are on several ranks; ``scalars``: ``--arg``, too."""
     group = sub.add_argument_group("several ranks")
     group.add_argument("--ranks", type=int, metavar="N", help="processors that execute the program")
     group.add_argument("--shared", default="", metavar="A,B", help="buffers that are windows of all ranks")
@@ -27,13 +28,14 @@ def add_windows(sub: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         metavar="A=X:R",
         help="A is rank R's part of X; R,R,..: by rank",
     )
-    group.add_argument(
-        "--arg",
-        action="append",
-        default=[],
-        metavar="NAME=N",
-        help="a scalar; NAME=N,N,..: one for each rank",
-    )
+    if scalars:
+        group.add_argument(
+            "--arg",
+            action="append",
+            default=[],
+            metavar="NAME=N",
+            help="a scalar; NAME=N,N,..: one for each rank",
+        )
     return group
 
 
@@ -66,10 +68,30 @@ def given(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def require_ranks(args: argparse.Namespace) -> None:
+    """ArgumentError for options of ranks where nothing says how many there are."""
+    for name in ("shared", "context", "peer"):
+        if getattr(args, name):
+            raise ArgumentError(f"--{name} without --ranks", allowed="both", fix="--ranks 2")
+
+
+def written(given: Launch) -> list[str]:
+    """The words of a command line that say the same of ranks."""
+    if given.ranks is None:
+        return []
+    peers = [
+        f"--peer={n}={x}:{r if isinstance(r, int) else ','.join(map(str, r))}"
+        for n, (x, r) in given.peers.items()
+    ]
+    shared = [f"--shared={','.join(given.shared)}"] if given.shared else []
+    records = [f"--context={n}={x}" for n, x in given.context.items()]
+    return [f"--ranks={given.ranks}", *shared, *records, *peers]
+
+
 def _pair(option: str, text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     if not name or not value:
-        raise ArgumentError(f"{option} {text}: allowed: ARGUMENT=BUFFER")
+        raise ArgumentError(f"{option}: got {text}", allowed="ARGUMENT=BUFFER")
     return name.removeprefix("%"), value.removeprefix("%")
 
 
@@ -79,7 +101,7 @@ def _peer(text: str) -> tuple[str, tuple[str, int | tuple[int, ...]]]:
     try:
         ranks = tuple(map(int, listed.split(",")))
     except ValueError:
-        raise ArgumentError(f"--peer {text}: allowed: A=X:R or A=X:R,R,...") from None
+        raise ArgumentError(f"--peer: got {text}", allowed="A=X:R or A=X:R,R,...") from None
     return name, (buffer, ranks[0] if len(ranks) == 1 else ranks)
 
 
@@ -88,5 +110,5 @@ def _scalar(text: str) -> tuple[str, Any]:
     try:
         numbers = [float(n) if "." in n else int(n, 0) for n in value.split(",")]
     except ValueError:
-        raise ArgumentError(f"--arg {text}: allowed: NAME=N or NAME=N,N,...") from None
+        raise ArgumentError(f"--arg: got {text}", allowed="NAME=N or NAME=N,N,...") from None
     return name, numbers[0] if len(numbers) == 1 else numbers

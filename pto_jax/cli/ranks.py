@@ -1,4 +1,4 @@
-"""The commands ``run`` and ``races`` on several ranks: their arguments, their executions and verdicts."""
+"""The commands ``run``, ``races`` and ``diff`` on several ranks: arguments, executions and verdicts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,23 @@ from ..api import load, resolve_profile
 from ..errors import ArgumentError, FileError
 from ..examples import example
 from ..files import load_arrays, save_arrays, write_text
-from .options import ACCEPTED, REJECTED, RunOptions
+from ..ir import TextLanguage
+from .options import ACCEPTED, REJECTED, DiffOptions, RunOptions, Watch
 from .rank_options import given
-from .run import count_changed, describe_array, describe_check, random_values
+from .run import (
+    Execution,
+    check_options,
+    count_changed,
+    describe_array,
+    describe_check,
+    draw,
+    random_values,
+    watched,
+)
 
 if TYPE_CHECKING:
     from ..runtime.ranks import RankKernel
+    from ..validation.translation import Failure
 
 #: Elements of a generated buffer whose size the text does not say.
 _ELEMENTS = 4096
@@ -30,17 +41,19 @@ _COUNT = ("n", "n_ranks", "nranks", "num_ranks", "world_size", "ranks", "rank_nu
 def run(options: RunOptions) -> None:
     """Execute a program or plan on ranks, print what it wrote and its verdict, write the files asked for."""
     _refuse(options)
-    kernel = _kernel(options)
+    kernel = kernel_of(options)
     values = _values(kernel, options)
-    arrays, numbers = kernel.prepared((), values)
-    outputs = kernel.interpreted(arrays, numbers)
+    looked = sanitized(kernel, values, options) if options.sanitize is not None else None
+    outputs = looked.outputs if looked is not None else _outputs(kernel, values, options)
+    if outputs is None:
+        return
     origin = f"from {options.inputs}" if options.inputs else f"generated, seed {options.seed}"
     names = " -> ".join(
         "host barrier" if c is None else f"{c.entry} ({c.grid} block{'s' if c.grid > 1 else ''})"
         for c in kernel.calls
     )
     print(f"program: {options.file or options.example}: {names} on {kernel.ranks} ranks")
-    print(f"profile: {kernel.profile.name} ({kernel.profile.title}), interpreter{_order(options)}")
+    print(f"profile: {kernel.profile.name} ({kernel.profile.title}), {_executor(options)}{_order(options)}")
     print(f"input:   {origin}: {', '.join(_described(n, values[n]) for n in values)}")
     for call in kernel.kernels:
         for record, window in call.recognised:
@@ -50,9 +63,49 @@ def run(options: RunOptions) -> None:
         print(f"check:   {describe_check(example(options.example), values, outputs)}")
     print(kernel.judge(values, options.sync))
     if options.outputs is not None:
-        from ..runtime.array_files import storable
+        save_arrays(options.outputs, _storable(outputs))
+    if options.pictures is not None:
+        draw(options.pictures, kernel, outputs)
+    if looked is not None:
+        looked.report()
 
-        save_arrays(options.outputs, {n: storable(a) for n, a in outputs.items()})
+
+def _outputs(kernel: RankKernel, values: Mapping[str, Any], options: RunOptions) -> Mapping[str, Any] | None:
+    """What the kernels wrote; None where a breakpoint ended them. Writes the state asked for."""
+    if options.watch is None and options.dump_state is None:
+        return kernel.interpreted(*kernel.prepared((), values))
+    from ..runtime.debug.rank_steps import buffers_of
+
+    def typed(words: Mapping[str, Any]) -> dict[str, Any]:
+        return _storable(buffers_of(kernel, words, kernel.prepared((), values)[0]))
+
+    given = [values[a.name] for a in kernel.arguments]
+    watch = options.watch or Watch()
+    execution = watched(kernel, given, watch, options.dump_state, options.pictures, typed)
+    if execution is None:
+        return None
+    outputs, state = execution
+    if options.dump_state is not None:
+        state.save(options.dump_state)
+    return {n: np.asarray(a) for n, a in outputs.items()}
+
+
+def _storable(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    from ..runtime.array_files import storable
+
+    return {n: storable(a) for n, a in arrays.items()}
+
+
+def sanitized(kernel: RankKernel, values: Mapping[str, Any], options: RunOptions) -> Execution:
+    """Execute on the interpreter with a definedness bit per bit of data."""
+    from ..sanitizer.sanitize import shadowed
+
+    arrays, numbers = kernel.prepared((), values)
+    strict = options.sanitize == "strict"
+    found = shadowed(
+        lambda machine: kernel.interpreted(arrays, numbers, machine=machine), kernel.program, strict=strict
+    )
+    return Execution(found.outputs, found)
 
 
 def races(args: argparse.Namespace) -> int:
@@ -62,7 +115,7 @@ def races(args: argparse.Namespace) -> int:
         args.file, None, None, args.profile, "exact", args.inputs, None, None, args.seed, args.grid,
         language=args.language, ranks=args.ranks, **given(args)
     )  # fmt: skip
-    kernel = _kernel(chosen)
+    kernel = kernel_of(chosen)
     report = kernel.judge(_values(kernel, chosen), sync, schedules=args.schedules, seed=args.seed)
     print(report)
     if args.json is not None:
@@ -70,18 +123,66 @@ def races(args: argparse.Namespace) -> int:
     return ACCEPTED if report.exact else REJECTED
 
 
+def diff(options: DiffOptions) -> tuple[bool, Failure | None, str]:
+    """Compare two programs on ranks and say what was found.
+
+    Whether they are equal on every input, the input on which they are not, and the name of the profile.
+    """
+    from ..validation.rank_pairs import RankPair, compared
+
+    if options.numerics != "exact":
+        raise ArgumentError("--numerics fast: not on several ranks, which the interpreter executes")
+    before, after = (kernel_of(_as_run(options, f, language)) for f, language in _two(options))
+    both, profile = RankPair.of(before, after, options.ulp), before.profile.name
+    setting = f"({before.ranks} ranks, profile {profile})"
+    count = 1 if options.inputs is not None else options.count
+    for number in range(count):
+        drawn = values_of(before, options.inputs, options.scalars or {}, options.seed + number)
+        values = {n: np.asarray(v) for n, v in drawn.items()}
+        failure = compared(both, number, values)
+        if failure is not None:
+            print(f"different: {failure} {setting}")
+            return False, failure, profile
+    lost = both.lost(values)
+    for finding in lost:
+        print(f"different: only the program after is schedule-dependent: {finding}")
+    if not lost:
+        generated = f"{count} generated inputs, seed {options.seed}"
+        origin = f"input from {options.inputs}" if options.inputs else generated
+        print(f"equal: {', '.join(both.pair.results)} on {origin} {setting}")
+    return not lost, None, profile
+
+
+def _two(options: DiffOptions) -> list[tuple[str, TextLanguage | None]]:
+    return [(options.before, options.language), (str(options.after), options.language_after)]
+
+
+def _as_run(options: DiffOptions, file: str, language: TextLanguage | None) -> RunOptions:
+    """The options of an execution of one of two programs."""
+    return RunOptions(
+        file, None, options.entry, options.profile, "exact", None, None, None, options.seed, options.grid,
+        language=language, ranks=options.ranks, shared=options.shared, context=options.context,
+        peers=options.peers,
+    )  # fmt: skip
+
+
 def _refuse(options: RunOptions) -> None:
-    """Options that are not for ranks."""
+    """ArgumentError for options that are not for ranks, or not for each other."""
+    if options.sanitize is not None:
+        check_options(options)
+    if options.seed < 0:
+        raise ArgumentError(f"--seed is {options.seed}; 0 or more is needed")
     clash = {
-        "--trace or --break": options.watch is not None,
-        "--sanitize": options.sanitize is not None,
-        "--dump-state": options.dump_state is not None,
-        "--pictures": options.pictures is not None,
         "--numerics fast": options.numerics != "exact",
     }
     for name, is_set in clash.items():
         if is_set:
             raise ArgumentError(f"{name}: not on several ranks; allowed: one rank, without --ranks")
+
+
+def _executor(options: RunOptions) -> str:
+    steps = options.watch is not None or options.dump_state is not None
+    return "engine, step by step" if steps else "interpreter"
 
 
 def _order(options: RunOptions) -> str:
@@ -94,7 +195,8 @@ def _print_outputs(kernel: RankKernel, outputs: Mapping[str, Any], values: Mappi
         print(describe_array(name, np.asarray(array), kernel.buffers[name]) + changed)
 
 
-def _kernel(options: RunOptions) -> RankKernel:
+def kernel_of(options: RunOptions) -> RankKernel:
+    """The kernel that options name: a plan, an example or a program."""
     from ..runtime.kernel import compile as compile_program
 
     if (options.file or "").endswith(".json"):
@@ -124,19 +226,27 @@ def _kernel(options: RunOptions) -> RankKernel:
 
 
 def _values(kernel: RankKernel, options: RunOptions) -> dict[str, Any]:
+    """Buffers and scalars of an execution: those of an example where the options give no others."""
+    presets = example(options.example).arguments(options.seed) if options.example is not None else {}
+    return values_of(kernel, options.inputs, options.scalars, options.seed, presets)
+
+
+def values_of(
+    kernel: RankKernel,
+    inputs: str | None,
+    scalars: Mapping[str, Any],
+    seed: int,
+    presets: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Buffers and scalars: from a file, by options, or generated; the cells of signals are zeros."""
-    arrays = load_arrays(options.inputs) if options.inputs is not None else {}
-    unknown = [n for n in (*arrays, *options.scalars) if n not in {a.name for a in kernel.arguments}]
+    arrays = load_arrays(inputs) if inputs is not None else {}
+    unknown = [n for n in (*arrays, *scalars) if n not in {a.name for a in kernel.arguments}]
     if unknown:
         names = ", ".join(a.name for a in kernel.arguments)
-        raise FileError(
-            f"{options.inputs or '--arg'}: no argument is called {unknown[0]!r}; allowed: {names}"
-        )
+        raise FileError(f"{inputs or '--arg'}: no argument is called {unknown[0]!r}; allowed: {names}")
     types = {**kernel.buffers, **kernel.scalars}
     known = {n: _typed(a, types[n]) for n, a in arrays.items()}
-    if options.example is not None:
-        known = {**example(options.example).arguments(options.seed), **known}
-    return generate(kernel, options.seed, {**known, **options.scalars})
+    return generate(kernel, seed, {**(presets or {}), **known, **scalars})
 
 
 def _typed(array: Any, d: Any) -> Any:

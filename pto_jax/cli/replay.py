@@ -39,7 +39,7 @@ def _replay(args: argparse.Namespace) -> int:
 
     timeout = DUT_TIMEOUT if args.dut_timeout is None else args.dut_timeout
     if not timeout > 0:
-        raise ArgumentError(f"--dut-timeout is {timeout}; more than 0 is needed")
+        raise ArgumentError(f"--dut-timeout: got {timeout}", allowed="more than 0")
     status = 0
     for folder in read_folders(args.folder):
         result = replay(folder, args.against, args.tested, args.original, timeout, args.trust)
@@ -103,14 +103,14 @@ def _emit(args: argparse.Namespace) -> int:
     from ..campaign.emit import EmitOptions, emit
 
     if args.inputs is not None and len(args.files) != 1:
-        raise ArgumentError(f"--inputs with {len(args.files)} files; it belongs to exactly one FILE")
+        raise ArgumentError(f"--inputs: got {len(args.files)} files", allowed="one FILE")
     if args.files and (args.preset or args.form == "kernel"):
-        raise ArgumentError("--preset and --form are for generated programs; give either FILEs or these")
+        raise ArgumentError("got FILEs with --preset or --form kernel", allowed="either")
     for name in ("start", "seed"):
         if getattr(args, name) < 0:
-            raise ArgumentError(f"--{name} is {getattr(args, name)}; 0 or more is needed")
+            raise ArgumentError(f"--{name}: got {getattr(args, name)}", allowed="0 or more")
     if args.count is not None and args.count < 1:
-        raise ArgumentError(f"--count is {args.count}; 1 or more is needed")
+        raise ArgumentError(f"--count: got {args.count}", allowed="1 or more")
     presets = tuple(args.preset or ())
     report = emit(of_command(EmitOptions, args, files=tuple(args.files), presets=presets))
     print(report.text())
@@ -145,7 +145,7 @@ def _shrink(args: argparse.Namespace) -> int:
 
     for name in ("calls", "seconds", "dut_timeout"):
         if (value := getattr(args, name)) is not None and not value > 0:
-            raise ArgumentError(f"--{name.replace('_', '-')} is {value:g}; more than 0 is needed")
+            raise ArgumentError(f"--{name.replace('_', '-')}: got {value:g}", allowed="more than 0")
     status = 0
     for folder in read_folders(args.folder):
         result = shrink_folder(

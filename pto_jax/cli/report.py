@@ -50,7 +50,7 @@ def _report(args: argparse.Namespace) -> int:
 def _store(args: argparse.Namespace) -> str | None:
     """The store to report, None where only accuracy is measured."""
     if args.store is None and not args.ulp:
-        raise ArgumentError("no STORE; give a file that pto-jax fuzz --store wrote, or --ulp")
+        raise ArgumentError("got no STORE", allowed="a file that pto-jax fuzz --store wrote, or --ulp")
     store: str | None = args.store
     return store
 

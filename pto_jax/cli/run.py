@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from .. import errors, examples
+from ..analysis import entries
 from ..analysis.provenance import GlobalTypes
 from ..api import load, resolve_profile
 from ..errors import ArgumentError, UndefinedDataError
@@ -50,14 +51,33 @@ if TYPE_CHECKING:
     from ..sanitizer.sanitize import Sanitized
 
 
+class Observable(Protocol):
+    """A kernel that is executed step by step: of one processor, or of several."""
+
+    @property
+    def program(self) -> Program:
+        """The program with its functions."""
+
+    @property
+    def arguments(self) -> tuple[entries.Argument, ...]:
+        """What it takes, in order."""
+
+    def observed(self, observer: Any, /, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
+        """Execute step by step and tell an observer."""
+
+
 def watched(
-    kernel: Kernel,
+    kernel: Observable,
     values: Sequence[Any],
     watch: Watch,
     dump_state: str | None,
     pictures: str | None = None,
+    typed: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None,
 ) -> tuple[Mapping[str, Any], State] | None:
-    """Execute a kernel under observation; None where a breakpoint ended it and saved what there was."""
+    """Execute a kernel under observation; None where a breakpoint ended it and saved what there was.
+
+    ``typed`` makes arrays of the raw words of buffers.
+    """
     stop = Breakpoint.named(kernel.program, watch.stop) if watch.stop is not None else None
     tracer = None
     if watch.trace is not None:
@@ -69,12 +89,14 @@ def watched(
         assert stop is not None and stop.op.span is not None
         source = Path(kernel.program.source)
         path = dump_state or f"{source.stem}-line{stop.op.span.line}.npz"
-        memory = replace(stopped.state, buffers=_typed(kernel, values, stopped.state.buffers))
+        words = stopped.state.buffers
+        buffers = typed(words) if typed is not None else _typed(kernel, values, words)  # type: ignore[arg-type]
+        memory = replace(stopped.state, buffers=buffers)
         memory.save(path)
         held = f"{len(memory.tiles)} tiles, {len(memory.scalars)} scalars, {len(memory.buffers)} buffers"
         print(f"{stopped}; {held} are in {path}")
         if pictures is not None:
-            _draw(pictures, kernel, memory.buffers, memory.tiles)
+            draw(pictures, kernel, memory.buffers, memory.tiles)
         return None
     if stop is not None:
         times = f"{stop.reached} times" if stop.reached else "never"
@@ -82,8 +104,8 @@ def watched(
     return outputs, state
 
 
-def _draw(
-    folder: str, kernel: Kernel, arrays: Mapping[str, Any], tiles: Mapping[str, Any] | None = None
+def draw(
+    folder: str, kernel: Observable, arrays: Mapping[str, Any], tiles: Mapping[str, Any] | None = None
 ) -> None:
     """Write a picture of each buffer and tile to a folder, which is made where it is missing."""
     from ..pictures import array, tile
@@ -101,7 +123,7 @@ def _draw(
 
 
 def _observed(
-    kernel: Kernel, observers: Observers, values: Sequence[Any], tracer: Tracer | None
+    kernel: Observable, observers: Observers, values: Sequence[Any], tracer: Tracer | None
 ) -> tuple[Mapping[str, Any], State]:
     try:
         return kernel.observed(observers, *values)
@@ -131,7 +153,9 @@ def check_options(options: RunOptions) -> None:
     }
     for name, is_set in clash.items():
         if is_set:
-            raise ArgumentError(f"--sanitize executes on the reference interpreter; {name} is not for it")
+            raise ArgumentError(
+                f"got {name} with --sanitize, which the reference interpreter executes", allowed="either"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +242,7 @@ def run(options: RunOptions) -> None:
     if options.sanitize is not None:
         check_options(options)
     if options.seed < 0:
-        raise errors.ArgumentError(f"--seed is {options.seed}; 0 or more is needed")
+        raise errors.ArgumentError(f"--seed: got {options.seed}", allowed="0 or more")
     profile = resolve_profile(program, options.profile)
 
     from ..runtime.kernel import compile as compile_program
@@ -282,7 +306,7 @@ def run(options: RunOptions) -> None:
     if options.pictures is not None:
         written = {name: outputs[name] for name in kernel.outputs}
         tiles = {name: t for name, t in written.items() if hasattr(t, "valid_rows")}
-        _draw(options.pictures, kernel, arrays, tiles)
+        draw(options.pictures, kernel, arrays, tiles)
     if looked is not None:
         looked.report()
 

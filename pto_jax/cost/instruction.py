@@ -155,5 +155,5 @@ def instruction_called(name: str) -> str:
     key = name.lower().removeprefix("pto.")
     key = ALIASES.get(key, key)
     if key not in _COVERED and key not in isa.instructions():
-        raise errors.ArgumentError(f"no instruction is called {name!r}; `pto-jax isa` lists them")
+        raise errors.ArgumentError(f"got the instruction {name!r}", allowed="those that `pto-jax isa` lists")
     return key

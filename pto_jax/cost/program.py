@@ -222,7 +222,7 @@ def cost(
     unknown = sorted(set(arguments or ()) - {value.name for value in function.args})
     if unknown:
         names = ", ".join(value.name for value in function.args) or "none"
-        raise errors.ArgumentError(f"@{function.name} has no argument {', '.join(unknown)}; it has: {names}")
+        raise errors.ArgumentError(f"@{function.name}: got the argument {', '.join(unknown)}", allowed=names)
     walk = _Walk(resolve(program, selected), chosen, selected)
     lines = walk.function(function, Entered(tuple((arguments or {}).items())), 1, ())
     return CostReport(chosen.name, selected.name, tuple(lines), tuple(walk.notes))

@@ -394,7 +394,7 @@ def _output(folder: Path, case: Case, name: str, t: Any) -> Output:
 
 def _sized(name: str, raw: NDArray[np.uint8], size: int) -> None:
     if raw.size != size:
-        raise DeviceError(f"output {name}: got {raw.size} bytes, {size} are needed")
+        raise DeviceError(f"output {name}: got {raw.size} bytes", allowed=f"{size}")
 
 
 def _bytes(t: object, d: DType, words: NDArray[Any]) -> bytes:

@@ -55,9 +55,9 @@ class Template:
             words = tuple(shlex.split(text))
             parsed = [part for w in words for part in string.Formatter().parse(w)]
         except ValueError as error:
-            raise ArgumentError(f"command {text!r}: {error}; placeholders: {named}") from None
+            raise ArgumentError(f"command {text!r}: {error}", allowed=f"words with {named}") from None
         if not words:
-            raise ArgumentError(f"command {text!r}: empty; placeholders: {named}")
+            raise ArgumentError(f"command: got {text!r}", allowed=f"words with {named}")
         used = frozenset(name for _, name, *_ in parsed if name is not None)
         for _, name, form, conversion in parsed:
             if form or conversion:

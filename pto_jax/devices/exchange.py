@@ -140,12 +140,12 @@ def _output(case: Case, name: str, array: Array, region: Array | None) -> Output
     )
     d = t.dtype
     if array.dtype.itemsize != d.word.itemsize or array.dtype.kind not in "fiuV":
-        raise DeviceError(f"output {name}: got {array.dtype}, elements of {d} are {d.word} words")
+        raise DeviceError(f"output {name}: got {array.dtype}", allowed=f"{d}, or its words as {d.word}")
     words = np.ascontiguousarray(array).view(d.word)
     if _pairs(case, name, d):
         words = unpack_pairs(words)
     if words.size != np.prod(shape, dtype=np.int64):
-        raise DeviceError(f"output {name}: got shape {array.shape}, {shape} elements are needed")
+        raise DeviceError(f"output {name}: got the shape {array.shape}", allowed=f"{shape}")
     return Output(d, words.reshape(shape), _region(name, t, region) if isinstance(t, TileType) else None)
 
 
@@ -156,7 +156,9 @@ def _region(name: str, t: TileType, region: Array | None) -> tuple[int, int]:
         assert cols is not None
         return rows, cols
     if region.shape != (2,) or region.dtype.kind not in "iu":
-        raise DeviceError(f"output {name}{REGION}: got {region.dtype}{list(region.shape)}, not 2 integers")
+        raise DeviceError(
+            f"output {name}{REGION}: got {region.dtype}{list(region.shape)}", allowed="two integers"
+        )
     return int(region[0]), int(region[1])
 
 

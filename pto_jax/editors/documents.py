@@ -17,7 +17,7 @@ from ..isa.rules.constraints import spelled
 from ..isa.traits import BRANCH, structural_traits
 from ..manual import example, manual, topics
 from ..text import SUFFIXES, attributes, type_text
-from ..text.lexer import Kind, read_token
+from ..text.lexer import Kind, TokenKind, read_token
 from ..verifier.functions import LEVELS
 from .highlighting import Category, category, constants, operations, pieces
 
@@ -25,7 +25,7 @@ from .highlighting import Category, category, constants, operations, pieces
 class Token(NamedTuple):
     """A token with its text and its place."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
     end: int

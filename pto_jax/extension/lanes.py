@@ -82,7 +82,7 @@ def unregister(name: str) -> None:
     """
     if name not in isa.added():
         names = ", ".join(isa.added()) or "none"
-        raise errors.ArgumentError(f"no added instruction is called {name!r}; added: {names}")
+        raise errors.ArgumentError(f"got the instruction {name!r}", allowed=f"those that were added: {names}")
     isa.remove(name)
     REAL.pop(name, None)
     for table in _TABLES:
@@ -140,7 +140,7 @@ def instruction(  # noqa: PLR0913 - keywords
     """
     unknown = [s for s in scalars if s not in sources]
     if unknown:
-        raise ArgumentError(f"{name}: scalar {unknown[0]!r} is none of the sources {', '.join(sources)}")
+        raise ArgumentError(f"{name}: got the scalar {unknown[0]!r}", allowed=", ".join(sources))
     table = _types(name, types)
     tiles = [declare.Operand(s, "in", "scalar" if s in scalars else "tile") for s in sources]
     floats = {d for row in table.values() for (d,) in row if dtype(d).is_float}

@@ -21,7 +21,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -44,7 +44,7 @@ from ..extension import loaded
 from ..files import folder_replacing, load_arrays, read_json, read_text, write_text
 from ..files.read import reason
 from ..files.terminal import one_line
-from ..generate.programs import VERSION, Case
+from ..generate.programs import VERSION, Case, Ranks
 from ..generate.state import Input
 from ..profiles import PROFILE_NAMES, profile
 from ..runtime.array_files import REGION
@@ -174,7 +174,22 @@ def _first(finding: Finding) -> dict[str, Any] | None:
 
 
 def _execution(case: Case) -> dict[str, Any]:
-    return {"entry": case.entry, "grid": case.grid, "ulp": dict(case.ulp)}
+    ranks = {} if case.ranks is None else {"ranks": asdict(case.ranks)}
+    return {"entry": case.entry, "grid": case.grid, "ulp": dict(case.ulp), **ranks}
+
+
+def _ranks(told: Mapping[str, Any]) -> Ranks | None:
+    """The processors of a case in a report; None for one. ValueError for what says neither."""
+    given = told.get("ranks")
+    if given is None:
+        return None
+    if not isinstance(given, dict) or type(given.get("count")) is not int or not 1 <= given["count"] <= 64:
+        raise ValueError
+    try:
+        pairs = tuple((str(record), str(window)) for record, window in given.get("context", ()))
+        return Ranks(given["count"], tuple(map(str, given.get("shared", ()))), pairs)
+    except TypeError:
+        raise ValueError from None
 
 
 Held = (
@@ -228,9 +243,15 @@ def read(path: str | Path, original: bool = False) -> Failure:
     file = folder / (ORIGINAL if original else SHRUNK)
     program = parse(read_text(file, regular=True), str(file))
     if execution["entry"] is not None and program.function(execution["entry"]) is None:
-        raise FileError(f"{folder}: the program has no function {execution['entry']!r}, which {REPORT} names")
+        raise FileError(
+            f"{folder}: {REPORT}: entry: got {execution['entry']!r}",
+            allowed=", ".join(g.name for g in program.functions) or "none",
+        )
     if execution["entry"] is None and len(program.entries) != 1:
-        raise FileError(f"{folder}: the program has {len(program.entries)} entries; {REPORT} names none")
+        raise FileError(
+            f"{folder}: {REPORT}: entry: got null for a program of {len(program.entries)} entries",
+            allowed="the name of one of them",
+        )
     case = Case(
         report["id"],
         report["seed"],
@@ -241,35 +262,52 @@ def read(path: str | Path, original: bool = False) -> Failure:
         execution["ulp"],
         execution["grid"],
         execution["entry"],
+        # On several processors a mutant is judged as one.
+        origin=tuple(map(str, report.get("origin", ()))) if execution.get("ranks") else (),
+        ranks=_ranks(execution),
     )
+    records = {record for record, _ in case.ranks.context} if case.ranks is not None else set()
     inputs = folder / (ORIGINAL_INPUTS if original else INPUTS)
     arrays = load_arrays(inputs)
     return Failure(
-        replace(case, inputs={a.name: _input(inputs, a, arrays) for a in entry_of(case).args}), report
+        replace(
+            case,
+            inputs={
+                a.name: _input(inputs, a, arrays, case.ranks)
+                for a in entry_of(case).args
+                if a.name not in records
+            },
+        ),
+        report,
     )
 
 
 def _report(path: Path) -> dict[str, Any]:
     report = read_json(path, regular=True)
     if not isinstance(report, dict):
-        raise FileError(f"{path}: holds a {type(report).__name__}; an object is needed")
+        raise FileError(f"{path}: got a {type(report).__name__}", allowed="an object")
     for key, kind in _KEYS.items():
         if type(report.get(key)) is not kind:
-            raise FileError(f"{path}: {key} is {_shown(report.get(key))}; {kind.__name__} is needed")
+            raise FileError(f"{path}: {key}: got {_shown(report.get(key))}", allowed=kind.__name__)
     if report["profile"] not in PROFILE_NAMES:
         allowed = " ".join(PROFILE_NAMES)
-        raise FileError(f"{path}: profile is {report['profile']!r}", allowed=f"{allowed}")
+        raise FileError(f"{path}: profile: got {report['profile']!r}", allowed=allowed)
     for part in ("shrunk", "original"):
         if not _is_execution(report[part]):
             raise FileError(
-                f"{path}: {part} is {_shown(report[part])}; entry (a name or null), grid (at least 1) and "
-                "ulp (numbers by name) are needed"
+                f"{path}: {part}: got {_shown(report[part])}",
+                allowed="entry (a name or null), grid (1 or more), ulp (numbers by name) and, on several "
+                "processors, ranks (count, shared, context)",
             )
     return report
 
 
 def _is_execution(told: dict[str, Any]) -> bool:
     ulp, grid = told.get("ulp"), told.get("grid")
+    try:
+        _ranks(told)
+    except ValueError:
+        return False
     bounds = isinstance(ulp, dict) and all(type(n) is int and n >= 0 for n in ulp.values())
     return bounds and type(grid) is int and grid > 0 and isinstance(told.get("entry"), str | None)
 
@@ -280,17 +318,21 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _LINE else text[:_LINE] + "..."
 
 
-def _input(path: Path, argument: ir.Value, arrays: Mapping[str, NDArray[Any]]) -> Input:
+def _input(
+    path: Path, argument: ir.Value, arrays: Mapping[str, NDArray[Any]], ranks: Ranks | None = None
+) -> Input:
     """The input that an array is for an argument."""
     name, t = argument.name, argument.type
     if name not in arrays:
         held = ", ".join(arrays) or "nothing"
-        raise FileError(f"{path}: no array for argument {name} ({t}); the file holds {held}")
+        raise FileError(
+            f"{path}: got no array {name}; it holds {held}", allowed=f"one for each argument ({name}: {t})"
+        )
     if not isinstance(t, Held):
         raise FileError(f"{path}: argument {name} is a {t}, which no folder holds")
     array, d = arrays[name], t.dtype
     if not _holds(array.dtype, d):
-        raise FileError(f"{path}: {name} is {array.dtype}; elements of {d} are {d.word} words")
+        raise FileError(f"{path}: {name}: got {array.dtype}", allowed=f"{d}, or its words as {d.word}")
     words: NDArray[Any] = (
         np.ascontiguousarray(array)
         .view(d.word)
@@ -298,7 +340,7 @@ def _input(path: Path, argument: ir.Value, arrays: Mapping[str, NDArray[Any]]) -
     )
     if d.packed and isinstance(t, GlobalTypes):
         words = ir.unpack_pairs(words)
-    if not _fits(t, words.shape):
+    if not _fits(t, words.shape if ranks is None else words.shape[1:]):
         raise FileError(f"{path}: {name} has the shape {words.shape}", allowed=f"{t}")
     if not isinstance(t, ir.TileType) or t.is_static:
         return Input(t, words)
@@ -324,7 +366,7 @@ def _region(path: Path, name: str, t: ir.TileType, given: NDArray[Any] | None) -
         return t.shape
     if given.shape != (2,) or given.dtype.kind not in "iu":
         raise FileError(
-            f"{path}: {name}{REGION} is {given.dtype}{list(given.shape)}; two integers are needed"
+            f"{path}: {name}{REGION}: got {given.dtype}{list(given.shape)}", allowed="two integers"
         )
     rows, cols = (int(n) for n in given)
     if not (0 <= rows <= t.rows and 0 <= cols <= t.cols):

@@ -136,6 +136,10 @@ def types_of(op: ir.Op) -> str:
 def _elements(op: ir.Op) -> Iterator[ir.DType]:
     instruction = isa.find(op.name)
     values = [*op.ins[:1], *op.destinations[:1]]
+    if instruction is None and isa.find_micro(op.name) is not None:
+        # Pointers say nothing about what is computed.
+        yield from (v.type.dtype for v in (*op.ins, *op.destinations) if isinstance(v.type, ir.VRegType))
+        return
     if instruction is not None and instruction.syntax == "tile":
         bound = effects.operands_of(op)
         first = next((o.name for o in instruction.operands if o.role == "in" and o.name in bound), None)

@@ -23,7 +23,7 @@ def limit(default: int) -> int:
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) > 0):
-        raise ArgumentError(f"{VARIABLE} is {text!r}; a number of bytes is needed")
+        raise ArgumentError(f"{VARIABLE}: got {text!r}", allowed="a number of bytes")
     return int(text)
 
 
@@ -37,7 +37,7 @@ def read_bytes(path: str | Path, most: int = MAX_TEXT, *, regular: bool = False)
     with opened(path, regular=regular) as file:
         content = file.read(allowed + 1)
     if len(content) > allowed:
-        raise FileError(f"{path}: more than {allowed} bytes, the limit; {VARIABLE} sets another")
+        raise FileError(f"{path}: got more than {allowed} bytes, the limit", fix=f"{VARIABLE}=N")
     return content
 
 
@@ -56,13 +56,13 @@ def opened(path: str | Path, *, regular: bool = False) -> Iterator[IO[bytes]]:
     """A file that is open for reading; whatever goes wrong with it is a FileError."""
     try:
         if regular and not stat.S_ISREG(Path(path).stat().st_mode) and not Path(path).is_dir():
-            raise FileError(f"{path}: is a pipe or a device; a file is needed")
+            raise FileError(f"{path}: got a pipe or a device", allowed="a file")
         with Path(path).open("rb") as file:
             yield file
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
     except IsADirectoryError:
-        raise FileError(f"{path}: is a folder; a file is needed") from None
+        raise FileError(f"{path}: got a folder", allowed="a file") from None
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: cannot be read: {reason(error)}") from None
 

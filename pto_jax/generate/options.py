@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from ..ir import LayoutName, TileType
 from ..isa.declare import InstructionClass
+from ..isa.micro import MicroOperation
 from ..profiles import PROFILE_NAMES, ProfileName
 from . import values
 
@@ -25,6 +26,8 @@ SETTINGS = frozenset(
     "set_quant_scalar set_quant_vector setfmatrix set_img2col_rpt set_img2col_padding set_ffts syncall "
     "tget_scale_addr".split()
 )
+#: The cast of pointers.
+CASTPTR = "castptr"
 #: Those with a form for each of many pairs of types.
 MANY_FORMS = ("tcvt",)
 
@@ -70,6 +73,11 @@ MADE = {
         cores=1.0,
     ),
     **_made("print tprint", output=0.5),
+    **_made(
+        "tput tget tnotify twait tbroadcast treduce comm.tgather comm.tscatter tput_async "
+        "build_async_session",
+        ranks=1.0,
+    ),
 }
 #: Executable instructions that no generated program has, and why.
 REASONS = {
@@ -89,11 +97,53 @@ REASONS = {
         "not generated yet: slots of pipes in global memory",
     ),
     **dict.fromkeys(
-        "tput tget tput_async tget_async build_async_session tnotify twait ttest tbroadcast treduce "
-        "comm.tgather comm.tscatter".split(),
-        "not generated yet: programs on several processors",
+        "tget_async ttest".split(),
+        "not generated yet: programs on several processors that ask, or fetch beside their cores",
     ),
 }
+#: How the element types of two registers of a micro-operation belong together, where a rule of execution
+#: demands more than the declared types.
+RELATIONS = {
+    **dict.fromkeys("vshl vshr vselr".split(), "same"),
+    "vpack": "narrowed",
+    **dict.fromkeys("vsunpack vzunpack".split(), "widened"),
+    "vgather2": "gathered",
+    "vscatter": "scattered",
+    "vgather2_bc": "wide offsets",
+    "vbitcast": "any",
+}
+
+
+def converts(operation: MicroOperation) -> bool:
+    """Whether the attributes of a micro-operation follow from its two element types."""
+    return operation.name == "vcvt"
+
+
+#: Micro-operations that move data between memories, sort it there, or set how that is done: between scopes.
+TRANSFERS = frozenset(
+    "mte_gm_ub mte_ub_gm mte_ub_ub copy_gm_to_ubuf copy_ubuf_to_gm vbitsort vmrgsort4 get_vms4_sr "
+    "set_loop_size_outtoub set_loop1_stride_outtoub set_loop2_stride_outtoub set_loop_size_ubtoout "
+    "set_loop1_stride_ubtoout set_loop2_stride_ubtoout set_mov_pad_val set_atomic_add set_atomic_max "
+    "set_atomic_min set_atomic_none set_atomic_f32 set_atomic_f16 set_atomic_bf16 set_atomic_s32 "
+    "set_atomic_s16 set_atomic_s8 ld_dev st_dev".split()
+)
+
+
+#: Micro-operations that no generated kernel has, and why; those on logical registers by their prefix.
+MICRO_REASONS = {
+    **dict.fromkeys(("dsb", "dcci"), "without an effect on values: no machine could differ"),
+    "vmi.": "not generated yet: registers of any number of lanes",
+}
+
+
+def micro_reason(name: str) -> str | None:
+    """Why no generated kernel has a micro-operation; None for those that some have.
+
+    >>> micro_reason("vadd"), micro_reason("dsb")
+    (None, 'without an effect on values: no machine could differ')
+    """
+    prefix = f"{name.partition('.')[0]}."
+    return MICRO_REASONS.get(name) or (MICRO_REASONS.get(prefix) if name.startswith(prefix) else None)
 
 
 #: Kinds of valid regions; those of ``dynamic`` ones only execution knows.
@@ -146,7 +196,8 @@ class Options:
     (``sync``), or only where operations depend on each other (``ordered``: all programs that do not do the
     former, or none), that it is one for a cube core and vector cores that meet in pipes or through flags
     (``cores``), that it reads and writes the same memory again and again (``overlaps``), that a function on
-    one block has tiles as arguments (``tile_arguments``).
+    one block has tiles as arguments (``tile_arguments``), that it is one for several processors (``ranks``),
+    and that such a one lacks something that it needs (``mutants``).
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
@@ -184,8 +235,11 @@ class Options:
     functions: float = 0.0
     tile_arguments: float = 0.5
     blocks: float = 0.0
+    ranks: float = 0.0
+    mutants: float = 0.0
     depth: int = 2
     defined: bool = False
+    micro: bool = False
 
 
 def on_blocks(options: Options, grid: int | None) -> Options:
@@ -287,6 +341,10 @@ ORDERED = replace(
     elements=1024,
     weights=SYNC.weights,
 )
+#: Kept apart, too: programs on several processors, which few executors take.
+RANKS = replace(STRAIGHT, ranks=1.0, mutants=0.25)
+#: Kept apart too: kernels of another level, on one profile.
+MICRO = replace(STRAIGHT, micro=True, control=0.3, statements=12, turns=5, profiles=("a5",))
 #: Printing programs: kept apart from the presets, machines differ in where they print.
 OUTPUT = replace(STRAIGHT, output=0.3, functions=0.5)
 #: Options that campaigns take turns in, by name.
@@ -301,9 +359,11 @@ PRESETS = {
     "everything": EVERYTHING,
     "defined": DEFINED,
     "ordered": ORDERED,
+    "ranks": RANKS,
+    "micro": MICRO,
 }
 #: The presets that campaigns and strategies take in turn where none is named.
-IN_TURN = tuple(name for name in PRESETS if name != "ordered")
+IN_TURN = tuple(name for name in PRESETS if name not in ("ordered", "ranks", "micro"))
 #: What the programs of each preset are for.
 DESCRIPTIONS = {
     "straight": "instructions one after the other, of all types, attributes and valid regions",
@@ -316,4 +376,6 @@ DESCRIPTIONS = {
     "everything": "all of them in one program",
     "defined": "no undefined lane is read (for the sanitizer)",
     "ordered": "flags, events and barriers between dependent operations only (for races)",
+    "ranks": "2 to 4 processors: copies, signals, collectives; a quarter are mutants (for races)",
+    "micro": "kernels of micro-operations: registers, masks, loads, stores, transfers (a5)",
 }

@@ -15,9 +15,12 @@ and the Hypothesis strategies (:mod:`.strategies`) drive one generator, which dr
 import hashlib
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from .. import ir, profiles
+from ..api import parse
 from ..isa import history, queries
 from ..isa.memory import TSTORE
 from . import (
@@ -27,9 +30,11 @@ from . import (
     cores as generate_cores,
     handles,
     memory,
+    micro,
     operations,
     ordered,
     overlaps,
+    ranks,
     tiles,
 )
 from .operations import legal
@@ -40,6 +45,18 @@ from .state import Input, State
 VERSION = "7"
 #: Programs that are drawn for a case until one has what it should have.
 _TRIES = 120
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Processors that execute a case: how many, the windows, and context records with theirs.
+
+    Inputs of such a case have a leading axis of ranks, scalars too.
+    """
+
+    count: int
+    shared: tuple[str, ...] = ()
+    context: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,8 @@ class Case:
     entry: str | None = None
     #: What it was made of and how, where it was made of another program.
     origin: tuple[str, ...] = ()
+    #: None: one processor.
+    ranks: Ranks | None = None
 
     def __repr__(self) -> str:
         inputs = ir.short_list([f"{name}: {i.type}" for name, i in self.inputs.items()])
@@ -91,6 +110,12 @@ def cases(seed: int, count: int, options: Options = STRAIGHT, start: int = 0) ->
 def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0, index: int = 0) -> Case:
     """A case whose every choice comes from ``rng``, but for those that take turns."""
     profile, turn = _turn(rng, options, seed, index)
+    if options.ranks and rng.random() < options.ranks:
+        return _on_ranks(rng, options, Case(identity, seed, index, profile, _NOTHING, {}, {}))
+    if options.micro:
+        state = State(rng, options, profile, False, operations.Scale.draw(rng, options))
+        program = micro.kernel(state, turn)
+        return Case(identity, seed, index, profile, program, state.inputs, state.loose, 1, "main")
     cores = rng.random() < options.cores
     overlapping = not cores and rng.random() < options.overlaps
     fragment = not (cores or overlapping) and rng.random() >= options.functions
@@ -113,6 +138,30 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
     # What is unwritten would mean something else in texts of another version.
     program, entry = history.written_out(_program(state)), None if fragment else "main"
     return Case(identity, seed, index, profile, program, state.inputs, state.loose, grid, entry)
+
+
+def _on_ranks(rng: random.Random, options: Options, case: Case) -> Case:
+    """A case for several processors, right or a mutant, whose data are small numbers."""
+    drawn = ranks.draw(rng, mutant=rng.random() < options.mutants)
+    program = history.written_out(parse(drawn.text))
+    numbers = np.random.default_rng(rng.getrandbits(64))
+    inputs = {"rank": Input(ir.ScalarType(ir.I32), np.arange(drawn.count, dtype=np.uint32))}
+    for name, count in drawn.elements.items():
+        d, shape = ir.dtype(drawn.types[name]), (drawn.count, count)
+        data = numbers.integers(1, 30, shape) if name == "x" else np.zeros(shape)
+        inputs[name] = Input(ir.PtrType(d), data.astype(d.numpy).view(d.word))
+    (function,) = program.entries
+    inputs = {a.name: inputs[a.name] for a in function.args if a.name in inputs}
+    origin = ("ranks", f"lacks {drawn.lacks}") if drawn.lacks else ()
+    return replace(
+        case,
+        program=program,
+        inputs=inputs,
+        entry=function.name,
+        origin=origin,
+        grid=drawn.grid,
+        ranks=Ranks(drawn.count, ("y", "s"), (("ctx", "y"),)),
+    )
 
 
 def _turn(rng: random.Random, options: Options, seed: int, index: int) -> tuple[profiles.Profile, int]:
@@ -215,3 +264,4 @@ def _program(state: State) -> ir.Program:
 
 
 _ENTRY = (("pto.entry", True),)
+_NOTHING = ir.Program(())

@@ -54,6 +54,9 @@ class NoStorage:
     def enter(self, core: str) -> None:
         """Nothing to turn to: there is no local memory."""
 
+    def leave(self) -> None:
+        """Nothing ends with a kernel."""
+
     def new_block(self) -> None:
         """Nothing to empty: there is no local memory."""
 
@@ -81,6 +84,9 @@ class NoStorage:
         return None
 
     def concatenate(self, parts: Sequence[Any], axis: int) -> None:
+        """Nothing is computed: None."""
+
+    def splice(self, first: Any, second: Any, axis: int, at: Scalar) -> None:
         """Nothing is computed: None."""
 
     def show(self, op: ir.Op, format: str, value: Scalar, dtype: ir.DType) -> None:

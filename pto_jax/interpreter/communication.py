@@ -209,18 +209,20 @@ def _first_lacking(
         found, holds = _satisfied(interpreter, op, place, compared, value)
         known = interpreter.machine.known(holds)
         if known is None:
-            raise _unsettled(op)
+            raise _unsettled(interpreter, op)
         if not known:
-            cell = Cell(str(place.buffer), int(place.offset))
-            return f"{cell} {compared.name.lower()} {value}", int(found)
+            at, number = (interpreter.machine.known(n) or 0 for n in (place.offset, found))
+            return f"{Cell(str(place.buffer), at)} {compared.name.lower()} {value}", number
     return None
 
 
-def _unsettled(op: Op) -> NotExecutableError:
+def _unsettled(interpreter: Interpreter, op: Op) -> NotExecutableError:
     message = (
         "waits for a signal of which the text does not say the value; allowed: signals that ranks notify and "
         'nothing else writes; try: engine="interpreter", which executes it'
     )
+    if interpreter.shared.world is None:
+        message = "waits for a signal of another rank; allowed: several ranks; try: ranks=2"
     return NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="waits"))
 
 

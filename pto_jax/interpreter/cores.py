@@ -39,11 +39,13 @@ class Core:
 class Entry:
     """The contents of a tile in a pipe, and how many of its rows and columns are pushed.
 
-    ``sizes`` are the valid ones, and the physical ones where only execution knows those.
+    ``sizes`` are the valid ones, and the physical ones where only execution knows those. ``valid`` is what
+    only execution knows, of a vector core's half: how many of the rows or columns that are split.
     """
 
     contents: Any
     sizes: tuple[int, int]
+    valid: Scalar | None = None
 
 
 @dataclass(eq=False)

@@ -112,16 +112,15 @@ def _sizes(interpreter: Interpreter, tile: TileRef) -> tuple[int, int]:
 def _packed(interpreter: Interpreter, op: Op, tile: TileRef, split: int) -> Entry:
     """What a vector core pushes; the other core's half goes on behind the valid part of a first half."""
     machine, sizes = interpreter.machine, list(_sizes(interpreter, tile))
+    valid: Scalar | None = None
     if split:
         axis = (split - 1) % 2
-        valid, size = (tile.v_row, tile.v_col)[axis], tile.type.shape[axis]
+        given = (tile.v_row, tile.v_col)[axis]
         if not machine.halves_of_valid:
-            sizes[axis] = size
-        elif machine.known(valid) is None:
-            broken = interpreter.scalar("arith.cmpi.ne", (valid, size), INDEX, I1)
-            what = f"a half of {size} valid {('rows', 'columns')[axis]}"
-            machine.require(op, "pipe", what, broken, "{}", (valid,))
-    return Entry(machine.contents(tile), (sizes[0], sizes[1]))
+            sizes[axis] = tile.type.shape[axis]
+        elif machine.known(given) is None:
+            valid = given
+    return Entry(machine.contents(tile), (sizes[0], sizes[1]), valid)
 
 
 def _send(interpreter: Interpreter, op: Op, through: Ring, entry: Callable[[Core | None], Any]) -> None:
@@ -195,7 +194,7 @@ def _window(interpreter: Interpreter, op: Op, tile: TileRef, axis: int, size: in
 def pop_tile(interpreter: Interpreter, op: Op, t: TileType, through: Ring) -> Steps[Any]:
     """The contents of the next slot for a core."""
     parts: list[Entry] = yield from _received(interpreter, op, through, "tile")
-    entry = parts[0] if len(parts) == 1 else _joined(interpreter, parts, (split_of(op) - 1) % 2)
+    entry = parts[0] if len(parts) == 1 else _joined(interpreter, op, parts, t)
     words = entry.contents.dtype
     pushed = zip(entry.sizes, entry.contents.shape, t.shape, t.valid, strict=True)
     fits = all(
@@ -208,14 +207,20 @@ def pop_tile(interpreter: Interpreter, op: Op, t: TileType, through: Ring) -> St
     return _fitted(interpreter, op, entry.contents, t)
 
 
-def _joined(interpreter: Interpreter, parts: list[Entry], axis: int) -> Entry:
+def _joined(interpreter: Interpreter, op: Op, parts: list[Entry], t: TileType) -> Entry:
     """Both halves: first what is valid of them, then the rest, which has no place in the slot."""
-    sizes = list(parts[1].sizes)
-    valid = sizes[axis]
-    pieces = [_part(p.contents, axis, 0, valid) for p in parts]
-    pieces += [_part(p.contents, axis, valid, None) for p in parts]
-    sizes[axis] = sum(piece.shape[axis] for piece in pieces[:2])
-    whole = interpreter.machine.concatenate([p for p in pieces if p.shape[axis]], axis)
+    first, second = parts
+    machine, axis, sizes = interpreter.machine, (split_of(op) - 1) % 2, list(second.sizes)
+    valid = sizes[axis] if second.valid is None else second.valid
+    whole = machine.splice(first.contents, second.contents, axis, valid)
+    if second.valid is None:
+        sizes[axis] = sum(min(sizes[axis], part.contents.shape[axis]) for part in parts)
+    else:
+        taken = t.shape[axis]
+        sizes[axis] = min(taken, whole.shape[axis])
+        broken = interpreter.scalar("arith.cmpi.sgt", (valid, taken // 2), INDEX, I1)
+        what = f"at most {taken // 2} valid {('rows', 'columns')[axis]} of each half"
+        machine.require(op, "slot", what, broken, "{}", (valid,))
     return Entry(whole, (sizes[0], sizes[1]))
 
 

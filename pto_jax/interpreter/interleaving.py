@@ -1,8 +1,8 @@
 """Ranks, blocks and cores in turns: the one order of an execution, or another one by a seed.
 
 A core has its turn until it has to wait, the cores in rotation; by a seed chance says whose turn it is before
-every operation that others can see. A rank executes its kernels one after the other and waits for the others
-at a host barrier only.
+every operation that others can see, or who is the first of those that may go on. A rank executes its kernels
+one after the other and waits for the others at a host barrier only.
 """
 
 from __future__ import annotations
@@ -93,6 +93,30 @@ def name_of(rank: int, block: int, core: Core) -> str:
     return f"rank {rank} (block {block}" + (f", core {core.name})" if core.name else ")")
 
 
+class _Turns:
+    """Whose turn it is by chance: anybody's, or that of the first in an order of the cores.
+
+    In the order a core goes to the end where it only looks, and every second time that it lets others go on:
+    then these come as far as they can before it does anything else.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)
+        self.in_order = self.chance.random() < 0.5
+        self.places: dict[Cursor, float] = {}
+
+    def next(self, ready: Sequence[Cursor]) -> Cursor:
+        """One of the cores that may go on."""
+        if not self.in_order:
+            return self.chance.choice(ready)
+        return min(ready, key=lambda c: self.places.setdefault(c, self.chance.random()))
+
+    def after(self, cursor: Cursor, *, changed: bool) -> None:
+        """A core has had its turn."""
+        if self.in_order and (isinstance(cursor.waiting, Polled) or (changed and self.chance.random() < 0.5)):
+            self.places[cursor] = max(self.places.values()) + 1
+
+
 @dataclass(eq=False)
 class Interleaving:
     """An execution of the kernels of all ranks on one machine."""
@@ -109,7 +133,7 @@ class Interleaving:
         """Execute everything; DeadlockError where no core goes on."""
         self.world.pauses = self.seed is not None
         self._next = [0] * len(self.sequences)
-        chance = Random(self.seed)
+        turns = _Turns(self.seed) if self.seed is not None else None
         while True:
             self._start()
             if not self.cursors:
@@ -118,8 +142,11 @@ class Interleaving:
             ready = [c for c in self.cursors if c.ready(self.world)]
             if not ready:
                 self._together()
-            for cursor in [chance.choice(ready)] if ready and self.seed is not None else ready:
+            for cursor in [turns.next(ready)] if ready and turns is not None else ready:
+                before = self.world.changes
                 self._advance(cursor)
+                if turns is not None:
+                    turns.after(cursor, changed=self.world.changes != before)
 
     def _start(self) -> None:
         """Start the next kernel of every rank that has none, and let ranks go on that have met."""
@@ -199,3 +226,4 @@ def _core(interpreter: Interpreter, function: Function, operands: Sequence[Opera
     """The steps of a core; copies that nobody has waited for end with it."""
     yield from interpreter.function(function, operands, Scope())
     finish_copies(interpreter)
+    interpreter.machine.leave()

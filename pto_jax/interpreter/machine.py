@@ -68,6 +68,9 @@ class Machine(Protocol):
     def enter(self, core: str) -> None:
         """Turn to the local memory of a core."""
 
+    def leave(self) -> None:
+        """Called where the kernel of a core of several ranks ends."""
+
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
         """Execute a number of blocks, each on the operands and with fresh local memory."""
 
@@ -91,6 +94,9 @@ class Machine(Protocol):
 
     def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
         """Such arrays side by side."""
+
+    def splice(self, first: Any, second: Any, axis: int, at: Scalar) -> Any:
+        """What is before a position of two such arrays, one behind the other, and then the rest of both."""
 
     def execute(self, execution: Execution) -> Mapping[str, Operand]:
         """Compute one instruction and write its destinations.

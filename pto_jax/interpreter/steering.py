@@ -14,7 +14,7 @@ from .abstract import AbstractMachine, Unknown
 from .cores import communicates
 from .launch import launch
 from .machine import After, Arm, Before, Body
-from .operands import Frame, LocalPointer, Operand, Pointer, Scalar, TileRef
+from .operands import Frame, LocalPointer, Operand, Pointer, Scalar, Scope, TileRef
 
 
 class Data(Unknown):
@@ -54,6 +54,14 @@ class Steering(AbstractMachine):
             'signals; try: engine="interpreter", which executes it'
         )
         self.found.append(Diagnostic("error", message, op.span, op.name, rule="ranks"))
+
+    def begin(self, op: ir.Op, scope: Scope) -> None:
+        """Note a wait whose value is data."""
+        order = traits_of(op).order
+        if order is None or (order.role, order.through) != ("wait", "signal"):
+            return
+        if any(isinstance(v.type, ir.ScalarType) and isinstance(scope.find(v), Data) for v in op.ins):
+            self._note(op, "data decides what a rank waits for")
 
     def scalar(self, name: str, args: Sequence[Scalar], source: ir.DType, result: ir.DType) -> Scalar:
         """Data where an operand is data."""

@@ -193,6 +193,11 @@ class Function:
     def _ops(self) -> tuple[Op, ...]:
         return tuple(inner for op in self.body.ops for inner in op.walk())
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of its operations, nested ones included."""
+        return frozenset([op.name for op in self._ops])
+
 
 def short_list(names: Sequence[str], limit: int = 8) -> str:
     """Names for one line of text, the first ones of many.

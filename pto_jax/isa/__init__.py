@@ -206,6 +206,7 @@ def load_families(package: str, families: tuple[str, ...] = FAMILIES) -> None:
 
 
 @lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)
 def find(name: str) -> Instruction | None:
     """The declaration of an instruction by its text name or its Python name; None for other names.
 

@@ -1,14 +1,13 @@
 """Which declared operand each value of an operation stands for."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from .. import errors, ir
 from .declare import Instruction, Operand
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """Values by declared operand name, attributes with defaults, and the overload that matched."""
 
     instruction: Instruction
@@ -67,8 +66,10 @@ def bind(instruction: Instruction, op: ir.Op) -> Bound:
     return Bound(instruction, values, {**attrs, **given}, chosen)
 
 
-def _destinations(instruction: Instruction, count: int) -> list[Operand] | None:
+def _destinations(instruction: Instruction, count: int) -> Sequence[Operand] | None:
     """The destinations that ``count`` values stand for: the required ones and the first optional ones."""
+    if count == len(instruction.destinations):
+        return instruction.destinations
     spare = count - sum(not o.optional for o in instruction.destinations)
     chosen = []
     for operand in instruction.destinations:
@@ -80,21 +81,22 @@ def _destinations(instruction: Instruction, count: int) -> list[Operand] | None:
 
 def _by_position(instruction: Instruction, op: ir.Op) -> tuple[tuple[str, ...] | None, dict[str, ir.Value]]:
     fitting = [f for f in instruction.forms if len(f) == len(op.ins)]
-    exact = [
-        f
-        for f in fitting
-        if all(accepts(instruction.operand(n), v.type) for n, v in zip(f, op.ins, strict=True))
-    ]
-    chosen = next(iter(exact or fitting), None)
+    if len(fitting) > 1:
+        exact = (
+            f
+            for f in fitting
+            if all(accepts(instruction.operand(n), v.type) for n, v in zip(f, op.ins, strict=True))
+        )
+        chosen = next(exact, fitting[0])
+    else:
+        chosen = next(iter(fitting), None)
     return chosen, dict(zip(chosen or (), op.ins, strict=False))
 
 
 def _by_group(instruction: Instruction, op: ir.Op) -> tuple[tuple[str, ...] | None, dict[str, ir.Value]]:
     """Groups carry operand names; a group of several values binds its first one."""
-    names = {o.name for o in instruction.operands}
-    values = {name: op.group(name)[0] for name, size in op.groups if size and name in names}
-    required = {o.name for o in instruction.operands if not o.optional and o not in instruction.destinations}
-    return (tuple(values) if required <= set(values) else None), values
+    values = {name: op.group(name)[0] for name, size in op.groups if size and instruction.has_operand(name)}
+    return (tuple(values) if instruction.required_sources <= values.keys() else None), values
 
 
 def _mismatch(instruction: Instruction, op: ir.Op) -> errors.Diagnostic:

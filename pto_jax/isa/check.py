@@ -172,16 +172,20 @@ def hidden_scratch(
     >>> hidden_scratch(ir.Op("trowexpandadd", (t, s), (t,)), profile("a2a3"))
     (188416, 196608)
     """
-    from . import find
+    if bound is None:
+        from . import find
 
-    instruction = find(op.name)
-    if profile.ub_scratch is None or instruction is None or instruction.hidden_scratch is None:
+        instruction = find(op.name)
+        if instruction is None:
+            return None
+        try:
+            bound = bind(instruction, op)
+        except VerifyError:
+            return None
+    overwrites = bound.instruction.hidden_scratch
+    if profile.ub_scratch is None or overwrites is None:
         return None
-    try:
-        site = build_site(bound or bind(instruction, op), op, profile, valid)
-    except VerifyError:
-        return None
-    return profile.ub_scratch if instruction.hidden_scratch(site) else None
+    return profile.ub_scratch if overwrites(build_site(bound, op, profile, valid)) else None
 
 
 def inserted_scratch(op: ir.Op, profile: profiles.Profile, bound: Bound | None) -> int:
@@ -189,14 +193,11 @@ def inserted_scratch(op: ir.Op, profile: profiles.Profile, bound: Bound | None) 
 
     ``bound`` as for :func:`check_op`, None where its operands do not fit.
     """
-    if bound is None or not any(
-        o.implied is not None and o.implied.whole for o in bound.instruction.operands
-    ):
+    if bound is None or not bound.instruction.inserted:
         return 0
     site, size = build_site(bound, op, profile), 0
-    for operand in bound.instruction.operands:
-        implied = operand.implied
-        if implied is None or not implied.whole or operand.name in site.values:
+    for operand, implied in bound.instruction.inserted:
+        if operand.name in site.values:
             continue
         like = site.tile(implied.of)
         if like is not None and profile.name in implied.profiles and implied.needed(site):

@@ -586,9 +586,23 @@ class Instruction:
         """The declared operand of a name, which must exist."""
         return self._by_name[name]
 
+    def has_operand(self, name: str) -> bool:
+        """Whether an operand of this name is declared."""
+        return name in self._by_name
+
     @cached_property
     def _by_name(self) -> Mapping[str, Operand]:
         return {o.name: o for o in self.operands}
+
+    @cached_property
+    def required_sources(self) -> frozenset[str]:
+        """The names of the operands besides destinations that every operation has."""
+        return frozenset(o.name for o in self.operands if not o.optional and o not in self.destinations)
+
+    @cached_property
+    def inserted(self) -> tuple[tuple[Operand, Implied], ...]:
+        """The scratch tiles that tools put in whole where an operation leaves them out."""
+        return tuple((o, o.implied) for o in self.operands if o.implied is not None and o.implied.whole)
 
     @cached_property
     def destinations(self) -> tuple[Operand, ...]:

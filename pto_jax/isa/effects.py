@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from ..errors import Diagnostic, VerifyError
-from ..ir import AttrValue, Loc, MemRefType, Op, Pipe, PipeEventType, Region, TileType, Type, Value
+from ..ir import AttrValue, Function, Loc, MemRefType, Op, Pipe, PipeEventType, Region, TileType, Type, Value
 from ..profiles import ProfileName
 from . import find, find_micro
 from .bind import bind
@@ -29,6 +29,11 @@ from .traits import UNKNOWN, Effect, Resource, Traits, structural_traits
 def traits_of(op: Op) -> Traits:
     """What is declared of an operation, whether it is an instruction or not."""
     return _traits(op.name)
+
+
+def traits_in(function: Function) -> list[Traits]:
+    """What is declared of the operations of a function, of each name once."""
+    return [_traits(name) for name in function.names]
 
 
 @lru_cache(maxsize=4096)
@@ -57,11 +62,12 @@ def accesses(op: Op, values: Mapping[str, Value] | None = None) -> Iterator[tupl
 
     ``values`` are the operands by declared name, where they are known already.
     """
-    effects = traits_of(op).effects
-    if effects:
+    by_operand = traits_of(op).by_operand
+    if by_operand:
         for name, value in (operands_of(op) if values is None else values).items():
-            named = op.group(name) if op.groups else ()
-            yield from ((e, v) for e in effects if e.operand == name for v in named or (value,))
+            if name in by_operand:
+                named = (op.group(name) if op.groups else ()) or (value,)
+                yield from ((e, v) for e in by_operand[name] for v in named)
 
 
 def written(op: Op, *resources: Resource, values: Mapping[str, Value] | None = None) -> Iterator[Value]:
@@ -105,12 +111,20 @@ def kept_apart(
 
 def _source(op: Op, name: str | None) -> Value | None:
     """A source operand, which has one position in all forms of as many operands."""
-    if op.groups or name is None:
-        return next(iter(op.group(name or "")), None)
-    instruction = find(op.name)
-    forms = instruction.forms if instruction is not None else ()
-    fitting = (f for f in forms if len(f) == len(op.ins) and name in f)
-    return next((op.ins[f.index(name)] for f in fitting), None)
+    if name is None:
+        return None
+    if op.groups:
+        return next(iter(op.group(name)), None)
+    at = _position(op.name, name, len(op.ins))
+    return None if at is None else op.ins[at]
+
+
+@lru_cache(maxsize=4096)
+def _position(instruction: str, operand: str, count: int) -> int | None:
+    """The position of a source operand among so many."""
+    declared = find(instruction)
+    forms = declared.forms if declared is not None else ()
+    return next((f.index(operand) for f in forms if len(f) == count and operand in f), None)
 
 
 # -- regions ---------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ text            meaning                                     types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ..ir import I1, DType, MaskType, Op, Pipe, PtrType, ScalarType, Type, Value, VRegType
 from .declare import Decision
@@ -36,6 +36,16 @@ from .traits import PLAIN, Effect, Traits
 #: ``register``: a function of registers and scalars; ``memory``: it accesses memory, or a special register;
 #: ``order``: it orders others and computes nothing; ``scalar``: a query or setting of the scalar unit.
 Kind = Literal["register", "memory", "order", "scalar"]
+#: An access of the unified buffer inside a vector scope: by which unit, and whether it writes.
+Access: TypeAlias = tuple[Literal["vector", "scalar"], Literal["read", "write"]]
+#: What opens a vector scope, and the attribute of a loop that is one.
+SCOPES = ("vecscope", "strict_vecscope")
+SCOPE_LOOP = "llvm.loop.aivector_scope"
+
+
+def opens_scope(op: Op) -> bool:
+    """Whether the regions of an operation are a vector scope."""
+    return op.name in SCOPES or SCOPE_LOOP in op.attrs
 
 
 @dataclass(frozen=True)
@@ -70,13 +80,25 @@ class MicroCall:
 Span = Callable[[MicroCall, Mapping[str, int | None]], int | None]
 
 
+class Rows(NamedTuple):
+    """Bytes in rows: those of each, and how many there are at which pitch, from the inner loop outwards."""
+
+    width: int
+    steps: tuple[tuple[int, int], ...] = ()
+
+
+#: The rows of bytes that an operation accesses from the address on; None where they are not known.
+RowsOf = Callable[[MicroCall, Mapping[str, int | None]], Rows | None]
+
+
 @dataclass(frozen=True)
 class Place:
     """Where an operation accesses memory: at a pointer, moved by an offset in units of bytes.
 
     ``unit`` None is an element; without an operand for the offset the pointer moves by one unit. Where the
     operation returns the moved pointer, it accesses the pointer itself. ``steady``: without such a result
-    the offset moves nothing.
+    the offset moves nothing. Bytes are one run of ``span``, or those of ``rows``; of a ``masked`` store those
+    of active lanes.
     """
 
     pointer: str
@@ -85,6 +107,8 @@ class Place:
     unit: Callable[[MicroCall], int] | int | None = None
     steady: bool = False
     span: Span = lambda call, numbers: None
+    rows: RowsOf | None = None
+    masked: Callable[[MicroCall], bool] = lambda call: False
     #: Bytes of which the address has to be a multiple.
     aligned: Callable[[MicroCall], int] = lambda call: 1
 
@@ -117,6 +141,14 @@ class MicroOperation:
     counts_down: str = ""
     #: Further rules: what is wrong with an operation, one sentence each.
     rules: tuple[Callable[[Op], Iterator[str]], ...] = ()
+    #: How far results may be from the exact ones, in units of their last place.
+    ulp: int = 0
+    #: What numbers say of results: the value of a scalar, of a mask how many lanes are set from the first on.
+    known: Mapping[str, Span] = field(default_factory=dict)
+    #: The accesses that a barrier orders by the value of its string: those before, and those behind it.
+    orders: Mapping[str, tuple[frozenset[Access], frozenset[Access]]] = field(default_factory=dict)
+    #: The mask whose active lanes the special register SQZN counts, in bytes of them.
+    squeezes: str = ""
 
     @cached_property
     def words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -190,6 +222,10 @@ def micro(
     counts_down: str = "",
     pipe: Pipe = Pipe.V,
     rules: Sequence[Callable[[Op], Iterator[str]]] = (),
+    ulp: int = 0,
+    known: Mapping[str, Span] | None = None,
+    orders: Mapping[str, tuple[frozenset[Access], frozenset[Access]]] | None = None,
+    squeezes: str = "",
     **elements: str,
 ) -> MicroOperation:
     """A declaration; ``elements`` by letter and ``choices`` by attribute are words with blanks between."""
@@ -212,6 +248,10 @@ def micro(
         tuple(refused.split()),
         counts_down,
         tuple(rules),
+        ulp,
+        known or {},
+        orders or {},
+        squeezes,
     )
 
 

@@ -1,7 +1,9 @@
 """Micro-operations that make masks of a pattern or of a count."""
 
+from collections.abc import Mapping
+
 from .declare import Decision
-from .micro import MicroOperation, micro
+from .micro import MicroCall, MicroOperation, micro
 
 _PAGE = "micro-isa chapter 04"
 _VENDOR = "Ascend C 9.0, register level, page 0315"
@@ -19,6 +21,38 @@ _UNSIGNED = Decision(
     f"{_VENDOR}; micro-isa chapter 05 does not say",
 )
 
+_FRACTIONS = {"ALL": 1, "H": 2, "Q": 4}
+
+
+def _lanes(call: MicroCall) -> int:
+    bits = call.results[0]
+    assert isinstance(bits, int)
+    return 2048 // bits
+
+
+def _pattern(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    """Lanes that a pattern sets, where these are the first ones."""
+    pattern, lanes = str(call.attributes["pattern"]).removeprefix("PAT_"), _lanes(call)
+    if pattern.startswith("VL"):
+        return min(int(pattern[2:]), lanes)
+    return 0 if pattern == "ALLF" else lanes // _FRACTIONS[pattern] if pattern in _FRACTIONS else None
+
+
+def _below(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    count = numbers["count"]
+    return None if count is None else min(count & 0xFFFFFFFF, _lanes(call))
+
+
+def _remaining(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    count = numbers["count"]
+    return None if count is None else max(0, (count & 0xFFFFFFFF) - _lanes(call))
+
+
+def _left(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    trip, bound, lanes = numbers["trip"], numbers["bound"], _lanes(call)
+    return None if trip is None or bound is None else min(max(0, bound - trip * lanes), lanes)
+
+
 OPERATIONS: tuple[MicroOperation, ...] = tuple(
     operation
     for bits in (8, 16, 32)
@@ -32,6 +66,7 @@ OPERATIONS: tuple[MicroOperation, ...] = tuple(
                 choices={"pattern": PATTERNS},
                 decisions=(_LOWEST,),
                 source=_PAGE,
+                known={"mask": _pattern},
             )
             for name in ("pset", "pge")
         ),
@@ -43,6 +78,7 @@ OPERATIONS: tuple[MicroOperation, ...] = tuple(
             decisions=(_UNSIGNED,),
             counts_down="count",
             source=_PAGE,
+            known={"mask": _below, "rest": _remaining},
         ),
         micro(
             f"pltm_b{bits}",
@@ -50,6 +86,7 @@ OPERATIONS: tuple[MicroOperation, ...] = tuple(
             "trip bound -> mask",
             f"i16 i32 -> m{bits}",
             source=_PAGE,
+            known={"mask": _left},
         ),
     )
 )

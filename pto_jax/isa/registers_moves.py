@@ -23,6 +23,11 @@ _COUNT = Decision(
     "Those without a sign too.",
     "public case vusqz, whose type is i32; chapter 12 lists si8, si16 and si32",
 )
+_BYTES = Decision(
+    "What does the special register SQZN hold afterwards?",
+    "The bytes of the active lanes, which vstur stores.",
+    "micro-isa chapter 03: a squeeze establishes the byte count",
+)
 _LANE = Decision(
     "Which lane does vdup take from a register?",
     "The first or the last lane of the register, active or not.",
@@ -47,9 +52,9 @@ _REGISTERS: tuple[MicroOperation, ...] = (
     micro("vselr", "Lanes at the positions that a register has.", "src idx -> result", "T U -> T", T=_ANY,
           U="i8 u8 i16 u16 i32 u32", decisions=(_OUTSIDE,), source="micro-isa chapter 11"),
     micro("vsqz", "The active lanes, moved to the front.", "src mask -> result", "T M -> T", T=_ANY,
-          source=_REARRANGE),
+          decisions=(_BYTES,), squeezes="mask", source=_REARRANGE),
     micro("vusqz", "How many active lanes there are below each lane.", "src mask -> result", "T M -> T",
-          T="i8 i16 i32", decisions=(_COUNT,), source=_REARRANGE),
+          T="i8 i16 i32", decisions=(_COUNT, _BYTES), squeezes="mask", source=_REARRANGE),
     micro("vpack", "The low halves of lanes, in one half of the result.", 'src "part" -> result', "T - -> D",
           T="i32 u32 i16 u16", D="u16 u8", choices=_HALF, source=_REARRANGE),
     micro("vsunpack", "Half of the lanes, widened with their sign.", "src part -> result", "T n -> D",

@@ -7,6 +7,7 @@ operands in a trait stand for.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from ..ir import KernelKind
@@ -144,6 +145,12 @@ class Traits:
     def has(self, access: Access, *resources: Resource) -> bool:
         """Whether an effect is of this kind, on one of these resources where any are named."""
         return any(e.access == access and (not resources or e.resource in resources) for e in self.effects)
+
+    @cached_property
+    def by_operand(self) -> Mapping[str, tuple[Effect, ...]]:
+        """The effects on what operands name, by the operand."""
+        names = dict.fromkeys(e.operand for e in self.effects if e.operand is not None)
+        return {name: tuple(e for e in self.effects if e.operand == name) for name in names}
 
     @property
     def meets_blocks(self) -> bool:

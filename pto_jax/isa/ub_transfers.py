@@ -1,10 +1,10 @@
 """Micro-operations that move bytes between global memory and the unified buffer, and what configures them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..ir import Pipe
 from .declare import Decision
-from .micro import MicroCall, MicroOperation, Place, Span, micro
+from .micro import Lanes, MicroCall, MicroOperation, Place, Rows, RowsOf, Span, micro
 from .traits import Effect, Traits
 
 _PAGE = "micro-isa chapter 02"
@@ -29,25 +29,68 @@ _ORDER = Decision(
 _MODE = Traits(effects=(Effect("write", "mode"),))
 
 
-def _strided(count: str, length: str, stride: str, loops: str, blocks: int = 1) -> Span:
-    """The bytes that a grouped transfer may access on one side.
+def _rows(stride: str, *, filled: bool = False) -> RowsOf:
+    """The bursts of a grouped transfer on one side; ``stride`` is the letter of its strides there.
 
-    ``loops`` is the letter of its strides, and a burst takes whole ``blocks`` of bytes.
+    ``filled``: a burst with a pad takes its pads, too, up to whole blocks of 32 bytes.
     """
 
-    def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
-        steps = [(numbers.get(count), numbers.get(stride))]
+    def rows(call: MicroCall, numbers: Mapping[str, int | None]) -> Rows | None:
+        steps = [(numbers.get("n"), numbers.get(stride))]
         for k in range(1, LOOPS + 1):
             if f"c{k}" in numbers:
-                steps.append((numbers[f"c{k}"], numbers[f"{loops}{k}"]))
-        reach = numbers.get(length)
-        for times, step in steps:
-            if reach is None or times is None or step is None or step < 0:
-                return None
-            reach += max(0, times - 1) * step
-        return None if reach is None else -(-reach // blocks) * blocks
+                steps.append((numbers[f"c{k}"], numbers[f"{stride}{k}"]))
+        length = numbers.get("len")
+        if filled and "pad" in numbers and length is not None:
+            length = _padded(call, length, numbers.get("left", 0), numbers.get("right", 0))
+        return _made(length, steps)
+
+    return rows
+
+
+def _padded(call: MicroCall, length: int, left: int | None, right: int | None) -> int | None:
+    """The bytes of a burst with elements on both sides, in whole blocks."""
+    to = call.types[1]
+    if left is None or right is None or not isinstance(to, Lanes):
+        return None
+    return -(-(length + (left + right) * to.dtype.storage_bits // 8) // 32) * 32
+
+
+def _made(width: int | None, steps: Sequence[tuple[int | None, int | None]]) -> Rows | None:
+    known = [(count, step) for count, step in steps if count is not None and step is not None]
+    return None if width is None or len(known) < len(steps) else Rows(width, tuple(known))
+
+
+def _reach(rows: RowsOf, blocks: int = 1) -> Span:
+    """The bytes from the first to the last one of rows, in whole ``blocks``."""
+
+    def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+        found = rows(call, numbers)
+        if found is None or any(step < 0 for _, step in found.steps):
+            return None
+        reach = found.width + sum(max(0, count - 1) * step for count, step in found.steps)
+        return -(-reach // blocks) * blocks
 
     return span
+
+
+def _raw(way: str, at: int, stride: str, *, filled: bool = False) -> RowsOf:
+    """The bursts of a raw copy on one side, in the loops that registers give.
+
+    ``at`` is the side's number in the registers of strides; ``filled`` as above.
+    """
+
+    def rows(call: MicroCall, numbers: Mapping[str, int | None]) -> Rows | None:
+        loops = call.attributes.get("loops", {})
+        outer, inner = loops.get(f"loop_size_{way}", (1, 1))
+        strides = [loops.get(f"loop{k}_stride_{way}", (0, 0))[at] for k in (1, 2)]
+        steps = [(numbers["n"], numbers[stride]), (inner, strides[0]), (outer, strides[1])]
+        length = numbers["len"]
+        if filled and numbers.get("select") != 0 and length is not None:
+            length = _padded(call, length, numbers.get("left"), numbers.get("right"))
+        return _made(length, steps)
+
+    return rows
 
 
 def _grouped(first: str, second: str, extra: str, after: str, tail: str, tail_types: str) -> str:
@@ -70,16 +113,16 @@ _LOAD_TEXT = _grouped(
 _STORE_TEXT = _grouped("ub", "gm", "", "(? l2_cache_ctl ( $l2 ) ?)", "", "")
 
 
-def _blocks(stride: str) -> Span:
+def _blocks(stride: str) -> RowsOf:
     """The bytes of bursts of 32-byte blocks with gaps after them."""
 
-    def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+    def rows(call: MicroCall, numbers: Mapping[str, int | None]) -> Rows | None:
         n, length, gap = (numbers.get(name) for name in ("n", "len", stride))
-        if n is None or length is None or gap is None or gap < 0:
+        if n is None or length is None or gap is None:
             return None
-        return 32 * max(0, n * length + max(0, n - 1) * gap)
+        return Rows(32 * length, ((n, 32 * (length + gap)),))
 
-    return span
+    return rows
 
 
 def _set(name: str, operands: str, summary: str) -> MicroOperation:
@@ -102,8 +145,14 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         pipe=Pipe.MTE2,
         written=_LOAD_TEXT,
         places=(
-            Place("gm", "read", span=_strided("n", "len", "s", "s")),
-            Place("ub", "write", span=_strided("n", "len", "d", "d", 32), aligned=lambda call: 32),
+            Place("gm", "read", span=_reach(_rows("s")), rows=_rows("s")),
+            Place(
+                "ub",
+                "write",
+                span=_reach(_rows("d", filled=True), 32),
+                rows=_rows("d", filled=True),
+                aligned=lambda call: 32,
+            ),
         ),
         decisions=(_PADS, _REGISTERS),
         source=_PAGE,
@@ -117,8 +166,8 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         pipe=Pipe.MTE3,
         written=_STORE_TEXT,
         places=(
-            Place("ub", "read", span=_strided("n", "len", "s", "s"), aligned=lambda call: 32),
-            Place("gm", "write", span=_strided("n", "len", "d", "d")),
+            Place("ub", "read", span=_reach(_rows("s")), rows=_rows("s"), aligned=lambda call: 32),
+            Place("gm", "write", span=_reach(_rows("d")), rows=_rows("d")),
         ),
         decisions=(_REGISTERS,),
         source=_PAGE,
@@ -131,8 +180,8 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         kind="memory",
         written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
         places=(
-            Place("src", "read", span=_blocks("s"), aligned=lambda call: 32),
-            Place("dst", "write", span=_blocks("d"), aligned=lambda call: 32),
+            Place("src", "read", span=_reach(_blocks("s")), rows=_blocks("s"), aligned=lambda call: 32),
+            Place("dst", "write", span=_reach(_blocks("d")), rows=_blocks("d"), aligned=lambda call: 32),
         ),
         source=_PAGE,
     ),
@@ -143,7 +192,15 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "g* p* n n n n n n n n n",
         kind="memory",
         pipe=Pipe.MTE2,
-        places=(Place("gm", "read"), Place("ub", "write", aligned=lambda call: 32)),
+        places=(
+            Place("gm", "read", rows=_raw("outtoub", 0, "gm_stride")),
+            Place(
+                "ub",
+                "write",
+                rows=_raw("outtoub", 1, "ub_stride", filled=True),
+                aligned=lambda call: 32,
+            ),
+        ),
         decisions=(_ORDER, _PADS),
         source=_PAGE,
     ),
@@ -154,7 +211,10 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "p* g* n n n n n n",
         kind="memory",
         pipe=Pipe.MTE3,
-        places=(Place("ub", "read", aligned=lambda call: 32), Place("gm", "write")),
+        places=(
+            Place("ub", "read", rows=_raw("ubtoout", 0, "ub_stride"), aligned=lambda call: 32),
+            Place("gm", "write", rows=_raw("ubtoout", 1, "gm_stride")),
+        ),
         decisions=(_ORDER,),
         source=_PAGE,
     ),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from ..ir import I1
 from . import registers, registers_reduce
 from .declare import Decision
 from .micro import Lanes, MicroCall, MicroOperation, Place, micro
@@ -134,8 +135,14 @@ def _whole(at: int) -> Place:
         return register.lanes * _element_bytes(call, at)
 
     if at:
-        return Place("dest", "write", "offset", span=span, aligned=lambda call: _element_bytes(call, at))
+        aligned = partial(_element_bytes, at=at)
+        return Place("dest", "write", "offset", span=span, masked=_obeys_mask, aligned=aligned)
     return Place("source", "read", "offset", span=span, aligned=lambda call: _element_bytes(call, at))
+
+
+def _obeys_mask(call: MicroCall) -> bool:
+    """Whether a store has a mask."""
+    return any(isinstance(t, Lanes) and t.dtype == I1 for t in call.types)
 
 
 def _element_bytes(call: MicroCall, at: int) -> int:

@@ -412,7 +412,7 @@ class Tables:
             if members := tuple(dict.fromkeys(o for o in found if o is not None)):
                 return Table(profile, *shape, members, parts_of[part][0].regions)
         named = " ".join(dict.fromkeys(aim.name for aim in self.aims))
-        raise ArgumentError(f"{named}: no bin that programs in lockstep reach; leave out --lockstep")
+        raise ArgumentError(f"{named}: programs in lockstep reach none of these", fix="leave out --lockstep")
 
     def _large(self, turn: int) -> Table:
         listed = large(self.profiles or _PROFILES)

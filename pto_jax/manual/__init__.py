@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
+from importlib import resources
 from textwrap import indent
 
 from .. import isa
@@ -35,6 +36,13 @@ def topics() -> dict[str, Topic]:
         contradictions_topic(),
     )
     return {t.name: t for t in pages}
+
+
+@cache
+def sessions() -> dict[str, str]:
+    """Sessions in Python by the instruction that they call, with what they print: written by tools.stubs."""
+    stored = resources.files(__package__) / "sessions.json"
+    return json.loads(stored.read_text(encoding="utf-8"))
 
 
 def manual(

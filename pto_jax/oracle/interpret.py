@@ -77,8 +77,8 @@ def run(  # noqa: PLR0913 - keywords
     region = out_of_region or selected.out_of_region
     if region not in ("ones", "backing"):
         raise ArgumentError(
-            f"out_of_region is {region!r}; the reference interpreter has 'ones' and 'backing', and undefined "
-            "lanes are reported by `pto-jax run --sanitize`"
+            f"out_of_region: got {region!r}; `pto-jax run --sanitize` reports undefined lanes",
+            allowed="ones, backing",
         )
     if subnormals not in ("keep", "flush"):
         raise ArgumentError(f"subnormals is {subnormals!r}", allowed="'keep', 'flush'")
@@ -136,13 +136,11 @@ def _entry(program: ir.Program, name: str | None) -> ir.Function:
     if name is not None:
         function = program.function(name)
         if function is None:
-            raise ArgumentError(f"no function {name!r} in the program; it has {names}")
+            raise ArgumentError(f"entry: got {name!r}", allowed=names)
         return function
     entries = program.entries
     if len(entries) != 1:
-        raise ArgumentError(
-            f"the program has {len(entries)} entry functions of {names}; name one with entry="
-        )
+        raise ArgumentError(f"entry: the program marks {len(entries) or 'none'}", allowed=names)
     return entries[0]
 
 
@@ -218,8 +216,8 @@ def _load_tile(value: ir.Value, tile: OracleTile, machine: ReferenceMachine) -> 
         raise ArgumentError(f"argument {value.name} is a tile {t}", allowed=f"{value.type}")
     if data.shape != t.shape or data.dtype not in (t.dtype.numpy, t.dtype.word):
         raise ArgumentError(
-            f"argument {value.name} holds {data.dtype} of shape {data.shape}; "
-            f"{t.dtype.numpy} of shape {t.shape} is needed"
+            f"argument {value.name}: got {data.dtype} of shape {data.shape}",
+            allowed=f"{t.dtype.numpy} of shape {t.shape}",
         )
     place = machine.receive(None, value.name, t, data.view(t.dtype.word))
     return TileRef(t, place, *tile.valid)

@@ -113,6 +113,9 @@ class ReferenceMachine:
         """Turn to the local memory of a core."""
         self._core = core
 
+    def leave(self) -> None:
+        """Nothing ends with a kernel."""
+
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
         """Execute the blocks one after the other, each with fresh local memory."""
         for number in range(grid):
@@ -184,6 +187,12 @@ class ReferenceMachine:
     def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
         """Word arrays joined along an axis."""
         return np.concatenate(parts, axis)
+
+    def splice(self, first: Any, second: Any, axis: int, at: Scalar) -> Any:
+        """What is before a position of two arrays, and then the rest of both."""
+        ranges = slice(0, int(at)), slice(int(at), None)
+        parts = [a[r] if axis == 0 else a[:, r] for r in ranges for a in (first, second)]
+        return self.concatenate([part for part in parts if part.shape[axis]], axis)
 
     def known(self, value: Scalar) -> int | None:
         """The number itself: every scalar is known."""

@@ -17,8 +17,8 @@ from ..errors import Diagnostic, ExecutionError
 from ..interpreter import Operand, Pointer
 from ..interpreter.operands import LocalPointer, Register
 from ..ir import Loc, Op, ScalarType, Value
-from ..isa import MICRO_FAMILIES, load_families
-from ..isa.micro import MicroCall
+from ..isa import MICRO_FAMILIES, find_micro, load_families
+from ..isa.micro import Lanes, MicroCall
 from .numbers import Array
 from .step import Policy, not_executable, scalar_word
 from .storage import Place
@@ -123,6 +123,12 @@ def execute(
             found = MEMORY_RULES[op.name](call, machine.memory_of(op), **given)
         else:
             raise not_executable(op, "is not executed by the reference interpreter")
+    declared = find_micro(op.name)
+    if declared is not None and declared.squeezes:
+        lanes = call.results[0]
+        assert isinstance(lanes, Lanes)
+        active = np.count_nonzero(given[declared.squeezes][:: 256 // lanes.lanes])
+        machine.special["SQZN"] = active * lanes.dtype.word_bits // 8
     return tuple(result(v, found_) for v, found_ in zip(op.results, found, strict=False))
 
 

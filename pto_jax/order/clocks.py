@@ -42,7 +42,8 @@ class Use(NamedTuple):
 
 #: Of a signal that announces a use: that is not complete, complete and not published, or in a cache only. Of
 #: a use of another block behind it: it is not published. Of bytes beside it: they share a line of the cache.
-Announced: TypeAlias = Literal["", "open", "drained", "cached", "hidden", "line"]
+#: Of an access inside a vector scope: the unit that executes both does not order them.
+Announced: TypeAlias = Literal["", "open", "drained", "cached", "hidden", "line", "scope"]
 
 
 class Race(NamedTuple):
@@ -213,6 +214,12 @@ class Clocks:
             if self.trace is not None:
                 agent = self.agent(use.core, use.pipe)
                 self.trace.clashes.append(((other, last.epoch), (agent, self._issued[agent])))
+
+    def note(self, race: Race) -> None:
+        """Two uses race that are found elsewhere."""
+        key = (id(race.first.op), id(race.second.op), race.first.pipe, race.second.pipe)
+        self.races.setdefault(key, race)
+        self.counts[key] = self.counts.get(key, 0) + 1
 
     def publish(self, core: str) -> None:
         """What a core has written so far is visible to other cores and processors."""

@@ -11,6 +11,7 @@ from .. import isa
 from ..errors import Diagnostic, Span
 from ..ir import Function, KernelKind, Op, Pipe, Program
 from ..isa import effects
+from ..isa.micro import Access
 from ..isa.rules.pipes import CUBE_PIPES
 from .blocks import ALL, block_of
 from .clocks import Race, Use
@@ -103,6 +104,8 @@ def races(judged: Judged, runs: Sequence[CourseRun]) -> Iterator[Finding]:
 def _race(race: Race, count: int, carried: bool) -> Finding:
     first, use = race.first, race.second
     where = f" ({first.op.span})" if first.op.span else ""
+    if race.announced == "scope":
+        return _inside(race, count, carried, where)
     if race.announced not in ("", "hidden", "line"):
         return _announced(race, count, where)
     earlier = " in an earlier pass of the loop" if carried else ""
@@ -126,6 +129,40 @@ def _race(race: Race, count: int, carried: bool) -> Finding:
     diagnostic = Diagnostic("warning", message, span, use.op.name, rule="hazard")
     one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
     return Finding("race", one, two, _edge(first, use, carried), count, diagnostic, (first.op, use.op))
+
+
+def _inside(race: Race, count: int, carried: bool, where: str) -> Finding:
+    """Two accesses of a vector scope that nothing orders."""
+    first, use = race.first, race.second
+    barrier = _barrier_of(first, use)
+    earlier = " in an earlier pass of the loop" if carried else ""
+    message = (
+        f"{use.does} {use.value} ({use.region}) and nothing in the vector scope orders it after "
+        f"{first.op.name}{where}, which {first.does} {first.value}{earlier}; allowed: {barrier} between them"
+    )
+    diagnostic = Diagnostic("warning", message, use.op.span, use.op.name, rule="hazard")
+    one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
+    missing = f"{_kind_of(first)} -> {_kind_of(use)} in the scope; try: {barrier} before {use.op.name}"
+    return Finding("race", one, two, missing, count, diagnostic, (first.op, use.op))
+
+
+def _kind_of(use: Use) -> str:
+    return f"{'scalar' if use.pipe == Pipe.S else 'vector'} {'store' if use.write else 'load'}"
+
+
+def _barrier_of(first: Use, use: Use) -> str:
+    """The barrier of a vector scope that orders the one use before the other and the least beside."""
+    one, two = _access(first), _access(use)
+    for name, operation in isa.micro_operations().items():
+        kinds = [k for k, (prior, later) in operation.orders.items() if one in prior and two in later]
+        if kinds:
+            least = min(kinds, key=lambda k: sum(map(len, operation.orders[k])))
+            return f'{name} "{least}"'
+    raise AssertionError(one, two)
+
+
+def _access(use: Use) -> Access:
+    return "scalar" if use.pipe == Pipe.S else "vector", "write" if use.write else "read"
 
 
 def _core(name: str) -> str:
@@ -245,10 +282,12 @@ class _Verdict:
         waited: Counter[int] = Counter()
         starved: dict[int, list[str]] = {}
         ops: dict[int, tuple[Pair, Op]] = {}
+        usual: set[int] = set()
         for run in self.runs:
             for key, (pair, op) in run.signals.waited.items():
                 if not run.signals.doubts(pair):
                     waited[key] += 1
+                    usual |= set() if run.course.is_further else {key}
                     ops[key] = pair, op
                     if key in run.signals.starved:
                         starved.setdefault(key, []).append(str(run.course))
@@ -259,14 +298,17 @@ class _Verdict:
             message = effects.starved(op, pair.core, shown).message
             message = message if always else message.replace(" before:", f" before{_where(assumptions)}:", 1)
             severity: Literal["error", "warning"] = "warning"
-            if always and not self.may_be_set(pair, op):
+            if always and not self.may_be_set(pair, op, key not in usual):
                 severity = "error"
             flag = _flag(pair, op)
             missing = f"{_arrow(pair)}; try: set_{flag} on every path to the wait"
             yield self.finding("deadlock", op, message, missing, len(assumptions), severity, pair.target)
 
-    def may_be_set(self, pair: Pair, op: Op) -> bool:
-        """Whether a signal that no course brings here might be meant: by a run-time number, or elsewhere."""
+    def may_be_set(self, pair: Pair, op: Op, seldom: bool) -> bool:
+        """Whether a signal that no course brings here might be meant: by a run-time number, or elsewhere.
+
+        ``seldom``: only courses with numbers that are drawn come to the wait; for others a signal may come.
+        """
         event = op.attrs.get("event")
         for other in self.judged.resolved.program.walk():
             order = effects.traits_of(other).order
@@ -275,7 +317,7 @@ class _Verdict:
             kind = self.judged.cores.get(id(other))
             fits = event is None or other.attrs.get("event", event) == event
             apart = (kind.name.lower() if kind is not None else "") != pair.core
-            if effects.ends_of(other) == pair[1:] and fits and (event is None or apart):
+            if effects.ends_of(other) == pair[1:] and fits and (event is None or apart or seldom):
                 return True
         return False
 

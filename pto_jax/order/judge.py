@@ -7,7 +7,7 @@ from itertools import product
 from random import Random
 from typing import Any, NamedTuple
 
-from ..analysis.provenance import called
+from ..analysis.provenance import calls
 from ..analysis.resolve import ResolvedProgram
 from ..analysis.roots import cores_of, hands_token, is_as_written, roots
 from ..ir import I1, Function, Op, Program, ScalarType
@@ -15,7 +15,7 @@ from ..isa import effects
 from . import findings
 from .findings import Finding
 from .judged import Judged
-from .numbers import ASSUMED, Course
+from .numbers import ASSUMED, FURTHER, Course
 from .walk import CourseRun, Listed
 
 #: Courses beyond those with all conditions alike, for programs whose conditions have nothing to do with each
@@ -88,7 +88,7 @@ def courses(judged: Judged, function: Function) -> list[CourseRun]:
     """
     runs: list[CourseRun] = []
     wanted = _flags(judged.resolved.program, function)
-    for course in _assumptions(judged.resolved.program):
+    for course in assumptions(judged.resolved.program):
         run = CourseRun(judged, course).run(function)
         runs.append(run)
         wanted -= run.reached
@@ -129,20 +129,19 @@ def _further(arguments: int) -> Iterator[Course]:
     """More courses: small arguments beside sizes that are loaded, then numbers by chance."""
     for i, (given, size) in enumerate(product((0, 1), _SIZES[-2:])):
         numbers = (given,) * arguments + (size,) * _LOADED
-        yield Course(numbers, (i % 2 == 0,), 100 + _FURTHER + i)
+        yield Course(numbers, (i % 2 == 0,), FURTHER + _FURTHER + i)
     random = Random(0)
     for i in range(_FURTHER):
         numbers = tuple(random.choice(_SIZES if i % 2 else _SMALL) for _ in range(_PERIOD))
-        yield Course(numbers, tuple(random.random() < 0.5 for _ in range(_PERIOD)), 100 + i)
+        yield Course(numbers, tuple(random.random() < 0.5 for _ in range(_PERIOD)), FURTHER + i)
 
 
 def _flags(program: Program, function: Function) -> set[int]:
     """The identities of the flags of a function and of those that it calls, and of loops around flags."""
     listed, pending = {function.name: function}, [function]
     while pending:
-        for op in pending.pop().walk():
-            callee = called(program, op)
-            if callee is not None and callee.name not in listed:
+        for _, callee in calls(program, pending.pop()):
+            if callee.name not in listed:
                 listed[callee.name] = callee
                 pending.append(callee)
     ops = [op for f in listed.values() for op in f.walk()]
@@ -155,7 +154,8 @@ def _repeats(op: Op) -> bool:
     return regions is not None and regions.runs == "for"
 
 
-def _assumptions(program: Program) -> Iterator[Course]:
+def assumptions(program: Program) -> Iterator[Course]:
+    """The numbers that courses assume, in their order."""
     for i, number in enumerate(ASSUMED):
         yield Course((number,), (i % 2 == 1,), i)
     # Numbers that differ: loops from the one to the other, and branches on which is larger.

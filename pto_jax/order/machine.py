@@ -18,7 +18,8 @@ from ..interpreter.operands import Frame, LocalPointer, Register
 from ..isa import find_micro
 from ..isa.micro import MicroCall
 from .numbers import Assumed, Guesses
-from .regions import Region, Space, Storage
+from .regions import GENERIC, Region, Space, Storage
+from .scopes import VectorScope, after_of, results_of, touched
 
 
 class OrderMachine(NoStorage):
@@ -39,6 +40,11 @@ class OrderMachine(NoStorage):
         self.touched: list[tuple[bool, Pointer]] = []
         #: The bytes that the last micro-operation writes or reads, by the names of its pointers.
         self.accessed: list[tuple[bool, str, Region]] = []
+        #: The vector scope that is executed, and what the last operation in it comes behind.
+        self.scope: VectorScope | None = None
+        self.after = 0
+        #: The bytes on chip that the scalar unit has read or written.
+        self.scalars: list[tuple[bool, Region]] = []
 
     # -- numbers -------------------------------------------------------------------------------------
 
@@ -73,16 +79,20 @@ class OrderMachine(NoStorage):
     def micro(self, op: ir.Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """Note the bytes that a micro-operation accesses, where they are known."""
         declared = find_micro(op.name)
+        results = super().micro(op, call, operands)
+        if declared is None:
+            return results
         numbers = {name: self._number(value) for name, value in operands.items()}
-        for place in declared.places if declared is not None else ():
-            pointer, size = operands[place.pointer], place.span(call, numbers)
-            start = self._first_byte(pointer)
-            if size and start is not None:
-                space = start[0]
-                found = Region.of(space, start[1], size, [])
+        for place in declared.places:
+            start = self._first_byte(operands[place.pointer])
+            if start is not None:
+                found = touched(*start, place, call, numbers, operands.get("mask", operands.get("extra")))
                 if found is not None:
                     self.accessed.append((place.access == "write", place.pointer, found))
-        return super().micro(op, call, operands)
+        self.after = after_of(operands)
+        loads = self.scope is not None and any(not write for write, _, _ in self.accessed)
+        own = self.scope.load if self.scope is not None and loads else 0
+        return results_of(op, declared, call, numbers, results, self.after | own)
 
     def _number(self, value: Operand) -> int | None:
         kept = value is None or isinstance(value, TileRef | View | Pointer | LocalPointer | Register | tuple)
@@ -107,6 +117,7 @@ class OrderMachine(NoStorage):
     def load(self, op: ir.Op, pointer: Pointer | LocalPointer, dtype: ir.DType) -> Scalar:
         """A number of global memory, which is assumed where nobody gives it."""
         if isinstance(pointer, LocalPointer):
+            self._scalar(pointer, dtype, write=False)
             return self.guesses.leaf(dtype)
         self.touched.append((False, pointer))
         given = self.inputs.get(pointer.buffer) if not dtype.is_float else None
@@ -204,8 +215,11 @@ class OrderMachine(NoStorage):
         storage, further = ref.storage, self._generic(elements)
         if not isinstance(storage, Storage) or further is None:
             return storage
-        # A window of a tile keeps the rows of it.
-        return replace(storage, start=storage.start + further * ref.type.dtype.bits // 8)
+        # A window of a tile keeps the rows of it; one of several tiles begins behind the first one.
+        first, whole = tile = storage.tile or (storage.start, storage.whole or ref.type)
+        start = storage.start + further * ref.type.dtype.bits // 8
+        inside = first <= start < first + whole.bytes or not 0 <= start < GENERIC
+        return replace(storage, start=start, tile=tile if inside else None)
 
     def window(self, op: ir.Op, ref: TileRef, type: ir.TileType, row: Scalar, col: Scalar) -> Hashable:
         """The bytes of a part of a tile, in the order of the whole."""
@@ -222,6 +236,10 @@ class OrderMachine(NoStorage):
     def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
         """Such arrays side by side."""
         return np.concatenate(parts, axis)
+
+    def splice(self, first: Any, second: Any, axis: int, at: Scalar) -> Any:
+        """An array as large as both."""
+        return np.concatenate([first, second], axis)
 
     def _generic(self, number: Scalar) -> int | None:
         return number.generic if isinstance(number, Assumed) else self.known(number)
@@ -241,11 +259,21 @@ class OrderMachine(NoStorage):
         """Forget what was executed last."""
         self.executed = None
         self.touched.clear()
+        self.scalars.clear()
 
     def store(self, op: ir.Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
-        """Note the place in global memory."""
+        """Note the place in global memory or on chip."""
         if isinstance(pointer, Pointer):
             self.touched.append((True, pointer))
+        else:
+            self._scalar(pointer, pointer.dtype, write=True)
+
+    def _scalar(self, pointer: LocalPointer, dtype: ir.DType, *, write: bool) -> None:
+        """Note the bytes of an element on chip."""
+        start = self._first_byte(pointer)
+        found = None if start is None else Region.of(*start, max(1, dtype.storage_bits // 8), [])
+        if found is not None:
+            self.scalars.append((write, found))
 
     def unknown(self, value: ir.Value) -> Operand:
         """What a name stands for that an operation gives which nothing executes."""

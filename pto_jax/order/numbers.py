@@ -20,6 +20,8 @@ from .regions import GENERIC
 #: Numbers that are assumed, one for each course: no trip, a few, and some that tile sizes divide.
 ASSUMED = (0, 1, 2, 3, 64, 192)
 _MOST, _STEP = 1 << 26, 64
+#: The seeds of courses whose numbers are drawn begin here.
+FURTHER = 100
 
 
 class Doubt(IntEnum):
@@ -42,6 +44,11 @@ class Course(NamedTuple):
     numbers: tuple[int, ...]
     holds: tuple[bool, ...]
     seed: int = 0
+
+    @property
+    def is_further(self) -> bool:
+        """Whether its numbers are drawn for flags that no first course comes to: few of them are tried."""
+        return self.seed >= FURTHER
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.numbers[:3])) + (", ..." if len(self.numbers) > 3 else "")

@@ -180,13 +180,17 @@ class Regions:
 
 @dataclass(frozen=True)
 class Storage:
-    """Where a handle lies: ``row`` and ``col`` of a tile of type ``whole`` that begins at byte ``start``."""
+    """Where a handle lies: ``row`` and ``col`` of a tile of type ``whole`` that begins at byte ``start``.
+
+    ``tile``: the first byte and the type of the tile that it is a window of, if it is one.
+    """
 
     space: Space
     start: int
     whole: TileType | None = None
     row: int = 0
     col: int = 0
+    tile: tuple[int, TileType] | None = field(default=None, compare=False)
 
 
 def tile_region(ref: TileRef, valid: tuple[int | None, int | None]) -> Region | None:

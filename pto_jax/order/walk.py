@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ..errors import ExecutionError, PtoError
 from ..interpreter import (
@@ -29,6 +29,7 @@ from ..interpreter.fifo import ring
 from ..interpreter.interpreter import complete
 from ..ir import Function, KernelKind, Op, Pipe, Region as Body
 from ..isa import find_micro
+from ..isa.micro import opens_scope
 from ..isa.rules.pipes import are_windows
 from ..profiles import ProfileName
 from .blocks import Meetings, Member, Running, block_of, kind_of as kind_of_core, launched, prefix
@@ -38,10 +39,13 @@ from .machine import OrderMachine
 from .numbers import Assumed, Course, Doubt, Guesses
 from .operations import Known, Named
 from .regions import Region, tile_region, view_region
+from .scopes import VectorScope
 from .signals import Signals, Turn
 
 #: Operations with regions that a number chooses or repeats.
 _STEERED = ("for", "while", "if", "switch")
+#: What an access does, by whether it writes.
+_ACCESS: dict[bool, Literal["read", "write"]] = {False: "read", True: "write"}
 #: Operations after which a course is given up, and trips of which all are followed where a body is short.
 LIMIT, SHORT = 40_000, 600
 #: Operations up to which they are listed, in all trips.
@@ -80,6 +84,16 @@ class Walk(Interpreter):
         course.core = self.core_of(known)
         if known.runs is not None and known.runs in _STEERED:
             course.signals.doubt(op, self.steers(op, scope))
+        if op.regions and opens_scope(op):
+            course.machine.scope = VectorScope()
+            yield from self.followed(op, scope, known)
+            course.machine.scope = None
+        else:
+            yield from self.followed(op, scope, known)
+
+    def followed(self, op: Op, scope: Scope, known: Known) -> Steps[None]:
+        """Execute one operation by its kind."""
+        course = self.course
         if known.runs == "for":
             yield from self.repeat(op, scope)
         elif known.runs == "while":
@@ -93,7 +107,8 @@ class Walk(Interpreter):
             yield from course.meetings.pass_by(op, course.core, course.member_of(self))
         else:
             yield from self.single(op, scope, known)
-            touched = known.uses or course.machine.touched or course.machine.accessed
+            machine = course.machine
+            touched = known.uses or machine.touched or machine.accessed or machine.scalars
             if known.runs is None and not known.traits.calls and touched:
                 course.core = self.core_of(known)
                 course.note(self, op, scope, known)
@@ -117,6 +132,11 @@ class Walk(Interpreter):
             through = ring(op, scope)
             key = through.to_cube if self.core.kind == "cube" else through.to_vector
             self.course.machine.popping = key, through.local
+        order = known.traits.order
+        if order is not None and (order.role, order.through) == ("wait", "signal"):
+            # Another processor signals: this one looks once and goes on.
+            next(super().step(op, scope), None)
+            return
         try:
             yield from super().step(op, scope)
         except PtoError:
@@ -137,7 +157,7 @@ class Walk(Interpreter):
         if trips > 1 or not any(isinstance(n, Assumed) for n in (lower, upper, step)):
             self.course.repeated.add(id(op))
         shown: Sequence[int] = range(trips)
-        if self.course.listed is None:
+        if not self.course.all_trips:
             shown = _shown(trips, self.course.judged.period, self.around * inside)
         outside, self.around = self.around, self.around * max(1, len(shown))
         for trip in shown:
@@ -215,6 +235,8 @@ class CourseRun:
         self.judged, self.course = judged, course
         #: The operations that are executed, where these are wanted and nothing else is.
         self.listed = listed
+        #: Whether it follows all trips of loops.
+        self.all_trips = listed is not None
         self.guesses = Guesses(course)
         self.machine = OrderMachine(self.guesses, judged.inputs)
         self.clocks = Clocks(judged.vector, trace)
@@ -312,6 +334,8 @@ class CourseRun:
     def note(self, walk: Walk, op: Op, scope: Scope, known: Known) -> None:
         """Tell clocks and signals what an operation has done."""
         traits = known.traits
+        if self.machine.scope is not None:
+            self.inside(op, self.machine.scope)
         if traits.order is not None and traits.order.through not in ("signal", "transfer"):
             self.signals.order(self.turn(walk), op, scope, self.core)
             return
@@ -334,6 +358,8 @@ class CourseRun:
             self.clocks.execute(list(self.bytes_of(op)))
         if self.machine.touched:
             self.clocks.execute(list(self.elements(op, known)))
+        if self.machine.scalars and self.machine.scope is None:
+            self.clocks.execute(list(self.on_chip(op, known.written)))
         for value in op.results:
             self.signals.produced[value.name] = known.pipe
 
@@ -356,6 +382,28 @@ class CourseRun:
         written, values = id(op) in self.judged.written, declared.values(op)
         for write, name, region in accessed:
             yield Use(op, self.core, declared.pipe, str(values[name]), write, region, written)
+
+    def on_chip(self, op: Op, written: bool) -> Iterator[Use]:
+        """The elements of on-chip memory that the scalar unit has read or written."""
+        for write, region in self.machine.scalars:
+            yield Use(op, self.core, Pipe.S, str(op.ins[0]), write, region, written)
+
+    def inside(self, op: Op, scope: VectorScope) -> None:
+        """What an operation does inside a vector scope: a barrier, or accesses; nothing is inserted there."""
+        declared = find_micro(op.name)
+        if declared is not None:
+            kinds = declared.orders.get(str(next(iter(op.attrs.values()), "")))
+            if kinds is not None:
+                scope.barrier(*kinds)
+            values = declared.values(op)
+            for write, name, region in self.machine.accessed:
+                if region.space.loc is not None:
+                    use = Use(op, self.core, declared.pipe, str(values[name]), write, region)
+                    for race in scope.use(use, ("vector", _ACCESS[write]), self.machine.after):
+                        self.clocks.note(race)
+        for use in self.on_chip(op, True):
+            for race in scope.use(use, ("scalar", _ACCESS[use.write])):
+                self.clocks.note(race)
 
     def turn(self, walk: Walk) -> Turn:
         """What signals see of the core that executes."""
@@ -401,13 +449,17 @@ class CourseRun:
 
     def region(self, operand: Operand) -> Region | None:
         """The bytes of a handle or view."""
-        choice = chosen(operand)
-        if choice is not None:
-            at = self.machine.known(choice.index) or 0
-            operand = with_storage(operand, choice.options[at])
+        operand = self.selected(operand)
         if isinstance(operand, TileRef):
             return tile_region(operand, self.machine.sizes(operand))
         if isinstance(operand, View):
             numbers = self.machine.view_numbers(operand)
             return view_region(operand, iter(numbers)) if numbers is not None else None
         return None
+
+    def selected(self, operand: Operand) -> Operand:
+        """A handle that is over one of several tiles, over the one that it is over now."""
+        choice = chosen(operand)
+        if choice is None:
+            return operand
+        return with_storage(operand, choice.options[self.machine.known(choice.index) or 0])

@@ -169,15 +169,19 @@ def _value(place: str, kernel: Kernel, name: str, part: Part | float, state: Map
     argument = next(a for a in kernel.arguments if a.name == name)
     if isinstance(argument.type, ScalarType):
         if isinstance(part, Part):
-            raise ArgumentError(f"{place} is a scalar, {argument.type}; got buffer {part.buffer}")
+            raise ArgumentError(
+                f"{place}: got the buffer {part.buffer}", allowed=f"a number, {argument.type}"
+            )
         return np.asarray(as_scalar(part, argument.type.dtype, place))
     if not isinstance(part, Part):
-        raise ArgumentError(f"{place} is a buffer, {argument.type}; got the number {part}")
+        raise ArgumentError(f"{place}: got the number {part}", allowed=f"a buffer, {argument.type}")
     if part.buffer not in state:
-        raise ArgumentError(f"{place}: no buffer {part.buffer!r}; there are: {', '.join(state) or 'none'}")
+        raise ArgumentError(f"{place}: got the buffer {part.buffer!r}", allowed=", ".join(state) or "none")
     whole = state[part.buffer]
     if part.offset > whole.size:
-        raise ArgumentError(f"{place}: offset {part.offset}; buffer {part.buffer} has {whole.size} elements")
+        raise ArgumentError(
+            f"{place}: got offset {part.offset}", allowed=f"0 to {whole.size}, the size of {part.buffer}"
+        )
     return _shaped(place, argument.type, whole.reshape(-1)[part.offset :] if part.offset else whole)
 
 

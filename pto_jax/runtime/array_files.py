@@ -61,8 +61,8 @@ def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Any], dict[str,
         if not candidates:
             held = ", ".join(arrays) or "nothing"
             raise FileError(
-                f"{path}: no array for argument {argument.name} ({argument.type}); "
-                f"call it {argument.name!r} or 'arg{i}'; the file holds {held}"
+                f"{path}: got no array for argument {argument.name} ({argument.type}); it holds {held}",
+                allowed=f"one that is called {argument.name!r} or 'arg{i}'",
             )
         if len(candidates) > 1:
             raise FileError(
@@ -114,12 +114,12 @@ def _with_region(argument: Argument, array: Array, region: Array) -> Any:
 
     t = argument.type
     if not isinstance(t, TileType):
-        raise ArgumentError(f"the argument has the type {t}; only tiles have a valid region")
+        raise ArgumentError(f"got a valid region for an argument of type {t}", allowed="for tiles")
     if region.shape != (2,) or region.dtype.kind not in "iu":
-        raise ArgumentError(f"{REGION} is {region.dtype}{list(region.shape)}; two integers are needed")
+        raise ArgumentError(f"{REGION}: got {region.dtype}{list(region.shape)}", allowed="two integers")
     rows, cols = map(int, region)
     if t.is_static and (rows, cols) != t.valid:
-        raise ArgumentError(f"{REGION} is {rows}x{cols}", allowed=f"{t}")
+        raise ArgumentError(f"{REGION}: got {rows}x{cols}", allowed=f"{t}")
     return array if t.is_static else tile(array, (rows, cols), type=t)
 
 
@@ -127,15 +127,15 @@ def buffer_type(argument: Argument) -> ArrayType:
     """The type of an argument that is an array; ArgumentError where the program leaves the type open."""
     if not isinstance(argument.type, ArrayType):
         raise ArgumentError(
-            f"argument {argument.name} has the type {argument.type}; "
-            "a pointer, memref, tile or scalar type must be written in the program"
+            f"argument {argument.name}: got the type {argument.type}",
+            allowed="a pointer, memref, tile or scalar type, as the program states it",
         )
     return argument.type
 
 
 def _convert_scalar(d: DType, array: Array) -> Array:
     if array.size != 1:
-        raise ArgumentError(f"got an array of shape {array.shape}; a single {d} value is needed")
+        raise ArgumentError(f"got an array of shape {array.shape}", allowed=f"a single {d} value")
     value = array.reshape(())[()]
     if d.is_float:
         if array.dtype.kind not in "fiu" and array.dtype != d.numpy:
@@ -146,7 +146,7 @@ def _convert_scalar(d: DType, array: Array) -> Array:
     bits = 64 if d.kind == "index" else d.bits
     low, high = (0, (1 << bits) - 1) if d.kind == "uint" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
     if not low <= int(value) <= high:
-        raise ArgumentError(f"got {value}; a scalar of type {d} is between {low} and {high}")
+        raise ArgumentError(f"got {value}", allowed=f"{low} to {high}, the range of {d}")
     return np.asarray(int(value), dtype=d.numpy)
 
 

@@ -665,8 +665,8 @@ def compile(  # noqa: PLR0913 - keywords
     the windows that ranks reach in each other, arguments or not; ``context`` maps an argument that is a
     context record to its window, ``peers`` one that is a part of another rank to ``("x", rank)`` or
     ``("x", [rank, ...])``. The ``engine`` is "compiled", or "interpreter" for programs whose order depends on
-    data; that one executes cores in the order of the seed ``schedule``, and asynchronous copies where they
-    are issued or where they are waited for (``moves``).
+    data, which are NotExecutableError otherwise; that one executes cores in the order of the seed
+    ``schedule``, and asynchronous copies where they are issued or where they are waited for (``moves``).
 
     What :func:`pto_jax.verify` warns of is shown once per program and profile as
     :class:`pto_jax.PtoWarning`, except with ``warn=False``; ``Kernel.warnings`` has it in any case.
@@ -702,7 +702,9 @@ def compile(  # noqa: PLR0913 - keywords
         from .ranks import RankKernel
 
         call = bind(program, function, ranks, grid, shared, context, peers)
-        return RankKernel((call,), semantics, engine, checks, max_steps, schedule, moves, warn)
+        made = RankKernel((call,), semantics, engine, checks, max_steps, schedule, moves, warn)
+        made.require_static()
+        return made
     if shared or context or peers or engine != "compiled" or schedule is not None:
         raise ArgumentError(
             "shared, context, peers, engine, schedule: got no ranks", allowed="with ranks=N", fix="ranks=2"

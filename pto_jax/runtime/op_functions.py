@@ -192,7 +192,9 @@ def _destination(instruction: isa.Instruction, dst: Any) -> op_request.Destinati
 def _element(dst: Any) -> DType:
     element = find_element(dst)
     if element not in TILE_DTYPES:
-        raise ArgumentError(f"no tile has elements of type {element.name}")
+        raise ArgumentError(
+            f"got elements of type {element.name}", allowed=", ".join(sorted(d.name for d in TILE_DTYPES))
+        )
     return element
 
 

@@ -93,7 +93,9 @@ def launches(
         )
     windows = tuple(shared)
     calls = [c and replace(c, shared=tuple(dict.fromkeys((*c.shared, *windows)))) for c in calls]
-    return RankKernel(tuple(calls), semantics, engine, None, 1_000_000, schedule, moves)
+    made = RankKernel(tuple(calls), semantics, engine, None, 1_000_000, schedule, moves)
+    made.require_static()
+    return made
 
 
 def _kernel_and_names(entry: object, place: str) -> tuple[RankKernel | Kernel | Program, Mapping[str, Any]]:

@@ -25,7 +25,7 @@ from ..interpreter import steering
 from ..interpreter.interleaving import Interleaving
 from ..interpreter.rank_calls import Number, Part, RankCall, world_of
 from ..interpreter.ranks import context, part
-from ..ir import I64, DType, PtrType, Type, short_list
+from ..ir import I64, DType, Program, PtrType, Type, short_list
 from ..lowering import (
     ACCESS_RULES,
     Buffers,
@@ -39,12 +39,15 @@ from ..lowering import (
 )
 from ..lowering.bits import x64
 from ..lowering.canary import cached_code
+from ..lowering.machine.program import Observer
 from ..oracle.ranks import run_ranks
 from ..schedules import rank_schedules, ranks
 from ..schedules.ranks import RankReport
 from . import arguments, conversion
+from .debug import inspection, rank_steps
+from .debug.inspection import Trace
 from .execution import contents, warn_once
-from .state import PackedReport, Report
+from .state import PackedReport, Report, State
 
 Engine: TypeAlias = Literal["compiled", "interpreter"]
 ENGINES = ("compiled", "interpreter")
@@ -95,12 +98,10 @@ class RankKernel:
         if self.seed is not None and not is_number(self.seed, 0):
             raise ArgumentError(f"schedule: got {self.seed!r}", allowed="a seed, a number from 0")
 
-    @cached_property
-    def _is_static(self) -> bool:
-        """True; NotExecutableError where data decides the order of ranks that are to be compiled."""
-        for call in self.kernels:
+    def require_static(self) -> None:
+        """NotExecutableError where data decides the order of ranks that are to be compiled."""
+        for call in self.kernels if self.engine == "compiled" else ():
             steering.require_static(call.program, call.function, call.grid, frozenset(call.records))
-        return True
 
     @property
     def kernels(self) -> tuple[RankCall, ...]:
@@ -183,7 +184,6 @@ class RankKernel:
             outputs = self.interpreted(arrays, numbers)
         else:
             with x64(), cached_code():
-                assert self._is_static
                 outputs, broken = self._call(arrays, numbers, kind)
             broken.raise_if_broken()
         report = self._judged(kind, arrays, numbers)
@@ -425,7 +425,8 @@ class RankKernel:
         if function is None:
             if len(self._compiled) >= MOST_COMPILED:
                 self._compiled.clear()
-            function = self._compiled[key] = jax.jit(partial(self._trace, known, signals))
+            call = partial(self._trace, known, signals, frozenset(assumed))
+            function = self._compiled[key] = jax.jit(call)
         made: tuple[dict[str, Any], PackedReport] = function(dict(arrays), traced)
         if kind is not None and not traced:
             self._compiled[kind] = function
@@ -435,11 +436,11 @@ class RankKernel:
         self,
         known: Mapping[str, Sequence[int]],
         signals: Mapping[str, Any],
+        assumed: frozenset[str],
         arrays: Mapping[str, Any],
         traced: Mapping[str, Sequence[Any]],
     ) -> tuple[dict[str, Any], PackedReport]:
         """All ranks as one function of arrays."""
-        world = world_of(self.kernels, late=self.moves == "wait")
         machine = RankMachine(
             self.semantics,
             Plan([], {}),
@@ -448,12 +449,46 @@ class RankKernel:
             rules=None if self.checks else ACCESS_RULES,
             whole=True,
             max_steps=self.max_steps,
+            assumed=frozenset(part(n, r) for n in assumed for r in range(self.ranks)),
         )
+        self.execute(machine, arrays, {**known, **traced}, signals=signals)
+        outputs = {name: self.gathered(machine, name, arrays[name]) for name in self.outputs}
+        return outputs, PackedReport.of(Report.of(machine.violations))
+
+    def execute(
+        self,
+        machine: RankMachine,
+        arrays: Mapping[str, Any],
+        values: Mapping[str, Sequence[Any]],
+        seed: int | None = None,
+        signals: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Execute all ranks on a machine, in the order of the text or of a seed.
+
+        ``signals`` has the integers of signals where arrays are traced.
+        """
         machine.plans = {
             n: plan(c.program, c.entry, self.profile, c.grid)
             for n, c in enumerate(self.calls)
             if c is not None
         }
+        known = {n: _words(arrays[n]) for n in self.signals} if signals is None else signals
+        self._bind(machine, arrays, known)
+        shapes = {
+            n: arguments.extents(a[0], d or _raw(a)) for n, a in arrays.items() for d in [self.buffers[n]]
+        }
+        sequences = [
+            [
+                None if c is None else c.launch(r, shapes, {n: values[n] for n in c.numbers})
+                for c in self.calls
+            ]
+            for r in range(self.ranks)
+        ]
+        world = world_of(self.kernels, late=self.moves == "wait")
+        Interleaving(world, machine, sequences, seed).run()
+
+    def _bind(self, machine: RankMachine, arrays: Mapping[str, Any], signals: Mapping[str, Any]) -> None:
+        """Give a machine the parts of all buffers, and the context records."""
         for name, d in self.buffers.items():
             array, t = arrays[name], d or _raw(arrays[name])
             size = math.prod(array.shape[1:])
@@ -467,24 +502,49 @@ class RankKernel:
                 words = np.array(context(rank, self.ranks), np.int64)
                 machine.bind_buffer(part(name, rank), I64, jax.numpy.asarray(words.view(np.uint64)))
                 machine.words_of[part(name, rank)] = Words(words, constant=True)
-        shapes = {
-            n: arguments.extents(a[0], d or _raw(a)) for n, a in arrays.items() for d in [self.buffers[n]]
-        }
-        values = {**known, **traced}
-        sequences = [
-            [
-                None if c is None else c.launch(r, shapes, {n: values[n] for n in c.numbers})
-                for c in self.calls
-            ]
-            for r in range(self.ranks)
-        ]
-        Interleaving(world, machine, sequences).run()
-        outputs = {name: self._gathered(machine, name, arrays[name]) for name in self.outputs}
-        return outputs, PackedReport.of(Report.of(machine.violations))
 
-    def _gathered(self, machine: RankMachine, name: str, source: Any) -> Any:
+    # -- instruction by instruction ------------------------------------------------------------------
+
+    @cached_property
+    def program(self) -> Program:
+        """The functions of all kernels as one program, for what asks for lines."""
+        programs = dict.fromkeys(call.program for call in self.kernels)
+        functions = tuple(f for program in programs for f in program.functions)
+        return replace(self.kernels[0].program, functions=functions)
+
+    @property
+    def entry(self) -> str:
+        """What errors call the kernels."""
+        return self.kernels[0].entry
+
+    def observed(self, observer: Observer, /, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
+        """Execute instruction by instruction, in the order of ``schedule``; an observer is told every step.
+
+        The outputs by name, and the tiles of every core. Whatever the order depends on is known here.
+        """
+        return rank_steps.observed(self, observer, *self.prepared(args, kwargs))
+
+    def trace(self, /, *args: Any, start: int = 1, limit: int = 1000, **kwargs: Any) -> Trace:
+        """Execute instruction by instruction; the steps of all ranks, as :meth:`Kernel.trace` gives them.
+
+        The core of a step says its rank.
+
+        >>> import numpy as np
+        >>> import pto_jax as pto
+        >>> from pto_jax.examples import EXAMPLES
+        >>> kernel = pto.compile(pto.load(EXAMPLES["vector_add"].path), ranks=2)
+        >>> one, zero = np.ones((2, 4096), np.float32), np.zeros((2, 4096), np.float32)
+        >>> kernel.trace(one, one, zero)[0].core
+        'rank 0 (block 0)'
+        """
+        return inspection.trace(self, args, kwargs, start, limit)
+
+    def gathered(self, machine: RankMachine, name: str, source: Any) -> Any:
         """The parts of a buffer as one array in the shape it came in."""
         names = [part(name, rank) for rank in range(self.ranks)]
+        numbers = machine.numbers_of(names)
+        if numbers is not None:
+            return jax.numpy.asarray(numbers.view(source.dtype)).reshape(source.shape)
         if not machine.packed[names[0]]:
             return machine.parts.gathered(names, np.dtype(source.dtype)).reshape(source.shape)
         return jax.numpy.stack([contents(machine.buffers[n], source[0], packed=True) for n in names])

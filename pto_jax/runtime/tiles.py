@@ -376,7 +376,7 @@ def tile(
         words = conversion.to_words(x, type.dtype, elements=True)
     if valid is None:
         if not type.is_static:
-            raise ArgumentError(f"tile: the type {type} has dynamic valid sizes; give valid=(rows, cols)")
+            raise ArgumentError(f"tile: got no valid sizes for the type {type}", fix="valid=(rows, cols)")
         return Tile(words, None, None, type)
     if not isinstance(valid, tuple | list) or len(valid) != 2:
         raise ArgumentError(f"tile: valid is {valid!r}", allowed="(rows, cols)")
@@ -389,7 +389,9 @@ def _type_of(x: Any, named: DType | None) -> TileType:
     shape = np.shape(x) if hasattr(x, "dtype") else np.shape(conversion.as_array(x, named or F32, "tile"))
     element = named or (from_numpy(x.dtype) if hasattr(x, "dtype") else F32)
     if element not in TILE_DTYPES:
-        raise ArgumentError(f"no tile has elements of type {element.name}")
+        raise ArgumentError(
+            f"got elements of type {element.name}", allowed=", ".join(sorted(d.name for d in TILE_DTYPES))
+        )
     if len(shape) != 2:
         batch = "; try: jax.vmap(pto.tile)(x)" if len(shape) > 2 else ""
         raise ArgumentError(f"tile: got shape {tuple(shape)}", allowed=f"a [rows, cols] array{batch}")

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..analysis.addresses import scalar_dtype
 from ..interpreter import Execution, Operand, Pointer, Scalar, Scope, TileRef
+from ..interpreter.interleaving import LAUNCH
 from ..interpreter.operands import LocalPointer
 from ..ir import DType, Op, TileType, Value
 from ..isa import load_families
@@ -71,6 +72,12 @@ class ShadowMachine(ReferenceMachine):
         self.origins = Origins()
         self.findings = Findings(self.origins)
         self.memory = {name: Shadow.defined(len(b)) for name, b in buffers.items()}
+
+    def enter(self, core: str) -> None:
+        """Turn to the local memory of a core; findings name it where there are several ranks."""
+        super().enter(core)
+        name, launched, _ = core.partition(LAUNCH)
+        self.findings.core = name if launched else ""
 
     # -- storage ---------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..isa.micro import Lanes, MicroCall
-from ..isa.rules.registers import BLOCK, element, governed, lanes
+from ..isa.rules.registers import BLOCK, element, governed, lanes, saturates
 from ..oracle.numbers import Array, decode
 
 #: Operations that move lanes or bits: their rule is executed on undefined bits.
@@ -76,11 +76,25 @@ def _meaningless(call: MicroCall, name: str, real: Sequence[Any]) -> Array | Non
         count = decode(np.asarray(real[1]), element(call.types[1])).astype(np.int64)
         wrong = (count < 0) | (count >= element(call.types[0]).bits)
         return np.broadcast_to(wrong, (lanes(call.types[0]).lanes,))
+    if name == "vcvt" and element(call.types[0]).is_float and not saturates(call):
+        return _overflowing(call, np.asarray(real[0]))
     if name == "vdiv" and element(call.types[0]).is_integer:
         return np.asarray(np.asarray(real[1]) == 0)
     if name == "vselr":
         return np.asarray(np.asarray(real[1]).astype(np.int64) >= len(real[0]))
     return None
+
+
+def _overflowing(call: MicroCall, words: Array) -> Array | None:
+    """Lanes of floats that have no integer of the result's type."""
+    target = element(call.results[0])
+    if not target.is_integer or call.attributes.get("saturate") == "SAT":
+        return None
+    values = decode(words, element(call.types[0])).astype(np.float64)
+    bits = target.bits - target.is_signed
+    least = -(2.0**bits) if target.is_signed else 0.0
+    with np.errstate(invalid="ignore"):
+        return np.asarray(~((values > least - 1) & (values < 2.0**bits)))
 
 
 def _placed(name: str, t: Lanes | int | None, found: Array) -> Array:

@@ -11,7 +11,7 @@ undefined data is a result of the program: %dst, 2 of 8 lanes, row 0, columns 6 
 outside the valid region 1x6 of %src (src) (tadds at <text>:1:1)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,22 +71,31 @@ def sanitize(  # noqa: PLR0913 - keywords
     >>> report.findings
     ()
     """
+    return shadowed(
+        lambda machine: run(
+            program,
+            buffers,
+            profile=profile,
+            entry=entry,
+            subnormals=subnormals,
+            grid=grid,
+            partial_launch=partial_launch,
+            max_steps=max_steps,
+            machine=machine,
+        ),
+        program,
+        strict=strict,
+    )
+
+
+def shadowed(execute: Callable[[Any], dict[str, Any]], program: Program, *, strict: bool) -> Sanitized:
+    """What an execution gives on a machine with shadows; ``execute`` takes what makes the machine."""
     made: list[ShadowMachine] = []
 
     def machine(policy: Policy, memory: Mapping[str, Array], steps: int) -> ShadowMachine:
         made.append(ShadowMachine(policy, memory, steps, strict))
         return made[-1]
 
-    outputs = run(
-        program,
-        buffers,
-        profile=profile,
-        entry=entry,
-        subnormals=subnormals,
-        grid=grid,
-        partial_launch=partial_launch,
-        max_steps=max_steps,
-        machine=machine,
-    )
+    outputs = execute(machine)
     found = made[0].findings
     return Sanitized(outputs, tuple(found), found.diagnostics(program), made[0])

@@ -181,6 +181,8 @@ class Finding:
     lanes: Array
     total: int
     origin: Origin
+    #: The core of a rank that it was first found on; nothing on one processor.
+    core: str = ""
 
     def diagnostic(self, places: Mapping[int, int]) -> Diagnostic:
         """The finding as a diagnostic; ``places`` numbers the operations of texts without spans."""
@@ -188,7 +190,7 @@ class Finding:
         message = f"{_SINKS[self.sink]}: {self.operand}"
         if self.lanes.shape[1]:
             message += f", {len(self.lanes)} of {self.total} lanes, {described(self.lanes)}"
-        message += f"; {origin_text(self.origin, places)}"
+        message += f"; {origin_text(self.origin, places)}" + (f"; first on {self.core}" if self.core else "")
         if op is not None and op.span is None and id(op) in places:
             message = f"operation {places[id(op)]}: {message}"
         span, instruction = (op.span, op.name) if op is not None else (None, None)
@@ -227,6 +229,8 @@ class Findings:
     def __init__(self, origins: Origins) -> None:
         self.origins = origins
         self.found: list[Finding] = []
+        #: The core of a rank that executes.
+        self.core = ""
         self._seen: set[tuple[Sink, int, str, int]] = set()
 
     def add(self, sink: Sink, op: Op | None, operand: str, origin_ids: Array) -> None:
@@ -239,7 +243,8 @@ class Findings:
                 continue
             self._seen.add(key)
             lanes = np.argwhere(origin_ids == origin_id)
-            self.found.append(Finding(sink, op, operand, lanes, origin_ids.size, self.origins[origin_id]))
+            origin = self.origins[origin_id]
+            self.found.append(Finding(sink, op, operand, lanes, origin_ids.size, origin, self.core))
 
     def diagnostics(self, program: Program) -> tuple[Diagnostic, ...]:
         """The findings in order, each with its place."""

@@ -1,13 +1,14 @@
-"""Executions of ranks in other legal orders: other turns, and writes that reach their rank late.
+"""Executions of ranks in other legal orders: other turns, writes that reach their rank late, and late reads.
 
 What a core has written to global memory is on its way until a barrier, a flag or a fence of that core says
-that it is there. Within the core nothing changes: before it looks at global memory itself, its writes are
-there.
+that it is there, and what it reads into a tile may be read as late as the tile is used, or one of those says
+that it was read. Within the core nothing changes: before it looks at global memory itself, its writes are
+there, and before it writes there, what it reads has been read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
@@ -20,9 +21,10 @@ from ..interpreter.operands import LocalPointer
 from ..isa import effects
 from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Policy
+from ..oracle.storage import Place, Window, storage_size
 from .machine import bits
 
-#: Of all writes on their way, the part that arrives before an operation by chance.
+#: Of all transfers on their way, the part that arrives before an operation by chance.
 _ARRIVES = 0.1
 
 
@@ -30,20 +32,45 @@ class _Late(NamedTuple):
     pipe: ir.Pipe
     buffer: object
     execution: interpreter.Execution
+    writes: bool
+
+    def uses(self, operands: Iterable[object]) -> bool:
+        """Whether operands share bytes with the tile that is read into."""
+        own = [_bytes(o) for o in self.execution.operands.values() if isinstance(o, interpreter.TileRef)]
+        others = [_bytes(o) for o in operands if isinstance(o, interpreter.TileRef)]
+        return not self.writes and any(
+            b is c and first < end and start < last for b, first, last in own for c, start, end in others
+        )
+
+
+def _bytes(ref: interpreter.TileRef) -> tuple[object, int, int]:
+    """The buffer of a tile, its first byte and the one behind its last."""
+    while isinstance(ref.storage, Window):
+        ref = ref.storage.tile
+    assert isinstance(ref.storage, Place)
+    return ref.storage.buffer, ref.storage.address, ref.storage.address + storage_size(ref.type)
 
 
 class DelayedMachine(ReferenceMachine):
-    """Executes stores and copies as late as it is legal, or some of them earlier by chance."""
+    """Executes writes, reads or both as late as it is legal, some of them earlier by chance."""
 
     def __init__(
-        self, policy: Policy, buffers: Mapping[str, Any], max_steps: int, seed: int | None = None
+        self,
+        policy: Policy,
+        buffers: Mapping[str, Any],
+        max_steps: int,
+        seed: int | None = None,
+        *,
+        reads: bool = False,
+        writes: bool = True,
     ) -> None:
         super().__init__(policy, buffers, max_steps)
         self.chance = Random(seed) if seed is not None else None
+        self.reads, self.writes = reads, writes
         self.late: dict[str, list[_Late]] = {}
 
     def begin(self, op: ir.Op, scope: interpreter.Scope) -> None:
-        """What an operation orders is there before it."""
+        """What an operation orders, or uses, is there before it."""
         order = effects.traits_of(op).order
         if order is not None and order.through not in ("signal", "transfer"):
             source = effects.ends_of(op)[0] if order.through in ("flag", "event") else None
@@ -54,17 +81,32 @@ class DelayedMachine(ReferenceMachine):
             core, self._core = self._core, self.chance.choice([*self.late, self._core])
             self.arrive(None)
             self._core = core
+        if self.late.get(self._core):
+            self.settle([scope.find(v) for v in (*op.ins, *op.outs, *op.results)])
 
     def arrive(self, pipe: ir.Pipe | None, buffers: Container[object] | None = None) -> None:
-        """Execute what the core has on its way: of one pipe, to some buffers, or all."""
+        """Execute what the core has on its way: of one pipe, to or from some buffers, or all."""
+        self._go(
+            lambda late: (pipe is None or late.pipe == pipe) and (buffers is None or late.buffer in buffers)
+        )
+
+    def settle(self, operands: Iterable[object]) -> None:
+        """Read what operands have bytes of."""
+        given = list(operands)
+        self._go(lambda late: late.uses(given))
+
+    def _go(self, chosen: Callable[[_Late], bool]) -> None:
         now: list[_Late] = []
         kept: list[_Late] = []
         for late in self.late.get(self._core, ()):
-            meant = (pipe is None or late.pipe == pipe) and (buffers is None or late.buffer in buffers)
-            (now if meant else kept).append(late)
+            (now if chosen(late) else kept).append(late)
         self.late[self._core] = kept
         for late in now:
             self._run(late.execution)
+
+    def leave(self) -> None:
+        """The end of a kernel publishes what it has written."""
+        self.arrive(None)
 
     def finish(self) -> None:
         """Everything arrives at the end."""
@@ -73,18 +115,26 @@ class DelayedMachine(ReferenceMachine):
             self.arrive(None)
 
     def execute(self, execution: interpreter.Execution) -> dict[str, Any]:
-        """Put off what writes global memory; what reads it sees the writes of its own core."""
+        """Put off what reads or writes global memory; what reads it sees the writes of its own core."""
         operands = execution.operands
         written = {o.name for o in execution.instruction.destinations}
         views = [n for n, o in operands.items() if isinstance(o, interpreter.View | interpreter.Pointer)]
-        if views and all(n in written for n in views) and not execution.vectors:
-            kept = {n: self._kept(execution.op, n, o) for n, o in operands.items()}
-            later = replace(execution, operands=kept)
-            pipe = effects.pipe_of(execution.op)
-            self.late.setdefault(self._core, []).append(_Late(pipe, operands[views[0]].buffer, later))
+        names = {operands[n].buffer for n in views}
+        writes, reads = (any((n in written) == is_written for n in views) for is_written in (True, False))
+        self.settle(operands.values())
+        self._go(lambda late: late.buffer in names and (late.writes if reads else not late.writes))
+        if writes and reads:
+            self.arrive(None, names)
+        elif views and not execution.vectors and (self.writes if writes else self.reads):
+            kept = {n: self._kept(execution.op, n, o) for n, o in operands.items()} if writes else operands
+            late = _Late(
+                effects.pipe_of(execution.op),
+                operands[views[0]].buffer,
+                replace(execution, operands=kept),
+                writes,
+            )
+            self.late.setdefault(self._core, []).append(late)
             return {}
-        if views:
-            self.arrive(None, {operands[n].buffer for n in views})
         return super().execute(execution)
 
     def _run(self, execution: interpreter.Execution) -> object:
@@ -98,28 +148,45 @@ class DelayedMachine(ReferenceMachine):
 
     def load(self, op: ir.Op, pointer: interpreter.Pointer | LocalPointer, dtype: ir.DType) -> Any:
         """An element; of data the core sees its own writes."""
+        self._look(op, pointer)
+        return super().load(op, pointer, dtype)
+
+    def store(self, op: ir.Op, pointer: interpreter.Pointer | LocalPointer, value: Any) -> None:
+        """Write a scalar; of data what the core reads has been read."""
+        self._look(op, pointer)
+        super().store(op, pointer, value)
+
+    def _look(self, op: ir.Op, pointer: interpreter.Pointer | LocalPointer) -> None:
         order = effects.traits_of(op).order
         signal = order is not None and order.through == "signal"
         if isinstance(pointer, interpreter.Pointer) and not signal:
             self.arrive(None, {pointer.buffer})
-        return super().load(op, pointer, dtype)
 
 
 def witness(execute: Callable[..., Any], count: int, seed: int = 0) -> str:
-    """The bits that differ in some of ``count`` legal orders, or the word that none do.
+    """The bits that differ in some of ``count`` legal orders, or the word that none do."""
+    nothing = f"none of {count} legal orders shows other bits on these inputs"
+    return difference(execute, count, seed) or nothing
+
+
+def difference(execute: Callable[..., Any], count: int, seed: int = 0) -> str | None:
+    """The bits that differ in some of ``count`` legal orders; None for none.
 
     ``execute`` runs the ranks with a machine and a seed of their turns.
     """
     expected = bits(execute(seed=None))
     for number in range(count):
-        chance = None if number == 0 else seed + number
+        chance = None if number < 2 else seed + number
+        late = {"reads": number > 0, "writes": number != 1}
 
-        def machine(policy: Policy, buffers: Mapping[str, Any], steps: int, chance: Any = chance) -> Any:
-            return DelayedMachine(policy, buffers, steps, chance)
+        def machine(
+            policy: Policy, buffers: Mapping[str, Any], steps: int, given: Any = (chance, late)
+        ) -> Any:
+            return DelayedMachine(policy, buffers, steps, given[0], **given[1])
 
-        name = "writes as late as legal" if number == 0 else f"schedule {chance}"
+        name = f"{'reads' if number else 'writes'} as late as legal" if number < 2 else f"schedule {chance}"
         try:
-            found = bits(execute(machine=machine, seed=chance))
+            found = bits(execute(machine=machine, seed=seed + number if number else None))
         except PtoError as error:
             return f"with {name}: an error, {str(error).splitlines()[0]}"
         for buffer, words in expected.items():
@@ -130,4 +197,4 @@ def witness(execute: Callable[..., Any], count: int, seed: int = 0) -> str:
                     f"with {name}: {wrong.size} of {len(words)} elements of {buffer} differ, first element "
                     f"{int(wrong[0])}: 0x{two} instead of 0x{one}"
                 )
-    return f"none of {count} legal orders shows other bits on these inputs"
+    return None

@@ -74,7 +74,10 @@ class RawCase:
         arguments = [a.name for a in function.args]
         strange = [n for n in (*self.inputs, *self.expected) if n not in arguments]
         if strange:
-            raise FileError(f"{place}: got {strange[0]}; {function.name} has {', '.join(arguments)}")
+            raise FileError(
+                f"{place}: got {strange[0]}",
+                allowed=f"the arguments of {function.name}: {', '.join(arguments)}",
+            )
         return function
 
     def _argument(self, name: str) -> Pointer | int | float:
@@ -114,7 +117,7 @@ def _case(file: Path, entry: Any, default: str) -> RawCase:
             allowed = ", ".join(f"{k} ({t.__name__})" for k, t in _KEYS.items())
             raise FileError(f"{file}: got {key} = {value!r}", allowed=f"{allowed}")
     if "program" not in entry or not entry.get("expected"):
-        raise FileError(f"{file}: a case names its program and what is expected")
+        raise FileError(f"{file}: got a case without program or expected", allowed="both")
     inputs = entry.get("inputs", {})
     for name, value in inputs.items():
         if not isinstance(value, str | int | float):
@@ -135,7 +138,7 @@ def _expected(file: Path, name: str, value: Any) -> Expected:
     try:
         return Expected(value["file"], float(value.get("rtol", 0)), float(value.get("atol", 0)))
     except (TypeError, ValueError):
-        raise FileError(f"{file}: expected {name}: tolerances are numbers, got {value!r}") from None
+        raise FileError(f"{file}: expected {name}: got the tolerances {value!r}", allowed="numbers") from None
 
 
 def _difference(want: Bytes, have: Bytes, d: DType, limits: Expected) -> str:

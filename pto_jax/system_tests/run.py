@@ -195,7 +195,10 @@ def _kernel(program: Program, name: str, given: int) -> tuple[Program, Function]
     """A kernel with what it calls: the other functions of the text are other cases' business."""
     function = program.function(name)
     if function is None:
-        raise FileError(f"{program.source}: no function {name}")
+        raise FileError(
+            f"{program.source}: got the function {name}",
+            allowed=", ".join(f.name for f in program.functions) or "none",
+        )
     extra = function.args[given:]
     if given > len(function.args) or any(isinstance(a.type, ScalarType) for a in extra):
         raise FileError(

@@ -285,7 +285,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         check_names(args.only)
         if args.seed < 0 or args.jobs < 1:
-            raise ArgumentError(f"--seed {args.seed} --jobs {args.jobs}: allowed: 0 or more, 1 or more")
+            raise ArgumentError(
+                f"got --seed {args.seed} --jobs {args.jobs}", allowed="a seed of 0 or more, 1 job or more"
+            )
         device = select_device(args.device)
     except ArgumentError as error:
         print(f"{parser.prog}: error: {error}", file=sys.stderr)

@@ -3,8 +3,6 @@
 from typing import Literal
 
 from ..ir import Program, TextLanguage, program
-from .generic_text import generic_lines
-from .printer import Printer, named_language
 from .programs import ProgramReader
 
 #: Names of files that hold C++.
@@ -44,7 +42,11 @@ def print_program(program: Program, form: Literal["as", "ssa", "dps", "generic"]
     %d = tadd %a, %b : !pto.tile<f32, 8, 8>
     <BLANKLINE>
     """
+    from .printer import Printer, named_language
+
     if form == "generic":
+        from .generic_text import generic_lines
+
         attributes = (*program.attributes, *named_language(program))
         return "".join(line + "\n" for line in generic_lines(program, attributes))
     return Printer(program, form).text()

@@ -20,7 +20,7 @@ from ..ir import (
 from . import attributes, control, dictionaries, formats, reader, type_text
 from .attributes import enumeration, event
 from .formats import IMPLIED_TYPES, OPERAND_TYPES, PREDICATES, Format
-from .lexer import PUNCTUATION, Cursor, Kind
+from .lexer import Cursor, Kind
 from .names import suggestion
 from .reader import Reader
 
@@ -129,7 +129,10 @@ def _read_item(reader: Reader, fmt: Format, item: formats.Item, draft: Draft) ->
     c = reader.cursor
     match item:
         case formats.LiteralItem(text):
-            _read_literal(c, text)
+            # No token of another kind is the same characters.
+            if c.text != text:
+                c.unexpected(f"'{text}'")
+            c.advance()
         case formats.OperandItem(name, many, _):
             draft.groups[name] = reader.mentions() if many else [reader.mention()]
         case formats.TypeItem(targets, many):
@@ -174,19 +177,8 @@ def _read_any_order(
 def _present(c: Cursor, first: formats.Item) -> bool:
     """Whether the text goes on with an optional part, judged by its first token."""
     if isinstance(first, formats.LiteralItem):
-        kind = PUNCTUATION.get(first.text, Kind.BARE_IDENT)
-        return c.kind is kind and c.text == first.text
+        return c.text == first.text
     return c.kind is Kind.PERCENT_IDENT and c.peek()[0] not in (Kind.EQUAL,)
-
-
-def _read_literal(c: Cursor, text: str) -> None:
-    kind = PUNCTUATION.get(text)
-    if kind is None:
-        c.expect_word(text)
-    elif c.kind is not kind:
-        c.unexpected(f"'{text}'")
-    else:
-        c.advance()
 
 
 def _read_types(reader: Reader, targets: tuple[str, ...], many: bool, draft: Draft) -> None:

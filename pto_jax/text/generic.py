@@ -155,7 +155,7 @@ class _Assignment:
 
     def fits(self, names: list[str]) -> bool:
         """Whether the operands are of the kinds that these declared ones have."""
-        types = [o.written or self.reader.scopes.known_type(o.mention) for o in self.operands]
+        types = [o.written or self.reader.scopes.known_type(o.mention.name) for o in self.operands]
         return all(
             accepts(self.instruction.operand(n), t or UnknownType())
             for n, t in zip(names, types, strict=True)

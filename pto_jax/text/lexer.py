@@ -7,51 +7,58 @@ first character of a line before a blank, as in the documentation pages.
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from enum import Enum
+from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from ..errors import Diagnostic, ParseError, Span
 
 
-class Kind(Enum):
+@dataclass(frozen=True, eq=False, slots=True)
+class TokenKind:
     """A kind of token; the value is how messages name it."""
 
-    EOF = "end of text"
-    BARE_IDENT = "a name"
-    AT_IDENT = "a symbol '@name'"
-    HASH_IDENT = "an attribute '#name'"
-    PERCENT_IDENT = "a value '%name'"
-    CARET_IDENT = "a block label '^name'"
-    EXCLAMATION_IDENT = "a type '!name'"
-    FLOAT_LIT = "a number with a decimal point"
-    INTEGER_LIT = "an integer"
-    STRING_LIT = "a string"
-    BYTES_LIT = "a string of bytes"
-    ARROW = "'->'"
-    COLON = "':'"
-    COMMA = "','"
-    ELLIPSIS = "'...'"
-    EQUAL = "'='"
-    GREATER = "'>'"
-    L_BRACE = "'{'"
-    L_PAREN = "'('"
-    L_SQUARE = "'['"
-    LESS = "'<'"
-    MINUS = "'-'"
-    PLUS = "'+'"
-    QUESTION = "'?'"
-    R_BRACE = "'}'"
-    R_PAREN = "')'"
-    R_SQUARE = "']'"
-    SLASH = "'/'"
-    STAR = "'*'"
-    VERTICAL_BAR = "'|'"
-    METADATA_BEGIN = "'{-#'"
-    METADATA_END = "'#-}'"
+    value: str
 
 
-#: Kinds of which all tokens are the same characters, by these.
-PUNCTUATION = {kind.value[1:-1]: kind for kind in Kind if kind.value.startswith("'")}
+class Kind:
+    """The kinds of tokens.
+
+    No enumeration: naming a member of one takes several times as long, and readers name some per token.
+    """
+
+    EOF = TokenKind("end of text")
+    BARE_IDENT = TokenKind("a name")
+    AT_IDENT = TokenKind("a symbol '@name'")
+    HASH_IDENT = TokenKind("an attribute '#name'")
+    PERCENT_IDENT = TokenKind("a value '%name'")
+    CARET_IDENT = TokenKind("a block label '^name'")
+    EXCLAMATION_IDENT = TokenKind("a type '!name'")
+    FLOAT_LIT = TokenKind("a number with a decimal point")
+    INTEGER_LIT = TokenKind("an integer")
+    STRING_LIT = TokenKind("a string")
+    BYTES_LIT = TokenKind("a string of bytes")
+    ARROW = TokenKind("'->'")
+    COLON = TokenKind("':'")
+    COMMA = TokenKind("','")
+    ELLIPSIS = TokenKind("'...'")
+    EQUAL = TokenKind("'='")
+    GREATER = TokenKind("'>'")
+    L_BRACE = TokenKind("'{'")
+    L_PAREN = TokenKind("'('")
+    L_SQUARE = TokenKind("'['")
+    LESS = TokenKind("'<'")
+    MINUS = TokenKind("'-'")
+    PLUS = TokenKind("'+'")
+    QUESTION = TokenKind("'?'")
+    R_BRACE = TokenKind("'}'")
+    R_PAREN = TokenKind("')'")
+    R_SQUARE = TokenKind("']'")
+    SLASH = TokenKind("'/'")
+    STAR = TokenKind("'*'")
+    VERTICAL_BAR = TokenKind("'|'")
+    METADATA_BEGIN = TokenKind("'{-#'")
+    METADATA_END = TokenKind("'#-}'")
+
 
 #: What closes a bracket.
 CLOSING = {
@@ -68,7 +75,7 @@ _NAME = r"[a-zA-Z_][a-zA-Z0-9_$.]*+"
 _SUFFIX = r"(?:[0-9]++|[a-zA-Z$._-][a-zA-Z0-9$._-]*+)"
 #: Expressions for the name of a value, and for what may stand between tokens besides comments of pages.
 VALUE_NAME = f"%{_SUFFIX}"
-BLANKS = r"(?:[ \t\n\r\f\v]++|//[^\n]*+)*+"
+BLANKS = r"[ \t\n\r\f\v]*+(?://[^\n]*+[ \t\n\r\f\v]*+)*+"
 #: Regular expressions of the kinds; the first that matches is the token, and the most frequent ones stand
 #: first.
 PATTERNS = {
@@ -113,13 +120,13 @@ _BLANK = re.compile(BLANKS)
 _PAGE_COMMENT = re.compile(r"#(?=[ \t\r\n#]|\Z)[^\n]*+")
 
 
-def read_token(source: str, position: int) -> tuple[Kind | None, int, int]:
+def read_token(source: str, position: int) -> tuple[TokenKind | None, int, int]:
     """Kind, start and end of the first token at or after a character position.
 
     The kind is None where no token begins with the character at ``start``.
 
     >>> read_token("  %d = tadd", 0), read_token("// nothing", 0), read_token("a ; b", 1)
-    ((<Kind.PERCENT_IDENT: "a value '%name'">, 2, 4), (<Kind.EOF: 'end of text'>, 10, 10), (None, 2, 3))
+    ((TokenKind(value="a value '%name'"), 2, 4), (TokenKind(value='end of text'), 10, 10), (None, 2, 3))
     """
     start = _after_blanks(source, position)
     token = _TOKEN.match(source, start)
@@ -239,13 +246,14 @@ class Cursor(Source):
         found = _NEXT.match(self.source, self.end)
         if found is not None:
             group = found.lastindex or 0
-            self.kind, self.text = _KINDS[group], found[group]
+            self.kind = _KINDS[group]
+            self.text = found[group]
             self.start, self.end = found.span(group)
         else:
             self.kind, self.start, self.end = self._token(self.end)
             self.text = self.source[self.start : self.end]
 
-    def _token(self, position: int) -> tuple[Kind, int, int]:
+    def _token(self, position: int) -> tuple[TokenKind, int, int]:
         kind, start, end = read_token(self.source, position)
         if kind is None:
             self.fail(self._unreadable(start), start=start, end=end)
@@ -268,7 +276,7 @@ class Cursor(Source):
         self.end = position
         self.advance()
 
-    def peek(self) -> tuple[Kind, str]:
+    def peek(self) -> tuple[TokenKind, str]:
         """Kind and text of the token after the current one."""
         kind, start, end = self._token(self.end)
         return kind, self.source[start:end]
@@ -282,7 +290,7 @@ class Cursor(Source):
             if depth <= 0:
                 return
 
-    def at(self, kind: Kind, text: str | None = None) -> bool:
+    def at(self, kind: TokenKind, text: str | None = None) -> bool:
         """Whether the current token is of a kind and, where one is given, has a text."""
         return self.kind is kind and (text is None or self.text == text)
 
@@ -296,7 +304,7 @@ class Cursor(Source):
         self.advance()
         return text
 
-    def accept(self, kind: Kind) -> bool:
+    def accept(self, kind: TokenKind) -> bool:
         """Pass over the current token if it is of the kind; whether it was."""
         if self.kind is not kind:
             return False
@@ -310,7 +318,7 @@ class Cursor(Source):
         self.advance()
         return True
 
-    def expect(self, kind: Kind, role: str = "") -> str:
+    def expect(self, kind: TokenKind, role: str = "") -> str:
         """Pass over a token of the kind and return its text; ``role`` says what it stands for.
 
         ParseError where the current token is of another kind.
@@ -324,13 +332,13 @@ class Cursor(Source):
         if not self.accept_word(word):
             self.unexpected(f"'{word}'")
 
-    def open(self, bracket: Kind, role: str = "") -> int:
+    def open(self, bracket: TokenKind, role: str = "") -> int:
         """Pass over an opening bracket as :meth:`expect` does, and return where it stands."""
         opened = self.start
         self.expect(bracket, role)
         return opened
 
-    def close(self, kind: Kind, opened: int) -> None:
+    def close(self, kind: TokenKind, opened: int) -> None:
         """Pass over a closing bracket; ParseError, with the place it was opened at, for another token."""
         if self.kind is not kind:
             place = self.span(opened, opened + 1)
@@ -339,7 +347,7 @@ class Cursor(Source):
             )
         self.advance()
 
-    def listed(self, read: Callable[[], _T], end: Kind) -> list[_T]:
+    def listed(self, read: Callable[[], _T], end: TokenKind) -> list[_T]:
         """Items separated by commas up to (not including) a token of the kind ``end``."""
         items: list[_T] = []
         while self.kind is not end:
@@ -348,7 +356,7 @@ class Cursor(Source):
                 break
         return items
 
-    def enclosed(self, bracket: Kind, read: Callable[[], _T], role: str = "") -> list[_T]:
+    def enclosed(self, bracket: TokenKind, read: Callable[[], _T], role: str = "") -> list[_T]:
         """Items separated by commas between a bracket of the kind and the one that closes it."""
         opened = self.open(bracket, role)
         items = self.listed(read, CLOSING[bracket])

@@ -7,10 +7,10 @@ from dataclasses import replace
 from .. import ir, isa
 from ..errors import objection
 from ..isa import changes, history, traits
-from . import control, custom, formats, generic, generic_structure, reader, tile_syntax
+from . import control, custom, formats, reader, tile_syntax
 from .control import CONTROL as STRUCTURED
 from .formats import OVERLOADED, TWO_SPELLINGS, Format, find_format, format_names
-from .lexer import Kind
+from .lexer import Kind, TokenKind
 from .names import canonical, instruction_names, suggestion
 
 #: How programs spell operations whose canonical name is another.
@@ -155,13 +155,12 @@ class ProgramReader(reader.Reader):
             c.unexpected("'module' or '}' (a module of modules has no functions of its own)")
         return ir.Program(tuple(functions), source=c.file, children=tuple(children), language=self.language)
 
-    def _functions(self, end: Kind) -> tuple[ir.Function, ...]:
+    def _functions(self, end: TokenKind) -> tuple[ir.Function, ...]:
         c = self.cursor
         functions: dict[str, ir.Function] = {}
         while c.kind is not end and self._at("func.func"):
             start = c.start
-            quoted = c.kind is Kind.STRING_LIT
-            function = generic_structure.read_function(self) if quoted else self._function()
+            function = self._generic_function() if c.kind is Kind.STRING_LIT else self._function()
             self.location()
             first = functions.setdefault(function.name, function)
             if first is not function:
@@ -176,6 +175,12 @@ class ProgramReader(reader.Reader):
         if c.kind is not end:
             c.unexpected("'func.func' or end of text")
         return tuple(functions.values())
+
+    def _generic_function(self) -> ir.Function:
+        # Few texts have the generic form.
+        from .generic_structure import read_function
+
+        return read_function(self)
 
     def _function(self) -> ir.Function:
         c = self.cursor
@@ -209,7 +214,7 @@ class ProgramReader(reader.Reader):
         self._arguments += 1
         return self.scopes.define(reader.Mention(f"arg{self._arguments - 1}", start, c.last_end), t)
 
-    def _fragment(self, end: Kind) -> ir.Program:
+    def _fragment(self, end: TokenKind) -> ir.Program:
         c = self.cursor
         ops: list[ir.Op] = []
         while c.kind not in (Kind.EOF, end):
@@ -299,6 +304,8 @@ class ProgramReader(reader.Reader):
         return result
 
     def _generic(self, results: list[reader.Mention], start: int) -> ir.Op:
+        from . import generic, generic_structure
+
         c = self.cursor
         name_start = c.start
         spelled = c.string("")

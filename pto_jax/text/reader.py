@@ -93,9 +93,9 @@ class Scopes:
         binding = self._bindings.get(mention.name)
         return None if binding is None else binding.constant
 
-    def known_type(self, mention: Mention) -> Type | None:
+    def known_type(self, name: str) -> Type | None:
         """The type of a value as far as the text so far gives it."""
-        binding = self._find(mention.name)
+        binding = self._find(name)
         if binding is None or isinstance(binding.type, UnknownType):
             return None
         return binding.type
@@ -106,7 +106,7 @@ class Scopes:
         ParseError for a value that is not defined, or is of another type than the written one.
         """
         binding = self._find(mention.name) or self._open(mention)
-        if written == UnknownType():
+        if isinstance(written, UnknownType) and written == UnknownType():
             written = None
         result = binding.type
         if isinstance(result, UnknownType):
@@ -226,7 +226,7 @@ class Reader(ABC):
         more = said(name, found, self._unwritten) if name in self._unwritten else None
         if more:
             found = {**more, **found}
-        return tuple(sorted(found.items())), tuple(more or ())
+        return tuple(sorted(found.items())) if found else (), tuple(more or ())
 
     @abstractmethod
     def statement(self) -> ir.Op:
@@ -284,8 +284,7 @@ class Reader(ABC):
 
     def mention(self) -> Mention:
         """``%name`` or ``%name#1``."""
-        c = self.cursor
-        name = self.name()
+        name, c = self.name(), self.cursor
         if c.kind is Kind.HASH_IDENT and c.start == name.end and c.text[1:].isdigit():
             number = c.take()[1:].lstrip("0") or "0"
             return Mention(f"{name.name}#{number}", name.start, c.last_end)
@@ -321,7 +320,7 @@ class Reader(ABC):
 
 #: Longer lines are read as they come.
 _MAX_LINE = 2000
-_NAME = re.compile(lexer.VALUE_NAME)
+_NAME = re.compile(f"%({lexer.VALUE_NAME[1:]})")
 #: What stands behind a line that ends a statement: the next one, or the end of the region. No operation goes
 #: on with ``%name =``, nor with the name of an operation, while ``%name,`` may be a further operand.
 _NEXT = re.compile(rf"[ \t\r]*\n{lexer.BLANKS}(?:{lexer.VALUE_NAME}[ \t]*=|[a-z]+\.|return\b|\}})")
@@ -331,9 +330,17 @@ class Line(NamedTuple):
     """A statement that fills the rest of its line: the texts between its names, and the names."""
 
     texts: tuple[str, ...]
-    names: tuple[Mention, ...]
+    names: list[str]
     start: int
     end: int
+
+    def places(self, start: int) -> list[int]:
+        """Where its names begin, if it begins at ``start``."""
+        found = []
+        for text, name in zip(self.texts, self.names, strict=False):
+            found.append(start + len(text))
+            start += len(text) + len(name) + 1
+        return found
 
 
 class _Known(NamedTuple):
@@ -351,7 +358,9 @@ class Statements:
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
-        self._known: dict[tuple[str, ...], _Known] = {}
+        self._read: dict[tuple[str, ...], tuple[Line, list[Type | None], Op]] = {}
+        #: Of lines that came again: what the first of them was, None for what cannot be told of a line.
+        self._known: dict[tuple[str, ...], _Known | None] = {}
 
     def line(self) -> Line | None:
         """The rest of the line at the cursor, None where that is certainly no statement by itself."""
@@ -362,29 +371,31 @@ class Statements:
         end = start + len(source[start:stop].rstrip())
         if source[end - 1] in "{," or not _NEXT.match(source, end):
             return None
-        texts, names, at = list[str](), list[Mention](), start
-        for found in _NAME.finditer(source, start, end):
-            first, last = found.span()
-            texts.append(source[at:first])
-            names.append(Mention(source[first + 1 : last], first, last))
-            at = last
-        return Line((*texts, source[at:end]), tuple(names), start, end)
+        parts = _NAME.split(source[start:end])
+        return Line(tuple(parts[::2]), parts[1::2], start, end)
 
     def again(self, line: Line, scopes: Scopes) -> Op | None:
         """Pass over a line and give its statement, if one like it was read with operands of these types."""
+        first = self._read.pop(line.texts, None)
+        if first is not None:
+            self._known[line.texts] = self._compared(*first)
         known = self._known.get(line.texts)
         if known is None:
             return None
+        mentions = [
+            Mention(name, at, at + len(name) + 1)
+            for name, at in zip(line.names, line.places(line.start), strict=True)
+        ]
         values: dict[int, Value] = {}
         for at, t in known.used:
-            value = scopes.use_again(line.names[at], t)
+            value = scopes.use_again(mentions[at], t)
             if value is None:
                 return None
             values[at] = value
         c, op = self._cursor, known.op
         c.seek(line.end)
         for at, result in zip(known.results, op.results, strict=True):
-            values[at] = scopes.define(line.names[at], result.type)
+            values[at] = scopes.define(mentions[at], result.type)
         return Op(
             op.name,
             tuple([values[at] for at in known.ins]),
@@ -399,25 +410,28 @@ class Statements:
         )
 
     def remember(self, line: Line, types: list[Type | None], op: Op) -> None:
-        """Keep the operation that was read of a line; ``types`` are those that its names had before, if any.
+        """Keep the operation that was read of a line; ``types`` are those that its names had before."""
+        if self._cursor.last_end == line.end:
+            self._read[line.texts] = line, types, op
 
-        Nothing is kept where more than these types decides what the line means: where it is not all of the
-        statement, a name in it is no value of the operation, or an operand had no type.
+    def _compared(self, line: Line, types: list[Type | None], op: Op) -> _Known | None:
+        """The values of a line by the positions of their names.
+
+        None where more than their types decides what the line means: where it is not all of the statement, a
+        name in it is no value of the operation, or an operand had no type.
         """
-        c = self._cursor
-        if c.last_end != line.end or op.span != c.span(line.start, line.end):
-            return
-        places = {mention.start: i for i, mention in enumerate(line.names)}
+        if op.span is None or op.span != self._cursor.span(line.start, line.end):
+            return None
+        places = {column: i for i, column in enumerate(line.places(op.span.col))}
         ins, outs, results = (
-            tuple(places.get(c.offset(v.span), -1) if v.span is not None else -1 for v in values)
+            tuple([places.get(v.span.col, -1) if v.span is not None else -1 for v in values])
             for values in (op.ins, op.outs, op.results)
         )
         positions, values = (*ins, *outs, *results), (*op.ins, *op.outs, *op.results)
         if set(positions) != set(range(len(line.names))):
-            return
-        if any(line.names[at].name != v.name for at, v in zip(positions, values, strict=True)):
-            return
+            return None
+        if any(line.names[at] != v.name for at, v in zip(positions, values, strict=True)):
+            return None
         used = {at: types[at] for at in (*ins, *outs)}
         known = tuple((at, t) for at, t in used.items() if t is not None)
-        if len(known) == len(used):
-            self._known[line.texts] = _Known(op, known, ins, outs, results)
+        return _Known(op, known, ins, outs, results) if len(known) == len(used) else None

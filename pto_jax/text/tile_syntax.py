@@ -323,7 +323,7 @@ def _destination_last(
 
     Documentation writes ``%src, %mem, %idx`` and the type of the view first.
     """
-    known = [reader.scopes.known_type(o.mention) for o in operands]
+    known = [reader.scopes.known_type(o.mention.name) for o in operands]
     if len(types) == len(operands):
         known = [k or t for k, t in zip(known, types, strict=True)]
     views = [i for i, t in enumerate(known) if isinstance(t, _VIEWS)]
@@ -393,7 +393,7 @@ def give_types(
             operand.written = rest.pop(0)
             operand.index_types = [rest.pop(0) for _ in operand.indices]
         return
-    known = [reader.scopes.known_type(o.mention) for o in operands]
+    known = [reader.scopes.known_type(o.mention.name) for o in operands]
     given = distribute(name, types, known, destinations)
     if given is None:
         reader.cursor.fail_since(

@@ -31,7 +31,7 @@ from ..ir import (
 )
 from . import attributes, formats, lexer, names
 from .attributes import enumeration, member, words
-from .lexer import CLOSING, Cursor, Kind
+from .lexer import CLOSING, Cursor, Kind, TokenKind
 from .names import suggestion
 
 MAX_DIMENSION = (1 << 63) - 1
@@ -701,7 +701,7 @@ class TypeReader(ShapeReader):
     def balanced(self) -> str:
         """The text of a bracketed group, brackets included, with blanks made uniform."""
         c = self.cursor
-        opened: list[tuple[Kind, int]] = []
+        opened: list[tuple[TokenKind, int]] = []
         start = c.start
         while True:
             if c.kind in CLOSING:

@@ -177,9 +177,9 @@ def pair(
     if before.fragment != after.fragment:
         raise ArgumentError("one program is a function, the other a fragment", allowed="two of a kind")
     extra = _extra(first, second, scalars or {})
-    both = Pair(first, second, _order(first, second, extra), extra)
+    both = Pair(first, second, order_of(first, second, extra), extra)
     if not both.results:
-        raise ArgumentError("neither program writes a buffer: there is nothing to compare")
+        raise ArgumentError("got two programs that write no buffer", allowed="a store in one of them")
     return both
 
 
@@ -193,7 +193,8 @@ def _extra(before: Kernel, after: Kernel, scalars: Mapping[str, int]) -> dict[st
     }
 
 
-def _order(before: Kernel, after: Kernel, extra: Collection[str]) -> tuple[int, ...]:
+def order_of(before: Kernel, after: Kernel, extra: Collection[str]) -> tuple[int, ...]:
+    """Position of the after kernel's argument for each of the before kernel's; ``extra`` are left out."""
     ours, theirs = before.arguments, after.arguments
     places = [i for i, a in enumerate(theirs) if a.name not in extra]
     order = tuple(places)
@@ -253,9 +254,9 @@ def validate(
     names = [a.name for a in both.arguments if isinstance(a.type, ScalarType)]
     for name in numbers:
         if name not in names:
-            raise ArgumentError(f"no scalar argument {name!r}; there are: {', '.join(names) or 'none'}")
+            raise ArgumentError(f"got the scalar argument {name!r}", allowed=", ".join(names) or "none")
     if count < 1:
-        raise ArgumentError(f"count is {count}; 1 or more is needed")
+        raise ArgumentError(f"count: got {count}", allowed="1 or more")
     compared = refused = 0
     accepted: dict[str, Array] = {}
     for number in range(count):
@@ -274,17 +275,18 @@ def validate(
         if not compared:
             raise ArgumentError(
                 f"none of {ATTEMPTS} generated inputs keeps to the rules of the program before; "
-                f"give its scalars or an input; the last one: {problems[0]}"
+                f"the last one: {problems[0]}",
+                fix="its scalars, or an input",
             )
     return Result(compared, refused)
 
 
-def compare(both: Pair, inputs: Mapping[str, Array]) -> Result:
-    """Compare on one input, given by the names of the program before."""
+def compare(both: Pair, inputs: Mapping[str, Array], number: int = 0) -> Result:
+    """Compare on one input, given by the names of the program before; ``number`` is that of the input."""
     outputs, problems = both.run(both.before, inputs)
     if problems:
         raise ExecutionError(problems)
-    return Result(1, 0, _compared(both, 0, inputs, outputs))
+    return Result(1, 0, _compared(both, number, inputs, outputs))
 
 
 def _compared(

@@ -359,7 +359,9 @@ def unpack_elements(d: DType, raw: NDArray[np.uint8]) -> NDArray[Any]:
     if d.packed:
         return unpack_pairs(raw).reshape(-1)
     if raw.size % d.word.itemsize:
-        raise ArgumentError(f"{raw.size} bytes are no whole number of {d} elements")
+        raise ArgumentError(
+            f"got {raw.size} bytes", allowed=f"multiples of {d.word.itemsize}, the size of {d}"
+        )
     return raw.view(d.word.newbyteorder("<")).astype(d.word)
 
 
@@ -377,7 +379,7 @@ def to_logical(t: TileType, raw: NDArray[np.uint8]) -> NDArray[Any]:
     """The ``[rows, cols]`` words of a tile from its stored bytes."""
     stored = unpack_elements(t.dtype, raw)
     if stored.size < storage_elements(t):
-        raise ArgumentError(f"{raw.size} bytes for a tile {t}; {t.bytes} are needed")
+        raise ArgumentError(f"got {raw.size} bytes for a tile {t}", allowed=f"{t.bytes}")
     return stored[element_offsets(t)]
 
 
@@ -391,7 +393,7 @@ def to_physical(t: TileType, words: NDArray[Any], into: NDArray[np.uint8] | None
     array([1, 0, 2, 0], dtype=uint8)
     """
     if words.shape != t.shape:
-        raise ArgumentError(f"words of shape {words.shape} for a tile {t}; {t.shape} is needed")
+        raise ArgumentError(f"got words of shape {words.shape} for a tile {t}", allowed=f"{t.shape}")
     size = storage_elements(t)
     stored = np.zeros(size, t.dtype.word) if into is None else unpack_elements(t.dtype, into).copy()
     stored[element_offsets(t)] = words

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import and_, or_
 
 from ..analysis.lifetimes import Access, Lifetimes, Tile, bits, made_tiles
-from ..analysis.provenance import called
+from ..analysis.provenance import called, callees
 from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic, Span
 from ..ir import AddressSpace, Function, Loc, Op
@@ -69,7 +69,7 @@ def capacity_findings(resolved: ResolvedProgram, profile: Profile) -> list[Diagn
     if resolved.program.fragment or _all_fit(resolved, profile):
         return []
     search = _Search(resolved, profile)
-    inner = {f.name for op in resolved.program.walk() if (f := called(resolved.program, op)) is not None}
+    inner = callees(resolved.program)
     return [
         _error(profile, loc, peak)
         for function in resolved.program.functions
@@ -125,10 +125,11 @@ def _inserted(resolved: ResolvedProgram, profile: Profile, op: Op) -> int:
 
 def _reserved(op: Op) -> Iterator[tuple[Loc, Part]]:
     """The bytes that an operation reserves for the slots of a pipe, at a place that a tool chooses."""
+    if traits_of(op).fifo != "reserve" or op.attrs.get("auto") is not True:
+        return
     size, place = op.attrs.get("size"), op.attrs.get("location")
-    reserves = traits_of(op).fifo == "reserve" and op.attrs.get("auto") is True
     loc = Loc.__members__.get(place.name) if isinstance(place, AddressSpace) else None
-    if reserves and isinstance(size, int) and loc is not None:
+    if isinstance(size, int) and loc is not None:
         yield loc, Part(f"reserve_buffer {op.attrs.get('name')}", size, op.span)
 
 

@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .. import ir
+from ..analysis.pipes import uses
 from ..errors import Diagnostic, Span
 from ..isa.check import EXPLICIT
-from ..isa.effects import placed, traits_of
+from ..isa.effects import placed, traits_in, traits_of
 from ..isa.multi_tiles import SUBVIEW
+from ..isa.traits import Traits
 from .errors import error_of
 
 #: Levels of a build: from 3 on the program places its tiles and orders its pipes itself.
@@ -32,6 +34,8 @@ def same_use(defined: ir.Type, used: ir.Type) -> bool:
 
 def callees(function: ir.Function) -> Iterator[tuple[str, ir.Op]]:
     """The functions that a function calls."""
+    if not any(traits.calls for traits in traits_in(function)):
+        return
     for op in function.walk():
         callee = op.attrs.get("callee") if traits_of(op).calls else None
         if isinstance(callee, ir.Symbol):
@@ -188,7 +192,7 @@ def _kernel(function: ir.Function) -> Iterator[Diagnostic]:
         yield _error(
             "kernel-kind", f"kernel_kind = {kind} of @{function.name}; allowed: {known}", function.span
         )
-    for op in function.walk():
+    for op in function.walk() if any(map(_of_section, traits_in(function))) else ():
         if not _is_section(op):
             continue
         if isinstance(kind, ir.KernelKind) and traits_of(op).core != kind:
@@ -202,15 +206,16 @@ def _kernel(function: ir.Function) -> Iterator[Diagnostic]:
 
 
 def _is_section(op: ir.Op) -> bool:
-    traits = traits_of(op)
+    return _of_section(traits_of(op))
+
+
+def _of_section(traits: Traits) -> bool:
     return traits.regions is not None and traits.core is not None
 
 
 def _manual_buffers(program: ir.Program, function: ir.Function) -> Iterator[Diagnostic]:
     """A buffer at a fixed place is not compatible with tiles that a tool places."""
-    manual = [
-        op for op in function.walk() if traits_of(op).fifo == "reserve" and op.attrs.get("auto") is False
-    ]
+    manual = [op for op in uses(function, "reserve") if op.attrs.get("auto") is False]
     for op in function.walk() if manual else ():
         if _is_unplaced(program, op):
             where = f" ({manual[0].span})" if manual[0].span else ""

@@ -19,13 +19,10 @@ from ..ir import (
     VRegType,
 )
 from ..isa.effects import aliased
-from ..isa.micro import MicroOperation
+from ..isa.micro import MicroOperation, opens_scope
 from ..profiles import Profile
 from .errors import error_of
 
-#: What opens a vector scope, and the attribute of a loop that is one.
-SCOPES = ("vecscope", "strict_vecscope")
-SCOPE_LOOP = "llvm.loop.aivector_scope"
 _STATE = VRegType | MaskType | AlignType
 
 
@@ -149,11 +146,6 @@ def scope_findings(function: Function) -> Iterator[Diagnostic]:
         if op.name == "strict_vecscope":
             yield from _captures(op)
     yield from _align_findings(function)
-
-
-def opens_scope(op: Op) -> bool:
-    """Whether the regions of an operation are a vector scope."""
-    return op.name in SCOPES or SCOPE_LOOP in op.attrs
 
 
 def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:

@@ -12,6 +12,7 @@ from ..errors import Diagnostic, Span
 from ..ir import Function, Loc, Op, TileType, Value
 from ..isa import Bound
 from ..isa.effects import kept_apart
+from ..order import is_window, lost_values
 from ..profiles import Profile
 from .errors import error_of
 
@@ -55,7 +56,7 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
         if start is not None:
             end = start + tile.bytes
             places[i] = Place(tile.type.loc, start, end, tile.name, tile.op.span, tile.op.name)
-    near = _near(places)
+    near = _without_windows(lifetimes, places, _near(places))
     found: dict[int, tuple[Op, int]] = {}
 
     def visit(op: Op, access: Access, before: int, behind: int) -> None:
@@ -66,8 +67,40 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
 
     if near:
         lifetimes.visit(visit)
-    for i, (op, j) in found.items():
-        yield op, places[j], places[i]
+    if found:
+        # Followed with numbers, some of them replace only what is read no more, or is read as theirs.
+        of = dict(zip(map(id, lifetimes.function.walk()), function.walk(), strict=True))
+        may = lost_values(resolved, function)
+        for i, (op, j) in found.items():
+            if may(of[id(op)], places[j].start, places[j].end):
+                yield op, places[j], places[i]
+
+
+def _without_windows(
+    lifetimes: Lifetimes, places: Mapping[int, Place], near: Mapping[int, int]
+) -> dict[int, int]:
+    """The tiles near each other without windows: tiles whose address is computed from that of the other."""
+    sources = {r.name: op.ins for op in lifetimes.function.walk() for r in op.results if not op.regions}
+
+    def computed(i: int, j: int) -> bool:
+        pending, base = [lifetimes.tiles[i].address], lifetimes.tiles[j].address
+        seen: set[str] = set()
+        while pending:
+            value = pending.pop()
+            if value is not None and base is not None and value.name not in seen:
+                seen.add(value.name)
+                pending += sources.get(value.name, ())
+        return base is not None and base.name in seen - {getattr(lifetimes.tiles[i].address, "name", "")}
+
+    def is_part(i: int, j: int) -> bool:
+        one, other = places[i], places[j]
+        inside = other.start <= one.start and one.end <= other.end
+        return inside and is_window(*(lifetimes.tiles[k].type for k in (i, j))) and computed(i, j)
+
+    return {
+        i: sum(1 << j for j in bits(others) if not is_part(i, j) and not is_part(j, i))
+        for i, others in near.items()
+    }
 
 
 def _near(places: Mapping[int, Place]) -> dict[int, int]:
@@ -101,6 +134,8 @@ def overwrite_finding(op: Op, written: Place, other: Place) -> Diagnostic:
 
 def shared_bytes(op: Op, bound: Bound, facts: FunctionFacts, profile: Profile) -> Iterator[Diagnostic]:
     """An error for every two operands that share bytes and must not, by their handles or addresses."""
+    if not bound.instruction.apart_on(profile.name):
+        return
     types = {name: value.type for name, value in bound.values.items()}
     for name, other, apart in kept_apart(bound.instruction, bound.form, types, profile.name):
         pair = bound.values[name], bound.values[other]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ..analysis.pipes import End, buffers_of, ends, number_of
 from ..errors import Diagnostic
 from ..ir import Function, KernelKind, Op, Program, Symbol, TensorViewType, TileType, Value
-from ..isa.effects import traits_of
+from ..isa.effects import traits_in, traits_of
 from ..isa.traits import Fifo
 from ..profiles import Profile
 from .errors import error_of
@@ -151,8 +151,8 @@ def pipe_findings(program: Program, profile: Profile) -> Iterator[Diagnostic]:
     """What is wrong with the pipes of a program; nothing for a fragment, which is no whole function."""
     if program.fragment:
         return
-    sides = {f.name: _side(f) for f in program.functions}
-    sides = {name: s for name, s in sides.items() if s.ops}
+    using = (f for f in program.functions if any(traits.fifo for traits in traits_in(f)))
+    sides = {f.name: _side(f) for f in using}
     for side in sides.values():
         yield from _places(side)
         yield from _once(side)

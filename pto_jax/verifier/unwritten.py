@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from ..analysis import addresses, dataflow, provenance
 from ..analysis.facts import FunctionFacts, executes
@@ -11,7 +12,7 @@ from ..analysis.provenance import AliasClasses
 from ..analysis.resolve import ResolvedProgram
 from ..analysis.roots import cores_of, roots
 from ..errors import Diagnostic, Span
-from ..ir import Function, Loc, Op, PartitionViewType, PtrType, TensorViewType, TileType, Value
+from ..ir import Function, Loc, MemRefType, Op, PartitionViewType, PtrType, TensorViewType, TileType, Value
 from ..isa import effects
 from ..text import type_text
 
@@ -23,22 +24,32 @@ def unwritten_findings(resolved: ResolvedProgram) -> Iterator[Diagnostic]:
     """Warnings about the functions of a program that no other one calls; fragments show what they define."""
     if resolved.program.fragment:
         return
-    aliases = AliasClasses(resolved.program)
     judge = _Judge(resolved)
     for function in roots(resolved.program):
         if function.private or function.external:
             continue
-        yield from _stores_nothing(resolved, function, aliases)
+        if not _stores(resolved, function):
+            yield from _stores_nothing(resolved, function)
         yield from judge.reads(function)
 
 
 # -- kernels that store nothing --------------------------------------------------------------------------
 
 
-def _stores_nothing(
-    resolved: ResolvedProgram, function: Function, aliases: AliasClasses
-) -> Iterator[Diagnostic]:
+def _stores(resolved: ResolvedProgram, function: Function) -> bool:
+    """Whether an execution of a function writes what others see, or signals to them."""
+    return any(
+        traits.fifo in ("push", "free")
+        or (traits.order is not None and traits.order.role == "signal")
+        or any(e.access == "write" and e.resource not in _INSIDE for e in traits.effects)
+        for owner in _executed(resolved, function)
+        for traits in effects.traits_in(owner)
+    )
+
+
+def _stores_nothing(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
     buffers = any(isinstance(a.type, provenance.GlobalTypes) for a in function.args)
+    aliases = AliasClasses(resolved.program)
     tiles = {
         aliases.of(function.name, a.name): a for a in function.args if effects.loc_of(a.type) is not None
     }
@@ -46,12 +57,6 @@ def _stores_nothing(
     written: Value | None = None
     for owner in _executed(resolved, function):
         for op in owner.walk():
-            traits = effects.traits_of(op)
-            sent = traits.fifo in ("push", "free") or (
-                traits.order is not None and traits.order.role == "signal"
-            )
-            if sent or any(e.access == "write" and e.resource not in _INSIDE for e in traits.effects):
-                return
             for value in resolved.of(op).written("tile"):
                 first = first or op
                 written = written or tiles.get(aliases.of(owner.name, value.name))
@@ -82,17 +87,17 @@ def _store(function: Function, place: Span | None) -> str:
     return f"pto.tstore ins({tiles[-1]} : {types[0]}) outs({view} : {types[1]})"
 
 
-def _executed(resolved: ResolvedProgram, function: Function) -> list[Function]:
+def _executed(resolved: ResolvedProgram, function: Function) -> Iterator[Function]:
     """A function and all that it calls, directly or not."""
     listed = {function.name: function}
     pending = [function]
     while pending:
-        for op in pending.pop().walk():
-            callee = provenance.called(resolved.program, op)
-            if callee is not None and callee.name not in listed:
+        caller = pending.pop()
+        yield caller
+        for _, callee in provenance.calls(resolved.program, caller):
+            if callee.name not in listed:
                 listed[callee.name] = callee
                 pending.append(callee)
-    return list(listed.values())
 
 
 # -- tiles that are read and were not written ------------------------------------------------------------
@@ -202,6 +207,14 @@ class _Judge:
         return list(dict.fromkeys(listed.values()))
 
 
+#: Of an operation: tiles that it reads, with the names of their allocations and the numbers of the bytes that
+#: overlap theirs, and the numbers of the bytes that it writes.
+_Uses: TypeAlias = tuple[tuple[tuple[Value, str, list[int]], ...], frozenset[int]]
+_NO_USES: _Uses = (), frozenset()
+#: Types of what may lie in a buffer on chip.
+_TILES = (TileType, MemRefType)
+
+
 class _Walk(dataflow.Forward[_Written]):
     """The dataflow problem of one function, entered by ``calls`` from the functions that are ``active``."""
 
@@ -219,6 +232,8 @@ class _Walk(dataflow.Forward[_Written]):
         self.calls = calls
         #: The handles of tiles that the function allocates.
         self.own: set[str] = set()
+        #: What operations read and write, by their identities.
+        self.used: dict[int, _Uses] = {}
 
     def at_least_once(self, op: Op, state: _Written) -> bool:
         """Whether the bounds of a loop are known and apart."""
@@ -226,26 +241,51 @@ class _Walk(dataflow.Forward[_Written]):
 
     def transfer(self, op: Op, state: _Written) -> None:
         """Judge what an operation reads, and note what it writes."""
-        traits, place = effects.traits_of(op), effects.placed(op)
-        if traits.calls and self.call(op, state):
+        if effects.traits_of(op).calls and self.call(op, state):
             return
+        used = self.used.get(id(op))
+        if used is None:
+            used = self.used[id(op)] = self.uses(op)
+        reads, written = used
+        for value, root, near in reads:
+            if root in self.own:
+                self.read(op, value, near, state)
+        state.numbers |= written
+
+    def uses(self, op: Op) -> _Uses:
+        """The tiles that an operation reads, and the numbers of those that it writes."""
+        tiles = [v for v in (*op.ins, *op.outs, *op.results) if isinstance(v.type, _TILES)]
+        if not tiles:
+            return _NO_USES
+        traits, place = effects.traits_of(op), effects.placed(op)
         if place is not None:
             self.allocate(op, *place)
-            return
+            return _NO_USES
         if (traits.alias is not None and traits.alias.memory == "tile") or traits.resizes is not None:
-            return
+            return _NO_USES
         resolved = self.judge.resolved.of(op)
-        uses = list(resolved.accesses())
+        accessed = list(resolved.accesses())
         executed = resolved.instruction is not None and (
             resolved.instruction.syntax != "custom" or resolved.instruction.executable
         )
-        for effect, value in uses if executed else ():
-            if effect.access == "read" and effect.resource == "tile":
-                self.read(op, value, state)
-        named = {value.name for effect, value in uses if effect.access == "read"} if executed else set()
+        named = {value.name for effect, value in accessed if effect.access == "read"} if executed else set()
         # Whoever gets a tile in a way that is not declared may write it.
-        self.write(op, (v for v in (*op.ins, *op.outs, *op.results) if v.name not in named), state)
-        self.write(op, (v for effect, v in uses if effect.access != "read"), state)
+        values = [v for v in tiles if v.name not in named]
+        values += [v for effect, v in accessed if effect.access != "read"]
+        places = [self.memory(op, value) for value in values]
+        written = frozenset(self.judge.numbers.of(where) for where in places if where is not None)
+        is_tile = [v for e, v in accessed if executed and e.access == "read" and e.resource == "tile"]
+        return tuple(self.readable(op, is_tile)), written
+
+    def readable(self, op: Op, values: Iterable[Value]) -> Iterator[tuple[Value, str, list[int]]]:
+        """Of tiles that an operation reads, those in memory that the text tells apart from that of others.
+
+        With each the name of its allocation, and the numbers of the bytes that overlap its own.
+        """
+        for value in values:
+            where = self.memory(op, value)
+            if where is not None and (where.range is None or where.loc not in self.judge.open):
+                yield value, where.root, self.judge.numbers.near(self.judge.numbers.of(where))
 
     def allocate(self, op: Op, handle: Value, address: Value | None) -> None:
         """Note a new tile, unless only execution knows where it is."""
@@ -271,24 +311,14 @@ class _Walk(dataflow.Forward[_Written]):
     def memory(self, op: Op, value: Value) -> addresses.Bytes | None:
         """The bytes of a whole tile: where a window of it lies may be known to execution only."""
         where = self.facts.bytes_of(op, value) if effects.loc_of(value.type) is not None else None
-        return replace(where, window="", rows=None, cols=None) if where is not None else None
+        if where is None or not where.window:
+            return where
+        return replace(where, window="", rows=None, cols=None)
 
-    def write(self, op: Op, values: Iterable[Value], state: _Written) -> None:
-        """Note tiles that are written."""
-        for value in values:
-            where = self.memory(op, value)
-            if where is not None:
-                state.numbers.add(self.judge.numbers.of(where))
-
-    def read(self, op: Op, value: Value, state: _Written) -> None:
+    def read(self, op: Op, value: Value, near: list[int], state: _Written) -> None:
         """Judge one tile that is read."""
-        where = self.memory(op, value)
-        if where is None or where.root not in self.own:
-            return
-        if where.range is not None and where.loc in self.judge.open:
-            return
         key = (self.calls, id(op), value.name)
-        if not state.numbers.isdisjoint(self.judge.numbers.near(self.judge.numbers.of(where))):
+        if not state.numbers.isdisjoint(near):
             # A pass over a loop knows less of the trips before than the next pass.
             self.judge.found.pop(key, None)
             return

@@ -116,7 +116,7 @@ def test_large_rows_are_named_and_alone_are_no_success(capsys: pytest.CaptureFix
         ("--seed 3", "--seed with --exhaustive"),
         ("--only tmatmul", "no lane-wise instruction"),
         ("--only tadd --dtype f8", "--dtype f8; allowed"),
-        ("--tested oracle --against dut:x", "devices are tested"),
+        ("--tested oracle --against dut:x", "allowed: devices as --tested or --dut"),
     ],
 )
 def test_options_without_a_meaning_are_errors(

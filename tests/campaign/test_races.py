@@ -82,7 +82,7 @@ def test_the_command_takes_the_check_as_an_executor(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = ["--workers", "1", "--quiet", "--failures", str(tmp_path)]
-    assert main(["fuzz", "--tested", "races", "--count", "6", *folder]) == 0
+    assert main(["fuzz", "--tested", "races", "--count", "3", *folder]) == 0
     assert "races against oracle" in capsys.readouterr().out
     assert "ordered" in PRESETS and "ordered" not in IN_TURN
 
@@ -92,6 +92,6 @@ def test_the_command_mutates_the_order_of_own_programs(
 ) -> None:
     (tmp_path / "k.pto").write_text(HEAD + STEP + "return\n}")
     given = ["--programs", str(tmp_path / "k.pto"), "--mutate", "--workers", "1", "--quiet"]
-    assert main(["fuzz", "--tested", "races", *given, "--count", "12", "--failures", str(tmp_path)]) == 0
+    assert main(["fuzz", "--tested", "races", *given, "--count", "6", "--failures", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "refused" in out and "12 cases" in out
+    assert "refused" in out and "6 cases" in out

@@ -150,10 +150,10 @@ USAGE: dict[str, tuple[list[str], str]] = {
     "unknown profile": (["run", "--example", "vector_add", "--profile", "a9"], "invalid choice: 'a9'"),
     "unknown numerics": (["run", "--example", "vector_add", "--numerics", "x"], "invalid choice: 'x'"),
     "unknown entry": (["run", "--example", "vector_add", "--entry", "g"], "vector_add"),
-    "negative seed": (["run", "--example", "vector_add", "--seed", "-1"], "--seed is -1"),
+    "negative seed": (["run", "--example", "vector_add", "--seed", "-1"], "--seed: got -1"),
     "missing program": (["run", "none.pto"], "none.pto: no such file"),
     "missing inputs": (["run", "--example", "vector_add", "--inputs", "no.npz"], "no.npz: no such file"),
-    "folder as program": (["run", "."], "is a folder"),
+    "folder as program": (["run", "."], "got a folder"),
     "verify nothing": (["verify"], "required: FILE"),
     "verify missing": (["verify", "none.pto"], "none.pto: no such file"),
     "unknown form": (["fmt", "x.pto", "--form", "c"], "invalid choice: 'c'"),
@@ -174,7 +174,7 @@ def test_wrong_use_is_one_clear_line_and_status_2(name: str, shell: Shell) -> No
 
 
 WRONG_INPUTS: dict[str, tuple[dict[str, Any], str]] = {
-    "missing": ({"z": None}, "no array for argument z"),
+    "missing": ({"z": None}, "got no array for argument z"),
     "unknown": ({"w": np.zeros(1)}, "no argument is called 'w'"),
     "wrong type": ({"x": np.zeros(4096)}, "got float64; allowed: f32"),
     "too small": ({"x": np.zeros(100, np.float32)}, "got 100 elements"),

@@ -187,9 +187,9 @@ def test_programs_with_other_arguments_cannot_be_compared(
 
 
 WRONG: dict[str, tuple[tuple[object, ...], str]] = {
-    "no count": (("--count", 0), "--count is 0; 1 or more is needed"),
-    "negative seed": (("--seed", -1), "--seed is -1; 0 or more is needed"),
-    "unknown argument": (("--arg", "m=1"), "no scalar argument 'm'; there are: n"),
+    "no count": (("--count", 0), "--count: got 0; allowed: 1 or more"),
+    "negative seed": (("--seed", -1), "--seed: got -1; allowed: 0 or more"),
+    "unknown argument": (("--arg", "m=1"), "got the scalar argument 'm'; allowed: n"),
     "no number": (("--arg", "n=x"), "allowed: NAME=N with an integer N"),
     "nothing fits": (
         ("--arg", "n=9"),
@@ -222,7 +222,7 @@ def test_missing_and_unwritable_files_are_named(
 def test_programs_that_write_nothing_cannot_be_compared(commands: Any) -> None:
     file = commands.file("f.pto", "func.func @f(%x: !pto.ptr<f32>) {\n  return\n}\n")
     assert commands("diff", file, file) == 2
-    assert "neither program writes a buffer" in commands.err
+    assert "got two programs that write no buffer" in commands.err
 
 
 @pytest.mark.parametrize("d", ALL_DTYPES, ids=str)

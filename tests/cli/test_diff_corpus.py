@@ -154,7 +154,7 @@ def test_results_may_be_units_in_the_last_place_apart(commands: Any, tmp_path: P
     assert commands("diff", before, after, *options, "--ulp", "z=4") == 0
     assert commands("diff", before, after, *options, "--ulp", "z=0", "--ulp", 4) == 1
     assert commands("diff", before, after, "--ulp", "z") == 2
-    assert "--ulp z: allowed: N or NAME=N" in commands.err
+    assert "--ulp: got z; allowed: N or NAME=N" in commands.err
 
 
 def test_an_input_beside_a_program_is_tried_first(commands: Any, tmp_path: Path) -> None:
@@ -170,18 +170,30 @@ def test_an_input_beside_a_program_is_tried_first(commands: Any, tmp_path: Path)
 
 
 WRONG_USE: dict[str, tuple[tuple[str, ...], str]] = {
-    "one folder": (("--corpus", "before"), "--corpus needs two folders"),
+    "one folder": (
+        ("--corpus", "before"),
+        "--corpus: got one folder, or more than two; allowed: BEFORE and AFTER",
+    ),
     "no folder": (("--corpus", "before", "nowhere"), "nowhere: no such folder"),
     "a file": (("--corpus", "before", "before/a.pto"), "before/a.pto: no folder"),
     "empty": (("--corpus", "empty", "after"), "empty: no .pto file in this folder"),
     "both": (("--corpus", "--series", "before", "after"), "allowed: one of them"),
     "one dump": (("--series", "before/a.pto"), "--series needs two dumps or more"),
     "mixed": (("--series", "before", "after/a.pto"), "files and folders"),
-    "one program": (("before/a.pto",), "two programs are needed"),
-    "json of two": (("before/a.pto", "after/a.pto", "--json", "x"), "--json is for --corpus and --series"),
-    "workers": (("--corpus", "before", "after", "--workers", "0"), "--workers is 0"),
-    "scalars": (("--corpus", "before", "after", "--arg", "n=1"), "--arg is for two programs"),
-    "fast": (("--corpus", "before", "after", "--numerics", "fast"), "execute the interpreter"),
+    "one program": (("before/a.pto",), "got one program, or more than two; allowed: two"),
+    "json of two": (
+        ("before/a.pto", "after/a.pto", "--json", "x"),
+        "got --json with two programs; allowed: with --corpus or --series",
+    ),
+    "workers": (("--corpus", "before", "after", "--workers", "0"), "--workers: got 0"),
+    "scalars": (
+        ("--corpus", "before", "after", "--arg", "n=1"),
+        "got --arg with --corpus or --series; allowed: with two programs",
+    ),
+    "fast": (
+        ("--corpus", "before", "after", "--numerics", "fast"),
+        "--numerics: got fast with --corpus or --series",
+    ),
 }
 
 

@@ -13,6 +13,7 @@ import pto_jax as pto
 from pto_jax import isa
 from pto_jax.cli import examples
 from pto_jax.cli.main import main
+from pto_jax.manual import sessions
 from pto_jax.runtime import op_functions
 
 TABLE = isa.instructions()
@@ -22,8 +23,10 @@ NOWHERE = {"tmatmul.mx.hif4", "tquant.hif4"}
 
 
 def problems(name: str) -> str:
-    """What doctest reports of an example; "" where it prints what the page shows."""
-    session = examples.session(TABLE[name])
+    """What doctest reports of the stored example; "" where its call is today's and prints what is stored."""
+    session = sessions()[name]
+    calls = "".join(e.source for e in doctest.DocTestParser().get_examples(f"{session}\n")).rstrip("\n")
+    assert calls == "\n".join(examples.statements(TABLE[name])), "python -m tools.stubs --sessions writes it"
     test = doctest.DocTestParser().get_doctest(f"{session}\n", {"np": np, "pto": pto}, name, None, 0)
     assert test.examples and test.examples[-1].want, name
     printed = io.StringIO()
@@ -46,6 +49,7 @@ def test_every_other_instruction_is_built_in_a_kernel_that_its_page_prints() -> 
         assert head.startswith("@pto.kernel") and shown == "print(k)"
         assert problems(name) == "", name
     assert all(examples.session(TABLE[name]) == "" for name in NOWHERE)
+    assert sessions().keys() == set(TABLE) - NOWHERE
 
 
 def test_examples_are_small_and_their_numbers_say_something() -> None:

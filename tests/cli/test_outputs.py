@@ -70,9 +70,9 @@ def test_hostile_inputs_are_one_line(name: str, commands: Commands) -> None:
 def test_endless_files_are_one_line(commands: Commands) -> None:
     for command in ("verify", "fmt", "run"):
         assert commands(command, "/dev/zero") == 2
-        assert "/dev/zero: more than 67108864 bytes, the limit" in commands.err
+        assert "/dev/zero: got more than 67108864 bytes, the limit" in commands.err
     assert commands("run", "--example", "vector_add", "--inputs", "/dev/zero") == 2
-    assert commands.err.count("\n") == 1 and "is a pipe or a device" in commands.err
+    assert commands.err.count("\n") == 1 and "got a pipe or a device" in commands.err
 
 
 def test_devices_take_outputs(commands: Commands) -> None:

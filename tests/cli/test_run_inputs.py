@@ -59,13 +59,16 @@ def test_arguments_are_found_by_name_and_by_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": GOOD["x"]}, r"no array for argument n \(index\); call it 'n' or 'arg1'; the file holds x"),
-        ({}, "no array for argument x .*the file holds nothing"),
+        (
+            {"x": GOOD["x"]},
+            r"got no array for argument n \(index\); it holds x; allowed: one that is called 'n' or 'arg1'",
+        ),
+        ({}, "got no array for argument x .*it holds nothing"),
         ({**GOOD, "y": 1}, "no argument is called 'y'; the arguments are x, n"),
         ({**GOOD, "arg0": GOOD["x"]}, "argument x is given twice, as x and as arg0"),
         ({**GOOD, "x": np.zeros(4)}, "x: got float64; allowed: f32: float32, or its bits"),
         ({**GOOD, "x": np.zeros(4, np.int32)}, "got int32; allowed: f32"),
-        ({**GOOD, "n": np.zeros(2, int)}, r"n: got an array of shape \(2,\); a single index value"),
+        ({**GOOD, "n": np.zeros(2, int)}, r"n: got an array of shape \(2,\); allowed: a single index value"),
         ({**GOOD, "n": np.asarray(1.5)}, "n: got float64; allowed: a scalar of type index"),
     ],
 )
@@ -103,16 +106,16 @@ def test_words_of_another_width_are_refused() -> None:
 
 
 def test_a_type_the_text_leaves_open_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="argument x has the type <not given>; a pointer"):
+    with pytest.raises(ArgumentError, match="argument x: got the type <not given>; allowed: a pointer"):
         generate_inputs(FakeKernel((FakeArgument("x", ir.UnknownType()),)), 0, None)
 
 
 @pytest.mark.parametrize(
     ("d", "value", "message"),
     [
-        (ir.U8, 256, "got 256; a scalar of type u8 is between 0 and 255"),
-        (ir.I32, -(2**31) - 1, "is between -2147483648 and 2147483647"),
-        (ir.I1, 2, "is between 0 and 1"),
+        (ir.U8, 256, "got 256; allowed: 0 to 255, the range of u8"),
+        (ir.I32, -(2**31) - 1, "allowed: -2147483648 to 2147483647, the range of i32"),
+        (ir.I1, 2, "allowed: 0 to 1, the range of i1"),
         (ir.F32, "text", "got an array of <U4; allowed: an array of numbers"),
     ],
 )

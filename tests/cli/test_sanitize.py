@@ -73,7 +73,7 @@ def test_options_of_the_engine_are_refused(
     more: list[str], bad: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", "--sanitize", bad, *more]) == 2
-    assert "--sanitize executes on the reference interpreter" in capsys.readouterr().err
+    assert "with --sanitize, which the reference interpreter executes" in capsys.readouterr().err
 
 
 def test_compile_names_the_sanitizer() -> None:

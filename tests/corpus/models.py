@@ -114,6 +114,8 @@ def execute(path: Path, name: str) -> Row:
     try:
         programs = Programs.of(Plan(seed=1, programs=(str(path),), tested="jit"))
     except PtoError as error:
+        if "signals of other processors" in str(error):
+            return Row(name, "communication")
         return Row(name, "rejected", str(error).splitlines()[-1])
     text, cpu = time.monotonic() - start, time.process_time() - used
     if any(map(_communicates, (op for s in programs.subjects for op in s.program.walk()))):

@@ -202,9 +202,9 @@ def test_types_that_are_not_given() -> None:
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(pto.ArgumentError, match="@main has no argument m; it has: n, flag"):
+    with pytest.raises(pto.ArgumentError, match="@main: got the argument m; allowed: n, flag"):
         pto.cost(program(ADD), arguments={"m": 1})
-    with pytest.raises(pto.ArgumentError, match="no function 'start'"):
+    with pytest.raises(pto.ArgumentError, match="entry: got 'start'"):
         pto.cost(program(ADD), entry="start")
 
 
@@ -226,5 +226,5 @@ def test_the_command_prints_a_table_and_json(capsys: pytest.CaptureFixture[str],
     assert record["model"] == "analytic_legacy" and record["complete"] and record["serial"] == 3 * 46
     assert record["lines"][0]["model"] == "analytic_legacy" and record["lines"][0]["times"] == 3
     assert main(["cost", str(path), "--arg", "n"]) == 2
-    assert "--arg n: allowed: NAME=N" in capsys.readouterr().err
+    assert "--arg: got n; allowed: NAME=N" in capsys.readouterr().err
     assert main(["cost", str(tmp_path / "none.pto")]) == 2

@@ -55,7 +55,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "no program": (lambda: rank({}), "got no programs"),
     "no program object": (lambda: rank(["text"]), "got str; allowed: programs and kernels"),
     "arrays": (lambda: rank([pto.parse(SCALED)], arguments={"n": np.arange(3)}), "allowed: numbers"),  # type: ignore[dict-item]
-    "an unknown argument": (lambda: tune(pto.parse(SCALED), {"m": (1, 2)}), "has no argument m"),
+    "an unknown argument": (lambda: tune(pto.parse(SCALED), {"m": (1, 2)}), "got the argument m"),
     "an empty space": (lambda: tune(pto.parse(SCALED), {"n": ()}), "got 0 candidates"),
     "a space that is too large": (
         lambda: tune(pto.parse(SCALED), {"n": range(1000), "x": range(1000)}),

@@ -111,6 +111,7 @@ def test_an_earlier_build_leaves_nothing(
     generated: ModuleType, pages: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generated, "pages", lambda: pages.items())
+    monkeypatch.setattr(generated, "gallery", lambda: ())
     old = tmp_path / "reference" / "instructions" / "tgone.md"
     old.parent.mkdir(parents=True)
     old.touch()

@@ -312,7 +312,7 @@ def declared(**more: Any) -> Any:
     [
         ({"name": "tadd"}, "there is an instruction tadd; try: another name"),
         ({"name": "cosh"}, "got the name 'cosh'; allowed: 't', then"),
-        ({"scalars": ("s",)}, "scalar 's' is none of the sources src"),
+        ({"scalars": ("s",)}, "got the scalar 's'; allowed: src"),
         ({"types": ("f31",)}, "f31"),
         ({"types": {"a6": ("f32",)}}, "got the profile 'a6'; allowed: cpu_sim, a2a3, a5"),
     ],

@@ -13,7 +13,7 @@ from pto_jax.files import MAX_TEXT, parse_json, read_json, read_text
 
 
 def test_endless_files_end_at_the_limit() -> None:
-    with pytest.raises(FileError, match=f"^/dev/zero: more than {MAX_TEXT} bytes, the limit"):
+    with pytest.raises(FileError, match=f"^/dev/zero: got more than {MAX_TEXT} bytes, the limit"):
         read_text("/dev/zero")
 
 
@@ -44,7 +44,7 @@ def test_pipes_are_read_to_their_end(tmp_path: Path) -> None:
     writer.start()
     assert read_text(tmp_path / "pipe") == "text"
     writer.join()
-    with pytest.raises(FileError, match="is a pipe or a device"):
+    with pytest.raises(FileError, match="got a pipe or a device"):
         read_text(tmp_path / "pipe", regular=True)
 
 

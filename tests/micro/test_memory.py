@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
+from pto_jax.lowering import bits
 from tests.micro.programs import executed, kernel
 
 RNG = np.random.default_rng(7)
@@ -221,3 +223,24 @@ def test_eager_and_jitted_execution_agree(bits: int) -> None:
     x = data(bits, 8192 // bits * 4)
     found = executed(kernel(body, {"x": t, "y": t}), {"x": x, "y": np.zeros_like(x)}, everywhere=True)["y"]
     assert (found[:300] == x[:300]).all() and not found[300:].any()
+
+
+@pytest.mark.parametrize(("narrow", "wide", "other"), [(8, 32, 16), (16, 32, 8), (32, 64, 16), (8, 64, 32)])
+def test_words_that_become_wider_and_then_narrower_keep_their_bytes(
+    narrow: int, wide: int, other: int
+) -> None:
+    """XLA makes one cast of both, which its verifier rejects, where the wider words are a cast."""
+    types = [np.dtype(f"u{width // 8}") for width in (narrow, wide, other)]
+    words = (np.arange(64) * 0x3D).astype(types[0])
+
+    def cast(flat: Any) -> Any:
+        return bits.recast(bits.recast(flat, types[1]), types[2])
+
+    with bits.x64():
+        assert np.asarray(jax.jit(cast)(words)).tobytes() == words.tobytes()
+
+
+def test_special_registers_are_zero_before_the_first_operation() -> None:
+    body = 'scf.for %k = %c0 to %c2 step %c1 {\n  pto.sprsts "AR", %x_ub[%c0] : !pto.ptr<i32, ub>, index\n}\n'
+    found = executed(kernel(body, {"x": "i32"}), {"x": np.full(1024, 7, np.int32)})
+    assert found["x"][:2].tolist() == [0, 7]

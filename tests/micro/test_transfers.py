@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -30,10 +31,10 @@ def program(*lines: str) -> str:
     return HEAD + "\n".join([*numbers, *(f"    {line}" for line in lines)]) + "\n    return\n  }\n}\n"
 
 
-def run(text: str, y: Any, x: Any = None, n: int = 3) -> np.ndarray:
+def run(text: str, y: Any, x: Any = None, n: int = 3, made: Any = np.int16) -> np.ndarray:
     """What ``y`` is after a kernel, the same on every executor."""
     x = np.arange(1, 257, dtype=np.int16) if x is None else x
-    given = {"x": x, "y": np.asarray(y, np.int16), "n": np.int64(n)}
+    given = {"x": x, "y": np.asarray(y, made), "n": np.int64(n)}
     expected = np.asarray(oracle.run(pto.parse(text), given)["y"])
     compiled = pto.compile(pto.parse(text))
     assert np.asarray(compiled(**given)["y"]).tobytes() == expected.tobytes()
@@ -158,3 +159,85 @@ def test_tiles_and_registers_share_the_unified_buffer() -> None:
 """
     x = np.arange(64, dtype=np.float32)
     assert (executed(text, {"x": x, "y": np.zeros_like(x)})["y"] == x * 2).all()
+
+
+MODES = [
+    (combine, t)
+    for t in ("f32", "f16", "bf16", "s32", "s16", "s8")
+    for combine in ("add", "max", "min")
+    if t == "s16" or combine == "add"
+] + [("max", "f16"), ("min", "s8")]
+ELEMENTS: dict[str, tuple[str, Any]] = {
+    "f32": ("f32", np.float32),
+    "f16": ("f16", np.float16),
+    "bf16": ("bf16", ml_dtypes.bfloat16),
+    "s32": ("i32", np.int32),
+    "s16": ("i16", np.int16),
+    "s8": ("i8", np.int8),
+}
+
+
+@pytest.mark.parametrize(
+    ("combine", "element"), MODES, ids=[f"set_atomic_{c}-set_atomic_{t}" for c, t in MODES]
+)
+def test_atomic_stores_of_every_mode_and_type(combine: str, element: str) -> None:
+    t, made = ELEMENTS[element]
+    n = 32 // np.dtype(made).itemsize
+    text = program(
+        f"pto.mte_gm_ub %x, %ub, %k0, %k32 nburst(%k1, %k32, %k32) {LOAD}",
+        f"pto.set_atomic_{combine}",
+        f"pto.set_atomic_{element}",
+        f"pto.mte_ub_gm %ub, %y, %k32 nburst(%k1, %k32, %k32) {STORE}",
+        "pto.set_atomic_none",
+    ).replace("i16", t)
+    text = text.replace(f"%pad = arith.constant -3 : {t}\n", "")
+    rng = np.random.default_rng(len(element))
+    x, y = (rng.integers(-60, 60, 64).astype(made) for _ in range(2))
+    found = run(text, y, x, made=made)
+    want = {"add": lambda a, b: a + b, "max": np.maximum, "min": np.minimum}[combine](x, y)
+    want[n:] = y[n:]
+    assert (found == want).all()
+
+
+def test_copy_ubuf_to_gm_obeys_the_registers_of_loops() -> None:
+    text = program(
+        f"pto.mte_gm_ub %x, %ub, %k0, %k512 nburst(%k1, %k512, %k512) {LOAD}",
+        "pto.set_loop_size_ubtoout %k2, %k3 : i64, i64",
+        "pto.set_loop1_stride_ubtoout %k64, %k32 : i64, i64",
+        "pto.set_loop2_stride_ubtoout %k32, %k128 : i64, i64",
+        "pto.copy_ubuf_to_gm %ub, %y, %k0, %k1, %k32, %k0, %k32, %k32 : !pto.ptr<i16, ub>, "
+        "!pto.ptr<i16, gm>, i64, i64, i64, i64, i64, i64",
+    )
+    found = run(text, np.zeros(256))
+    want = np.zeros(256, np.int16)
+    for outer in range(2):
+        for inner in range(3):
+            at, source = 64 * outer + 16 * inner, 16 * outer + 32 * inner
+            want[at : at + 16] = np.arange(1, 17) + source
+    assert (found == want).all()
+
+
+def test_set_mov_pad_val_is_what_raw_copies_pad_with() -> None:
+    text = program(
+        "pto.set_mov_pad_val %pad : i16",
+        "pto.copy_gm_to_ubuf %x, %ub, %k0, %k2, %k10, %k1, %k2, %yes, %k0, %k10, %k32 : !pto.ptr<i16, gm>, "
+        "!pto.ptr<i16, ub>, i64, i64, i64, i64, i64, i1, i64, i64, i64",
+        f"pto.mte_ub_gm %ub, %y, %k64 nburst(%k1, %k64, %k64) {STORE}",
+    )
+    found = run(text, np.zeros(256))
+    for burst in (0, 1):
+        have = [1 + w + 5 * burst for w in range(5)]
+        assert found[16 * burst : 16 * burst + 16].tolist() == [-3, *have, *[-3] * 10]
+
+
+def test_ld_dev_and_st_dev_pass_a_number_on_around_a_dsb() -> None:
+    text = program(
+        "%c3 = arith.constant 3 : index",
+        "%c5 = arith.constant 5 : index",
+        "%v = pto.ld_dev %x[%c3] : !pto.ptr<i16, gm> -> i16",
+        'pto.dsb "DDR"',
+        "pto.st_dev %v, %y[%c5] : !pto.ptr<i16, gm>, i16",
+        'pto.dcci %y "ENTIRE_DATA_CACHE" : !pto.ptr<i16, gm>',
+    )
+    found = run(text, np.zeros(256))
+    assert found[5] == 4 and np.count_nonzero(found) == 1

@@ -157,7 +157,10 @@ def test_a_batch_of_numbers_that_are_large_enough_is_summed_in_float32(
     assert (other == 7).all()
 
 
-@pytest.mark.parametrize(("d", "native"), [(BF16, ml_dtypes.bfloat16), (F16, np.float16)])
+@pytest.mark.parametrize(
+    ("d", "native"),
+    [(BF16, ml_dtypes.bfloat16), pytest.param(F16, np.float16, marks=pytest.mark.slow)],
+)
 def test_sums_of_short_floats(d: DType, native: Any) -> None:
     rng = np.random.default_rng(0)
     for kind in KINDS:

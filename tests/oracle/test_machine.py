@@ -205,7 +205,7 @@ def test_arguments_are_checked() -> None:
         oracle.run(program, {"x": ok})
     with pytest.raises(ArgumentError, match="argument x holds float64; allowed: f32"):
         oracle.run(program, [ok.astype(np.float64), ok])
-    with pytest.raises(ArgumentError, match="no function 'main'"):
+    with pytest.raises(ArgumentError, match="entry: got 'main'"):
         oracle.run(program, [ok, ok], entry="main")
     with pytest.raises(ArgumentError, match="subnormals"):
         oracle.run(program, [ok, ok], subnormals="drop")  # type: ignore[arg-type]

@@ -157,3 +157,17 @@ def test_the_repaired_kernel_is_not_reported(name: str) -> None:
     body = "%some = arith.cmpi sgt, %n, %c0 : index\n" + REPAIRED[name]
     program = pto.parse(HEAD + body + "return\n}", "k.pto")
     assert [str(f) for f in pto.races(program, "a2a3", sync="as-written")] == []
+
+
+@pytest.mark.parametrize(("signal", "severity"), [(True, "warning"), (False, "error")])
+def test_a_wait_that_only_drawn_numbers_come_to_is_an_error_where_the_text_has_no_signal(
+    signal: bool, severity: str
+) -> None:
+    """Public products of matrices hand tokens on in inner loops, whose trips only their arguments say."""
+    inner = loop(add("d", "d") + (set_("V", "MTE2", 3) if signal else ""), "%inner").replace("%k", "%j")
+    body = "%big = arith.constant 512 : index\n%trips = arith.divsi %n, %big : index\n"
+    body += "%most = arith.constant 1048576 : index\n%inner = arith.divsi %n, %most : index\n"
+    body += loop(wait("V", "MTE2", 3) + load("a") + sync("MTE2", "V", 1) + inner, "%trips")
+    program = pto.parse(HEAD + (set_("V", "MTE2", 3) if signal else "") + body + "return\n}")
+    (found,) = [d for d in pto.verify(program, "a2a3") if "waits for a token" in d.message]
+    assert found.severity == severity

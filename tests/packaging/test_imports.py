@@ -41,15 +41,37 @@ def test_import_read_and_verify_need_no_jax() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_command_line_needs_no_jax_until_it_executes() -> None:
+#: Commands that read programs and execute none, on a file K and an output O.
+WITHOUT_JAX = (
+    *("verify K", "verify K --json", "verify K --memory O.svg", "fmt K", "races K", "memory K"),
+    *("cost K", "cost K --timeline O.svg", "cost K --timeline O.json", "diff --sync K K", "isa", "isa tile"),
+    *("isa tadd", "isa set_flag", "isa --changes", "isa --contradictions", "run --example list"),
+)
+
+
+def test_commands_that_execute_no_program_need_no_jax(tmp_path: Path) -> None:
     code = (
-        "from pto_jax.cli.main import main\nfrom pto_jax.examples import EXAMPLES\n"
-        "path = str(EXAMPLES['vector_add'].path)\n"
-        "assert main(['verify', path]) == 0 and main(['fmt', path]) == 0 and main(['isa', 'tile']) == 0\n"
-        "assert main(['cost', path]) == 0\n"
+        "import shlex\nfrom pto_jax.cli.main import main\nfrom pto_jax.examples import EXAMPLES\n"
+        f"names = {{'K': str(EXAMPLES['gemm_splitk'].path), 'O.svg': {str(tmp_path / 'o.svg')!r}, "
+        f"'O.json': {str(tmp_path / 'o.json')!r}}}\n"
+        f"for line in {WITHOUT_JAX!r}:\n"
+        "    assert main([names.get(word, word) for word in shlex.split(line)]) == 0, line\n"
+        "    assert not {'jax', 'jaxlib'} & sys.modules.keys(), line\n"
+        "from pto_jax.editors import language_server\n"
     )
-    done = python(code + CHECK + REPORT)
+    done = python("import sys\n" + code + CHECK + REPORT)
     assert done.returncode == 0, done.stderr
+
+
+def test_reading_a_line_loads_few_modules_and_compiling_it_no_others_than_it_needs() -> None:
+    """Every module costs milliseconds in each new process."""
+    code = (
+        "import sys, pto_jax as pto\ncount = lambda: sum(m.startswith('pto_jax') for m in sys.modules)\n"
+        "program = pto.parse('%z = tadd %x, %y : !pto.tile<f32, 4, 16>')\nread = count()\n"
+        "pto.compile(program)\nprint(read, count())\n"
+    )
+    read, compiled = map(int, python(code).stdout.split())
+    assert read <= 100 and compiled <= 210
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -416,3 +417,86 @@ def test_what_depends_on_data_is_refused_and_says_who_executes_it() -> None:
     k.add("}")
     with pytest.raises(pto.NotExecutableError, match=r"scf\.for: data decides how often ranks communicate"):
         compiled(k, 2, "compiled")(**values(k, 2))
+
+
+def _counted(k: Text) -> str:
+    """A number that data say."""
+    k.pointers = {"count": "i32", **k.pointers}
+    n = k.new()
+    k.add(f"{n} = pto.load_scalar %count[{k.number(0)}] : !pto.ptr<i32> -> i32")
+    return n
+
+
+def _loop(k: Text) -> None:
+    k.add(f"scf.for %i = {k.number(0)} to {k.index(_counted(k))} step {k.number(1)} {{")
+    k.notify("%s", 0)
+    k.add("}")
+
+
+def _branch(k: Text) -> None:
+    k.if_(k.equal(k.index(_counted(k)), 1))
+    k.wait("%s", 0)
+    k.end()
+
+
+def _peer(k: Text) -> None:
+    k.notify(k.peer("%s", k.index(_counted(k))), 0)
+
+
+def _waited(k: Text) -> None:
+    k.wait("%s", 0, _counted(k))
+
+
+@pytest.mark.parametrize(
+    ("made", "place", "message"),
+    [
+        (_loop, "scf.for %i", "scf.for: data decides how often ranks communicate here"),
+        (_branch, "scf.if", "scf.if: data decides how often ranks communicate here"),
+        (_peer, "load_scalar %ctx[%b]", "load_scalar: data decides which rank is the peer"),
+        (_waited, "comm.twait", "twait: data decides what a rank waits for"),
+    ],
+)
+def test_what_data_decides_is_refused_where_it_is_compiled(
+    made: Callable[[Text], None], place: str, message: str
+) -> None:
+    k = text("z")
+    made(k)
+    line = next(i for i, t in enumerate(str(k).splitlines(), 1) if place in t)
+    wanted = f"k.pto:{line}:5: error: {message}"
+    for compile_it in (
+        lambda: compiled(k, 2, "compiled"),
+        lambda: pto.launches([compiled(k, 2)], ranks=2, engine="compiled"),
+    ):
+        with pytest.raises(pto.NotExecutableError) as caught:
+            compile_it()
+        shown = str(caught.value)
+        assert wanted in shown and "allowed: numbers of the text, scalars and signals" in shown
+        assert 'try: engine="interpreter"' in shown
+    assert compiled(k, 2).engine == "interpreter"
+
+
+@pytest.mark.parametrize("shape", [(1, 64), (1, 8), (5, 24)])
+@pytest.mark.parametrize("n", [2, 4])
+def test_windows_are_put_together_from_rows_and_signals_from_numbers(shape: tuple[int, int], n: int) -> None:
+    """Rows of a common length, or elements where there is none; cells that nobody changes stay."""
+    k = ring(shape, blocks=True)
+    size = shape[0] * shape[1]
+    kernel = compiled(k, n, "compiled", grid=3)
+    rng = np.random.default_rng(1)
+    given = {
+        "x": rng.standard_normal((n, 3 * size + 5)).astype(np.float32),
+        "y": rng.standard_normal((n, 3 * size + 5)).astype(np.float32),
+        "s": np.full((n, 9), 7, np.int32),
+        "rank": np.arange(n),
+        "n": n,
+    }
+    given["s"][:, :3] = 0
+    wanted = {"y": given["y"].copy(), "s": given["s"].copy()}
+    wanted["y"][:, : 3 * size] = np.roll(given["x"], 1, 0)[:, : 3 * size]
+    wanted["s"][:, :3] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = jax.jit(lambda s: kernel(**{**given, "s": s}))(given["s"])
+    for found in (kernel(**given), traced):
+        for name, array in wanted.items():
+            np.testing.assert_array_equal(np.asarray(found[name]), array)

@@ -113,7 +113,9 @@ def test_33_a_signal_without_a_fence_lets_the_peer_read_old_data() -> None:
     assert not kinds(pair(sends(), receives), 2)
 
 
-def test_34_a_signal_that_frees_what_is_still_read_is_a_race() -> None:
+def freed(drain: str = "") -> Text:
+    """Rank 0 overwrites what rank 1 has read, once that one says so."""
+
     def send(k: Text) -> None:
         k.wait("%s", 0)
         protocols.put(k, k.peer("%y", k.number(1)), "%x")
@@ -121,9 +123,35 @@ def test_34_a_signal_that_frees_what_is_still_read_is_a_race() -> None:
     def receive(k: Text) -> None:
         t = k.tile(1, 64)
         k.load(k.view("%y", "f32", (1, 64)), (1, 64), "f32", t)
+        k.add(*drain.splitlines())
         k.notify(k.peer("%s", k.number(0)), 0)
+        k.store(t, k.view("%z", "f32", (1, 64)), (1, 64), "f32")
 
-    assert {("race", "tload", "tnotify"), ("race", "tload", "tput")} <= kinds(pair(send, receive), 2)
+    return pair(send, receive)
+
+
+def test_34_a_signal_that_frees_what_is_still_read_is_a_race_with_a_witness() -> None:
+    assert {("race", "tload", "tnotify"), ("race", "tload", "tput")} <= kinds(freed(), 2)
+    shown = compiled(freed(), 2).judge(values(freed(), 2), schedules=24).witness
+    assert "elements of z differ" in shown, shown
+    for drain in (FENCE, "pto.barrier <PIPE_ALL>"):
+        found = compiled(freed(drain), 2).judge(values(freed(drain), 2), schedules=24)
+        assert found.exact and found.witness.startswith("none of 24 legal orders"), found
+
+
+def test_the_end_of_a_kernel_and_uses_of_a_tile_end_what_is_on_its_way() -> None:
+    """Kernels at a host barrier, and a tile that is read late, give one result in all orders."""
+    k = protocols.text("z")
+    protocols.put(k, k.peer("%y", k.of("remui", k.of("addi", k.index("%rank"), 1), 2)), "%x")
+    second = protocols.text("z")
+    t = second.tile(1, 64)
+    second.load(second.view("%y", "f32", (1, 64)), (1, 64), "f32", t)
+    second.binary("tadd", t, t, t, (1, 64), "f32")
+    second.store(t, second.view("%y", "f32", (1, 64), 64), (1, 64), "f32")
+    protocols.read(second, "%y", at=64)
+    step = pto.launches([compiled(k, 2), pto.host_barrier, compiled(second, 2)], ranks=2)
+    found = step.judge(values(k, 2), schedules=8)
+    assert found.exact and found.witness.startswith("none of 8 legal orders"), found
 
 
 def test_35_a_drain_of_other_pipes_leaves_accumulators_on_their_way() -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pto_jax.ir import F32, I1, dtype
 from pto_jax.isa.micro import Lanes, MicroCall
 
+from . import calls
 from .calls import check, data, rooms as rooms, scalar, vreg
 from .test_conversions import to_float, value_of
 from .test_formulas import active, larger, neighbours, values, words_of
@@ -25,6 +26,15 @@ INTEGERS = ("i8", "si16", "ui32")
 def _quiet() -> Any:
     with np.errstate(all="ignore"):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _compiled(rooms: None, request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled rule is compared in every run where that takes no seconds, and for f32 once."""
+    spec = getattr(request.node, "callspec", None)
+    params = {} if spec is None else {n: v for n, v in spec.params.items() if n != "rooms"}
+    if not dtype(params.get("t", "i32")).is_float or params == {"t": "f32"}:
+        monkeypatch.setattr(calls, "COMPILED", True)
 
 
 def flags(seed: int, lanes: int = LANES) -> Words:

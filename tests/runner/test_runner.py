@@ -173,7 +173,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": ["z", 1, "y"]}]},
-        "launches[0] (added.pto): argument x: no buffer 'z'; there are: x, y, h",
+        "launches[0] (added.pto): argument x: got the buffer 'z'; allowed: x, y, h",
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": ["x", "y", "y"]}]},
@@ -181,15 +181,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": ["x", "h", "y"]}]},
-        "argument s is a scalar, f32; got buffer h",
+        "argument s: got the buffer h; allowed: a number, f32",
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": [2, 1, "y"]}]},
-        "argument x is a buffer, tensor_view<16x16xf32>; got the number 2",
+        "argument x: got the number 2; allowed: a buffer, tensor_view<16x16xf32>",
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": [{"buffer": "x", "offset": 999}, 1, "y"]}]},
-        "offset 999; buffer x has 512 elements",
+        "got offset 999; allowed: 0 to 512, the size of x",
     ),
     (
         {"launches": [{"kernel": "added.pto", "arguments": [{"buffer": "x", "offset": 400}, 1, "y"]}]},

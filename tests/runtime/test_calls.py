@@ -233,7 +233,7 @@ def test_missing_extra_and_duplicate_arguments(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"entry": "other"}, "no function 'other' in the program; it has: main"),
+        ({"entry": "other"}, "entry: got 'other'; allowed: main"),
         ({"profile": "a9"}, "unknown profile 'a9'; allowed: cpu_sim, a2a3, a5"),
         ({"profile": ["a5"]}, r"unknown profile \['a5'\]; allowed: cpu_sim, a2a3, a5"),
         ({"numerics": "loose"}, "numerics: got 'loose'; allowed: exact, fast"),

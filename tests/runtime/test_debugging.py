@@ -128,7 +128,7 @@ def test_buffers_of_packed_elements_keep_their_bytes() -> None:
 WRONG: dict[str, tuple[Callable[[pto.Kernel], object], str]] = {
     "a line without an operation": (
         lambda k: k.stop_at(4),
-        r"main: stop_at\(4, 1\): no operation begins on line 4 of loop.pto; nearby lines with operations: 2 ",
+        r"main: stop_at\(4, 1\): no operation begins on line 4 of loop.pto; allowed: nearby 2 ",
     ),
     "too few executions": (
         lambda k: k.stop_at(3, 4)(X, 0 * X, 3),
@@ -137,7 +137,7 @@ WRONG: dict[str, tuple[Callable[[pto.Kernel], object], str]] = {
     "no execution": (lambda k: k.stop_at(3)(X, 0 * X, 0), "the program reached that line never"),
     "a count of 0": (lambda k: k.stop_at(3, 0), "allowed: a line or 'FILE:LINE', and a count of 1 or more"),
     "a line that is no number": (lambda k: k.stop_at(2.5), "allowed: a line or 'FILE:LINE'"),  # type: ignore[arg-type]
-    "another file": (lambda k: k.stop_at("other.pto:3"), "the program is loop.pto"),
+    "another file": (lambda k: k.stop_at("other.pto:3"), "got the file other.pto; allowed: loop.pto"),
     "arguments that do not fit": (lambda k: k.trace(X), "allowed: also "),
     "a limit of 0": (
         lambda k: k.trace(X, 0 * X, 1, limit=0),

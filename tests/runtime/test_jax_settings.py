@@ -107,7 +107,7 @@ def forget() -> None:
     op_functions._function_of.cache_clear()
 
 
-@pytest.mark.variants(9)
+@pytest.mark.variants(5)
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_setting_of_jax_changes_no_bit(setting: str, call: str) -> None:

@@ -578,3 +578,61 @@ def test_the_second_half_begins_behind_half_of_the_valid_rows(agree: Agree, rows
     expected = np.zeros((16, 16), np.float32)
     expected[:8] = (x @ x)[:8]
     np.testing.assert_array_equal(out["y"], expected)
+
+
+def halves(split: int, physical: int) -> pto.Program:
+    """Each vector core pushes n rows or columns of x, the second one those behind the first one's."""
+    shape = (2 * physical, 16) if split == 1 else (16, 2 * physical)
+    t, mat = vec("f32", *shape, ", valid=?x?"), MAT.format("f32")
+    window, sizes = "!pto.partition_tensor_view<?x?xf32>", ("%n", "%c16")[:: 1 if split == 1 else -1]
+    start = "%start, %c0" if split == 1 else "%c0, %start"
+    setup = "{dir_mask = 2, slot_size = 1024} (c2v_consumer_buf = %z : i32, "
+    vector = f"""
+    %z = arith.constant 0 : i32
+    %to = {IMPORTED.format("p", "cube")}
+    pto.aiv_initialize_pipe {setup}v2c_consumer_buf = %to : i32)
+    %core64 = pto.get_subblock_idx
+    %core = arith.index_cast %core64 : i64 to index
+    %start = arith.muli %core, %n : index
+    {view("%wx", "%x", "f32")}
+    %part = pto.partition_view %wxv, offsets = [{start}], sizes = [{", ".join(sizes)}] : {VIEW} -> {window}
+    %t = pto.alloc_tile valid_row = {sizes[0]} valid_col = {sizes[1]} : {t}
+    pto.tload ins(%part : {window}) outs(%t : {t})
+    pto.tpush_to_aic(%t : {t}) {{split = {split}}}
+    """
+    cube = f"""
+    %z = arith.constant 0 : i32
+    %from = {RESERVED.format("p", "mat")}
+    pto.aic_initialize_pipe {setup}v2c_consumer_buf = %from : i32)
+    {view("%wy", "%y", "f32")}
+    %left = pto.alloc_tile : {LEFT}
+    %right = pto.alloc_tile : {RIGHT}
+    %acc = pto.alloc_tile : {ACC.format("f32", "")}
+    %m = pto.tpop_from_aiv {{split = {split}}} -> {mat}
+    pto.tmov ins(%m : {mat}) outs(%left : {LEFT})
+    pto.tmov ins(%m : {mat}) outs(%right : {RIGHT})
+    pto.tfree_from_aiv {{split = {split}}}
+    pto.tmatmul ins(%left, %right : {LEFT}, {RIGHT}) outs(%acc : {ACC.format("f32", "")})
+    pto.tstore ins(%acc : {ACC.format("f32", "")}) outs(%wy : {whole("f32")})
+    """
+    return accepted(program("a5", cube, vector))
+
+
+@pytest.mark.parametrize(("split", "physical"), [(1, 8), (2, 8), (2, 16)])
+def test_run_time_halves_of_vector_cores_are_joined_where_the_first_one_ends(
+    agree: Agree, split: int, physical: int
+) -> None:
+    made, x = halves(split, physical), RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    out = agree(made, x, np.zeros(1, np.float32), np.zeros((16, 16), np.float32), 8)
+    np.testing.assert_array_equal(out["y"], x @ x)
+    for n in (0, 1, 5, 7):
+        agree(made, x, np.zeros(1, np.float32), np.zeros((16, 16), np.float32), n)
+
+
+def test_run_time_halves_that_a_tile_has_no_room_for_are_an_error() -> None:
+    text = str(halves(1, 16)).replace("%start = arith.muli %core, %n", "%start = arith.muli %core, %c0")
+    given = np.ones((16, 16), np.float32), np.zeros(1, np.float32), np.zeros((16, 16), np.float32), 9
+    with pytest.raises(pto.ExecutionError, match="tpop_from_aiv: got 9; allowed: at most 8 valid rows of ea"):
+        pto.compile(pto.parse(text))(*given)
+    with pytest.raises(pto.PtoError, match="tpop_from_aiv: "):
+        pto.compile(pto.parse(text)).eager(*given)

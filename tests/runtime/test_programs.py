@@ -95,7 +95,7 @@ def test_an_entry_among_several_functions(source: Source) -> None:
     assert (np.asarray(pto.compile(program, entry="double")(p=X)["p"]) == 2 * X).all()
     assert pto.compile(program).entry == "main"
     two = pto.parse("func.func @a(%x: i32) {\n return\n}\nfunc.func @b() {\n return\n}")
-    with pytest.raises(pto.ArgumentError, match="which function is the entry; choose one of: a, b"):
+    with pytest.raises(pto.ArgumentError, match="entry: the program marks none; allowed: a, b"):
         pto.compile(two)
 
 

@@ -17,7 +17,8 @@ from ...cases.messages import normalised
 from ...cases.targets import Oracle, Target
 from ...errors import NotExecutableError, PtoError
 from ...failures.isolation import types_of
-from ...generate.options import SIMPLE, STRAIGHT, Options, layout_name
+from ...generate.micro_samples import catalogue as catalogue_of_micro
+from ...generate.options import MICRO, SIMPLE, STRAIGHT, Options, layout_name
 from ...generate.programs import Case, generate
 from ...generate.selection import catalogue
 from ...ir import Op, TileType
@@ -67,7 +68,7 @@ def feature(op: Op, profile: ProfileName, kernel: bool = False) -> Feature:
 def features(case: Case) -> Iterator[Feature]:
     """What a program has that small programs can be made of."""
     result = is_kernel(case)
-    known = catalogue(case.profile.name, STRAIGHT.elements)
+    known = catalogue(case.profile.name, STRAIGHT.elements).keys() | catalogue_of_micro().keys()
     for op in case.program.walk():
         if op.name in known:
             yield feature(op, case.profile.name, result)
@@ -210,8 +211,9 @@ def _probes(feature: Feature, count: int) -> Iterator[Case]:
 
 
 def _options(feature: Feature) -> Options:
+    below = feature.instruction in catalogue_of_micro()
     options = replace(
-        STRAIGHT,
+        MICRO if below else STRAIGHT,
         profiles=(feature.profile,),
         statements=1,
         only=frozenset({feature.instruction}),

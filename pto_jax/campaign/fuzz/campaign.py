@@ -248,8 +248,8 @@ def _store(setup: Setup) -> Store:
     if differing:
         store.close()
         raise errors.ArgumentError(
-            f"{setup.store} holds another campaign: {'; '.join(differing)}; "
-            "resume it with its own options, or give another --store"
+            f"{setup.store}: got another campaign: {'; '.join(differing)}",
+            fix="its own options with --resume, or another --store",
         )
     if longer:
         store.set(count=setup.plan.count)

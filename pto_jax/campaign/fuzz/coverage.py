@@ -15,6 +15,7 @@ from ...generate.options import Region, layout_name
 from ...ir import Attrs, AttrValue, Op, Program, TileType, Value
 from ...isa.declare import Instruction
 from ...isa.effects import operands_of, traits_of
+from ...isa.micro import MicroOperation
 
 #: What the parts of a cell are.
 PARTS = ("instruction", "type", "attribute", "region", "layout", "operands", "control")
@@ -65,9 +66,10 @@ def _with_control(op: Op, around: Control) -> Iterator[tuple[Op, Control]]:
 
 def _cells(op: Op, control: Control) -> tuple[str, ...]:
     instruction = isa.find(op.name)
-    if instruction is None:
-        return ()
     values = (*op.destinations, *op.ins)
+    if instruction is None:
+        micro = isa.find_micro(op.name)
+        return () if micro is None else _micro_cells(op, micro, values, control)
     tile = next((v.type for v in values if isinstance(v.type, TileType)), None)
     there = operands_of(op) if optional(instruction) else ()
     region = "-" if tile is None else region_of(tile)
@@ -76,6 +78,17 @@ def _cells(op: Op, control: Control) -> tuple[str, ...]:
     return named(
         (op.name, _element(values), region, layout, operands, control), attributes_part(op.attributes)
     )
+
+
+def _micro_cells(
+    op: Op, micro: MicroOperation, values: tuple[Value, ...], control: Control
+) -> tuple[str, ...]:
+    """Cells of a micro-operation, which has no region and no layout."""
+    there = {*micro.values(op), *(n for n, _ in zip(micro.results, op.results, strict=False))}
+    optional_ones = [w.removesuffix("?") for part in micro.words for w in part if w.endswith("?")]
+    operands = "+".join(n for n in optional_ones if n in there) or (NO_OPERANDS if optional_ones else "-")
+    parts = (op.name, _element(values), "-", "-", operands, control)
+    return named(parts, attributes_part(op.attributes))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -42,6 +42,7 @@ from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
 from ...generate.options import IN_TURN, PRESETS, Options, on_blocks
 from ...generate.programs import Case, generate
 from ...generate.state import Input
+from ...interpreter.steering import signals
 from ...ir import FRAGMENT, Function, Program, ScalarType, TileType, VectorType
 from ...isa.effects import traits_of
 from ..devices.refusals import Refusals, finished
@@ -171,6 +172,10 @@ def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) ->
             if not isinstance(a.type, provenance.GlobalTypes | TileType | VectorType | ScalarType):
                 where = "fragment" if function.name == FRAGMENT else f"function {function.name}"
                 raise ArgumentError(f"{where}: nothing is generated for argument {a.name} of type {a.type}")
+        if signals(program, function):
+            got = f"{function.name} waits for signals of other processors"
+            fix = "pto-jax diff or races with --ranks N, or --preset ranks"
+            raise ArgumentError(got, allowed="programs of one processor", fix=fix)
         ulp = {} if exact else accuracy.bounds(program, function)
         subjects.append(Subject(file, program, function, target, tuple(numbers((program,))), ulp))
     return subjects

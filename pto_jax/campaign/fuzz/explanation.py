@@ -103,7 +103,8 @@ def _generated(plan: Plan) -> Explanation:
     for case in cases:
         cells.update(coverage.of_program(case.program))
     having = Counter(name for case in cases for name in {op.name for op in case.program.walk()})
-    instructions = Counter({n: count for n, count in having.items() if n in isa.instructions()})
+    known = isa.instructions().keys() | isa.micro_operations().keys()
+    instructions = Counter({n: count for n, count in having.items() if n in known})
     return Explanation(
         f"{SAMPLE} programs, {cells.total() / SAMPLE:.1f} instructions in each",
         (

@@ -15,7 +15,8 @@ from functools import cache
 from typing import get_args
 
 from ...errors import ArgumentError
-from ...generate.options import LAYOUT_NAMES, MADE, STRAIGHT, Options
+from ...generate.micro_samples import catalogue as catalogue_of_micro, select_micro
+from ...generate.options import LAYOUT_NAMES, MADE, MICRO, STRAIGHT, Options
 from ...generate.selection import catalogue, select
 from ...generate.values import RECIPES
 from ...ir import TILE_DTYPES
@@ -61,7 +62,7 @@ class Focus:
             unknown = [name for name in given if name not in allowed]
             if unknown:
                 raise ArgumentError(f"--{option} {unknown[0]}", allowed=" ".join(allowed))
-        known = generated() | MADE.keys()
+        known = generated() | MADE.keys() | generated_micro()
         for name in self.only:
             if name not in known:
                 raise ArgumentError(f"--only {name}: no generated instruction{suggestion(name, known)}")
@@ -70,13 +71,17 @@ class Focus:
 
     def options(self, options: Options) -> Options:
         """Options of the generator with this focus, on the profiles that have such programs."""
-        made = frozenset(self.only) & MADE.keys()
+        below = frozenset(self.only) & generated_micro()
+        if options.micro or (below and below == frozenset(self.only)):
+            return self._kernels(options, below)
+        others = frozenset(self.only) - below
+        made = others & MADE.keys()
         if self.only or self.dtypes or self.layouts:
             # What programs of these kinds have does not follow the focus.
             options = replace(options, cores=0.0, overlaps=0.0)
         narrowed = replace(
             with_statements(options, made),
-            only=(frozenset(self.only) - made) or options.only,
+            only=(others - made) or options.only,
             dtypes=frozenset(self.dtypes),
             layouts=frozenset(self.layouts),
             regions=tuple(k for k in REGIONS if k in self.regions),
@@ -92,6 +97,29 @@ class Focus:
                 missing or f"{self}: no instruction of {' '.join(options.profiles)} has such operands"
             )
         return replace(narrowed, profiles=having)
+
+    def _kernels(self, options: Options, below: frozenset[str]) -> Options:
+        """Options of kernels of micro-operations with this focus; ``below`` are those that it names."""
+        profiles = tuple(p for p in options.profiles if p in MICRO.profiles)
+        if not profiles:
+            raise ArgumentError(
+                f"profiles {' '.join(options.profiles)} have no micro-operations",
+                allowed=" ".join(MICRO.profiles),
+            )
+        narrowed = replace(
+            micro_options(options),
+            profiles=profiles,
+            only=below,
+            dtypes=frozenset(self.dtypes),
+            layouts=frozenset(self.layouts),
+            regions=tuple(k for k in REGIONS if k in self.regions),
+            recipes=tuple(r for r in RECIPES if r in self.values) or options.recipes,
+            factors=(*options.factors, *map(_factor, self.weights)),
+            turns=0 if self.weights else MICRO.turns,
+        )
+        if (self.only and not below) or not select_micro(narrowed).names:
+            raise ArgumentError(f"{self}: no micro-operation has such operands")
+        return narrowed
 
     def in_lockstep(self, profiles: Sequence[ProfileName]) -> bool:
         """Whether programs that are made as arrays can follow it."""
@@ -120,6 +148,14 @@ class Focus:
         return " ".join(f"--{option} {' '.join(names)}" for option, names in said.items() if names)
 
 
+def micro_options(options: Options) -> Options:
+    """Options of kernels of micro-operations, with the values and control flow of others."""
+    if options.micro:
+        return options
+    control = max(options.control, MICRO.control)
+    return replace(MICRO, recipes=options.recipes, statements=options.statements, control=control)
+
+
 def with_statements(options: Options, names: Iterable[str]) -> Options:
     """Options with which programs have operations that no sample makes; each has one of the names."""
     names = frozenset(names)
@@ -134,6 +170,12 @@ def with_statements(options: Options, names: Iterable[str]) -> Options:
 
 
 @cache
+def generated_micro() -> frozenset[str]:
+    """The micro-operations that generated kernels have."""
+    return frozenset(catalogue_of_micro())
+
+
+@cache
 def generated() -> frozenset[str]:
     """The instructions that generated programs concentrate on."""
     return frozenset(n for p in PROFILE_NAMES for n in catalogue(p, STRAIGHT.elements))
@@ -141,7 +183,7 @@ def generated() -> frozenset[str]:
 
 def _factor(text: str) -> tuple[str, float]:
     name, _, number = text.partition("=")
-    known: Iterable[str] = (*CLASSES, *generated())
+    known: Iterable[str] = (*CLASSES, *generated(), *generated_micro())
     if name not in known:
         raise ArgumentError(f"--weight {text}: no instruction or class {name}{suggestion(name, known)}")
     try:

@@ -43,8 +43,8 @@ from ... import errors, isa
 from ...cases.kernels import kernel, kernels_only
 from ...errors import PtoError
 from ...files import read_text
-from ...generate import operations, options, selection
-from ...generate.options import MADE, STRAIGHT, Options
+from ...generate import micro_samples, operations, options, selection
+from ...generate.options import MADE, MICRO, STRAIGHT, Options
 from ...generate.programs import Case, case_id, generate
 from ...generate.selection import catalogue, select
 from ...ir import TILE_DTYPES, TileType
@@ -53,7 +53,7 @@ from ...profiles import PROFILE_NAMES, ProfileName, profile as find_profile
 from ...text.names import canonical, suggestion
 from . import coverage, messages
 from .coverage import CONTROLS, PARTS, REGIONS, operands_part, shown
-from .focus import CLASSES, generated, with_statements
+from .focus import CLASSES, generated, generated_micro, micro_options, with_statements
 
 ANY = "*"
 
@@ -183,6 +183,8 @@ def aimed(options: Options, wanted: Bin, *, alone: bool, kernels: bool = False) 
     >>> sorted(made.only), made.dtypes, made.regions, made.control
     (['tcvt'], frozenset({'f16'}), ('odd',), 0.6)
     """
+    if wanted["instruction"] in generated_micro():
+        return _aimed_below(options, wanted, alone=alone)
     if wanted["instruction"] in MADE:
         plain = replace(options, cores=0.0, overlaps=0.0)
         return _with_control(with_statements(plain, (wanted["instruction"],)), wanted["control"])
@@ -203,6 +205,25 @@ def aimed(options: Options, wanted: Bin, *, alone: bool, kernels: bool = False) 
     return replace(made, profiles=having or made.profiles, only=made.only if having else frozenset({name}))
 
 
+def _aimed_below(options: Options, wanted: Bin, *, alone: bool) -> Options:
+    """Options of kernels with a micro-operation of a bin; ``alone`` with nothing but what it needs."""
+    name, element = wanted["instruction"], wanted["type"]
+    base = micro_options(options)
+    beside = _scattered(generated_micro(), wanted)
+    return _with_control(
+        replace(
+            base,
+            profiles=MICRO.profiles,
+            only=frozenset({name} if alone else {name, *beside}),
+            having=frozenset({name}),
+            dtypes=frozenset({element} - {ANY, "-"}) if alone else frozenset(),
+            factors=(*options.factors, (name, _MORE)),
+            turns=0,
+        ),
+        wanted["control"],
+    )
+
+
 def _with_control(options: Options, control: str) -> Options:
     """Options with which operations often have what a bin wants around them."""
     if control in ("loop", "branch"):
@@ -213,6 +234,10 @@ def _with_control(options: Options, control: str) -> Options:
 def _beside(wanted: Bin, options: Options) -> list[str]:
     """Some instructions for the programs of a bin, others for another bin."""
     names = {n for p in options.profiles for n in catalogue(p, options.elements)}
+    return _scattered(names, wanted)
+
+
+def _scattered(names: Collection[str], wanted: Bin) -> list[str]:
     return sorted(names, key=lambda n: hashlib.sha256(f"{wanted}:{n}".encode()).digest())[:_BESIDE]
 
 
@@ -350,8 +375,9 @@ class _Entry:
         for said in listed:
             names = [n for n in sorted(generated()) if said in (ANY, isa.instructions()[n].cls)]
             name = canonical(said)
-            if not names and name not in generated() | MADE.keys():
-                hint = suggestion(name, (*generated(), *MADE, *CLASSES))
+            known = generated() | MADE.keys() | generated_micro()
+            if not names and name not in known:
+                hint = suggestion(name, (*known, *CLASSES))
                 message = f"no generated instruction or class {said}{hint}"
                 self.source.fail(self.number, "instruction", message, said)
             yield from names or [name]
@@ -407,6 +433,8 @@ def _declared(part: str, name: str, profiles: tuple[ProfileName, ...]) -> tuple[
     """The values that a part may have for an instruction."""
     if part == "control":
         return CONTROLS
+    if name in generated_micro():
+        return _declared_below(part, name)
     if part == "region":
         on_tiles = any(o.kind == "tile" for o in isa.instructions()[name].operands)
         return REGIONS if on_tiles else ("-",)
@@ -415,6 +443,16 @@ def _declared(part: str, name: str, profiles: tuple[ProfileName, ...]) -> tuple[
         return tuple(f"{a.name}={shown(m)}" for a in listed for m in a.choices)
     column = {"type": 0, "layout": 1, "operands": 2}[part]
     return tuple(dict.fromkeys(kind[column] for p in profiles for kind in _kinds(name, p)))
+
+
+def _declared_below(part: str, name: str) -> tuple[str, ...]:
+    """The values that a part may have for a micro-operation."""
+    operation = isa.micro_operations()[name]
+    if part == "attribute":
+        return tuple(f"{n}={value}" for n, listed in operation.choices.items() for value in listed)
+    if part == "type":
+        return tuple(dict.fromkeys(s.shown for s in micro_samples.catalogue().get(name, ())))
+    return ("-",)
 
 
 @cache
@@ -439,6 +477,9 @@ def _kind(sample: Sample) -> tuple[str, str, str]:
 def _possible(parts: tuple[str, ...], profiles: tuple[ProfileName, ...]) -> bool:
     """Whether a profile has a legal operation with these parts, as far as samples show."""
     name, element, attribute, _, layout, operands, _ = parts
+    if name in generated_micro():
+        wide = all(v in (ANY, "-") for v in parts[3:6]) and MICRO.profiles[0] in profiles
+        return wide and (attribute == ANY or _declared_takes(name, element, attribute))
     if name in MADE:
         # What statements make has no samples: its bins are those of the operation and what surrounds it.
         return parts[1:-1] == (ANY,) * len(parts[1:-1])
@@ -448,6 +489,13 @@ def _possible(parts: tuple[str, ...], profiles: tuple[ProfileName, ...]) -> bool
         for kind, samples in _kinds(name, profile).items()
         if all(a in (ANY, b) for a, b in zip((element, layout, operands), kind, strict=True))
     )
+
+
+def _declared_takes(name: str, element: str, attribute: str) -> bool:
+    """Whether a micro-operation on an element type has a value of an attribute."""
+    key, _, value = attribute.partition("=")
+    samples = micro_samples.catalogue().get(name, ())
+    return any(value in s.choices.get(key, ()) for s in samples if element in (ANY, s.shown))
 
 
 def _takes(samples: Sequence[Sample], attribute: str, profile: ProfileName) -> bool:

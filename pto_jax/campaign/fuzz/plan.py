@@ -138,7 +138,9 @@ def aims(goal: str, bins: Sequence[Bin]) -> tuple[Aim, ...]:
             dtype = "" if b["type"] == ANY else b["type"]
             table[Aim(b["instruction"], dtype, _REGIONS.get(b["region"], ()))] = None
     if not table:
-        raise ArgumentError(f"{goal}: no bin that programs in lockstep reach; leave out --lockstep")
+        raise ArgumentError(
+            f"{goal}: programs in lockstep reach none of its targets", fix="leave out --lockstep"
+        )
     return tuple(table)
 
 
@@ -168,7 +170,9 @@ def form_of(given: Form | None, tested: str, other: bool) -> Form:
     ('kernel', 'any')
     """
     if other and given == "kernel":
-        raise ArgumentError("--form kernel: not with --programs and --lockstep, which have other forms")
+        raise ArgumentError(
+            "got --form kernel with --programs or --lockstep", allowed="with generated programs"
+        )
     return given or ("kernel" if tested.startswith("dut") and not other else "any")
 
 

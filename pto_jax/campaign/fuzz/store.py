@@ -50,7 +50,7 @@ class Store:
         """A new store with what is known about the campaign; without a path, in memory."""
         where = None if path is None else Path(path)
         if where is not None and where.exists() and where.stat().st_size:
-            raise FileError(f"{where}: exists; --resume continues it, or give another --store")
+            raise FileError(f"{where}: exists", fix="--resume, which continues it, or another --store")
         store = cls(where, _connected(where))
         try:
             with store._writing() as database:

@@ -189,7 +189,7 @@ def conversions(profile_name: str) -> Mapping[tuple[str, str], Conversion]:
     if profile_name == "cpu_sim":
         return MappingProxyType(_simulated_pairs())
     if profile_name not in tables:
-        raise ArgumentError(f"unknown profile {profile_name!r}; known: cpu_sim, a2a3, a5")
+        raise ArgumentError(f"got the profile {profile_name!r}", allowed="cpu_sim, a2a3, a5")
     return MappingProxyType(tables[profile_name])
 
 
@@ -206,6 +206,6 @@ def conversion(profile_name: str, src: str, dst: str) -> Conversion:
     if found is None:
         known = ", ".join(sorted({d for s, d in table if s == dtype(src).name})) or "nothing"
         raise ArgumentError(
-            f"{profile_name} does not convert {src} to {dst}; from {src} it converts to: {known}"
+            f"got a conversion of {src} to {dst}", allowed=f"on {profile_name} from {src}: {known}"
         )
     return found

@@ -180,6 +180,10 @@ class Inspected(Protocol):
     def observed(self, observer: Any, /, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
         """Execute instruction by instruction and notify an observer."""
 
+
+class Prepared(Inspected, Protocol):
+    """A kernel on one processor."""
+
     def prepared(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Checked arguments by name."""
 
@@ -214,7 +218,7 @@ class StopAt:
     fewer times.
     """
 
-    kernel: Inspected
+    kernel: Prepared
     line: int | str
     count: int = 1
 
@@ -229,7 +233,10 @@ class StopAt:
         file, _, line = str(self.line).rpartition(":")
         whole = type(self.count) is int and type(self.line) in (int, str) and line.isdecimal()
         if not whole or self.count < 1:
-            raise ArgumentError(f"{self._subject}: allowed: a line or 'FILE:LINE', and a count of 1 or more")
+            raise ArgumentError(
+                f"{self._subject}: got line {self.line!r} and count {self.count!r}",
+                allowed="a line or 'FILE:LINE', and a count of 1 or more",
+            )
         return Breakpoint.at(self.kernel.program, int(line), self.count, file or None, self._subject)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> State:

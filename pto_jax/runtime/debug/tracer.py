@@ -178,10 +178,10 @@ class Recorder(ABC):
             self.executed,
             op.name,
             op.span.line if op.span is not None else None,
-            where(op, self._block, machine.core),
+            where(op, self._block, machine.core_name),
             self.functions.get(op.span, ""),
             self._block,
-            machine.core,
+            machine.core_name,
             operands,
             written,
             buffers,
@@ -215,7 +215,8 @@ class Recorder(ABC):
         return f"{label}  {operand_text(execution.operands[name], d, words)}"
 
     def _title(self, machine: JaxMachine, op: Op) -> str:
-        return f"[{self.executed}] {where(op, self._block, machine.core)} {op.name}{written_attributes(op)}"
+        at = where(op, self._block, machine.core_name)
+        return f"[{self.executed}] {at} {op.name}{written_attributes(op)}"
 
 
 @dataclass
@@ -290,6 +291,44 @@ class Stopped(Exception):
 
 
 @dataclass
+class Scopes:
+    """The names that every core sees, as operations begin; ``functions`` as of a :class:`Recorder`."""
+
+    functions: Mapping[Any, str] = field(default_factory=dict)
+    #: Per core, the functions it is in: the scope of each function and the innermost one in it.
+    _calls: dict[str, list[tuple[dict[str, Operand], Scope, str]]] = field(default_factory=dict)
+
+    def block(self, machine: JaxMachine) -> None:
+        """Every block of a grid has calls of its own."""
+        self._calls.clear()
+
+    def begin(self, machine: JaxMachine, op: Op, scope: Scope) -> None:
+        """Note the scope that an operation sees, and forget functions that have returned."""
+        calls = self._calls.setdefault(machine.core_name, [])
+        root = scope.chain()[-1]
+        while calls and any(r is root for r, _, _ in calls):
+            calls.pop()
+        calls.append((root, scope, self.functions.get(op.span, "")))
+
+    def before(self, machine: JaxMachine, execution: Execution) -> None:
+        """Nothing changes the names."""
+
+    def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
+        """Nothing changes the names."""
+
+    def names(self, current: str = "") -> dict[str, Operand]:
+        """Names of the innermost function of one core as they are, others behind their core and function."""
+        names: dict[str, Operand] = {}
+        for core, calls in self._calls.items():
+            for _, scope, function in calls:
+                is_current = core == current and scope is calls[-1][1]
+                prefix = "" if is_current else "/".join(p for p in (core, function) if p) + "/"
+                for level in reversed(scope.chain()):
+                    names.update((prefix + name, operand) for name, operand in level.items())
+        return names
+
+
+@dataclass
 class Breakpoint:
     """Stops before the first operation on a line, the ``count``-th time it is reached."""
 
@@ -298,8 +337,10 @@ class Breakpoint:
     functions: Mapping[Any, str] = field(default_factory=dict)
     reached: int = 0
     _block: int | None = None
-    #: Per core, the functions it is in: the scope of each function and the innermost one in it.
-    _calls: dict[str, list[tuple[dict[str, Operand], Scope, str]]] = field(default_factory=dict)
+    scopes: Scopes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scopes = Scopes(self.functions)
 
     @classmethod
     def named(cls, program: Program, text: str) -> Breakpoint:
@@ -309,7 +350,9 @@ class Breakpoint:
             # Two numbers: a line and a count.
             match = re.fullmatch(r"(?P<file>)(?P<line>\d+):(?P<count>\d+)", text)
         if match is None or int(match["count"] or 1) < 1:
-            raise ArgumentError(f"--break {text}: allowed: LINE, LINE:COUNT, FILE:LINE or FILE:LINE:COUNT")
+            raise ArgumentError(
+                f"--break: got {text}", allowed="LINE, LINE:COUNT, FILE:LINE or FILE:LINE:COUNT"
+            )
         return cls.at(
             program, int(match["line"]), int(match["count"] or 1), match["file"] or None, f"--break {text}"
         )
@@ -325,15 +368,15 @@ class Breakpoint:
         files = {f for f, _ in ops if file is None or Path(f).name == Path(file).name}
         if not files:
             sources = ", ".join(sorted({Path(f).name for f, _ in ops})) or program.source
-            raise ArgumentError(f"{what}: the program is {sources}")
+            raise ArgumentError(f"{what}: got the file {file}", allowed=sources)
         places = sorted(f for f in files if (f, line) in ops)
         if not places:
             near = sorted(sorted((n, f) for f, n in ops if f in files), key=lambda at: abs(at[0] - line))[:5]
             listed = ", ".join(f"{n} ({ops[f, n].name})" for n, f in sorted(near))
             source = program.source if len(files) != 1 else next(iter(files))
             raise ArgumentError(
-                f"{what}: no operation begins on line {line} of {source}; "
-                f"nearby lines with operations: {listed or 'none'}"
+                f"{what}: no operation begins on line {line} of {source}",
+                allowed=f"nearby {listed or 'none'}",
             )
         if len(places) > 1:
             names = " or ".join(f"{Path(f).name}:{line}" for f in places)
@@ -343,21 +386,17 @@ class Breakpoint:
     def block(self, machine: JaxMachine) -> None:
         """Count the blocks of a grid, each with calls of its own."""
         self._block = 0 if self._block is None else self._block + 1
-        self._calls.clear()
+        self.scopes.block(machine)
 
     def begin(self, machine: JaxMachine, op: Op, scope: Scope) -> None:
         """Raise :class:`Stopped`, with the machine's state, at the execution that is asked for."""
-        calls = self._calls.setdefault(machine.core, [])
-        root = scope.chain()[-1]
-        while calls and any(r is root for r, _, _ in calls):
-            calls.pop()
-        calls.append((root, scope, self.functions.get(op.span, "")))
+        self.scopes.begin(machine, op, scope)
         if op.span is None or op.span != self.op.span or op.name != self.op.name:
             return
         self.reached += 1
         if self.reached == self.count:
             again = f", reached {self.count} times" if self.count > 1 else ""
-            message = f"stopped before {where(op, self._block, machine.core)} {op.name}{again}"
+            message = f"stopped before {where(op, self._block, machine.core_name)} {op.name}{again}"
             raise Stopped(message, self._state(machine))
 
     def before(self, machine: JaxMachine, execution: Execution) -> None:
@@ -370,14 +409,7 @@ class Breakpoint:
         """Names of the function that is stopped as they are, others behind their core and function."""
         from ..state import State
 
-        names: dict[str, Operand] = {}
-        for core, calls in self._calls.items():
-            for _, scope, function in calls:
-                current = core == machine.core and scope is calls[-1][1]
-                prefix = "" if current else "/".join(p for p in (core, function) if p) + "/"
-                for level in reversed(scope.chain()):
-                    names.update((prefix + name, operand) for name, operand in level.items())
-        return State.at(machine, names)
+        return State.at(machine, self.scopes.names(machine.core_name))
 
 
 def functions_of(program: Program) -> dict[Any, str]:

@@ -35,9 +35,9 @@ def test_failures_are_found_counted_and_kept(fuzz: Any) -> None:
     # Finished: nothing is executed again, and the answer is the same.
     assert fuzz(*options, "--resume") == 1 and fuzz.rows("s.sqlite") == rows
     assert "25 cases: 22 equal, 3 different" in fuzz.out and "rate" not in fuzz.out
-    assert fuzz(*options) == 2 and "s.sqlite: exists; --resume continues it" in fuzz.err
+    assert fuzz(*options) == 2 and "s.sqlite: exists; try: --resume, which continues it" in fuzz.err
     assert fuzz(*options, "--resume", "--profile", "a2a3") == 2
-    assert "holds another campaign: profiles: a5, not a5 a2a3; resume it with its own" in fuzz.err
+    assert "got another campaign: profiles: a5, not a5 a2a3; try: its own options" in fuzz.err
 
 
 @pytest.mark.slow

@@ -85,12 +85,15 @@ def test_a_store_knows_its_campaign_and_can_be_extended(fuzz: Any) -> None:
 
 
 WRONG: tuple[tuple[list[Any], str], ...] = (
-    ([], "s.db names python:fuzz_machines:right, which is not executed; name it with --tested"),
-    (NAMED[2:], "s.db names python:fuzz_machines:right, which is not executed"),
+    ([], "got python:fuzz_machines:right from s.db only"),
+    (NAMED[2:], "got python:fuzz_machines:right from s.db only"),
     ([*NAMED, "--count", 3], "--count is 3; s.db has a campaign of 5: as many or more"),
     (["--tested", "jit"], "s.db holds a campaign of python:fuzz_machines:wrong and"),
-    ([*NAMED, "--failures", "elsewhere"], "s.db has its failures in failures, not in elsewhere"),
-    ([*machines("right", "wrong"), "--count", 5, "--seed", 3], "s.db holds another campaign: seed: 0, not 3"),
+    (
+        [*NAMED, "--failures", "elsewhere"],
+        "--failures: got elsewhere for the campaign in s.db; allowed: failures",
+    ),
+    ([*machines("right", "wrong"), "--count", 5, "--seed", 3], "s.db: got another campaign: seed: 0, not 3"),
     (["--minutes", 0], "--minutes is 0; allowed: more than 0"),
     ([*NAMED, "--known", "none.txt"], "none.txt: no such file"),
 )
@@ -112,5 +115,5 @@ def test_failures_that_a_store_puts_elsewhere_are_agreed_to(fuzz: Any, tmp_path:
     options = [*machines("right", "wrong"), "--count", 5, "--quiet", "--failures", folder]
     assert fuzz(*options, "--store", "s.db") == 1
     assert fuzz("--resume", "--store", "s.db", *NAMED, "--count", 9) == 2
-    assert f"s.db has its failures in {folder}; agree with --failures {folder}" in fuzz.err
+    assert f"got the folder {folder} from s.db only; try: --failures {folder}" in fuzz.err
     assert fuzz("--resume", "--store", "s.db", *NAMED, "--count", 9, "--failures", folder) == 1

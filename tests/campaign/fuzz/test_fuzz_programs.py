@@ -146,7 +146,7 @@ def test_a_rejected_program_is_named_once_and_the_others_are_executed(folder: Pa
     assert fuzz(*options, "--store", "s.sqlite", "--resume") == 1 and "rate" not in fuzz.out
     (folder / "add.pto").write_text("tsub %dst, %a, %b : !pto.tile<16x16xf32>\n")
     assert fuzz(*options, "--store", "s.sqlite", "--resume") == 2
-    assert "holds another campaign: programs." in fuzz.err and "add.pto" in fuzz.err
+    assert "got another campaign: programs." in fuzz.err and "add.pto" in fuzz.err
 
 
 def test_no_program_is_left(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_tables_in_lockstep_are_aimed_at_the_bins_that_they_can_reach(tmp_path: 
     assert missed == {"tmatmul", "tadd control loop"}
     assert {cell.partition("|")[0] for cell in cells} == {"tcvt", "tadd", "taddc"}
     path.write_text('[[bins]]\ninstruction = "tmatmul"\n')
-    with pytest.raises(ArgumentError, match="no bin that programs in lockstep reach"):
+    with pytest.raises(ArgumentError, match="programs in lockstep reach none of its targets"):
         plan.tables.of(0)
 
 
@@ -156,10 +156,10 @@ def test_a_campaign_says_which_bins_it_has_not_reached(fuzz: Any) -> None:
     assert fuzz("--resume", "--store", "s.db", *named, "--count", 6) == 1 and "6 cases" in fuzz.out
     Path("goal.toml").write_text('[[bins]]\ninstruction = "tadd"\n')
     assert fuzz("--resume", "--store", "s.db", *named, "--count", 8) == 2
-    assert "s.db holds another campaign: goal_digest: " in fuzz.err
+    assert "s.db: got another campaign: goal_digest: " in fuzz.err
     for more, message in (
         (["--only", "tadd"], "--only tadd: the goal says instructions"),
-        (["--programs", "goal.toml"], "--goal: for generated programs; leave out --programs"),
+        (["--programs", "goal.toml"], "got --goal with --programs; allowed: with generated programs"),
         (["--goal", "none.toml"], "none.toml: "),
     ):
         assert fuzz("--goal", "goal.toml", *more, "--count", 1) == 2

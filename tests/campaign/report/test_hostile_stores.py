@@ -45,39 +45,39 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "no column": ("ALTER TABLE failure DROP COLUMN cause", "its table failure has no column cause"),
     "no start": ("DELETE FROM campaign WHERE key = 'start'", "campaign.start is missing"),
     "nothing said": ("DELETE FROM campaign", "a store of version None"),
-    "bytes for a message": ("UPDATE failure SET message = x'ff00'", "failure.message is b'\\xff\\x00'"),
-    "bytes for JSON": ("UPDATE batch SET coverage = x'7b7d'", "batch.coverage is b'{}'"),
+    "bytes for a message": ("UPDATE failure SET message = x'ff00'", "failure.message: got b'\\xff\\x00'"),
+    "bytes for JSON": ("UPDATE batch SET coverage = x'7b7d'", "batch.coverage: got b'{}'"),
     "no UTF-8": ("UPDATE failure SET cause = CAST(x'ff' AS TEXT)", "Could not decode to UTF-8"),
-    "infinite seconds": ("UPDATE batch SET seconds = 9e999", "batch.seconds is inf"),
-    "negative seconds": ("UPDATE batch SET seconds = -1", "batch.seconds is -1"),
-    "seconds that are no number": ("UPDATE batch SET seconds = NULL", "batch.seconds is None"),
-    "infinite time": ("UPDATE batch SET finished = -9e999", "batch.finished is -inf"),
-    "far future": ("UPDATE campaign SET value = '1e15' WHERE key = 'started'", "campaign.started is 1"),
-    "negative count": ("UPDATE batch SET count = -1", "batch.count is -1"),
-    "count in words": ("UPDATE batch SET count = 'many'", "batch.count is 'many'"),
+    "infinite seconds": ("UPDATE batch SET seconds = 9e999", "batch.seconds: got inf"),
+    "negative seconds": ("UPDATE batch SET seconds = -1", "batch.seconds: got -1"),
+    "seconds that are no number": ("UPDATE batch SET seconds = NULL", "batch.seconds: got None"),
+    "infinite time": ("UPDATE batch SET finished = -9e999", "batch.finished: got -inf"),
+    "far future": ("UPDATE campaign SET value = '1e15' WHERE key = 'started'", "campaign.started: got 1"),
+    "negative count": ("UPDATE batch SET count = -1", "batch.count: got -1"),
+    "count in words": ("UPDATE batch SET count = 'many'", "batch.count: got 'many'"),
     "deep campaign": (f"UPDATE campaign SET value = '{DEEP}' WHERE key = 'presets'", "nested more than 64"),
     "deep coverage": (f"UPDATE batch SET coverage = '{DEEP}'", "nested more than 64"),
     "deep distances": (f"UPDATE batch SET ulp = '{DEEP}'", "nested more than 64"),
     "deep detail": (f"UPDATE failure SET detail = '{DEEP}'", "nested more than 64"),
     "high number": (f"UPDATE campaign SET value = '{HIGH}' WHERE key = 'seed'", "not JSON"),
     "no number": ("UPDATE campaign SET value = 'NaN' WHERE key = 'seed'", "NaN is no JSON number"),
-    "high count": ("UPDATE batch SET kinds = '{\"equal\": 1e300}'", "a count is needed"),
+    "high count": ("UPDATE batch SET kinds = '{\"equal\": 1e300}'", "allowed: a count"),
     "negative distance": (
         'UPDATE batch SET ulp = \'{"texp|f32": {"buckets": {"-1": 1}, "nan": 0, "worst": 0}}\'',
         "a bucket at -1",
     ),
     "programs by number": ("UPDATE campaign SET value = '3' WHERE key = 'programs'", "a list of files"),
-    "versions in a row": ("UPDATE campaign SET value = '[]' WHERE key = 'versions'", "an object is needed"),
-    "machine by number": ("UPDATE campaign SET value = '3' WHERE key = 'tested'", "campaign.tested is 3"),
-    "cell of one part": ("UPDATE batch SET coverage = '{\"tadd\": 1}'", "a cell of 7 parts is needed"),
-    "goal by number": ("INSERT INTO campaign VALUES ('goal', '3')", "campaign.goal is 3"),
-    "bins in a row": ("INSERT INTO campaign VALUES ('bins', '[1]')", "an object is needed"),
+    "versions in a row": ("UPDATE campaign SET value = '[]' WHERE key = 'versions'", "allowed: an object"),
+    "machine by number": ("UPDATE campaign SET value = '3' WHERE key = 'tested'", "campaign.tested: got 3"),
+    "cell of one part": ("UPDATE batch SET coverage = '{\"tadd\": 1}'", "allowed: a cell of 7 parts"),
+    "goal by number": ("INSERT INTO campaign VALUES ('goal', '3')", "campaign.goal: got 3"),
+    "bins in a row": ("INSERT INTO campaign VALUES ('bins', '[1]')", "allowed: an object"),
     "bins of no parts": ("INSERT INTO campaign VALUES ('bins', '{\"tadd\": 1}')", "a bin of 7 parts"),
     "bins without end": (
         "INSERT INTO campaign VALUES ('bins', '{\"tadd|*|*|*|*|*|*\": 1e300}')",
-        "a count is needed",
+        "allowed: a count",
     ),
-    "truth by number": ("INSERT INTO campaign VALUES ('mutate', '1')", "true or false is needed"),
+    "truth by number": ("INSERT INTO campaign VALUES ('mutate', '1')", "allowed: true or false"),
     "other version": ("UPDATE campaign SET value = '9' WHERE key = 'schema'", "version 9"),
 }
 #: What only the report looks into.
@@ -181,7 +181,7 @@ def test_a_store_names_machines_that_nothing_executes(
     database.close()
     assert main(["report", str(store), "--html", str(tmp_path / "a.html")]) == 0
     assert main(["fuzz", "--quiet", "--resume", "--store", str(store)]) == 2
-    assert "which is not executed; name it with --tested" in capsys.readouterr().err
+    assert "a command that is not executed; try: --trust, or name it with --tested" in capsys.readouterr().err
     assert not marker.exists()
 
 

@@ -78,13 +78,13 @@ def _spoil_report(folder: Path) -> str:
 def _spoil_key(folder: Path) -> str:
     report = json.loads((folder / REPORT).read_text())
     (folder / REPORT).write_text(json.dumps(report | {"profile": "a9"}))
-    return "profile is 'a9'; allowed: cpu_sim a2a3 a5"
+    return "profile: got 'a9'; allowed: cpu_sim a2a3 a5"
 
 
 def _spoil_part(folder: Path) -> str:
     report = json.loads((folder / REPORT).read_text())
     (folder / REPORT).write_text(json.dumps(report | {"shrunk": {"grid": 0}}))
-    return "shrunk is {'grid': 0}; entry"
+    return "shrunk: got {'grid': 0}; allowed: entry"
 
 
 def _spoil_inputs(folder: Path) -> str:
@@ -96,7 +96,7 @@ def _spoil_inputs(folder: Path) -> str:
 
 def _lose_inputs(folder: Path) -> str:
     np.savez(folder / INPUTS, other=np.zeros(3))
-    return "no array for argument"
+    return "got no array"
 
 
 def _lose_program(folder: Path) -> str:

@@ -65,7 +65,9 @@ def _checked(case: Case, machine: Planted) -> int | None:
 
 @pytest.mark.variants(1)
 @pytest.mark.parametrize(
-    "preset", [pytest.param(p, marks=() if p in QUICK else pytest.mark.slow) for p in PRESETS]
+    "preset",
+    # Kernels of micro-operations have no instruction of tiles: tests/campaign/micro makes theirs small.
+    [pytest.param(p, marks=() if p in QUICK else pytest.mark.slow) for p in PRESETS if p != "micro"],
 )
 def test_planted_defects_shrink_to_their_instruction(preset: str) -> None:
     counts = []

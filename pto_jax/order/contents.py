@@ -1,0 +1,268 @@
+"""Whether a value is lost where tiles share bytes: which write every byte that is read comes from.
+
+Courses of a function are followed trip by trip. A tile that is written inside of another one of its row
+pitch, and whose elements are then read as those of the other one, is a window of it: the write is meant.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..analysis.resolve import ResolvedProgram
+from ..interpreter import Operand, Scope, TileRef
+from ..ir import BLayout, Function, Op, Pipe, TileType
+from .clocks import Use
+from .judge import assumptions, judged_program
+from .judged import Judged
+from .numbers import Course
+from .operations import Known, Named
+from .regions import GENERIC, Region, Space, Storage, tile_region
+from .walk import CourseRun
+
+#: Operations after which a course is given up, and more writes than it has.
+LIMIT = 10_000
+_MOST = 1 << 20
+#: The space, the first byte, and the one behind the last one.
+Bytes: TypeAlias = tuple[Space, int, int]
+
+
+class Place(NamedTuple):
+    """The bytes of a tile, windows being part of theirs, and how they are laid out."""
+
+    space: Space
+    start: int
+    type: TileType
+
+    @property
+    def end(self) -> int:
+        """The byte behind the last one."""
+        return self.start + self.type.bytes
+
+    @property
+    def bytes(self) -> Bytes:
+        """What it takes."""
+        return self.space, self.start, self.end
+
+    def has(self, start: int, end: int) -> bool:
+        """Whether bytes are inside of it."""
+        return self.start <= start and end <= self.end
+
+    def nests(self, other: Place) -> bool:
+        """Whether one of two is inside of the other one."""
+        return self.has(other.start, other.end) or other.has(self.start, self.end)
+
+
+@dataclass(eq=False)
+class Written:
+    """What one operation has written: ``scratch`` means nothing; ``own``: it is read as what it is."""
+
+    op: Op
+    place: Place
+    region: Region
+    scratch: bool
+    own: bool = False
+
+
+class Lost(NamedTuple):
+    """A write, the place whose value was there before, and the one that is read later."""
+
+    by: Written
+    before: Place
+    read: Place
+
+
+def _no_writes() -> Any:
+    return np.zeros(GENERIC, np.int64)
+
+
+@dataclass
+class Memory:
+    """The numbers of the writes that the bytes of a space come from: from 1 on, 0 for none.
+
+    ``before``: the last writes of another place that were there before.
+    """
+
+    last: Any = field(default_factory=_no_writes)
+    before: Any = field(default_factory=_no_writes)
+
+
+class ContentsRun(CourseRun):
+    """A course that follows all trips of all loops, and where the values come from that it reads."""
+
+    def __init__(self, judged: Judged, course: Course) -> None:
+        super().__init__(judged, course)
+        self.all_trips, self._left = True, LIMIT
+        #: The operations that it has come to.
+        self.came_to: set[int] = set()
+        self.writes: list[Written] = []
+        self.lost: dict[tuple[int, Bytes, Bytes], Lost] = {}
+        #: Operations that write what only execution knows; whether micro-operations use any tile.
+        self.open: set[int] = set()
+        self.micro = False
+        #: What is written through one place and read through another one: the number of the write, the place.
+        self.passed: set[tuple[int, Place]] = set()
+        self._memory: defaultdict[Space, Memory] = defaultdict(Memory)
+
+    def uses(self, op: Op, scope: Scope, known: Known, pipe: Pipe, named: Sequence[Named]) -> Iterator[Use]:
+        """Nothing that has to be ordered: only what is read and written counts."""
+        executed = self.machine.executed
+        operands = executed.operands if executed is not None and executed.op is op else {}
+        given = {n.name: operands[n.name] if n.name in operands else scope.find(n.value) for n in named}
+        self.came_to.add(id(op))
+        if not self.is_unchanged(op, given, operands):
+            for write in (False, True):
+                for n in (n for n in named if n.write == write):
+                    self.used(op, n, given[n.name])
+        return iter(())
+
+    def bytes_of(self, op: Op) -> Iterator[Use]:
+        """Of micro-operations nothing is known."""
+        self.machine.accessed = []
+        self.micro = True
+        return iter(())
+
+    def used(self, op: Op, named: Named, operand: Operand) -> None:
+        """An operand is read or written."""
+        found = self.place(operand)
+        if found is None:
+            return
+        place, region = found
+        known = region.start >= 0 and region.end <= GENERIC and region.rows is not None
+        if not known:
+            whole = Region.of(place.space, place.start, place.type.bytes, [])
+            if whole is None or whole.start < 0 or whole.end > GENERIC:
+                return
+            region = whole
+        if named.write:
+            instruction = self.judged.resolved.of(op).instruction
+            scratch = instruction is not None and instruction.operand(named.name).role == "tmp"
+            self.write(Written(op, place, region, scratch), known)
+        else:
+            self.read(place, region, known)
+
+    def place(self, operand: Operand) -> tuple[Place, Region] | None:
+        """The bytes of a tile at an address, and those of them that a handle is over."""
+        operand = self.selected(operand)
+        region = self.region(operand)
+        storage = getattr(operand, "storage", None)
+        if region is None or not isinstance(operand, TileRef) or not isinstance(storage, Storage):
+            return None
+        if storage.space.root is not None:
+            return None
+        start, whole = storage.tile or (storage.start, storage.whole or operand.type)
+        return Place(storage.space, start, whole), region
+
+    def write(self, written: Written, known: bool) -> None:
+        """Bytes have a new value; where only execution knows which ones, other values may stay."""
+        memory = self._memory[written.region.space]
+        at = _bytes(written.region)
+        old = memory.last[at]
+        others = [
+            n for n in np.unique(old).tolist() if n and self.writes[n - 1].place.bytes != written.place.bytes
+        ]
+        if known:
+            memory.before[at] = np.where(np.isin(old, others), old, memory.before[at])
+        else:
+            self.open |= {id(written.op)} if others else set()
+            at = at[~np.isin(old, others)]
+        self.writes.append(written)
+        memory.last[at] = len(self.writes)
+
+    def read(self, place: Place, region: Region, known: bool) -> None:
+        """Bytes are read as those of a place; all of them where only execution knows which ones."""
+        memory = self._memory[region.space]
+        at = _bytes(region)
+        for pair in np.unique(memory.last[at] * _MOST + memory.before[at]).tolist():
+            last, before = divmod(pair, _MOST)
+            if not last:
+                continue
+            written = self.writes[last - 1]
+            old = self.writes[before - 1].place if before else None
+            same = place.bytes == written.place.bytes
+            if old is not None and not same and old.nests(place):
+                self.lost.setdefault((id(written.op), old.bytes, place.bytes), Lost(written, old, place))
+            elif written.place.has(place.start, place.end):
+                written.own = True
+            if not same and known:
+                self.passed.add((last - 1, place))
+
+    def is_unchanged(self, op: Op, given: Mapping[str, Operand], operands: Mapping[str, Operand]) -> bool:
+        """Whether an operation copies elements onto themselves."""
+        instruction = self.judged.resolved.of(op).instruction
+        if instruction is None or instruction.moves != "copy":
+            return False
+        src, dst = given.get("src"), given.get("dst")
+        if not isinstance(src, TileRef) or not isinstance(dst, TileRef) or src.type.dtype != dst.type.dtype:
+            return False
+        storage, here = src.storage, self.region(dst)
+        row, col = (operands.get(name, 0) for name in ("indexRow", "indexCol"))
+        if not (isinstance(storage, Storage) and here and isinstance(row, int) and isinstance(col, int)):
+            return False
+        whole = storage.whole or src.type
+        moved = replace(storage, whole=whole, row=storage.row + row, col=storage.col + col)
+        source = replace(src, storage=moved, type=replace(dst.type, loc=src.type.loc))
+        return tile_region(source, self.machine.sizes(dst)) == here and here.end <= GENERIC
+
+    def found(self) -> Iterator[Lost]:
+        """The values that are lost, without those that windows of what is read replace on purpose."""
+        meant = set()
+        for number, place in self.passed:
+            written = self.writes[number]
+            inside = place.has(written.region.start, written.region.end)
+            if inside and not (written.own or written.scratch) and is_window(written.place.type, place.type):
+                meant.add(frozenset((written.place.bytes, place.bytes)))
+        for lost in self.lost.values():
+            if frozenset((lost.by.place.bytes, lost.read.bytes)) not in meant:
+                yield lost
+
+
+def lost_values(resolved: ResolvedProgram, function: Function) -> Callable[[Op, int, int], bool]:
+    """Whether an operation may replace a value of bytes [start, end) of a buffer that is read later.
+
+    Nothing is known of operations that no course comes to, and of writes at places that only execution
+    knows: they may.
+    """
+    judged = judged_program(resolved)
+    runs: list[ContentsRun] = []
+    for course in assumptions(resolved.program):
+        run = ContentsRun(judged, course)
+        run.run(function)
+        runs.append(run)
+        if not run.guesses.used:
+            break
+    lost = [found for run in runs for found in run.found()]
+    ended = [run for run in runs if run.ended and not run.micro]
+
+    def may(op: Op, start: int, end: int) -> bool:
+        if any(f.by.op is op and f.before.start < end and start < f.before.end for f in lost):
+            return True
+        seen = [run for run in ended if id(op) in run.came_to]
+        return not seen or any(id(op) in run.open for run in seen)
+
+    return may
+
+
+def is_window(inner: TileType, outer: TileType) -> bool:
+    """Whether a tile inside of the bytes of another one is a window of it: its elements are in its rows.
+
+    >>> from pto_jax.ir import F32
+    >>> outer = TileType(F32, 16, 64)
+    >>> [is_window(TileType(F32, *shape), outer) for shape in ((4, 64), (1, 16), (4, 16))]
+    [True, True, False]
+    """
+    forms = [(t.dtype, t.blayout, t.slayout, t.fractal) for t in (inner, outer)]
+    across, pitches = (inner.rows, (inner.cols, outer.cols))
+    if inner.blayout != BLayout.ROW_MAJOR:
+        across, pitches = inner.cols, (inner.rows, outer.rows)
+    return forms[0] == forms[1] and (pitches[0] == pitches[1] or (across == 1 and not inner.boxed))
+
+
+def _bytes(region: Region) -> Any:
+    """The numbers of the bytes of a region."""
+    rows = region.rows if region.dims else np.array([region.start])
+    return (np.asarray(rows)[:, None] + np.arange(region.width)).ravel()
