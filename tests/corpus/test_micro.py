@@ -49,11 +49,13 @@ def every_way(
     expected = {n: np.asarray(v) for n, v in oracle.run(program, given, entry=entry, grid=grid).items()}
     kernel = pto.compile(program, entry=entry, warn=False, grid=grid)
     _require_equal("a call", kernel(**given), expected)
-    _require_equal("jit", jax.jit(lambda values: kernel(**values))(given), expected)
+    with jax.enable_x64(True):
+        _require_equal("jit", jax.jit(lambda values: kernel(**values))(given), expected)
     buffers = {n: v for n, v in given.items() if isinstance(v, np.ndarray) and v.ndim}
     scalars = {n: v for n, v in given.items() if n not in buffers}
     batch = {n: np.stack([v, np.roll(v, 1), v]) for n, v in buffers.items()}
-    together = jax.jit(jax.vmap(lambda values: kernel(**values, **scalars)))(batch)
+    with jax.enable_x64(True):
+        together = jax.jit(jax.vmap(lambda values: kernel(**values, **scalars)))(batch)
     for at in (0, 2):
         _require_equal("vmap", {n: np.asarray(v)[at] for n, v in together.items()}, expected)
     with jax.disable_jit():
