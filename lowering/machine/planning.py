@@ -246,13 +246,14 @@ class Surveyor(abstract.AbstractMachine):
         ends = list(body(self.trip(frame, trips), tuple(carried)))
         steps = {k: by for k, start in starts.items() if (by := _moved_by(start, ends[k])) is not None}
         for k, start in starts.items():
-            carried[k] = _after(start, steps[k], trips - 1, True) if k in steps else self.opened(inits[k])
+            carried[k] = _until(start, steps[k], trips - 1) if k in steps else self.opened(inits[k])
         ends = [
             self.either(a, b)
             for a, b in zip(carried, body(self.trip(frame, trips), tuple(carried)), strict=True)
         ]
         for k, by in steps.items():
-            ends[k] = _after(starts[k], by, trips, False)
+            before = inits[k].address if isinstance(inits[k].address, Moved) else starts[k].address
+            ends[k] = replace(inits[k], address=before.further(by * trips))
         return tuple(ends)
 
     def opened(self, operand: Operand) -> Operand:
@@ -352,12 +353,11 @@ def _moved_by(start: LocalPointer, end: Operand) -> int | None:
     return end.address.by if end.address.origin is start.address.origin else None
 
 
-def _after(start: LocalPointer, by: int, trips: int, before: bool) -> LocalPointer:
-    """A pointer that some trips have moved, ``before`` that many or fewer."""
-    first = start.address
-    last = first.further(by * trips)
-    low, high = (min(first.low, last.low), max(first.high, last.high)) if before else (last.low, last.high)
-    return replace(start, address=Range(low, high, gcd(first.step, by if before else 0)))
+def _until(start: LocalPointer, by: int, trips: int) -> LocalPointer:
+    """A pointer that none, some or all of some trips have moved."""
+    first, last = start.address, start.address.further(by * trips)
+    low, high = min(first.low, last.low), max(first.high, last.high)
+    return replace(start, address=Range(low, high, gcd(first.step, by)))
 
 
 def _adds(execution: Execution) -> bool:

@@ -8,8 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import pto_jax as pto
+from pto_jax.lowering.machine import planning
 from pto_jax.lowering.machine.affine import Access, Affine, Fixed, Trip, are_independent
 from pto_jax.lowering.machine.strided import Windows
+from tests.micro.programs import kernel
 
 #: Bytes that the accesses of a test stay in.
 MEMORY = 256
@@ -123,6 +126,35 @@ def test_numbers_that_only_execution_knows_are_compared_where_they_are_the_same(
     elsewhere = [Access("ub", False, None, 0, (trip,)), Access("l1", True, moving, 8, (trip,))]
     assert are_independent(elsewhere)
     assert not are_independent([elsewhere[0], Access("ub", True, moving, 8, (trip,))])
+
+
+MOVING = """
+  %m = pto.pset_b32 "PAT_ALL" : !pto.mask<b32>
+  %p, %q = scf.for %r = %c0 to %c4 step %c1 iter_args(%p0 = %x_ub, %q0 = %y_ub)
+      -> (!pto.ptr<f32, ub>, !pto.ptr<f32, ub>) {
+    %p1, %q1 = scf.for %i = %c0 to %c4 step %c1 iter_args(%p2 = %p0, %q2 = %q0)
+        -> (!pto.ptr<f32, ub>, !pto.ptr<f32, ub>) {
+      %a, %p3 = pto.vlds %p2[%c64] : !pto.ptr<f32, ub> -> !pto.vreg<64xf32>, !pto.ptr<f32, ub>
+      %q3 = pto.vsts %a, %q2[%c64], %m : !pto.vreg<64xf32>, !pto.ptr<f32, ub>, !pto.mask<b32>
+        -> !pto.ptr<f32, ub>
+      scf.yield %p3, %q3 : !pto.ptr<f32, ub>, !pto.ptr<f32, ub>
+    }
+    scf.yield %p1, %q1 : !pto.ptr<f32, ub>, !pto.ptr<f32, ub>
+  }"""
+
+
+def test_pointers_that_loops_move_stay_in_known_bytes() -> None:
+    program = pto.parse(kernel(MOVING, {"x": "f32", "y": "f32"}))
+    found = {key[0]: where for (key, _), where in planning.spans(program, "k").items()}
+    assert (found["vlds"], found["vsts"]) == (((0, 4096), 32), ((4096, 8192), 32))
+
+
+def test_pointers_that_a_loop_swaps_are_anywhere() -> None:
+    swapped = MOVING.replace("scf.yield %p1, %q1", "scf.yield %q1, %p1")
+    program = pto.parse(kernel(swapped, {"x": "f32", "y": "f32"}))
+    found = {key[0]: where for (key, _), where in planning.spans(program, "k").items()}
+    assert found["vlds"][0] is None
+    assert found["vsts"][0] is None
 
 
 WINDOWS = [
