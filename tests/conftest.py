@@ -68,7 +68,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     micro-operations that it executes.
     """
     for item in items:
-        item.extra_keyword_matches.update(executed(item))
+        if names := executed(item):
+            item.extra_keyword_matches.update(names)
         if marker := item.get_closest_marker("instructions"):
             item.extra_keyword_matches.update(marker.args)
     tests: dict[str, list[pytest.Item]] = defaultdict(list)

@@ -92,10 +92,11 @@ class Windows:
     @property
     def _places(self) -> Int64[np.ndarray, "*counts size"]:
         """Where the elements are, counted from the first one."""
-        found = np.zeros((), np.int64)
+        found: Int64[np.ndarray, "..."] = np.zeros((), np.int64)
         for n, d in zip(self.counts, self.distances, strict=True):
             found = found[..., None] + np.arange(n) * d
-        return found[..., None] - found.min() + np.arange(self.size)
+        places: Int64[np.ndarray, "..."] = found[..., None] - found.min() + np.arange(self.size)
+        return places
 
     def _arranged(self, found: Shaped[Array, "..."]) -> Shaped[Array, "*counts size"]:
         """Windows in the order of their axes, with those along which they do not differ."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
 MAX_TRIPS = 1 << 13
 #: Shifts by fewer bits are products and quotients.
 SHIFTS = 31
+
+
+def _itself(number: Array) -> Array:
+    return number
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,7 @@ class Recording:
         for operand in operands.values():
             number = operand.address if isinstance(operand, LocalPointer) else operand
             if isinstance(number, Array) and number.ndim == 0:
-                self.note(number, Affine.of(Fixed(lambda n=number: n)))
+                self.note(number, Affine.of(Fixed(partial(_itself, number))))
 
     def note(self, scalar: Scalar, form: Form | None) -> None:
         """Remember what is known of an array of shape ()."""
@@ -586,7 +591,7 @@ def _recorded(
         found.append(record)
 
     try:
-        jax.eval_shape(follow, jax.ShapeDtypeStruct((), np.int64))
+        jax.eval_shape(follow, jax.ShapeDtypeStruct((), np.int64))  # type: ignore[no-untyped-call]
     finally:
         machine.together = None
         machine.numbers, machine.written_out = numbers, written

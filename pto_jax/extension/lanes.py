@@ -78,7 +78,7 @@ def unregister(name: str) -> None:
     ...     unregister("tadd")
     ... except pto.ArgumentError as error:
     ...     print(error)
-    no added instruction is called 'tadd'; added: none
+    got the instruction 'tadd'; allowed: those that were added: none
     """
     if name not in isa.added():
         names = ", ".join(isa.added()) or "none"

@@ -4,7 +4,7 @@ Declarations give operands, types and attributes; relations between element type
 demand stand here. What moves data between memories, or needs operands of a special kind, is built by
 :mod:`.micro` and :mod:`.micro_memory`.
 
->>> {str(t) for sample in catalogue()["vabs"] for t in sample.types} >= {"vreg<64xf32>", "vreg<128xi16>"}
+>>> {str(t) for sample in catalogue()["vabs"] for t in sample.types} >= {"vreg<64xf32>", "vreg<128xsi16>"}
 True
 """
 

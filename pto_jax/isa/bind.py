@@ -81,6 +81,7 @@ def _destinations(instruction: Instruction, count: int) -> Sequence[Operand] | N
 
 def _by_position(instruction: Instruction, op: ir.Op) -> tuple[tuple[str, ...] | None, dict[str, ir.Value]]:
     fitting = [f for f in instruction.forms if len(f) == len(op.ins)]
+    chosen: tuple[str, ...] | None
     if len(fitting) > 1:
         exact = (
             f

@@ -12,7 +12,6 @@ from ..errors import Diagnostic, Span
 from ..ir import Function, Loc, Op, TileType, Value
 from ..isa import Bound
 from ..isa.effects import kept_apart
-from ..order import is_window, lost_values
 from ..profiles import Profile
 from .errors import error_of
 
@@ -68,6 +67,8 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
     if near:
         lifetimes.visit(visit)
     if found:
+        from ..order import lost_values
+
         # Followed with numbers, some of them replace only what is read no more, or is read as theirs.
         of = dict(zip(map(id, lifetimes.function.walk()), function.walk(), strict=True))
         may = lost_values(resolved, function)
@@ -80,6 +81,11 @@ def _without_windows(
     lifetimes: Lifetimes, places: Mapping[int, Place], near: Mapping[int, int]
 ) -> dict[int, int]:
     """The tiles near each other without windows: tiles whose address is computed from that of the other."""
+    if not near:
+        return {}
+    # Most programs have no tiles that share bytes, and need nothing of the order.
+    from ..order import is_window
+
     sources = {r.name: op.ins for op in lifetimes.function.walk() for r in op.results if not op.regions}
 
     def computed(i: int, j: int) -> bool:

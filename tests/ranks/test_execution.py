@@ -463,10 +463,11 @@ def test_what_data_decides_is_refused_where_it_is_compiled(
     made(k)
     line = next(i for i, t in enumerate(str(k).splitlines(), 1) if place in t)
     wanted = f"k.pto:{line}:5: error: {message}"
-    for compile_it in (
+    ways: tuple[Callable[[], object], ...] = (
         lambda: compiled(k, 2, "compiled"),
         lambda: pto.launches([compiled(k, 2)], ranks=2, engine="compiled"),
-    ):
+    )
+    for compile_it in ways:
         with pytest.raises(pto.NotExecutableError) as caught:
             compile_it()
         shown = str(caught.value)
@@ -483,7 +484,7 @@ def test_windows_are_put_together_from_rows_and_signals_from_numbers(shape: tupl
     size = shape[0] * shape[1]
     kernel = compiled(k, n, "compiled", grid=3)
     rng = np.random.default_rng(1)
-    given = {
+    given: dict[str, Any] = {
         "x": rng.standard_normal((n, 3 * size + 5)).astype(np.float32),
         "y": rng.standard_normal((n, 3 * size + 5)).astype(np.float32),
         "s": np.full((n, 9), 7, np.int32),
