@@ -65,7 +65,7 @@ def run(options: RunOptions) -> None:
     if options.outputs is not None:
         save_arrays(options.outputs, _storable(outputs))
     if options.pictures is not None:
-        draw(options.pictures, kernel, outputs)
+        draw(options.pictures, kernel, outputs)  # pyright: ignore[reportArgumentType]
     if looked is not None:
         looked.report()
 
@@ -77,11 +77,11 @@ def _outputs(kernel: RankKernel, values: Mapping[str, Any], options: RunOptions)
     from ..runtime.debug.rank_steps import buffers_of
 
     def typed(words: Mapping[str, Any]) -> dict[str, Any]:
-        return _storable(buffers_of(kernel, words, kernel.prepared((), values)[0]))
+        return _storable(buffers_of(kernel, words, kernel.prepared((), values)[0]))  # pyright: ignore[reportArgumentType]
 
     given = [values[a.name] for a in kernel.arguments]
     watch = options.watch or Watch()
-    execution = watched(kernel, given, watch, options.dump_state, options.pictures, typed)
+    execution = watched(kernel, given, watch, options.dump_state, options.pictures, typed)  # pyright: ignore[reportArgumentType]
     if execution is None:
         return None
     outputs, state = execution
@@ -136,6 +136,7 @@ def diff(options: DiffOptions) -> tuple[bool, Failure | None, str]:
     both, profile = RankPair.of(before, after, options.ulp), before.profile.name
     setting = f"({before.ranks} ranks, profile {profile})"
     count = 1 if options.inputs is not None else options.count
+    values: dict[str, Any] = {}
     for number in range(count):
         drawn = values_of(before, options.inputs, options.scalars or {}, options.seed + number)
         values = {n: np.asarray(v) for n, v in drawn.items()}

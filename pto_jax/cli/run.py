@@ -314,7 +314,7 @@ def run(options: RunOptions) -> None:
 def _outputs(kernel: Kernel, values: Sequence[Array | None], options: RunOptions) -> Mapping[str, Any] | None:
     """What the kernel wrote; None where a breakpoint ended it. Writes the state asked for."""
     if options.watch is not None:
-        execution = watched(kernel, values, options.watch, options.dump_state, options.pictures)
+        execution = watched(kernel, values, options.watch, options.dump_state, options.pictures)  # pyright: ignore[reportArgumentType]
         if execution is None:
             return None
         outputs, state = execution

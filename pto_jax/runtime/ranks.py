@@ -522,7 +522,7 @@ class RankKernel:
 
         The outputs by name, and the tiles of every core. Whatever the order depends on is known here.
         """
-        return rank_steps.observed(self, observer, *self.prepared(args, kwargs))
+        return rank_steps.observed(self, observer, *self.prepared(args, kwargs))  # pyright: ignore[reportArgumentType]
 
     def trace(self, /, *args: Any, start: int = 1, limit: int = 1000, **kwargs: Any) -> Trace:
         """Execute instruction by instruction; the steps of all ranks, as :meth:`Kernel.trace` gives them.
@@ -537,7 +537,7 @@ class RankKernel:
         >>> kernel.trace(one, one, zero)[0].core
         'rank 0 (block 0)'
         """
-        return inspection.trace(self, args, kwargs, start, limit)
+        return inspection.trace(self, args, kwargs, start, limit)  # pyright: ignore[reportArgumentType]
 
     def gathered(self, machine: RankMachine, name: str, source: Any) -> Any:
         """The parts of a buffer as one array in the shape it came in."""
