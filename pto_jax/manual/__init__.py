@@ -71,6 +71,11 @@ def manual(
     if topic is not None:
         return topic.page(style)
     instruction = isa.find(name)
+    operation = isa.find_micro(name.removeprefix("pto.")) if instruction is None else None
+    if operation is not None:
+        from .micro import operation_page
+
+        return operation_page(operation).page(style)
     if instruction is None:
         raise ArgumentError(
             f"no instruction or page is called {name!r}{_near(name)}; `pto-jax isa` lists all"
@@ -124,7 +129,7 @@ def _topic(name: str) -> Topic | None:
 
 
 def _near(name: str) -> str:
-    names = [*isa.instructions(), *isa.ALIASES]
+    names = [*isa.instructions(), *isa.ALIASES, *isa.micro_operations()]
     for topic in topics().values():
         names += [topic.name, *topic.also]
     near = difflib.get_close_matches(name.lower().removeprefix("pto."), names, n=3)

@@ -45,6 +45,28 @@ def _decisions() -> list[str]:
     return [f"{d.question} {d.choice} ({d.source})" for d in found]
 
 
+def operation_page(operation: MicroOperation) -> Topic:
+    """The page of one micro-operation.
+
+    >>> print(operation_page(isa.micro_operations()["vadd"]).page().splitlines()[0])
+    vadd: Sum of lanes.
+    """
+    kinds = [[letter, " ".join(found)] for letter, found in operation.elements.items()]
+    words = [[name, " ".join(found)] for name, found in operation.choices.items()]
+    parts = (
+        Part("Meaning", [operation.semantics] if operation.semantics else []),
+        Part("Operands and their types", [operation.text, operation.types]),
+        Part("Element types", table(["letter", "types"], kinds) if kinds else [], "table"),
+        Part("Attributes and strings", table(["name", "values"], words) if words else [], "table"),
+        Part("Not executed", [f"{word}: no source says what it does" for word in operation.refused]),
+        Part("Accuracy", [f"within {operation.ulp} ULP"] if operation.ulp else []),
+        Part("Decisions", [f"{d.question} {d.choice} ({d.source})" for d in operation.decisions]),
+        Part("Source", [operation.source] if operation.source else []),
+        Part("See also", ["`pto-jax isa micro`: types, rules of all operations, a kernel"]),
+    )
+    return Topic(operation.name, operation.summary, tuple(p for p in parts if p.items))
+
+
 def topic() -> Topic:
     """The page."""
     return Topic(

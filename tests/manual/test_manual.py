@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax import isa
 from pto_jax.ir import TILE_DTYPES, BLayout, Compact, Loc, Pad, Pipe, PipeEventType, SLayout
 from pto_jax.isa import instructions
 from pto_jax.manual import example, manual, topics
@@ -153,3 +154,17 @@ def test_pages_in_other_styles() -> None:
     assert set(json.loads(manual(style="json"))) == set(instructions())
     assert "example" in json.loads(manual("tadd", "json"))
     assert manual().splitlines()[-1].startswith("contradictions ")
+
+
+def test_every_micro_operation_has_a_page() -> None:
+    for name, operation in isa.micro_operations().items():
+        if isa.find(name) is not None:
+            continue
+        page = json.loads(manual(f"pto.{name}", "json"))
+        assert (page["name"], page["summary"]) == (name, operation.summary)
+        sections = {s["heading"]: " ".join(s["items"]) for s in page["sections"]}
+        assert operation.types in sections["Operands and their types"] or not operation.types, name
+        for words in (*operation.elements.values(), *operation.choices.values()):
+            assert all(word in " ".join(sections.values()) for word in words), name
+    with pytest.raises(pto.ArgumentError, match=r"'vaddd'; close: vadd"):
+        manual("vaddd")
