@@ -291,5 +291,5 @@ def test_odd_last_column_of_packed_conversions(run_one: Run, tile: Make) -> None
 
 
 def test_unsupported_conversion_names_what_exists(run_one: Run, tile: Make) -> None:
-    with pytest.raises(ExecutionError, match="from f16 it converts to"):
+    with pytest.raises(ExecutionError, match="allowed: on a2a3 from f16"):
         _convert(run_one, tile, ("f16", "u16"), [1.0], "a2a3")
