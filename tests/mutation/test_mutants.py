@@ -21,7 +21,6 @@ _BELOW_TILES = set(
     "machine.affine machine.local_memory machine.strided machine.together micro predicates registers "
     "registers_convert registers_moves registers_reduce ub_memory ub_sort ub_transfers vmi".split()
 )
-)
 
 
 def test_the_table_has_mutants_of_every_module_each_at_one_spot() -> None:
