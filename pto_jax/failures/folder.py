@@ -46,6 +46,7 @@ from ..files.read import reason
 from ..files.terminal import one_line
 from ..generate.programs import VERSION, Case, Ranks
 from ..generate.state import Input
+from ..interpreter.operands import BLOCK_NUMBERS
 from ..profiles import PROFILE_NAMES, profile
 from ..runtime.array_files import REGION
 from . import folders, reduce, search
@@ -255,7 +256,9 @@ def read(path: str | Path, original: bool = False) -> Failure:
     case = _case(report, execution, program)
     records = {record for record, _ in case.ranks.context} if case.ranks is not None else set()
     file = folder / (ORIGINAL_INPUTS if original else INPUTS)
-    arrays, given = load_arrays(file), [a for a in entry_of(case).args if a.name not in records]
+    arrays = load_arrays(file)
+    made = records | set(BLOCK_NUMBERS) - arrays.keys()
+    given = [a for a in entry_of(case).args if a.name not in made]
     return Failure(replace(case, inputs={a.name: _input(file, a, arrays, case.ranks) for a in given}), report)
 
 

@@ -61,7 +61,9 @@ def test_every_instruction_is_in_about_one_of_a_hundred_programs() -> None:
     having = Counter[str]()
     for index in range(count):
         having.update({op.name for op in generate(6, index, presets[index % len(presets)]).program.walk()})
-    executed = {n for n, i in isa.instructions().items() if i.executable} - set(REASONS) - PRINTING
+    # Those between processors are in the preset of their own, which few devices take.
+    here = {n for n, i in isa.instructions().items() if i.executable and i.cls != "communication"}
+    executed = here - set(REASONS) - PRINTING
     assert not {n: having[n] / count for n in executed if having[n] < count * 0.009}
 
 
@@ -105,6 +107,7 @@ INVENTORY = {
     "everything": 60,
     "output": 10,
     "overlaps": 60,
+    "ranks": 200,
 }
 
 
@@ -114,7 +117,8 @@ def test_some_preset_reaches_every_executable_instruction() -> None:
     for name, count in INVENTORY.items():
         found |= {op.name for case in cases(5, count, ALL[name]) for op in case.program.walk()}
     executed = {n for n, i in isa.instructions().items() if i.executable}
-    assert executed - found == set(REASONS)
+    # Programs on ranks have these two, which have no effect on values anywhere else.
+    assert executed - found == set(REASONS) - {"wait_async_event", "fence.barrier_all"}
     control = "for if while index_switch execute_region".split()
     assert {f"scf.{name}" for name in control} | {"call", "section.cube", "section.vector"} <= found
 

@@ -69,6 +69,7 @@ PARTS: tuple[tuple[int, Options], ...] = (
     (40, _some("tmrgsort tsort32", reuse=0.0, shapes=0.0)),
     (40, _some("tmov.zz", profiles=("a5",), partial=1.0, statements=2)),
     (40, _some("tcvt", recipes=("specials",), profiles=("cpu_sim", "a5"))),
+    (20, _some("texp", reuse=0.0)),
 )
 #: Numbers of the cases of a part begin at a multiple of this.
 PART = 10_000

@@ -87,8 +87,8 @@ def test_a_store_knows_its_campaign_and_can_be_extended(fuzz: Any) -> None:
 WRONG: tuple[tuple[list[Any], str], ...] = (
     ([], "got python:fuzz_machines:right from s.db only"),
     (NAMED[2:], "got python:fuzz_machines:right from s.db only"),
-    ([*NAMED, "--count", 3], "--count is 3; s.db has a campaign of 5: as many or more"),
-    (["--tested", "jit"], "s.db holds a campaign of python:fuzz_machines:wrong and"),
+    ([*NAMED, "--count", 3], "--count: got 3 for the campaign in s.db; allowed: 5 or more"),
+    (["--tested", "jit"], "got jit for the campaign in s.db; allowed: python:fuzz_machines:wrong, "),
     (
         [*NAMED, "--failures", "elsewhere"],
         "--failures: got elsewhere for the campaign in s.db; allowed: failures",

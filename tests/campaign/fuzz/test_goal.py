@@ -158,7 +158,7 @@ def test_a_campaign_says_which_bins_it_has_not_reached(fuzz: Any) -> None:
     assert fuzz("--resume", "--store", "s.db", *named, "--count", 8) == 2
     assert "s.db: got another campaign: goal_digest: " in fuzz.err
     for more, message in (
-        (["--only", "tadd"], "--only tadd: the goal says instructions"),
+        (["--only", "tadd"], "got --only tadd with --goal, whose targets are instructions"),
         (["--programs", "goal.toml"], "got --goal with --programs; allowed: with generated programs"),
         (["--goal", "none.toml"], "none.toml: "),
     ):
