@@ -138,6 +138,12 @@ def _number(machine: TileMemory, n: Affine) -> Scalar:
 # -- the record --------------------------------------------------------------------------------------------
 
 
+def _fits(n: Affine, dtype: DType) -> bool:
+    """Whether a number is one of its type in all trips: sums and products may wrap."""
+    limits, whole = n.limits, Range.of_type(dtype)
+    return limits is not None and whole.low <= limits[0] and limits[1] <= whole.high
+
+
 @dataclass
 class Recording:
     """Notes what the trips of a loop access, and what follows from the trip."""
@@ -199,15 +205,13 @@ class Recording:
                 factor, other = (a, b) if not a.terms else (b, a)
                 return None if factor.terms else self._multiple(other, factor.constant, result)
             case (("divsi" | "divui"), [a, b]) if not b.terms and b.constant > 0:
-                return a.divided(b.constant)
+                return a.divided(b.constant) if _fits(a, source) else None
             case (("shrsi" | "shrui"), [a, b]) if not b.terms and 0 <= b.constant < SHIFTS:
-                return a.divided(1 << b.constant)
+                return a.divided(1 << b.constant) if _fits(a, source) else None
             case "shli", [a, b] if not b.terms and 0 <= b.constant < SHIFTS:
                 return self._multiple(a, 1 << b.constant, result)
             case (("index_cast" | "extsi" | "trunci"), [a]) if source != I1:
-                limits, whole = a.limits, Range.of_type(source)
-                kept = limits is not None and whole.low <= limits[0] and limits[1] <= whole.high
-                return a if result.bits <= source.bits or kept else None
+                return a if result.bits <= source.bits or _fits(a, source) else None
         return None
 
     def _sum(self, a: Affine, b: Affine, sign: int, dtype: DType) -> Affine:

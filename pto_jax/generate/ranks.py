@@ -325,24 +325,20 @@ def _collective(
 
 def _broadcast(p: _Program) -> None:
     """The root copies to all and tells all."""
-    root = p.rng.randrange(p.n)
-    with p.on(root):
-        _collective(p, "pto.comm.tbroadcast({})", p.view("x", 0), (p.shape, p.shape), f"root = {root} : i32")
-        p.fence()
-        for rank in range(p.n):
-            p.notify(rank, p.cell)
-    p.wait(p.cell, 1)
-    p.read(p.slot())
+    _of_root(p, "pto.comm.tbroadcast({})", p.shape)
 
 
 def _scatter(p: _Program) -> None:
     """The root gives every rank a part and tells it."""
-    root = p.rng.randrange(p.n)
     rows, cols = p.shape
-    whole = (rows * p.n, cols)
+    _of_root(p, "pto.comm.tscatter({})", (rows * p.n, cols))
+
+
+def _of_root(p: _Program, form: str, shape: Shape) -> None:
+    """A root writes into all windows from a view of its own and tells all ranks."""
+    root = p.rng.randrange(p.n)
     with p.on(root):
-        src = p.view("x", 0, whole)
-        _collective(p, "pto.comm.tscatter({})", src, (whole, p.shape), f"root = {root} : i32")
+        _collective(p, form, p.view("x", 0, shape), (shape, p.shape), f"root = {root} : i32")
         p.fence()
         for rank in range(p.n):
             p.notify(rank, p.cell)

@@ -126,9 +126,15 @@ def _race(race: Race, count: int, carried: bool) -> Finding:
         f"PIPE_{first.pipe.name}{between[0]}{earlier}; allowed: {allowed} between them"
     )
     span = next((v.span for v in (*use.op.ins, *use.op.outs) if str(v) == use.value and v.span), use.op.span)
-    diagnostic = Diagnostic("warning", message, span, use.op.name, rule="hazard")
+    return _finding(race, count, message, _edge(first, use, carried), span)
+
+
+def _finding(race: Race, count: int, message: str, missing: str, span: Span | None = None) -> Finding:
+    """A race with its message, and what is missing; the place is the second operation, or one in it."""
+    first, use = race.first, race.second
+    diagnostic = Diagnostic("warning", message, span or use.op.span, use.op.name, rule="hazard")
     one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
-    return Finding("race", one, two, _edge(first, use, carried), count, diagnostic, (first.op, use.op))
+    return Finding("race", one, two, missing, count, diagnostic, (first.op, use.op))
 
 
 def _inside(race: Race, count: int, carried: bool, where: str) -> Finding:
@@ -140,10 +146,8 @@ def _inside(race: Race, count: int, carried: bool, where: str) -> Finding:
         f"{use.does} {use.value} ({use.region}) and nothing in the vector scope orders it after "
         f"{first.op.name}{where}, which {first.does} {first.value}{earlier}; allowed: {barrier} between them"
     )
-    diagnostic = Diagnostic("warning", message, use.op.span, use.op.name, rule="hazard")
-    one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
     missing = f"{_kind_of(first)} -> {_kind_of(use)} in the scope; try: {barrier} before {use.op.name}"
-    return Finding("race", one, two, missing, count, diagnostic, (first.op, use.op))
+    return _finding(race, count, message, missing)
 
 
 def _kind_of(use: Use) -> str:
@@ -188,9 +192,7 @@ def _between(race: Race, count: int, where: str) -> Finding:
             "cache of the scalar unit writes back whole lines; allowed: a line for each core"
         )
         missing = f"try: {LINE} bytes of its own for what each core stores"
-    diagnostic = Diagnostic("warning", message, use.op.span, use.op.name, rule="hazard")
-    ends = [_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use)]
-    return Finding("race", ends[0], ends[1], missing, count, diagnostic, (first.op, use.op))
+    return _finding(race, count, message, missing)
 
 
 def _announced(race: Race, count: int, where: str) -> Finding:
@@ -208,10 +210,8 @@ def _announced(race: Race, count: int, where: str) -> Finding:
         f"announces {first.op.name}{where}, which {first.does} {first.value} on PIPE_{first.pipe.name} and "
         f"{states[race.announced]}; allowed: {allowed} between them"
     )
-    diagnostic = Diagnostic("warning", message, use.op.span, use.op.name, rule="hazard")
-    one, two = (_place(u.op, u.pipe, u.core, u.value, "write" if u.write else "read") for u in (first, use))
     missing = f"PIPE_{first.pipe.name} -> PIPE_S; try: {allowed} before {use.op.name}"
-    return Finding("race", one, two, missing, count, diagnostic, (first.op, use.op))
+    return _finding(race, count, message, missing)
 
 
 def _publishing(*, signal: bool) -> str:

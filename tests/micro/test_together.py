@@ -268,6 +268,35 @@ PROGRAMS: dict[str, tuple[str, list[bool]]] = {
         ),
         [True],
     ),
+    "a quotient of a number that wraps": (
+        "%eight = arith.constant 8 : index\n%i16 = arith.constant 16 : i8\n"
+        + trips(
+            times("k", "i", 16)
+            + "%t = arith.index_cast %k : index to i8\n%h = arith.divsi %t, %i16 : i8\n"
+            + "%d = arith.index_cast %h : i8 to index\n%g = arith.addi %d, %eight : index\n"
+            + times("e", "g", 64)
+            + load("a", "x_ub", "e")
+            + add("s", "a", "a")
+            + store("s", "y_ub", "e"),
+            "twelve",
+            "c1",
+        ),
+        [False],
+    ),
+    "a quotient of a number that fits": (
+        "%i16 = arith.constant 16 : i8\n"
+        + trips(
+            times("k", "i", 16)
+            + "%t = arith.index_cast %k : index to i8\n%h = arith.divsi %t, %i16 : i8\n"
+            + "%d = arith.index_cast %h : i8 to index\n"
+            + times("e", "d", 64)
+            + load("a", "x_ub", "e")
+            + store("a", "y_ub", "e"),
+            "c8",
+            "c1",
+        ),
+        [True],
+    ),
     "narrow counters": (
         "%i32 = arith.constant 64 : i32\n%n0 = arith.constant 0 : i32\n"
         "%left = scf.for %i = %c0 to %c16 step %c1 iter_args(%n = %n0) -> (i32) {\n"
@@ -282,6 +311,7 @@ PROGRAMS: dict[str, tuple[str, list[bool]]] = {
 
 def text_of(body: str, more: str = "") -> str:
     lines = "%last = arith.constant 960 : index\n%back = arith.constant -64 : index\n"
+    lines += "%twelve = arith.constant 12 : index\n"
     return kernel(MASK + lines + more + body, {"x": "f32", "y": "f32"})
 
 

@@ -492,6 +492,26 @@ def test_flags_of_a_block_tell_the_vector_cores_apart(agree: Agree) -> None:
     np.testing.assert_array_equal(out["y"], np.concatenate([before[:8], (x @ x)[8:]]))
 
 
+def product_with_itself(setup: str, split: int, left: str = LEFT) -> str:
+    """A cube core that takes the halves of the vector cores as one matrix and stores its square into y."""
+    mat, acc = MAT.format("f32"), ACC.format("f32", "")
+    return f"""
+    %z = arith.constant 0 : i32
+    %from = {RESERVED.format("p", "mat")}
+    pto.aic_initialize_pipe {setup}v2c_consumer_buf = %from : i32)
+    {view("%wy", "%y", "f32")}
+    %left = pto.alloc_tile : {left}
+    %right = pto.alloc_tile : {RIGHT}
+    %acc = pto.alloc_tile : {acc}
+    %m = pto.tpop_from_aiv {{split = {split}}} -> {mat}
+    pto.tmov ins(%m : {mat}) outs(%left : {left})
+    pto.tmov ins(%m : {mat}) outs(%right : {RIGHT})
+    pto.tfree_from_aiv {{split = {split}}}
+    pto.tmatmul ins(%left, %right : {left}, {RIGHT}) outs(%acc : {acc})
+    pto.tstore ins(%acc : {acc}) outs(%wy : {whole("f32")})
+    """
+
+
 @pytest.mark.variants(3)
 @pytest.mark.parametrize(("split", "physical"), [(0, 16), (1, 8), (2, 16), (2, 8)])
 @pytest.mark.parametrize("arch", ["a3", "a5"])
@@ -502,7 +522,6 @@ def test_a_push_of_a_vector_core_counts_valid_rows_and_columns(
     rows, cols = {0: (16, 16), 1: (8, 16), 2: (16, 8)}[split]
     shape = {0: (32, 32), 1: (2 * physical, 16), 2: (16, 2 * physical)}[split]
     t = vec("f32", *shape, f", valid={rows}x{cols}")
-    mat, acc = MAT.format("f32"), ACC.format("f32", "")
     memory = "gm_slot_buffer = %s : !pto.ptr<f32>, " if arch == "a3" else ""
     setup = f"{{dir_mask = 2, slot_size = 1024}} ({memory}c2v_consumer_buf = %z : i32, "
     left = LEFT if arch == "a5" else LEFT.replace("blayout=col_major, ", "")
@@ -521,21 +540,7 @@ def test_a_push_of_a_vector_core_counts_valid_rows_and_columns(
     pto.tload ins(%part : {whole("f32", rows, cols)}) outs(%t : {t})
     pto.tpush_to_aic(%t : {t}) {{split = {split}}}
     """
-    cube = f"""
-    %z = arith.constant 0 : i32
-    %from = {RESERVED.format("p", "mat")}
-    pto.aic_initialize_pipe {setup}v2c_consumer_buf = %from : i32)
-    {view("%wy", "%y", "f32")}
-    %left = pto.alloc_tile : {left}
-    %right = pto.alloc_tile : {RIGHT}
-    %acc = pto.alloc_tile : {acc}
-    %m = pto.tpop_from_aiv {{split = {split}}} -> {mat}
-    pto.tmov ins(%m : {mat}) outs(%left : {left})
-    pto.tmov ins(%m : {mat}) outs(%right : {RIGHT})
-    pto.tfree_from_aiv {{split = {split}}}
-    pto.tmatmul ins(%left, %right : {left}, {RIGHT}) outs(%acc : {acc})
-    pto.tstore ins(%acc : {acc}) outs(%wy : {whole("f32")})
-    """
+    cube = product_with_itself(setup, split, left)
     made = accepted(program(arch, cube, vector))
     x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
     out = agree(made, x, np.zeros(1024, np.float32), np.zeros((16, 16), np.float32), 0)
@@ -583,7 +588,7 @@ def test_the_second_half_begins_behind_half_of_the_valid_rows(agree: Agree, rows
 def halves(split: int, physical: int) -> pto.Program:
     """Each vector core pushes n rows or columns of x, the second one those behind the first one's."""
     shape = (2 * physical, 16) if split == 1 else (16, 2 * physical)
-    t, mat = vec("f32", *shape, ", valid=?x?"), MAT.format("f32")
+    t = vec("f32", *shape, ", valid=?x?")
     window, sizes = "!pto.partition_tensor_view<?x?xf32>", ("%n", "%c16")[:: 1 if split == 1 else -1]
     start = "%start, %c0" if split == 1 else "%c0, %start"
     setup = "{dir_mask = 2, slot_size = 1024} (c2v_consumer_buf = %z : i32, "
@@ -600,21 +605,7 @@ def halves(split: int, physical: int) -> pto.Program:
     pto.tload ins(%part : {window}) outs(%t : {t})
     pto.tpush_to_aic(%t : {t}) {{split = {split}}}
     """
-    cube = f"""
-    %z = arith.constant 0 : i32
-    %from = {RESERVED.format("p", "mat")}
-    pto.aic_initialize_pipe {setup}v2c_consumer_buf = %from : i32)
-    {view("%wy", "%y", "f32")}
-    %left = pto.alloc_tile : {LEFT}
-    %right = pto.alloc_tile : {RIGHT}
-    %acc = pto.alloc_tile : {ACC.format("f32", "")}
-    %m = pto.tpop_from_aiv {{split = {split}}} -> {mat}
-    pto.tmov ins(%m : {mat}) outs(%left : {LEFT})
-    pto.tmov ins(%m : {mat}) outs(%right : {RIGHT})
-    pto.tfree_from_aiv {{split = {split}}}
-    pto.tmatmul ins(%left, %right : {LEFT}, {RIGHT}) outs(%acc : {ACC.format("f32", "")})
-    pto.tstore ins(%acc : {ACC.format("f32", "")}) outs(%wy : {whole("f32")})
-    """
+    cube = product_with_itself(setup, split)
     return accepted(program("a5", cube, vector))
 
 
