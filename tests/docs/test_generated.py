@@ -119,6 +119,7 @@ def test_an_earlier_build_leaves_nothing(
     assert not old.exists() and (tmp_path / "reference/instructions/tadd.md").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_gallery_has_a_page_with_three_pictures_for_each_example(generated: ModuleType) -> None:
     files = dict(generated.gallery())

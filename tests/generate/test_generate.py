@@ -54,6 +54,7 @@ def test_no_single_element_of_four_bits_is_read(name: str, index: int) -> None:
     assert not _errors(generate(11, index, ALL[name]))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_every_instruction_is_in_about_one_of_a_hundred_programs() -> None:
     """Of those that campaigns make where machines have no limits of their own."""

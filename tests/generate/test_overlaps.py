@@ -86,6 +86,7 @@ def test_operations_that_statements_make_can_be_asked_for(name: str) -> None:
     assert all(any(op.name == name for op in _only(name, i).program.walk()) for i in range(9))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_all_operations_that_statements_make_can_be_asked_for() -> None:
     missing = {

@@ -151,7 +151,7 @@ def test_a_layer_is_exported_with_a_symbolic_batch() -> None:
     same(gradient, jax.grad(lambda x: layer(x).sum())(x))
 
 
-@pytest.mark.slow
+@pytest.mark.variants(0)
 @pytest.mark.parametrize("format", [*FORMATS, "f16", "bf16", "f32"])
 def test_every_format_is_exported_with_a_symbolic_batch(format: Any) -> None:
     (b,) = export.symbolic_shape("b")

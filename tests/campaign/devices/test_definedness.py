@@ -74,6 +74,7 @@ def test_a_device_with_zeros_for_what_is_undefined_is_right(form: Form) -> None:
     assert kinds(40, form)["equal"] > 34
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["kernel", "any"])
 def test_a_device_with_zeros_for_what_is_undefined_is_right_on_many_programs(form: Form) -> None:

@@ -184,6 +184,7 @@ def test_with_an_operation_go_those_that_read_what_nothing_writes_any_more() -> 
     assert without(case, lambda op: op.name == "tload") is None
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_device_with_few_instructions_is_compared_on_most_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of programs with ten instructions nearly all have one that it lacks."""

@@ -107,7 +107,7 @@ def test_there_are_hundreds() -> None:
     assert len(SPOILED) > 150
 
 
-@pytest.mark.slow
+@pytest.mark.variants(0)
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
 @pytest.mark.parametrize("name", SPOILED)
 @pytest.mark.parametrize("command", ["replay", "shrink"])
