@@ -256,7 +256,8 @@ def linear(
         w_scale = _constant(w_scale)
     if x.ndim < 1 or w.ndim != 2 or x.shape[-1] != w.shape[0] or 0 in w.shape:
         raise ArgumentError(
-            f"linear: got x {list(x.shape)} and w {list(w.shape)}; allowed: x [..., K] and w [K, N]"
+            f"linear: got x {list(x.shape)} and w {list(w.shape)}; "
+            "allowed: x [..., K] and w [K, N], K and N from 1 up"
             + ("; try: w.T" if w.ndim == 2 and x.ndim and x.shape[-1] == w.shape[1] else "")
         )
     if isinstance(bias, str):
