@@ -128,7 +128,7 @@ def diff(options: DiffOptions) -> tuple[bool, Failure | None, str]:
 
     Whether they are equal on every input, the input on which they are not, and the name of the profile.
     """
-    from ..validation.rank_pairs import RankPair, compared
+    from ..validation.translation import RankPair, compared
 
     if options.numerics != "exact":
         raise ArgumentError("--numerics fast: not on several ranks, which the interpreter executes")

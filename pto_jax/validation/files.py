@@ -4,24 +4,92 @@ The result is equality, or the instruction where the two executions diverge.
 """
 
 import multiprocessing
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..api import load
-from ..errors import ArgumentError, FileError, PtoError
+from ..api import load, verify
+from ..errors import ArgumentError, Diagnostic, FileError, PtoError
 from ..failures import folders
-from ..ir import Program, TextLanguage
-from ..profiles import ProfileName
+from ..ir import Op, PartitionViewType, Program, PtrType, TensorViewType, TextLanguage
+from ..isa import effects
+from ..profiles import Profile, ProfileName
 from ..runtime.array_files import read_inputs
-from . import changes, translation
-from .jobs import Job, pairs
+from ..text import SUFFIXES
+from . import translation
 from .trace import Parting, Span, parting, place, run, trace
 from .translation import Failure, Pair, Result
+
+
+@dataclass(frozen=True)
+class Job:
+    """Two files to compare, and the name of what they are about."""
+
+    name: str
+    before: Path
+    after: Path
+
+
+def pairs(before: Path, after: Path) -> tuple[list[Job], list[str]]:
+    """The programs of a folder with those of the same path in another, and those that only the other has.
+
+    A path is the same whatever its suffix: that of PTO text or of C++. Where the other folder has no such
+    path, its only program of the same name counts, or the only one of that name with ``_aic`` behind it (a
+    mixed program). FileError where one is no folder, or the first has no program.
+    """
+    for folder in (before, after):
+        if not folder.is_dir():
+            raise FileError(f"{folder}: {'no folder' if folder.exists() else 'no such folder'}")
+    first, second = _programs(before), _programs(after)
+    if not first:
+        raise FileError(f"{before}: no .pto file in this folder")
+    jobs, used = [], set()
+    for key in sorted(first):
+        other = key if key in second else _of_name(key, second)
+        used.add(other)
+        match = second.get(other, after / first[key].relative_to(before))
+        jobs.append(Job(str(first[key].relative_to(before)), first[key], match))
+    return jobs, sorted(str(p.relative_to(after)) for key, p in second.items() if key not in used)
+
+
+def _programs(folder: Path) -> dict[Path, Path]:
+    """The files with programs in a folder, by their paths in it without suffix."""
+    files = sorted(p for p in folder.rglob("*") if p.suffix in (".pto", *SUFFIXES) and p.is_file())
+    return {p.relative_to(folder).with_suffix(""): p for p in reversed(files)}
+
+
+def _of_name(key: Path, listed: Collection[Path]) -> Path:
+    """The only path with the name of another one, or with that of its cube kernel."""
+    for name in (key.name, f"{key.name}_aic"):
+        results = [k for k in listed if k.name == name]
+        if len(results) == 1:
+            return results[0]
+    return key
+
+
+def dumps(given: Sequence[Path]) -> list[Path]:
+    """The dumps of a series in their order; those of a single folder are its files in order of their names.
+
+    ArgumentError for fewer than two.
+    """
+    listed = list(given)
+    if len(listed) == 1 and listed[0].is_dir():
+        listed = sorted(listed[0].iterdir())
+        listed = [p for p in listed if p.suffix == ".pto"] or [p for p in listed if p.is_dir()]
+    missing = next((p for p in listed if not p.exists()), None)
+    if missing is not None:
+        raise FileError(f"{missing}: no such file or folder")
+    if len(listed) < 2:
+        raise ArgumentError("--series needs two dumps or more: files, folders, or one folder of them")
+    if len({p.is_dir() for p in listed}) > 1:
+        raise ArgumentError("--series: files and folders", allowed="all of one kind")
+    return listed
+
 
 #: ``equal`` on every input; ``same``: the programs say the same; ``different``; ``rejected``: only the
 #: program after is refused, or it is missing; ``skipped``: the programs cannot be compared.
@@ -99,7 +167,7 @@ def _compared(name: str, before: Path, after: Path, how: Comparing) -> Verdict:
     if first == second:
         return Verdict(name, "same")
     inputs = 0
-    warnings = tuple(map(str, changes.new_warnings(first, second, how.profile)))
+    warnings = tuple(map(str, new_warnings(first, second, how.profile)))
     for entry in _entries(first):
         verdict = _entry(
             Verdict(name, "equal", warnings=warnings), (first, second), entry, how, before.with_suffix(".npz")
@@ -147,7 +215,7 @@ def _entry(
         before=place(where.before if where else None),
         after=place(where.after if where else None) or _broken(failure),
         parting=str(where) if where else "",
-        change=changes.only_change(before, after),
+        change=only_change(before, after),
         element=folders.first_difference(failure.comparison, "buffer", "before", "after"),
     )
 
@@ -270,3 +338,61 @@ def lines(verdict: Verdict) -> Iterator[str]:
     """A verdict in words: what differs, and where."""
     yield f"{verdict.name}: {verdict.kind}" + (f": {verdict.message}" if verdict.message else "")
     yield from (f"    {line}" for line in (verdict.parting, verdict.change, *verdict.warnings) if line)
+
+
+# -- changes of the text -----------------------------------------------------------------------------
+
+_VIEWS = (PtrType, TensorViewType, PartitionViewType)
+
+
+def new_warnings(before: Program, after: Program, profile: Profile | ProfileName | None) -> list[Diagnostic]:
+    """The warnings about one program that the other one does not get, wherever the texts have them."""
+    old = Counter(map(_said, verify(before, profile)))
+    listed = []
+    for finding in verify(after, profile):
+        if old[_said(finding)]:
+            old[_said(finding)] -= 1
+        elif finding.severity == "warning":
+            listed.append(finding)
+    return listed
+
+
+def _said(finding: Diagnostic) -> tuple[str | None, ...]:
+    """A finding without the places that it names."""
+    return (
+        finding.severity,
+        finding.rule,
+        finding.instruction,
+        re.sub(r"\([^()\s]*:\d+:\d+\)", "", finding.message),
+    )
+
+
+def only_change(before: Program, after: Program) -> str:
+    """The tile, view or loop that differs where two programs are the same apart from one; else nothing.
+
+    Such an operation computes nothing that could be seen to differ, only its users do.
+    """
+    first, second = list(before.walk()), list(after.walk())
+    if len(first) != len(second):
+        return ""
+    pairs = zip(first, second, strict=True)
+    changed = [(a, b) for a, b in pairs if _without_uses(a) != _without_uses(b)]
+    if len(changed) != 1:
+        return ""
+    old, new = changed[0]
+    if not new.regions and not any(
+        effects.loc_of(v.type) is not None or isinstance(v.type, _VIEWS) for v in new.results
+    ):
+        return ""
+    return f"the only change: {_place(old)}, {_place(new)}"
+
+
+def _without_uses(op: Op) -> tuple[object, ...]:
+    """What an operation says by itself: the types of its operands are said where those are made."""
+    names = [[v.name for v in values] for values in (op.ins, op.outs)]
+    return op.name, names, op.attributes, op.groups, [(v.name, v.type) for v in op.results]
+
+
+def _place(op: Op) -> str:
+    text = op.span.text.strip() if op.span is not None else ""
+    return f"{op.name} ({op.span})" + (f": {text}" if text else "")
