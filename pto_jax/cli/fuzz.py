@@ -221,7 +221,7 @@ def _fuzz(args: argparse.Namespace) -> int:
     from ..files.terminal import table
     from ..generate.options import DESCRIPTIONS, PRESETS
     from . import fuzz_plan
-    from .fuzz_resume import plan_of_store, resumed
+    from .fuzz_plan import plan_of_store, resumed
 
     _check_numbers(args)
     if args.ranks is not None:

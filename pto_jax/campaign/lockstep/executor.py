@@ -21,7 +21,7 @@ from ...cases.comparison import COMPARED, Outcome, attempts, compare_case
 from ...cases.targets import Run, Target
 from ...cases.ulp import Histograms
 from ...devices.conversation import Request, Server, request
-from ...devices.lockstep_cases import decoder, outputs, pool_of
+from ...devices.lockstep import decoder, outputs, pool_of
 from ...devices.machines import machine
 from ...errors import ArgumentError
 from ...failures.recorder import Record, Recorder

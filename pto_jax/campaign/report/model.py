@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...cases.comparison import COMPARED
-from ...cases.machine_names import device_options
+from ...cases.identity import device_options
 from ...cases.ulp import Histogram, Histograms, bounds, label
 from ...errors import FileError
 from ...files import load_arrays, read_json, read_text

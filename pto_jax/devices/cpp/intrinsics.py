@@ -12,8 +12,7 @@ from ...ir import AccPhase, Coalesce, Loc, Precision, ScatterAtomicOp, ScatterCo
 from ...isa.irregular_quant_mx import algorithm, along_rows
 from ...isa.rules.typesets import BYTE_FLOATS
 from ...text.cpp_names import intrinsic, member, ordered
-from .spelling import valid_sizes
-from .writer import Call
+from .writer import Call, valid_sizes
 
 Text = Callable[[Call], str]
 

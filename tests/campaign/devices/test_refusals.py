@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pto_jax.api import parse
-from pto_jax.campaign.devices.cutting import without
-from pto_jax.campaign.devices.refusals import Refusals
+from pto_jax.campaign.devices.refusals import Refusals, without
 from pto_jax.campaign.fuzz.batch import Batch
 from pto_jax.campaign.fuzz.executor_cases import CaseExecutor
 from pto_jax.campaign.fuzz.plan import Plan
