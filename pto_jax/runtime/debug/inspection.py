@@ -1,4 +1,4 @@
-"""Executions for people: the steps of a kernel as objects, its state before a line, and steps on several ranks.
+"""Executions for people: steps of a kernel as objects, also on several ranks, and its state before a line.
 
 >>> import numpy as np, pto_jax as pto
 >>> kernel = pto.compile(pto.parse("%c = tadd %a, %b : !pto.tile<1x8xf32>", file="add.pto"))
