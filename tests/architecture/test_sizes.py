@@ -43,8 +43,7 @@ LONG = {
 SHORT = {
     "a command": "__main__ cli.conformance cli.lsp cli.step",
     "a family of instructions, as in the other packages": (
-        "interpreter.memory_indexed lowering.predicates oracle.predicates oracle.ub_sort "
-        "sanitizer.matrix sanitizer.quantise"
+        "interpreter.memory_indexed sanitizer.matrix sanitizer.quantise"
     ),
     "a public module": "builder.functions examples.ranks",
     "what several packages read and none of them owns": (
