@@ -211,10 +211,10 @@ def result_bounds(program: Program, function: Function) -> dict[str, int]:
     >>> import pto_jax as pto
     >>> text = "texp %b, %a : !pto.tile<16x16xf32>"
     >>> program = pto.parse(text)
-    >>> bounds(program, program.functions[0])
+    >>> result_bounds(program, program.functions[0])
     {'b': 1}
     >>> program = pto.parse(text + "\ntneg %c, %b : !pto.tile<16x16xf32>")
-    >>> bounds(program, program.functions[0])
+    >>> result_bounds(program, program.functions[0])
     {'b': 1, 'c': -1}
     """
     levels = _Levels(program)

@@ -216,8 +216,8 @@ def _fuzz(args: argparse.Namespace) -> int:
     from ..campaign.fuzz.campaign import junit_cases, summary, too_few
     from ..campaign.fuzz.plan import Plan
     from ..campaign.fuzz.progress import ENDLESS
+    from ..failures.folders import read_known
     from ..failures.junit import write_junit
-    from ..failures.known import read_known
     from ..files.terminal import table
     from ..generate.options import DESCRIPTIONS, PRESETS
     from . import fuzz_plan

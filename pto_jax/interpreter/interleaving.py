@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeAlias
 
-from ..analysis.calls import too_many_calls
+from ..analysis.entries import too_many_calls
 from ..errors import DeadlockError, Diagnostic, NotExecutableError, VerifyError
 from ..ir import INDEX, Function, Program, ScalarType, TileType
 from . import together

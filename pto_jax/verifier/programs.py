@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from .. import isa, profiles
 from ..analysis import facts, resolve as resolution
-from ..analysis.calls import too_many_calls, too_many_trips
+from ..analysis.entries import too_many_calls, too_many_trips
 from ..analysis.facts import OperandFacts
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..analysis.roots import is_as_written

@@ -42,13 +42,10 @@ LONG = {
 #: Shorter files by what they are alone for.
 SHORT = {
     "a command": "__main__ cli.conformance cli.lsp cli.step",
-    "a family of instructions, as in the other packages": (
-        "interpreter.memory_indexed sanitizer.matrix sanitizer.quantise"
-    ),
+    "a family of instructions, as in the other packages": "interpreter.memory_indexed sanitizer.matrix",
     "a public module": "builder.functions examples.ranks",
     "what several packages read and none of them owns": (
-        "analysis.roots builder.handles builder.instructions cases.identity cases.shown "
-        "failures.folders failures.known text.names verifier.errors"
+        "analysis.roots builder.handles builder.instructions cases.identity cases.shown text.names verifier.errors"
     ),
 }
 

@@ -45,7 +45,7 @@ from ...generate.state import Input
 from ...interpreter.steering import signals
 from ...ir import FRAGMENT, Function, Program, ScalarType, TileType, VectorType
 from ...isa.effects import traits_of
-from ..devices.refusals import Refusals, finished
+from ..refusals import Refusals, finished
 from . import batch
 from .batch import Batch, Failure, Note
 from .coverage import of_program

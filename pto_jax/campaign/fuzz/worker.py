@@ -62,11 +62,11 @@ def make(plan: Plan, recorder: Recorder, beat: Beat, say: Say = bool) -> Executo
     Raises PtoError for machines and programs that there are not.
     """
     if plan.lockstep and identity.is_device(plan.tested):
-        from ..lockstep.executor import DeviceExecutor
+        from ..lockstep import DeviceExecutor
 
         return DeviceExecutor(plan, recorder, beat, say)
     if plan.lockstep:
-        from ..lockstep.executor import LockstepExecutor
+        from ..lockstep import LockstepExecutor
 
         return LockstepExecutor(plan, recorder, say)
     return CaseExecutor(plan, recorder, beat)

@@ -13,21 +13,21 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ... import ir
-from ...analysis.entries import fragment_outputs, select_entry, written_buffers
-from ...cases.comparison import Outcome, Watch, attempt, compare_case, normalised, reason_of
-from ...cases.edits import is_legal, tidied
-from ...cases.kernels import is_kernel, kernel, kernels_only
-from ...cases.targets import Oracle, Target
-from ...errors import NotExecutableError, PtoError
-from ...failures.isolation import types_of
-from ...generate.micro_samples import catalogue as catalogue_of_micro
-from ...generate.options import MICRO, SIMPLE, STRAIGHT, Options, layout_name
-from ...generate.programs import Case, generate
-from ...generate.selection import catalogue
-from ...ir import Op, TileType
-from ...isa import effects
-from ...profiles import ProfileName
+from .. import ir
+from ..analysis.entries import fragment_outputs, select_entry, written_buffers
+from ..cases.comparison import Outcome, Watch, attempt, compare_case, normalised, reason_of
+from ..cases.edits import is_legal, tidied
+from ..cases.kernels import is_kernel, kernel, kernels_only
+from ..cases.targets import Oracle, Target
+from ..errors import NotExecutableError, PtoError
+from ..failures.isolation import types_of
+from ..generate.micro_samples import catalogue as catalogue_of_micro
+from ..generate.options import MICRO, SIMPLE, STRAIGHT, Options, layout_name
+from ..generate.programs import Case, generate
+from ..generate.selection import catalogue
+from ..ir import Op, TileType
+from ..isa import effects
+from ..profiles import ProfileName
 
 #: Small programs that are declined before what they have in common is refused, and how many are made at most
 #: to find these.
