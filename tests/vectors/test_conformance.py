@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pto_jax.errors import ExecutionError, FileError
 from pto_jax.ir import PtrType, TileType
-from pto_jax.isa import effects
+from pto_jax.isa import bind
 from pto_jax.vectors.cases import case_instruction, case_program, unsupported_reason
 from pto_jax.vectors.conformance import run_case, run_conformance
 from pto_jax.vectors.exclusions import EXCLUSIONS, exclusion, not_required
@@ -118,7 +118,7 @@ def test_every_executable_case_is_a_program_that_binds(golden: list[Case]) -> No
         op = program.functions[0].body.ops[-1]
         instruction = case_instruction(case)
         assert instruction is not None and op.name == instruction.name
-        bound = effects(instruction, op)
+        bound = bind(instruction, op)
         recorded = {o.name for o in case.operands}
         assert {a.name for a in program.functions[0].args} <= recorded
         assert {d.name for d in instruction.destinations if not d.optional} <= set(bound.values)
