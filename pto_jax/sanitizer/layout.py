@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import MxGroupAxis
-from ..isa.layout_exponents import padded
+from ..isa.layout import padded
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..oracle.layout import insert as write_window, window
 from ..oracle.numbers import decode

@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any, NoReturn
 
 from .. import ir
-from .cpp_body import Groups, Thing
 from .cpp_calls import Calls
+from .cpp_expressions import Groups, Thing
 from .cpp_names import members, plain
 from .cpp_tokens import MAX_DEPTH, Words
 from .cpp_values import (

@@ -45,8 +45,7 @@ DATA = {
     "pto_jax/text/cpp_names.py": "spellings in C++",
     "pto_jax/text/cpp_statements.py": "spellings in C++",
     "pto_jax/text/formats.py": "syntax of operations that have their own",
-    "pto_jax/vectors/exclusions.py": "recorded cases",
-    "pto_jax/vectors/executed.py": "defects of the simulator",
+    "pto_jax/vectors/exclusions.py": "recorded cases, and defects of the simulator",
 }
 #: No more files may be data.
 MOST = 21

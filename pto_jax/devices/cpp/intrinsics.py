@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from ...analysis.addresses import scalar_dtype
 from ...ir import AccPhase, Coalesce, Loc, Precision, ScatterAtomicOp, ScatterConflict, StPhase
-from ...isa.irregular_quant_mx import algorithm, along_rows
+from ...isa.irregular_quant import algorithm, along_rows
 from ...isa.rules.typesets import BYTE_FLOATS
 from ...text.cpp_names import intrinsic, member, ordered
 from .writer import Call, valid_sizes

@@ -37,7 +37,7 @@ from pto_jax.lowering.bits import x64
 from pto_jax.lowering.rules import Semantics
 from pto_jax.oracle import micro as oracle
 from pto_jax.profiles import profile
-from pto_jax.sanitizer.registers import shadow_of_results
+from pto_jax.sanitizer.micro import shadow_of_results
 from pto_jax.verifier.programs import verify_program
 
 engine.load_rules()
