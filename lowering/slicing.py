@@ -94,7 +94,11 @@ def repeated(
     def body(state: tuple[Int32[Array, ""], Carry]) -> tuple[Int32[Array, ""], Carry]:
         return state[0] + np.int32(1), step(*state)
 
-    last = lax.while_loop(lambda s: lax.lt(s[0], np.int32(trips) if isinstance(trips, int) else trips), body, (jnp.asarray(np.int32(0)), carried))
+    last = lax.while_loop(
+        lambda s: lax.lt(s[0], np.int32(trips) if isinstance(trips, int) else trips),
+        body,
+        (jnp.asarray(np.int32(0)), carried),
+    )
     return last[1]
 
 
