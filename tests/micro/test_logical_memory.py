@@ -30,7 +30,7 @@ def after(body: str, lines: str, known: bool) -> np.ndarray:
     text = kernel(body, {"x": "ui16", "y": "ui16", "n": "i32"}, lines)
     if known:
         # Batches are not checked for accesses; what is traced for a call is.
-        jax.eval_shape(pto.compile(text, checks=True), *given.values())
+        jax.eval_shape(pto.compile(pto.parse(text), checks=True), *given.values())
     return executed(text, given, everywhere=not known)["y"]
 
 
