@@ -274,6 +274,7 @@ class _Verdict:
         yield from self.doubled()
         yield from self.leftover()
         yield from self.brackets()
+        yield from self.outside()
         yield from self.stuck()
         yield from self.kept()
 
@@ -376,6 +377,12 @@ class _Verdict:
             pipe = effects.pipe_named(op.attrs.get("op_type"))
             yield self.finding("unmatched", op, message, missing, 1, "warning", pipe, earlier)
 
+    def outside(self) -> Iterator[Finding]:
+        """Numbers of flags that no pipe has, where a number of the program says them."""
+        found = {key: seen for run in self.runs for key, seen in run.signals.outside.items()}
+        for op, number in found.values():
+            yield _outside(op, number)
+
     def stuck(self) -> Iterator[Finding]:
         """Cores that wait for each other for ever."""
         found = {d: None for run in self.runs for d in run.signals.deadlock}
@@ -438,12 +445,15 @@ def event_numbers(program: Program) -> Iterator[Finding]:
         if order is None or order.through not in ("flag", "event") or not isinstance(event, int):
             continue
         if not 0 <= event < EVENTS:
-            message = f"number {event}; allowed: 0 to {EVENTS - 1}"
-            diagnostic = Diagnostic("error", message, op.span, op.name, rule="token")
-            missing = f"try: a free number of 0 to {EVENTS - 1}"
-            yield Finding(
-                "unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,)
-            )
+            yield _outside(op, event)
+
+
+def _outside(op: Op, number: int) -> Finding:
+    """A flag with a number that no pipe has."""
+    message = f"number {number}; allowed: 0 to {EVENTS - 1}"
+    diagnostic = Diagnostic("error", message, op.span, op.name, rule="token")
+    missing = f"try: a free number of 0 to {EVENTS - 1}"
+    return Finding("unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,))
 
 
 def hangs(judged: Judged) -> Iterator[Finding]:

@@ -61,8 +61,9 @@ def races(
     text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not
     given is assumed, in several courses. With ``schedules``, each race is executed in so many legal orders of
     the pipes on ``inputs``, in ``grid`` blocks (default: one), and its ``witness`` shows the bits that
-    differ; ``seed`` chooses the orders. The first two blocks and the last one of a launch of ``grid`` blocks
-    are compared with each other; without it two of them where the blocks of a program wait for each other.
+    differ; ``seed`` chooses the orders. The blocks of a launch of ``grid`` are compared with each other, all of
+    them or the first two and the last one of many; without it two where the blocks of a program wait for
+    each other.
 
     ArgumentError for an unknown mode, profile or architecture, and for schedules without inputs;
     VerifyError for a program that is wrong in other ways, so that nothing can be followed.
