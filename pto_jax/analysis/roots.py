@@ -42,6 +42,11 @@ def is_as_written(function: Function) -> bool:
     return any(order is not None and order.through in (*_TOKENS, "token", "operation") for order in orders)
 
 
+def orders_itself(program: Program) -> bool:
+    """Whether some function of a program orders its pipes itself, or nobody inserts anything any more."""
+    return program.emitted or any(map(is_as_written, program.functions))
+
+
 def _inside(region: Region, kind: KernelKind | None) -> Iterator[tuple[int, KernelKind]]:
     for op in region.ops:
         if kind is not None:

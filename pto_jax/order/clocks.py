@@ -214,7 +214,7 @@ class Clocks:
             self.wait(use.core, use.pipe, clock)
         else:
             agent = self.agent(use.core, use.pipe)
-            if not inside and self._is_ahead(other, first, agent, use):
+            if not (inside or state) and self._is_ahead(other, first, agent, use):
                 first, use = use, first
             key = (id(first.op), id(use.op), first.pipe, use.pipe)
             self.races.setdefault(key, Race(first, use, state))
@@ -223,9 +223,9 @@ class Clocks:
                 self.trace.clashes.append(((other, last.epoch), (agent, self._issued[agent])))
 
     def _is_ahead(self, other: int, first: Use, agent: int, use: Use) -> bool:
-        """Whether another core is a pass ahead: each pass of the use comes after its own pass of the other one.
+        """Whether another core is a pass ahead, and its next pass is what nothing orders after the use.
 
-        It is the next pass of the other core that nothing orders after the use.
+        Each pass of the use comes after its own pass of the other operation.
         """
         waited = bisect(self._executed.get((other, id(first.op)), []), self._clocks[agent][other])
         return waited >= len(self._executed.get((agent, id(use.op)), [])) > 0

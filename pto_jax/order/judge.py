@@ -212,6 +212,6 @@ def _written(program: Program, as_written: bool) -> frozenset[int]:
     return frozenset(
         id(op)
         for function in program.functions
-        if as_written or is_as_written(function)
+        if as_written or program.emitted or is_as_written(function)
         for op in function.walk()
     )
