@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from .. import isa
@@ -57,6 +57,8 @@ class Finding:
     count: int
     diagnostic: Diagnostic
     ops: tuple[Op, ...] = ()
+    #: Whether a vector scope has to order both.
+    in_scope: bool = False
     mode: str = ""
     witness: str = ""
 
@@ -147,7 +149,7 @@ def _inside(race: Race, count: int, carried: bool, where: str) -> Finding:
         f"{first.op.name}{where}, which {first.does} {first.value}{earlier}; allowed: {barrier} between them"
     )
     missing = f"{_kind_of(first)} -> {_kind_of(use)} in the scope; try: {barrier} before {use.op.name}"
-    return _finding(race, count, message, missing)
+    return replace(_finding(race, count, message, missing), in_scope=True)
 
 
 def _kind_of(use: Use) -> str:

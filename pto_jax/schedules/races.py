@@ -63,8 +63,9 @@ def races(
     text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not
     given is assumed, in several courses. With ``schedules``, each race is executed in so many legal orders of
     the pipes on ``inputs``, in ``grid`` blocks (default: one), and its ``witness`` shows the bits that
-    differ; ``seed`` chooses the orders. The blocks of a launch of ``grid`` are compared with each other: all, or
-    the first two and the last one of many; without it two where the blocks of a program wait for each other.
+    differ; ``seed`` chooses the orders. The blocks of a launch of ``grid`` are compared with each other: all,
+    or the first two and the last one of many; without it two where the blocks of a program wait for each
+    other.
 
     ArgumentError for an unknown mode, profile or architecture, and for schedules without inputs;
     VerifyError for a program that is wrong in other ways, so that nothing can be followed.
@@ -198,7 +199,10 @@ def _witness(
 ) -> str:
     """What the first schedule shows in which other bits come out."""
     first = ir.Pipe[finding.first.pipe.removeprefix("PIPE_")]
-    tried = [Schedule((first,), seed), *(Schedule((), seed + i) for i in range(1, schedules))]
+    scope = finding.in_scope
+    swapped = Schedule((), seed, scopes=True, ahead=id(finding.ops[-1]))
+    one = swapped if scope else Schedule((first,), seed)
+    tried = [one, *(Schedule((), seed + i, scopes=scope) for i in range(1, schedules))]
     for schedule in tried:
         if schedule not in results:
             try:

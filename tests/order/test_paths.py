@@ -82,7 +82,8 @@ BACK = sync("V", "MTE2", 1)
 WRONG: dict[str, tuple[str, set[str]]] = {
     "a number of the text": (compared("n", 42) + load("a") + unless(SYNC) + add("d", "a"), {"race MTE2->V"}),
     "a number that is loaded": (
-        "%w1 = pto.load_scalar %words[%c0] : !pto.ptr<i32> -> i32\n%wi = arith.index_cast %w1 : i32 to index\n"
+        "%w1 = pto.load_scalar %words[%c0] : !pto.ptr<i32> -> i32\n"
+        "%wi = arith.index_cast %w1 : i32 to index\n"
         + compared("wi", 42)
         + load("a")
         + unless(SYNC)
