@@ -286,7 +286,7 @@ class CourseRun:
         self.taken: set[Arm] = set()
         #: Whether the course has come to its end.
         self.ended = False
-        self._left = LIMIT if listed is None else LISTED
+        self.left = LIMIT if listed is None else LISTED
         #: Whether it has come to that limit.
         self.cut = False
 
@@ -374,12 +374,12 @@ class CourseRun:
     @property
     def length(self) -> int:
         """How many operations it has followed."""
-        return (LIMIT if self.listed is None else LISTED) - self._left
+        return (LIMIT if self.listed is None else LISTED) - self.left
 
     def count(self) -> None:
         """One operation more; TooLongError beyond the limit."""
-        self._left -= 1
-        if self._left < 0:
+        self.left -= 1
+        if self.left < 0:
             raise TooLongError
 
     # -- what operations do --------------------------------------------------------------------------
