@@ -5,8 +5,8 @@ from importlib.resources.abc import Traversable
 from os import PathLike
 from pathlib import Path
 
-from .errors import ArgumentError, Diagnostic, VerifyError
-from .ir import TEXT_LANGUAGES, Program, TextLanguage
+from .errors import ArgumentError, Diagnostic, FileError, VerifyError, with_article
+from .ir import TEXT_LANGUAGES, Program, TextLanguage, require_program
 from .profiles import ARCHITECTURES, Profile, ProfileName, profile as _profile, profile_of_program
 
 
@@ -24,8 +24,15 @@ def load(path: str | PathLike[str] | Traversable, *, language: TextLanguage | No
     if isinstance(path, str | PathLike):
         from .files import read_text
 
+        if str(path).endswith(".py"):
+            allowed = "PTO text, or C++ that the assembler emitted"
+            raise FileError(f"{path}: got Python code", allowed=allowed, fix="str(kernel.program), its text")
         text = read_text(Path(path))
     else:
+        if not isinstance(path, Traversable):
+            raise ArgumentError(
+                f"load: got {with_article(type(path).__name__)}", allowed="the path of a file"
+            )
         text = path.read_text(encoding="utf-8")
     return parse(text, file=str(path), language=language)
 
@@ -43,7 +50,10 @@ def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = No
     """
     from . import text as reader
 
-    if isinstance(text, str) and re.fullmatch(r"\S+\.(pto|cpp|cc|cxx|cce)", text):
+    if not isinstance(text, str):
+        fix = "text.decode()" if isinstance(text, bytes) else ""
+        raise ArgumentError(f"parse: got {with_article(type(text).__name__)}", allowed="text", fix=fix)
+    if re.fullmatch(r"\S+\.(pto|cpp|cc|cxx|cce)", text):
         got = f"parse: got the name of a file, {text!r}"
         raise ArgumentError(got, allowed="the text of a program", fix=f'pto.load("{text}")')
     if language is not None and language not in TEXT_LANGUAGES:
@@ -101,8 +111,7 @@ def resolve_profile(
     >>> resolve_profile(parse("tneg %dst, %src : !pto.tile<16x16xf32>")).name
     'a2a3'
     """
-    if isinstance(program, str):
-        raise ArgumentError("got text", allowed="a program", fix="pto.parse(text)")
+    require_program(program)
     if given is not None:
         return _profile(given)
     if arch is not None and arch not in ARCHITECTURES:

@@ -15,7 +15,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..errors import Span
+from ..errors import ArgumentError, Span, with_article
 from .types import Type
 
 _PRINTER: list[Callable[[Any], str]] = []
@@ -315,3 +315,20 @@ class Program:
 
     def __str__(self) -> str:
         return text_of(self)
+
+
+def require_program(given: object) -> None:
+    """Raise ArgumentError where something is no program.
+
+    >>> require_program("%z = tneg %x")
+    Traceback (most recent call last):
+    pto_jax.errors.ArgumentError: got text; allowed: a program; try: pto.parse(text)
+    """
+    if isinstance(given, Program):
+        return
+    got, fix = with_article(type(given).__name__), ""
+    if isinstance(given, str):
+        got, fix = "text", "pto.parse(text)"
+    elif hasattr(given, "program"):
+        got, fix = "a kernel", "kernel.program"
+    raise ArgumentError(f"got {got}", allowed="a program", fix=fix)

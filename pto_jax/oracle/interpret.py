@@ -10,7 +10,7 @@ import numpy as np
 from .. import grids, ir, profiles
 from ..analysis import resolve
 from ..analysis.entries import fragment_outputs, written_buffers
-from ..errors import ArgumentError, ExecutionError
+from ..errors import ArgumentError, ExecutionError, with_article
 from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view
 from ..interpreter.operands import BLOCK_NUMBERS
 from . import storage
@@ -73,6 +73,7 @@ def run(  # noqa: PLR0913 - keywords
     >>> run(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"), (x, x))["z"].data[0, :3]
     array([2., 2., 2.], dtype=float32)
     """
+    ir.require_program(program)
     selected = profiles.profile(profile) if profile is not None else profiles.profile_of_program(program)
     region = out_of_region or selected.out_of_region
     if region not in ("ones", "backing"):
@@ -81,7 +82,7 @@ def run(  # noqa: PLR0913 - keywords
             allowed="ones, backing",
         )
     if subnormals not in ("keep", "flush"):
-        raise ArgumentError(f"subnormals is {subnormals!r}", allowed="'keep', 'flush'")
+        raise ArgumentError(f"subnormals: got {subnormals!r}", allowed="keep, flush")
     program = resolve.with_entry(program)
     function = _entry(program, entry)
     given = _arguments(function, buffers)
@@ -205,7 +206,7 @@ def _operand(value: ir.Value, given: Any, machine: ReferenceMachine) -> Operand:
         t = value.type
         plain = t == ir.TileType(t.dtype, *t.shape)
         made = f'pto.oracle.OracleTile(pto.tile_type("{t.dtype}", {t.rows}, {t.cols}), {value.name})'
-        got = f"argument {value.name}: got a {type(given).__name__}"
+        got = f"argument {value.name}: got {with_article(type(given).__name__)}"
         raise ArgumentError(got, allowed=f"an OracleTile of {t}", fix=made if plain else "")
     return given
 
@@ -213,7 +214,7 @@ def _operand(value: ir.Value, given: Any, machine: ReferenceMachine) -> Operand:
 def _load_tile(value: ir.Value, tile: OracleTile, machine: ReferenceMachine) -> TileRef:
     t, data = tile.type, np.ascontiguousarray(tile.data)
     if isinstance(value.type, ir.TileType) and value.type.dtype != t.dtype:
-        raise ArgumentError(f"argument {value.name} is a tile {t}", allowed=f"{value.type}")
+        raise ArgumentError(f"argument {value.name}: got a tile {t}", allowed=f"{value.type}")
     if data.shape != t.shape or data.dtype not in (t.dtype.numpy, t.dtype.word):
         raise ArgumentError(
             f"argument {value.name}: got {data.dtype} of shape {data.shape}",
