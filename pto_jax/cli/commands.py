@@ -5,11 +5,11 @@ Modules that need JAX are imported inside the commands that use them.
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..errors import ArgumentError
+from ..errors import ArgumentError, nearest
 from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import completion, doctor, findings, fuzz, lsp, options, races, rank_options, replay, report, step
@@ -18,9 +18,24 @@ if TYPE_CHECKING:
     from ..isa import Instruction
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that objects to unknown options itself: its usage line is that of the command they are for."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            names = [name for action in self._actions for name in action.option_strings]
+            meant = nearest(unknown[0].partition("=")[0], names)
+            close = f"; nearest: {meant}" if meant else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{close}")
+        return known, unknown
+
+
 def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
-    root = argparse.ArgumentParser(
+    root = _Parser(
         prog="pto-jax", description="Execute, verify and inspect PTO tile programs.", allow_abbrev=False
     )
     root.add_argument("--version", action="version", version=f"pto-jax {__version__}")
@@ -295,7 +310,7 @@ def _run(args: argparse.Namespace) -> int:
     from .run import run
 
     if (args.file is None) == (args.example is None):
-        raise ArgumentError("run: got no program, or two", allowed="either a FILE or --example NAME")
+        raise ArgumentError("got no program, or two", allowed="either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
     chosen = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))
