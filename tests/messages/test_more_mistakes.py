@@ -265,3 +265,81 @@ def test_the_profile_of_a_focus_can_be_pasted(
     assert main([*asked, "--tested", "eager"]) == 2
     fix = re.findall(r"; try: (.*)", capsys.readouterr().err)[0].split()
     assert main([*asked[:-2], *fix, "--tested", "eager", "--workers", "1"]) == 0
+
+
+UNORDERED = """\
+func.func @k(%x: !pto.tensor_view<16x64xf32>, %y: !pto.tensor_view<16x64xf32>) attributes {pto.entry} {
+  %t = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32>
+  pto.tload ins(%x : !pto.tensor_view<16x64xf32>) outs(%t : !pto.tile_buf<vec, 16x64xf32>)
+  pto.tneg ins(%t : !pto.tile_buf<vec, 16x64xf32>) outs(%t : !pto.tile_buf<vec, 16x64xf32>)
+  pto.set_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID0>]
+  pto.wait_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID0>]
+  pto.tstore ins(%t : !pto.tile_buf<vec, 16x64xf32>) outs(%y : !pto.tensor_view<16x64xf32>)
+  return
+}
+"""
+EMITTED = """\
+__global__ AICORE void k(__gm__ float *v1, __gm__ float *v2) {
+    Tile<TileType::Vec, float, 16, 64, BLayout::RowMajor, 16, 64> v5;
+    TASSIGN(v5, 0);
+    pto::Shape<1, 1, 1, 16, 64> v11 = pto::Shape<1, 1, 1, 16, 64>();
+    pto::Stride<1024, 1024, 1024, 64, 1> v12 = pto::Stride<1024, 1024, 1024, 64, 1>();
+    GlobalTensor<float, pto::Shape<1, 1, 1, 16, 64>, pto::Stride<1024, 1024, 1024, 64, 1>, pto::Layout::ND>
+        v13 = GlobalTensor<float, pto::Shape<1, 1, 1, 16, 64>,
+                           pto::Stride<1024, 1024, 1024, 64, 1>, pto::Layout::ND>(v1, v11, v12);
+    GlobalTensor<float, pto::Shape<1, 1, 1, 16, 64>, pto::Stride<1024, 1024, 1024, 64, 1>, pto::Layout::ND>
+        v14 = GlobalTensor<float, pto::Shape<1, 1, 1, 16, 64>,
+                           pto::Stride<1024, 1024, 1024, 64, 1>, pto::Layout::ND>(v2, v11, v12);
+    TLOAD(v5, v13);
+    TADDS(v5, v5, 1.0f);
+    set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    TSTORE(v14, v5);
+}
+"""
+BUILT = """\
+@pto.kernel(types={"x": pto.ptr("f32"), "y": pto.ptr("f32")})
+def k(x, y):
+    t = pto.alloc_tile("f32", 16, 64)
+    pto.tload(t, pto.GlobalTensor(x, (16, 64)))
+    pto.tneg(t, t)
+    pto.set_flag("V", "MTE3", 0)
+    pto.wait_flag("V", "MTE3", 0)
+    pto.tstore(pto.GlobalTensor(y, (16, 64)), t)
+"""
+
+
+def _python(text: str, file: Path) -> pto.Program:
+    file.write_text(f"import pto_jax as pto\n{text}")
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    program: pto.Program = names["k"].program
+    return program
+
+
+def _loaded(text: str, file: Path) -> pto.Program:
+    file.write_text(text)
+    return pto.load(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix", "read"),
+    [(UNORDERED, ".pto", _loaded), (EMITTED, ".cpp", _loaded), (BUILT, ".py", _python)],
+    ids=["text", "c++", "python"],
+)
+def test_the_flag_of_a_race_can_be_pasted_in_the_language_of_the_program(
+    text: str, suffix: str, read: Callable[[str, Path], pto.Program], tmp_path: Path
+) -> None:
+    found = pto.races(read(text, tmp_path / f"k{suffix}"))
+    assert found[0].missing.startswith("PIPE_MTE2 -> PIPE_V; try: ")
+    match = re.search(r"try: (.+) behind (\w+), (.+) before (\w+)", found[0].missing)
+    assert match is not None
+    set_, first, wait, second = match.groups()
+    lines = []
+    for line in text.splitlines():
+        word = line.strip().lower()
+        indent = line[: len(line) - len(line.lstrip())]
+        lines += [indent + wait] if word.removeprefix("pto.").startswith(second) else []
+        lines += [line]
+        lines += [indent + set_] if word.removeprefix("pto.").startswith(first) else []
+    assert pto.races(read("\n".join(lines) + "\n", tmp_path / f"repaired{suffix}")) == []

@@ -82,7 +82,7 @@ def test_the_command_races_names_its_mode_and_writes_json(
     assert found["kind"] == "race" and found["count"] >= 1 and found["mode"] == "as-written"
     assert found["first"]["pipe"] == "PIPE_MTE2" and found["second"]["pipe"] == "PIPE_V"
     assert found["first"]["operation"] == "tload" and found["second"]["line"] == found["first"]["line"] + 1
-    assert "PIPE_MTE2 -> PIPE_V; try: set_flag" in found["missing"]
+    assert "PIPE_MTE2 -> PIPE_V; try: pto.set_flag" in found["missing"]
     path.write_text(
         HEAD + FLAG + "pto.barrier <PIPE_V>\n" + add("d", "a") + add("e", "d") + "return\n}", encoding="utf-8"
     )
