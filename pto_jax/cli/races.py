@@ -84,6 +84,7 @@ def memory(args: argparse.Namespace) -> int:
 
     from ..analysis.resolve import resolve
     from ..order.memory import Memory
+    from ..verifier.capacity import needed_bytes
     from ..verifier.overlaps import overwritten
 
     profile = resolve_profile(program, args.profile)
@@ -92,7 +93,8 @@ def memory(args: argparse.Namespace) -> int:
     lines: list[str] = []
     try:
         for function in resolved.program.functions:
-            lines += Memory.of(resolved, function).lines(dict(profile.capacity))
+            least = needed_bytes(resolved, function, profile)
+            lines += Memory.of(resolved, function).lines(profile.capacity, least)
             overlaps += overwritten(resolved, function)
     except Exception:
         # A program that is wrong in other ways may have no lifetimes.
