@@ -47,8 +47,10 @@ def test_the_command_names_the_least_that_the_verifier_counts(
     path, t = tmp_path / "k.pto", "!pto.tile_buf<vec, 600x64xf32>"
     half = t.replace("f32", "f16")
     path.write_text(
-        f"%x = pto.alloc_tile : {t}\n%y = pto.alloc_tile : {half}\n%one = arith.constant 1.0 : f32\n"
+        f"func.func @f(%out: !pto.tensor_view<600x64xf16>) {{\n%one = arith.constant 1.0 : f32\n"
+        f"%x = pto.alloc_tile : {t}\n%y = pto.alloc_tile : {half}\n"
         f"pto.texpands ins(%one : f32) outs(%x : {t})\npto.tcvt ins(%x : {t}) outs(%y : {half})\n"
+        f"pto.tstore ins(%y : {half}) outs(%out : !pto.tensor_view<600x64xf16>)\nreturn\n}}\n"
     )
     assert main(["verify", str(path)]) == main(["memory", str(path)]) == 0
     shown = capsys.readouterr().out
