@@ -138,8 +138,8 @@ def add(command: Adder) -> None:
         "--dut-server", metavar="CMD", help="test a command line that answers case after case"
     )
     executors.add_argument("--help-dut", action=contract.Help, help="the contract of a device under test")
-    executors.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
-    executors.add_argument("--case-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
+    for name in ("--dut-timeout", "--case-timeout"):
+        executors.add_argument(name, type=float, default=60.0, metavar="S", help="default: 60 seconds")
     flag(executors, "--lockstep", "many programs at once, made as arrays")
     where = sub.add_argument_group("execution")
     where.add_argument(

@@ -53,7 +53,10 @@ def add(command: Adder) -> None:
     options.add_language(sub)
     options.add_examples(
         sub,
-        ("races k.pto --ranks 4 --shared y,s --context ctx=y", "accesses that no signal orders, on four processors"),
+        (
+            "races k.pto --ranks 4 --shared y,s --context ctx=y",
+            "accesses of processors that no signal orders",
+        ),
         ("races k.pto", "exit status 0: nothing, 1: findings, 2: unreadable"),
         ("races k.pto --schedules 8", "with the bits that a race changes"),
         ("races k.pto --sync as-written --json out.json", "nothing is inserted; for tools"),
