@@ -41,8 +41,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 }
 WRONG |= {
     "parse of a file": (lambda: pto.parse(Path("k.pto")), 'try: pto.load("k.pto")'),
-    "parse of bytes": (lambda: pto.parse(b"x"), "try: pto.parse(text.decode())"),
-    "parse of a program": (lambda: pto.parse(PROGRAM), "text: got a Program"),
+    "parse of bytes": (lambda: pto.parse(b"x"), "parse: got a bytes; allowed: text; try: text.decode()"),
+    "parse of a program": (lambda: pto.parse(PROGRAM), "parse: got a Program"),
     "load of a number": (lambda: pto.load(3), "path: got an int"),
     "a kernel of a number": (lambda: pto.kernel(3), "pto.kernel: got an int"),
     "scalars in a list": (
@@ -70,12 +70,12 @@ WRONG |= {
         lambda: pto.races(PROGRAM, grid="2"),
         "grid: got '2'; allowed: a number from 1 up",
     ),
-    "an axis of text": (lambda: nn.quantise(X, axis="rows"), "axis is 'rows'; allowed: a number"),
+    "an axis of text": (lambda: nn.quantise(X, axis="rows"), "axis: got 'rows'; allowed: a number"),
     "a percentile of text": (
         lambda: nn.calibrate(X, percentile="99"),
-        "percentile is '99'; allowed: 0 to 100",
+        "percentile: got '99'; allowed: 0 to 100",
     ),
-    "a format in a list": (lambda: nn.quantise(X, format=["int8"]), "format is ['int8']"),
+    "a format in a list": (lambda: nn.quantise(X, format=["int8"]), "format: got ['int8']"),
     "a layer of programs": (lambda: nn.linear([PROGRAM], X), "linear: x: got a list"),
     "weights in a list": (lambda: nn.save_weights("w", [X]), "save_weights: got a list"),
     "a file of weights as a number": (lambda: nn.load_weights(3), "path: got an int"),
