@@ -35,7 +35,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         ("a file", Path("k.pto"), "program: got the name of a file, 'k.pto'; allowed: a program"),
         ("nothing", None, "program: got None"),
         ("a list", [PROGRAM], "program: got a list"),
-        ("an array", X, "program: got a ndarray"),
+        ("an array", X, "program: got an ndarray"),
         ("a kernel", pto.compile(PROGRAM, "a5"), "try: kernel.program"),
     )
 }
@@ -44,7 +44,6 @@ WRONG |= {
     "parse of bytes": (lambda: pto.parse(b"x"), "parse: got a bytes; allowed: text; try: text.decode()"),
     "parse of a program": (lambda: pto.parse(PROGRAM), "parse: got a Program"),
     "load of a number": (lambda: pto.load(3), "path: got an int"),
-    "a kernel of a number": (lambda: pto.kernel(3), "pto.kernel: got an int"),
     "scalars in a list": (
         lambda: pto.compile(PROGRAM, "a5", scalars=[1]),
         'scalars: got a list; allowed: numbers by the names of arguments; try: scalars={"rows": 200}',
