@@ -193,7 +193,7 @@ def image_positions(step: Step, conv: Conv, view: View) -> tuple[Array, Array, A
     everywhere = np.ones(conv.elements, bool)
     if layout != conv.layout:
         return _converted_positions(step, conv, view, layout)
-    _require_shape(step, conv, view, layout)
+    _require_shape(step, conv, view)
     further = 0
     if layout == _G.NDC1HWC0:
         *element, further = element  # type: ignore[assignment]
@@ -202,7 +202,7 @@ def image_positions(step: Step, conv: Conv, view: View) -> tuple[Array, Array, A
     return placed(view, element, strides_of(view)) + further, everywhere, ~everywhere
 
 
-def _require_shape(step: Step, conv: Conv, view: View, layout: GlobalLayout) -> None:
+def _require_shape(step: Step, conv: Conv, view: View) -> None:
     have = dims_of(view)
     fits = have == conv.shape[:5]
     if len(conv.shape) == 4:
@@ -232,7 +232,7 @@ def _converted_positions(
         blocks = -(-size["c"] // c0)
         outer = {"d": size["d"], "c1": blocks, "h": size["h"], "w": size["w"]}
         if prod(outer.values()) != conv.shape[0]:
-            _require_shape(step, conv, view, layout)
+            _require_shape(step, conv, view)
         d, c1, h, w = np.unravel_index(i[0], tuple(outer.values()))
         place = {"n": i[1] * conv.shape[2] + i[2], "c": c1 * c0 + i[3], "d": d, "h": h, "w": w}
     absent = place["n"] >= size["n"]

@@ -29,7 +29,6 @@ def comm(
     *,
     effects: tuple[traits.Effect, ...] = (),
     order: traits.Order | None = None,
-    executable: bool = True,
     **parts: Unpack[handles.CustomParts],
 ) -> declare.Instruction:
     """Declare an instruction of communication.
@@ -53,11 +52,10 @@ def comm(
         shown,
         attributes,
         constraints,
-        decisions if executable else (*decisions, handles.NOT_EXECUTED),
+        decisions,
         traits.Traits((*derived, *effects), order=order),
         sources=SOURCES,
         cls="communication",
-        executable=executable,
         **parts,
     )
 
