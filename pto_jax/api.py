@@ -4,8 +4,9 @@ import re
 from importlib.resources.abc import Traversable
 from os import PathLike
 from pathlib import Path
+from typing import NoReturn
 
-from .errors import ArgumentError, Diagnostic, VerifyError
+from .errors import ArgumentError, Diagnostic, VerifyError, one_of
 from .ir import TEXT_LANGUAGES, Program, TextLanguage
 from .profiles import ARCHITECTURES, Profile, ProfileName, profile as _profile, profile_of_program
 
@@ -25,8 +26,12 @@ def load(path: str | PathLike[str] | Traversable, *, language: TextLanguage | No
         from .files import read_text
 
         text = read_text(Path(path))
-    else:
+    elif isinstance(path, Traversable):
         text = path.read_text(encoding="utf-8")
+    else:
+        raise ArgumentError(
+            f"path: got {one_of(path)}", allowed="the name of a file", fix='pto.load("k.pto")'
+        )
     return parse(text, file=str(path), language=language)
 
 
@@ -43,12 +48,20 @@ def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = No
     """
     from . import text as reader
 
-    if isinstance(text, str) and re.fullmatch(r"\S+\.(pto|cpp|cc|cxx|cce)", text):
+    _require_text(text)
+    if re.fullmatch(r"\S+\.(pto|cpp|cc|cxx|cce)", text):
         got = f"parse: got the name of a file, {text!r}"
         raise ArgumentError(got, allowed="the text of a program", fix=f'pto.load("{text}")')
     if language is not None and language not in TEXT_LANGUAGES:
         raise ArgumentError(f"language {language!r}", allowed=", ".join(TEXT_LANGUAGES))
-    return reader.parse(text, file=file, language=language)
+    return reader.parse(text, file=str(file), language=language)
+
+
+def _require_text(text: object) -> None:
+    if not isinstance(text, str):
+        fix = f'pto.load("{text}")' if isinstance(text, PathLike) else ""
+        fix = "pto.parse(text.decode())" if isinstance(text, bytes) else fix
+        raise ArgumentError(f"text: got {one_of(text)}", allowed="the text of a program", fix=fix)
 
 
 def verify(
@@ -90,6 +103,19 @@ def verify(
     return findings
 
 
+def _refuse(thing: object) -> NoReturn:
+    """Object to something that stands where a program belongs."""
+    if isinstance(thing, str):
+        got, fix = "text", "pto.parse(text)"
+    elif isinstance(thing, PathLike):
+        got, fix = f"the name of a file, {str(thing)!r}", f'pto.load("{thing}")'
+    elif isinstance(getattr(thing, "program", None), Program):
+        got, fix = f"a {type(thing).__name__}, which has one", "kernel.program"
+    else:
+        got, fix = one_of(thing), ""
+    raise ArgumentError(f"program: got {got}", allowed="a program, as parse and load return it", fix=fix)
+
+
 def resolve_profile(
     program: Program, given: str | Profile | None = None, *, arch: str | None = None
 ) -> Profile:
@@ -101,8 +127,8 @@ def resolve_profile(
     >>> resolve_profile(parse("tneg %dst, %src : !pto.tile<16x16xf32>")).name
     'a2a3'
     """
-    if isinstance(program, str):
-        raise ArgumentError("got text", allowed="a program", fix="pto.parse(text)")
+    if not isinstance(program, Program):
+        _refuse(program)
     if given is not None:
         return _profile(given)
     if arch is not None and arch not in ARCHITECTURES:

@@ -67,6 +67,18 @@ def nearest(given: object, allowed: Iterable[str]) -> str:
     return next((words[w] for w in get_close_matches(str(given).lower(), list(words), n=1)), "")
 
 
+def one_of(value: object) -> str:
+    """A value by its type, for messages about values of a wrong one.
+
+    >>> one_of([1]), one_of(2), one_of(None)
+    ('a list', 'an int', 'None')
+    """
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
 def is_number(value: object, least: int, most: int | None = None) -> bool:
     """Whether an argument is a whole number from ``least`` to ``most``; truth values are none.
 

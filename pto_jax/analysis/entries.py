@@ -45,7 +45,7 @@ def select_entry(program: Program, entry: str | None) -> Function:
     if calls is not None:
         raise VerifyError(calls)
     if entry is not None:
-        found = program.function(entry)
+        found = program.function(entry) if isinstance(entry, str) else None
         if found is None:
             names = ", ".join(f.name for f in program.functions) or "none"
             raise ArgumentError(f"entry: got {entry!r}", allowed=names)

@@ -9,7 +9,7 @@ from functools import cached_property, update_wrapper
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
-from ..errors import Diagnostic
+from ..errors import ArgumentError, Diagnostic, one_of
 from ..ir import AttrValue, Function, KernelKind, Program, ScalarType, Type, short_list
 from ..profiles import Profile, ProfileName
 from . import argument_types, places
@@ -60,6 +60,10 @@ class Kernel:
         options: Mapping[str, Any],
         constants: Mapping[str, Any] | None = None,
     ) -> None:
+        if not hasattr(function, "__code__"):
+            raise ArgumentError(
+                f"pto.kernel: got {one_of(function)}", allowed="a function", fix="@pto.kernel"
+            )
         update_wrapper(self, function)
         self.function = function
         self.constants = dict(constants or {})

@@ -674,7 +674,7 @@ class LegalOrders:
             return Oracle(profile.name, machine).run(replace(case, program=resolved.program))
 
         seed = int(case.id or "0", 16) % (1 << 32)
-        one, two = (execute(Schedule((), seed, backwards)) for backwards in (False, True))
+        one, two = (execute(Schedule((), seed, backwards, True)) for backwards in (False, True))
         return replace(one, others=((case, two),))
 
 

@@ -233,7 +233,8 @@ class Program:
     names the values it yields (bound results and destination handles, in order). A module of modules has the
     functions of all its ``children``, of which these are the attributes. ``language`` is the version that the
     program's text is in; None for programs that were no text. What a version says without writing it stands
-    in the operations, so that equal programs do the same whatever their version.
+    in the operations, so that equal programs do the same whatever their version. ``emitted``: an assembler
+    has written the text, so that no tool inserts anything into it any more.
 
     >>> import pto_jax as pto
     >>> program = pto.parse("%z = tadd %x, %y : !pto.tile<f32, 4, 16>")
@@ -248,6 +249,7 @@ class Program:
     has_module: bool = field(default=True, compare=False, repr=False)
     language: Language | None = field(default=None, compare=False, repr=False)
     source: str = field(default="<text>", compare=False, repr=False)
+    emitted: bool = field(default=False, compare=False, repr=False)
     #: How the program's text spells its tile types, where it has any and spells all of them alike.
     tiles: TileSpelling | None = field(default=None, compare=False, repr=False)
     children: tuple[Attrs, ...] = ()

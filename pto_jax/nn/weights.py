@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..errors import ArgumentError, FileError
+from ..errors import ArgumentError, FileError, one_of
 from ..files import MAX_ARRAYS, read_bytes, write_bytes
 from ..runtime.interchange import received
 from .quantisation import Quantised
@@ -120,6 +120,8 @@ def _library(path: str | Path) -> ModuleType:
 
 
 def _flat(weights: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(weights, Mapping):
+        raise ArgumentError(f"save_weights: got {one_of(weights)}", allowed="arrays by their names")
     for name, value in weights.items():
         if not isinstance(name, str) or not name or "." in name:
             raise ArgumentError(f"save_weights: got the name {name!r}", allowed="text without dots")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import grids, ir, profiles
+from .. import api, grids, ir, profiles
 from ..analysis import resolve
 from ..analysis.entries import fragment_outputs, written_buffers
 from ..errors import ArgumentError, ExecutionError
@@ -80,7 +80,7 @@ def run(  # noqa: PLR0913 - keywords
     >>> run(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"), (x, x))["z"].data[0, :3]
     array([2., 2., 2.], dtype=float32)
     """
-    selected = profiles.profile(profile) if profile is not None else profiles.profile_of_program(program)
+    selected = api.resolve_profile(program, profile)
     region = out_of_region or selected.out_of_region
     if region not in ("ones", "backing"):
         raise ArgumentError(

@@ -1,7 +1,8 @@
 """Calls that check their accesses, apart from the results if integer arguments determine them.
 
 What a program accesses follows mostly from its integers. Then a function of these alone judges the accesses,
-once for the same numbers, and nobody waits for the results. Elsewhere one function gives both.
+once for the same numbers, and nobody waits for the results. What a message shows is computed by a function of
+its own, which few calls need. Elsewhere one function gives all.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 from jax import lax
+from jax.core import Tracer
 
 from ..lowering.primitives import ClosedJaxpr, Jaxpr, Literal, by_jax
 from .state import PackedReport
@@ -25,10 +27,11 @@ REMEMBERED = 4096
 
 @dataclass(frozen=True)
 class Judged:
-    """A function of results, and one that judges the accesses by some leaves of the arguments."""
+    """A function of results, and two of some leaves of the arguments: whether rules are broken, the report."""
 
     results: Callable[..., Results]
-    judge: Callable[..., PackedReport]
+    flags: Callable[..., Any]
+    report: Callable[..., PackedReport]
     places: tuple[int, ...]
     inside: set[tuple[bytes, ...]] = field(default_factory=set)
 
@@ -39,12 +42,13 @@ class Judged:
         key = tuple(np.asarray(n).tobytes() for n in numbers)
         if key in self.inside:
             return results, NOTHING
-        report = self.judge(*numbers)
-        if report.kept:
-            if len(self.inside) >= REMEMBERED:
-                self.inside.clear()
-            self.inside.add(key)
-        return results, report
+        flags = self.flags(*numbers)
+        if isinstance(flags, Tracer) or np.asarray(flags).any():
+            return results, self.report(*numbers)
+        if len(self.inside) >= REMEMBERED:
+            self.inside.clear()
+        self.inside.add(key)
+        return results, NOTHING
 
 
 @dataclass(frozen=True)
@@ -81,13 +85,21 @@ def _judged(traced: Any, leaves: Sequence[Any]) -> Judged | None:
         found = evaluate(jaxpr, jax.tree.leaves(args), others)
         return jax.tree.unflatten(results, found[:first])
 
-    @jax.jit
-    def judge(*numbers: Any) -> Any:
+    def of_numbers(numbers: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
         rest = iter(numbers)
         found = evaluate(jaxpr, [next(rest) if n else None for n in needed], wanted)
-        return jax.tree.unflatten(report, found[first:])
+        return found[first:]
 
-    return Judged(pto, judge, tuple(i for i, n in enumerate(needed) if n))
+    @jax.jit
+    def judge(*numbers: Any) -> Any:
+        # The flags are the first leaf of a report.
+        return of_numbers(numbers, [False] * first + [True] + [False] * (rules - 1))[0]
+
+    @jax.jit
+    def judge_in_full(*numbers: Any) -> Any:
+        return jax.tree.unflatten(report, of_numbers(numbers, wanted))
+
+    return Judged(pto, judge, judge_in_full, tuple(i for i, n in enumerate(needed) if n))
 
 
 #: Which of some values are needed.

@@ -30,6 +30,7 @@ SCALARS = {
     "bool": BOOL,
     "int": INT,
     "unsigned": CType(ir.I32, unsigned=True),
+    "event_t": INT,
     "size_t": CType(ir.INDEX, unsigned=True),
     "int64_t": INT64,
     "uint64_t": CType(ir.INDEX, unsigned=True),

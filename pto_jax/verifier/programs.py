@@ -16,7 +16,7 @@ from ..analysis import facts, resolve as resolution
 from ..analysis.entries import too_many_calls, too_many_trips
 from ..analysis.facts import OperandFacts
 from ..analysis.resolve import ResolvedProgram, resolve
-from ..analysis.roots import is_as_written
+from ..analysis.roots import orders_itself
 from ..errors import Diagnostic, Span
 from ..ir import (
     PRESENT,
@@ -287,7 +287,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
 
 def order_findings(resolved: ResolvedProgram, build: Build, sink: _Sink) -> list[Diagnostic]:
     """Operations that nothing orders, and tokens that stall or leak, in programs that order their pipes."""
-    written = build.as_written or any(map(is_as_written, resolved.program.functions))
+    written = build.as_written or orders_itself(resolved.program)
     if not written:
         return []
     # Most programs leave the order to the assembler and need none of it.
