@@ -157,7 +157,9 @@ class Operand:
     the profiles that use scratch which no tool puts in. A scalar that ``converts`` may have another type of
     its kind, integer or float. A view that is ``loaded_as`` another operand stands for it: a tile with the
     elements of the view. In examples its elements are ``shown``, where general ones would say little,
-    and its last rows and columns are not valid, as many as ``lacking`` counts.
+    and its last rows and columns are not valid, as many as ``lacking`` counts. ``type`` is that of a
+    result, or of a Python number, which nothing else determines; the name of an operand stands for the
+    element type of that one.
 
     >>> from pto_jax.isa import instructions
     >>> scalar = instructions()["tadds"].operand("scalar")
@@ -184,6 +186,7 @@ class Operand:
     within: str = ""
     shown: tuple[float, ...] = ()
     lacking: tuple[int, int] = (0, 0)
+    type: Type | str | None = None
 
     @property
     def vector(self) -> VectorType:

@@ -164,7 +164,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "A handle to count slots of one type, side by side from addr on or in storage of their own. Contents "
         "are undefined until written, and stay from one trip of a loop to the next.",
         (
-            Operand("addr", "in", "scalar", optional=True, note="byte address of slot 0"),
+            Operand(
+                "addr", "in", "scalar", optional=True, note="byte address of slot 0", type=ScalarType(I64)
+            ),
             Operand("valid_row", "in", "scalar", optional=True, note="exactly with v_row=?"),
             Operand("valid_col", "in", "scalar", optional=True, note="exactly with v_col=?"),
             Operand("result", "out", "handle"),

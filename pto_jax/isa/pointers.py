@@ -86,7 +86,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Operand("view", "in", "gm"),
             Operand("idx", "in", "scalar"),
-            Operand("result", "out", "scalar"),
+            Operand("result", "out", "scalar", type=_INDEX),
         ),
         (Shown({"view": _VIEW, "idx": _INDEX, "result": _INDEX}, constants={"idx": (1,)}),),
         constraints=(views.dimension,),
@@ -131,7 +131,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Local memory at integer addresses.",
         "The result denotes the bytes at the address; several addresses are buffers used in turn.",
         (
-            Operand("addrs", "in", "scalar", note="one or more byte addresses"),
+            Operand("addrs", "in", "scalar", note="one or more byte addresses", type=_ADDRESS),
             Operand("valid_row", "in", "scalar", optional=True),
             Operand("valid_col", "in", "scalar", optional=True),
             Operand("result", "out", note="as a memref of local memory"),

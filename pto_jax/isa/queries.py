@@ -32,7 +32,7 @@ def _query(name: str, summary: str, semantics: str, number: traits.LaunchNumber)
         name,
         summary,
         semantics,
-        (declare.Operand("result", "out", "scalar"),),
+        (declare.Operand("result", "out", "scalar", type=_I64),),
         (handles.Shown({"result": _I64}),),
         constraints=(_number,),
         decisions=(_ORDER,),
@@ -59,7 +59,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "print",
         "Print a scalar.",
         "Writes the scalar in the format; nothing in memory changes.",
-        (declare.Operand("scalar", "in", "scalar"),),
+        (declare.Operand("scalar", "in", "scalar", type=ScalarType(F32)),),
         (handles.Shown({"scalar": ScalarType(F32)}, attrs={"format": "%f"}),),
         (declare.Attribute("format", str, None, "text with one conversion"),),
         (sync_config.required("format"),),
@@ -121,7 +121,7 @@ def _size_of(name: str, unit: str) -> Instruction:
         name,
         f"Valid {unit} of a tile.",
         f"result = the valid {unit} that the handle has here.",
-        (Operand("tile", "in"), Operand("result", "out", "scalar")),
+        (Operand("tile", "in"), Operand("result", "out", "scalar", type=_INDEX)),
         (Shown({"tile": _TILE, "result": _INDEX}),),
         constraints=(_sizes("result"),),
         decisions=(),
@@ -138,7 +138,10 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
         name,
         summary,
         semantics,
-        (Operand(source, "in", kinds[source]), Operand("result", "out", made)),  # type: ignore[arg-type]
+        (
+            Operand(source, "in", kinds[source], type=_ADDRESS if source == "addr" else None),  # type: ignore[arg-type]
+            Operand("result", "out", made, type=_ADDRESS if source == "ptr" else None),  # type: ignore[arg-type]
+        ),
         (Shown(types, (source,)),),
         constraints=(
             fixed_type(number, ("i64",), PROFILE_NAMES, _DIALECT),

@@ -171,7 +171,14 @@ _OF_MEMORY: tuple[Instruction, ...] = (
         "Declare a tile.",
         "A handle to the bytes at addr, or to storage of its own. Contents are undefined until written.",
         (
-            _index("addr", optional=True, note="byte address in the tile's space"),
+            Operand(
+                "addr",
+                "in",
+                "scalar",
+                optional=True,
+                note="byte address in the tile's space",
+                type=ScalarType(I64),
+            ),
             _index("valid_row", optional=True, note="exactly when the type has v_row=?"),
             _index("valid_col", optional=True, note="exactly when the type has v_col=?"),
             Operand("result", "out", conv=True),
@@ -286,7 +293,7 @@ _OF_MEMORY: tuple[Instruction, ...] = (
         (
             Operand("view", "in", "gm"),
             _index("idx"),
-            Operand("result", "out", "scalar"),
+            Operand("result", "out", "scalar", type=NUMBER),
         ),
         (handles.Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, constants={"idx": (0,)}),),
         constraints=(dimension,),

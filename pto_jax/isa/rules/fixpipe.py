@@ -40,6 +40,7 @@ WORD = Operand(
     optional=True,
     note="64-bit parameter word",
     holds="parameters",
+    type=ScalarType(dtype("u64")),
 )
 
 
