@@ -56,8 +56,8 @@ class Session:
     last: Copy | None = None
 
 
-def _refused(op: Op, found: str, allowed: str) -> NotExecutableError:
-    message = f"got {found}; allowed: {allowed}"
+def _refused(op: Op, got: str, allowed: str) -> NotExecutableError:
+    message = f"got {got}; allowed: {allowed}"
     return NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
 
 
@@ -186,8 +186,8 @@ def _satisfied(
 ) -> tuple[Scalar, Scalar]:
     """What an element of a signal is, and whether it compares as wanted."""
     machine = interpreter.machine
-    found = machine.load(op, place, I32)
-    return found, scalar(machine, f"arith.cmpi.{_HOLDS[compared]}", (found, value), I32, I1)
+    signal = machine.load(op, place, I32)
+    return signal, scalar(machine, f"arith.cmpi.{_HOLDS[compared]}", (signal, value), I32, I1)
 
 
 @executes("twait")
@@ -206,12 +206,12 @@ def _first_lacking(
 ) -> tuple[str, int] | None:
     """What the first element that does not compare as wanted waits for, and what it is; None for none."""
     for place in places:
-        found, holds = _satisfied(interpreter, op, place, compared, value)
+        signal, holds = _satisfied(interpreter, op, place, compared, value)
         known = interpreter.machine.known(holds)
         if known is None:
             raise _unsettled(interpreter, op)
         if not known:
-            at, number = (interpreter.machine.known(n) or 0 for n in (place.offset, found))
+            at, number = (interpreter.machine.known(n) or 0 for n in (place.offset, signal))
             return f"{Cell(str(place.buffer), at)} {compared.name.lower()} {value}", number
     return None
 

@@ -41,8 +41,8 @@ def _for(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     if not unrolled and _meets(interpreter, op):
         frame = interpreter.frame(op, scope)
         meeting = Meeting(op, "the other cores", "loop", frame, trips, carried, [steps])
-        found = yield from met(meeting)
-        unrolled, carried = found is None, carried if found is None else found
+        results = yield from met(meeting)
+        unrolled, carried = results is None, carried if results is None else results
     elif not unrolled:
         carried = interpreter.machine.loop(interpreter.frame(op, scope), trips, carried, body)
     if unrolled:
@@ -244,9 +244,9 @@ def _while_together(
             return tuple(passed)
         if known is None or not stepping:
             meeting = Meeting(op, "the other cores", "while", frame, condition, passed, [again])
-            found = yield from met(meeting)
-            if found is not None:
-                return found
+            results = yield from met(meeting)
+            if results is not None:
+                return results
         condition, *passed = yield from again(passed)
     raise _too_many(op, machine)
 

@@ -81,10 +81,10 @@ def ring(op: Op, scope: Scope) -> Ring:
     number = op.attrs.get("id", 0)
     assert isinstance(number, int)
     try:
-        found: Ring = scope[name_of(number)]
+        value: Ring = scope[name_of(number)]
     except KeyError:
         return Ring(("id", str(number)), ("id", str(number)))
-    return found
+    return value
 
 
 # -- tiles -------------------------------------------------------------------------------------------
@@ -202,8 +202,8 @@ def pop_tile(interpreter: Interpreter, op: Op, t: TileType, through: Ring) -> St
     )
     if not fits or words != t.dtype.word:
         rows, cols = entry.sizes
-        found = f"a slot of {rows}x{cols} words of {words.itemsize} bytes for a tile {t}"
-        raise refused(op, f"{found}; allowed: equal sizes")
+        got = f"a slot of {rows}x{cols} words of {words.itemsize} bytes for a tile {t}"
+        raise refused(op, f"{got}; allowed: equal sizes")
     return _fitted(interpreter, op, entry.contents, t)
 
 
@@ -361,9 +361,9 @@ def own_half(interpreter: Interpreter, op: Op, given: Operand | None) -> None:
         return
     known = interpreter.machine.known(given)
     if known != interpreter.core.subblock:
-        found = "a number that only execution knows" if known is None else f"{known}"
+        got = "a number that only execution knows" if known is None else f"{known}"
         core = interpreter.core.subblock
-        raise refused(op, f"aiv_subblockid {found} on vector core {core}; allowed: the number of the core")
+        raise refused(op, f"aiv_subblockid {got} on vector core {core}; allowed: the number of the core")
 
 
 def refused(op: Op, found: str) -> NotExecutableError:

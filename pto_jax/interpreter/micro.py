@@ -36,8 +36,8 @@ def _micro(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     results = interpreter.machine.micro(op, call, operands)
     if declared.updated(op):
         results = (*results, ends[-1])
-    for value, found in zip(op.results, results, strict=True):
-        scope.bind(value, found)
+    for value, result in zip(op.results, results, strict=True):
+        scope.bind(value, result)
 
 
 @executes("ld_dev")

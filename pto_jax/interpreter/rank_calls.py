@@ -78,22 +78,22 @@ class RankCall:
     def buffers(self) -> dict[str, DType]:
         """The buffers that arguments are parts of, with the type of their elements."""
         types = {a.name: a.type for a in self.function.args}
-        found: dict[str, DType] = {}
+        dtypes: dict[str, DType] = {}
         for name, binding in self.bindings.items():
             t = types[name]
             if isinstance(binding, Part) and isinstance(t, GlobalTypes):
-                found.setdefault(binding.buffer, t.dtype)
-        return found
+                dtypes.setdefault(binding.buffer, t.dtype)
+        return dtypes
 
     @property
     def numbers(self) -> dict[str, DType]:
         """The scalars that a call gives."""
-        found: dict[str, DType] = {}
+        dtypes: dict[str, DType] = {}
         for a in self.function.args:
             binding = self.bindings.get(a.name)
             if isinstance(binding, Number) and binding.values is None and isinstance(a.type, ScalarType):
-                found[binding.name] = a.type.dtype
-        return found
+                dtypes[binding.name] = a.type.dtype
+        return dtypes
 
     @property
     def records(self) -> tuple[str, ...]:

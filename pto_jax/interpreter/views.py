@@ -102,9 +102,9 @@ def bind_window(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     sizes = list(written) if isinstance(written, tuple) else [scope[v] for v in op.group("sizes")]
     lead = len(view.shape) - len(sizes)
     offsets, sizes = [0] * lead + offsets, [*view.shape[:lead], *sizes]
-    found = window(interpreter.machine, op, source.name, view, offsets, sizes)
+    part = window(interpreter.machine, op, source.name, view, offsets, sizes)
     dims = extents(result.type, len(sizes)) or sizes
-    scope.bind(result, _of_rank(interpreter, found, len(dims)))
+    scope.bind(result, _of_rank(interpreter, part, len(dims)))
 
 
 def _of_rank(interpreter: Interpreter, view: View, rank: int) -> View:
@@ -147,9 +147,9 @@ def _set_validshape(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 def _addptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     pointer, offset = (scope[v] for v in op.ins)
     if isinstance(pointer, TileRef | LocalPointer):
-        found = local_pointer(pointer)
-        size = found.dtype.storage_bits // 8
-        scope.bind(op.results[0], moved(interpreter.machine, found, offset, size))
+        start = local_pointer(pointer)
+        size = start.dtype.storage_bits // 8
+        scope.bind(op.results[0], moved(interpreter.machine, start, offset, size))
         return
     further = replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset))
     world = interpreter.shared.world
@@ -191,7 +191,7 @@ def _hashfind(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         hashed = number.hashed(query)
 
         def probe(count: Scalar, state: tuple[Operand, ...]) -> tuple[Operand, ...]:
-            found, searching = state
+            position, searching = state
             slot = number("andi", number("addi", hashed, number("index_cast", count, source=INDEX)), last)
             slot = number.index("index_cast", slot, source=I32)
             key = machine.load(op, element(keys, slot), I32)
@@ -200,10 +200,10 @@ def _hashfind(interpreter: Interpreter, op: Op, scope: Scope) -> None:
             takes = number.index("select", hit, searching, 0)
             takes = number("cmpi.ne", takes, 0, source=INDEX, result=I1)
             stops = either(machine, hit, end)
-            return number.index("select", takes, value, found), number.index("select", stops, 0, searching)
+            return number.index("select", takes, value, position), number.index("select", stops, 0, searching)
 
-        found, _ = _repeated(machine, frame, PROBES, (ABSENT, 1), probe)
-        machine.store(op, element(dst, at), number("index_cast", found, source=INDEX))
+        position, _ = _repeated(machine, frame, PROBES, (ABSENT, 1), probe)
+        machine.store(op, element(dst, at), number("index_cast", position, source=INDEX))
         return ()
 
     _repeated(machine, frame, number.elements(queries), (), look_up)
@@ -337,7 +337,7 @@ def _field(op: Op) -> tuple[int, DType]:
     t, path = op.ins[0].type, op.attrs["path"]
     assert isinstance(t, StructType)
     leaves = list(t.leaves())
-    return next((i, d) for i, (found, d) in enumerate(leaves) if found == path)
+    return next((i, d) for i, (leaf, d) in enumerate(leaves) if leaf == path)
 
 
 @executes("tgetval")
@@ -548,8 +548,8 @@ def _require_boxes(interpreter: Interpreter, op: Op, t: TileType, starts: Sequen
     for start, box, unit in zip(starts, t.box, ("row", "column"), strict=True):
         rest = scalar(machine, "arith.remsi", (start, box), INDEX, INDEX)
         broken = scalar(machine, "arith.cmpi.ne", (rest, 0), INDEX, I1)
-        found = f"{unit} offset {{}} of a tile in boxes of {box} {unit}s"
-        machine.require(op, "window-boxes", "the beginning of a box", broken, found, (start,))
+        got = f"{unit} offset {{}} of a tile in boxes of {box} {unit}s"
+        machine.require(op, "window-boxes", "the beginning of a box", broken, got, (start,))
 
 
 @executes("get_tensor_view_stride")
@@ -574,24 +574,24 @@ def _tile_buf_addr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 @executes("castptr")
 def _castptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     given, t = scope[op.ins[0]], op.results[0].type
-    found: Operand
+    pointer: Operand
     if not isinstance(t, PtrType):
         if isinstance(given, TileRef) or (isinstance(given, LocalPointer) and given.tile is not None):
             raise _refused(op, "the address of a tile, which the planner chooses")
-        found = given.address if isinstance(given, LocalPointer) else address_of(interpreter, given)
+        pointer = given.address if isinstance(given, LocalPointer) else address_of(interpreter, given)
     elif isinstance(given, LocalPointer):
-        found = replace(given, dtype=t.dtype)
+        pointer = replace(given, dtype=t.dtype)
     elif isinstance(given, Pointer):
-        found = _retyped(interpreter, op, given, t.dtype)
+        pointer = _retyped(interpreter, op, given, t.dtype)
     elif isinstance(given, TileRef):
-        found = _elements(interpreter, op, given, t.dtype)
+        pointer = _elements(interpreter, op, given, t.dtype)
     elif t.space == AddressSpace.GM:
-        found = pointer_at(interpreter, op, given, t.dtype)
+        pointer = pointer_at(interpreter, op, given, t.dtype)
     elif t.space == AddressSpace.VEC:
-        found = LocalPointer(t.dtype, t.space, given)
+        pointer = LocalPointer(t.dtype, t.space, given)
     else:
         raise _refused(op, f"an address in {t.space.name.lower()}, which names no storage without an extent")
-    scope.bind(op.results[0], found)
+    scope.bind(op.results[0], pointer)
 
 
 @executes("pointer_cast")
@@ -672,8 +672,8 @@ def _elements(interpreter: Interpreter, op: Op, ref: TileRef, dtype: DType) -> T
     return replace(ref, type=t, storage=storage, v_row=1, v_col=t.cols, pitched=False)
 
 
-def _refused(op: Op, found: str) -> NotExecutableError:
-    return NotExecutableError(Diagnostic("error", f"got {found}", op.span, op.name, rule="executable"))
+def _refused(op: Op, got: str) -> NotExecutableError:
+    return NotExecutableError(Diagnostic("error", f"got {got}", op.span, op.name, rule="executable"))
 
 
 @executes("get_validshape")

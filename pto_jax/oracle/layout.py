@@ -158,16 +158,16 @@ def _into_boxes(step: Step) -> None:
     down = step.attrs["grpAxis"] == MxGroupAxis.AXIS0
     rows, cols = step.valid("src") if down else step.valid("dst")
     line, side = np.divmod(np.arange(32), 2)
-    found = []
+    parts = []
     if down:
         for column in range(cols // 16):
             for row in range(rows // 2):
-                found.append(_exponents(step, 2 * row + side, 16 * column + line, rows, cols))
+                parts.append(_exponents(step, 2 * row + side, 16 * column + line, rows, cols))
     else:
         for row in range(0, rows, 16):
             for column in range(cols // 2):
-                found.append(_exponents(step, row + line, 2 * column + side, rows, cols))
-    words = np.concatenate(found) if found else np.zeros(0, step.dtype().word)
+                parts.append(_exponents(step, row + line, 2 * column + side, rows, cols))
+    words = np.concatenate(parts) if parts else np.zeros(0, step.dtype().word)
     words = words[: step.type().elements]
     step.scatter(words, np.arange(len(words)))
 

@@ -87,35 +87,35 @@ def _indices(view: View, r: Array, c: Array) -> tuple[tuple[Array, ...], Array]:
     zero, block = r * 0, block_channels(view.dtype)
     match view.layout:
         case None | _G.ND | _G.NHWC:
-            found = (r // (d1 * d2 * d3), r // (d2 * d3) % d1, r // d3 % d2, r % d3, c)
+            indices = (r // (d1 * d2 * d3), r // (d2 * d3) % d1, r // d3 % d2, r % d3, c)
         case _G.DN:
-            found = (c // (d1 * d2 * d4), c // (d2 * d4) % d1, c // d4 % d2, r, c % d4)
+            indices = (c // (d1 * d2 * d4), c // (d2 * d4) % d1, c // d4 % d2, r, c % d4)
         case _G.NZ:
-            found = (c // d4 // d1, c // d4 % d1, r // d3, r % d3, c % d4)
+            indices = (c // d4 // d1, c // d4 % d1, r // d3, r % d3, c % d4)
         case _G.MX_A_ZZ:
-            found = (zero, r // 16, c // 2, r % 16, c % 2)
+            indices = (zero, r // 16, c // 2, r % 16, c % 2)
         case _G.MX_A_ND:
-            found = (zero, zero, r, c // 2, c % 2)
+            indices = (zero, zero, r, c // 2, c % 2)
         case _G.MX_A_DN:
-            found = (zero, zero, c // 2, r, c % 2)
+            indices = (zero, zero, c // 2, r, c % 2)
         case _G.MX_B_NN:
-            found = (zero, c // 16, r // 2, c % 16, r % 2)
+            indices = (zero, c // 16, r // 2, c % 16, r % 2)
         case _G.MX_B_ND:
-            found = (zero, zero, r // 2, c, r % 2)
+            indices = (zero, zero, r // 2, c, r % 2)
         case _G.MX_B_DN:
-            found = (zero, zero, c, r // 2, r % 2)
+            indices = (zero, zero, c, r // 2, r % 2)
         case _G.NC1HWC0:
-            found = (r // (d2 * d3), c // d4, r // d3 % d2, r % d3, c % d4)
+            indices = (r // (d2 * d3), c // d4, r // d3 % d2, r % d3, c % d4)
         case _G.NDC1HWC0:
-            found = (r // (d3 * d4), c // (d2 * block), c // block % d2, r // d4 % d3, r % d4)
-            return found, c % block
+            indices = (r // (d3 * d4), c // (d2 * block), c // block % d2, r // d4 % d3, r % d4)
+            return indices, c % block
         case _G.NCHW:
-            found = (r // (d1 * d3 * d4), r // (d3 * d4) % d1, c, r // d4 % d3, r % d4)
+            indices = (r // (d1 * d3 * d4), r // (d3 * d4) % d1, c, r // d4 % d3, r % d4)
         case _G.NCDHW:
-            found = (r // (d2 * d3 * d4), c, r // (d3 * d4) % d2, r // d4 % d3, r % d4)
+            indices = (r // (d2 * d3 * d4), c, r // (d3 * d4) % d2, r // d4 % d3, r % d4)
         case other:
             raise KeyError(other)
-    return found, zero
+    return indices, zero
 
 
 def global_map(view: View, r: Array, c: Array) -> Array:
@@ -457,8 +457,8 @@ def index_places(step: Step, count: int) -> tuple[Array, Array]:
     """Row and column of the first elements of the index tile's storage; beyond the tile where it is short."""
     t = step.type("indexes")
     places = {int(at): place for place, at in np.ndenumerate(storage.map_of(t))}
-    found = [places.get(i, (t.rows, t.cols)) for i in range(count)]
-    rows, cols = np.array(found, np.int64).reshape(-1, 2).T
+    places_of_indices = [places.get(i, (t.rows, t.cols)) for i in range(count)]
+    rows, cols = np.array(places_of_indices, np.int64).reshape(-1, 2).T
     return rows, cols
 
 
@@ -491,13 +491,13 @@ def is_by_row(step: Step, data: str) -> bool:
 def _mgather(step: Step) -> None:
     by_row, view = is_by_row(step, "dst"), step.view("src")
     table, elements = table_of(step, "src", by_row), _elements(step, view)
-    found = np.zeros(step.region, elements.dtype)
+    values = np.zeros(step.region, elements.dtype)
     for i, j, n in named_lanes(step, "dst", by_row):
         k = resolved(step, n, table.capacity)
         at = -1 if k is None else table.position(k, j)
         if 0 <= at < len(elements):
-            found[i, j] = elements[at]
-    step.put(found)
+            values[i, j] = elements[at]
+    step.put(values)
 
 
 def _elements(step: Step, view: View) -> Array:

@@ -35,8 +35,8 @@ def lane_rule(*names: str) -> Callable[[Rule], Rule]:
 def on_images(function: Rule, call: MicroCall, *operands: Array) -> tuple[Array, ...]:
     """A rule on lanes applied to images of masks."""
     stride = REGISTER_BYTES // governed(call)
-    found = function(call, *(v[::stride] if v.dtype == np.bool_ else v for v in operands))
-    return tuple(image(v) if v.dtype == np.bool_ else v for v in found)
+    results = function(call, *(v[::stride] if v.dtype == np.bool_ else v for v in operands))
+    return tuple(image(v) if v.dtype == np.bool_ else v for v in results)
 
 
 def image(bits: Array) -> Array:
@@ -441,11 +441,11 @@ def neutral(d: DType, largest: bool) -> Array:
 def extreme(d: DType, words: Array, largest: bool) -> Array:
     """The extremes along the last axis, which stays."""
     better = larger if largest else smaller
-    found = words[..., :1]
+    best = words[..., :1]
     for k in range(1, words.shape[-1]):
-        found = better(d, found, words[..., k : k + 1])
+        best = better(d, best, words[..., k : k + 1])
     # Of a single word too a NaN is the canonical one.
-    return better(d, found, found)
+    return better(d, best, best)
 
 
 def _position(d: DType, words: Array, best: Array) -> int:

@@ -296,11 +296,11 @@ Loop = tuple[int, int, int]
 
 def _loops(n: Any, s: Any, d: Any, more: dict[str, Any]) -> list[Loop]:
     """The loops of a grouped transfer from the outer one to the bursts."""
-    found = [(signed(n), signed(s), signed(d))]
+    loops = [(signed(n), signed(s), signed(d))]
     for k in range(1, 5):
         if f"c{k}" in more:
-            found.insert(0, (signed(more[f"c{k}"]), signed(more[f"s{k}"]), signed(more[f"d{k}"])))
-    return found
+            loops.insert(0, (signed(more[f"c{k}"]), signed(more[f"s{k}"]), signed(more[f"d{k}"])))
+    return loops
 
 
 def _bursts(loops: list[Loop]) -> Iterator[tuple[int, int]]:

@@ -256,9 +256,9 @@ def _store_blocks(
 @memory_rule("vmi.vgather", "vmi.vgatherb")
 def _gather(call: MicroCall, memory: Memory, source: Any, offsets: Array, mask: Array) -> tuple[Array, ...]:
     size = 1 if call.name == "vmi.vgatherb" else source.dtype.storage_bits // 8
-    found = np.zeros(len(offsets), lanes(call.results[0]).dtype.word)
-    found[mask] = _loaded(call, memory, source, offsets[mask].astype(np.int64) * size)
-    return (found,)
+    words = np.zeros(len(offsets), lanes(call.results[0]).dtype.word)
+    words[mask] = _loaded(call, memory, source, offsets[mask].astype(np.int64) * size)
+    return (words,)
 
 
 @memory_rule("vmi.vscatter")

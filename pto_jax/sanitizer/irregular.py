@@ -43,11 +43,11 @@ def _histogram(step: ShadowStep) -> None:
 def _filters(step: ShadowStep, rows: int) -> Array:
     """One filter per row for 16-bit sources, one per higher byte for 32-bit ones."""
     bits, byte = step.dtype("src").bits, counted_byte(step.dtype("src").bits, step.attrs)
-    found = [np.zeros(rows, np.int32)]
+    origins = [np.zeros(rows, np.int32)]
     for above in range(byte + 1, bits // 8):
         at = np.arange(rows) if bits == 16 else np.full(rows, 3 - above)
-        found.append(step.gather("idx", at, np.zeros(rows, np.int64)))
-    return first(*found)
+        origins.append(step.gather("idx", at, np.zeros(rows, np.int64)))
+    return first(*origins)
 
 
 OUT_OF_TILE = "index beyond the tile"
@@ -72,8 +72,8 @@ def _by_index(step: ShadowStep) -> None:
     step.moved("src")
     bad = first(origin_ids, np.where(inside, 0, step.origin_of(OUT_OF_TILE)))
     if bad.any():
-        found = np.where(inside, source[np.where(inside, index, 0)], 0)
-        step.put(first(bad, found))
+        origins = np.where(inside, source[np.where(inside, index, 0)], 0)
+        step.put(first(bad, origins))
 
 
 def _matches(step: ShadowStep) -> None:

@@ -234,8 +234,8 @@ class ShadowMachine(ReferenceMachine):
     def _share(self, step: ShadowStep) -> None:
         """Destinations hold nothing that share bytes with an operand from which they must lie apart."""
         types = {name: step.type(name) for name in step.operands if step.is_tile(name)}
-        found = kept_apart(step.instruction, step.bound.form, types, self.policy.profile.name)
-        pairs = [(a, b) for a, b, _ in found if _overlap(step, a, b)]
+        pairs_apart = kept_apart(step.instruction, step.bound.form, types, self.policy.profile.name)
+        pairs = [(a, b) for a, b, _ in pairs_apart if _overlap(step, a, b)]
         for name in (operand.name for operand in step.instruction.destinations):
             other = next((b if a == name else a for a, b in pairs if name in (a, b)), None)
             if other is not None:

@@ -58,11 +58,11 @@ class ShadowMemory(Memory):
         _, address, end = self.bytes_at(pointer)
         at = self.within(offsets, address, end, pointer)
         shadow = self._shadow(pointer)
-        found = np.asarray(shadow.bits[at])
-        if found.any():
-            known = shadow.origins[at][found != 0]
+        bits = np.asarray(shadow.bits[at])
+        if bits.any():
+            known = shadow.origins[at][bits != 0]
             self.origin_id = int(known[known != 0][0]) if (known != 0).any() else self.origin_id
-        return found
+        return bits
 
     def write(self, pointer: Operand, offsets: Array, data: Array) -> None:
         """Bytes get the undefined bits of what is written; those of global memory are findings."""
@@ -104,8 +104,8 @@ def shadows_before(
             memory.origin_id = shadows.origins.id_of("undefined lanes of a register", op)
         plain = replace(call, attributes={**call.attributes, "atomic": "", "pad_value": 0})
         given = {**real, **moved, **({"pad": np.zeros_like(real["pad"])} if "pad" in real else {})}
-        found = MEMORY_RULES[op.name](plain, memory, **given)
-    return None if op.name in SORTING else tuple(np.asarray(v) for v in found)
+        results = MEMORY_RULES[op.name](plain, memory, **given)
+    return None if op.name in SORTING else tuple(np.asarray(v) for v in results)
 
 
 def _undefined(operand: Operand, real: Any) -> Any:
@@ -161,14 +161,14 @@ def shadow_of_results(
     made = _meaningless(call, name, real)
     if undefined is None and made is None:
         return None
-    found = None if undefined is None else _of_operands(call, undefined)
-    found = made if found is None else found if made is None else found | made
+    flags = None if undefined is None else _of_operands(call, undefined)
+    flags = made if flags is None else flags if made is None else flags | made
     active = _active(call, real, undefined)
-    if found is not None and active is not None and len(active) == len(found):
-        found = found & active
-    if found is None or not found.any():
+    if flags is not None and active is not None and len(active) == len(flags):
+        flags = flags & active
+    if flags is None or not flags.any():
         return None
-    return tuple(_placed(name, t, found) for t in call.results)
+    return tuple(_placed(name, t, flags) for t in call.results)
 
 
 def _of_operands(call: MicroCall, undefined: Sequence[Any]) -> Array | None:
@@ -182,8 +182,8 @@ def _of_operands(call: MicroCall, undefined: Sequence[Any]) -> Array | None:
     if not flags:
         return None
     size = len(flags[0])
-    found = [f if len(f) == size else np.full(size, f.any()) for f in flags]
-    return np.asarray(np.stack(found).any(0))
+    images = [f if len(f) == size else np.full(size, f.any()) for f in flags]
+    return np.asarray(np.stack(images).any(0))
 
 
 def _has_registers(call: MicroCall) -> bool:
@@ -228,24 +228,24 @@ def _overflowing(call: MicroCall, words: Array) -> Array | None:
         return np.asarray(~((values > least - 1) & (values < 2.0**bits)))
 
 
-def _placed(name: str, t: Lanes | int | None, found: Array) -> Array:
+def _placed(name: str, t: Lanes | int | None, flags: Array) -> Array:
     """Undefined lanes of a result; other sizes than that of the operands are undefined where values stand."""
     if isinstance(t, int):
         image = np.zeros(256, np.bool_)
-        image[:: 256 // len(found)] = found
+        image[:: 256 // len(flags)] = flags
         return image
     assert isinstance(t, Lanes)
     if t.dtype.name == "i1":
-        return found
+        return flags
     lane: Array = np.zeros(t.lanes, np.bool_)
     if name in _BLOCKS:
-        lane[: 256 // BLOCK] = found.reshape(256 // BLOCK, -1).any(1)
+        lane[: 256 // BLOCK] = flags.reshape(256 // BLOCK, -1).any(1)
     elif name.startswith("vc") and name not in ("vcvt", "vci"):
         lane[: 2 if t.lanes > 2 else 1] = True
-    elif t.lanes == len(found):
-        lane = found
-    elif t.lanes > len(found):
-        lane = np.repeat(found, t.lanes // len(found))
+    elif t.lanes == len(flags):
+        lane = flags
+    elif t.lanes > len(flags):
+        lane = np.repeat(flags, t.lanes // len(flags))
     else:
-        lane = np.asarray(found.reshape(t.lanes, -1).any(1))
+        lane = np.asarray(flags.reshape(t.lanes, -1).any(1))
     return np.where(lane, t.dtype.word.type((1 << t.dtype.word_bits) - 1), t.dtype.word.type(0))

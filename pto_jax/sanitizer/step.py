@@ -138,8 +138,8 @@ class ShadowStep(Step):
 
     def all_sources(self, region: tuple[int, int] | None = None) -> Array:
         """The sources over a region, combined lane by lane."""
-        found = [self.raw(name, region) for name in self.sources()]
-        return first(*found) if found else np.zeros((1, 1), np.int32)
+        origins = [self.raw(name, region) for name in self.sources()]
+        return first(*origins) if origins else np.zeros((1, 1), np.int32)
 
     def is_integer(self) -> bool:
         """Whether the destination has an integer element type."""
@@ -319,8 +319,8 @@ class _SmallIds:
         self._outside = step.outside(moved[0]) if moved else UNCLAIMED
 
     def layer(self, shadow: Shadow) -> Array:
-        found = self._layers.get(id(shadow))
-        if found is None:
+        origins = self._layers.get(id(shadow))
+        if origins is None:
             origin_ids = np.where(shadow.bits != 0, np.maximum(shadow.origins, 1), 0)
             small = {0: 0}
             for origin_id in np.unique(origin_ids).tolist():
@@ -330,13 +330,13 @@ class _SmallIds:
                     small[origin_id] = self._numbers.setdefault(origin_id, number)
             known = np.array(sorted(small))
             table = np.array([small[int(n)] for n in known], np.uint8)
-            found = table[np.searchsorted(known, origin_ids)]
+            origins = table[np.searchsorted(known, origin_ids)]
             if self._limit == 15:
-                found = np.where(shadow.bits & 15 != 0, found, 0) | np.where(
-                    shadow.bits >> 4 != 0, found << 4, 0
+                origins = np.where(shadow.bits & 15 != 0, origins, 0) | np.where(
+                    shadow.bits >> 4 != 0, origins << 4, 0
                 )
-            self._layers[id(shadow)] = found = np.asarray(found, np.uint8)
-        return found
+            self._layers[id(shadow)] = origins = np.asarray(origins, np.uint8)
+        return origins
 
     def decoded(self, words: Array) -> Array:
         """Origins of moved elements: that of the first byte that has one."""
