@@ -114,8 +114,8 @@ def deliver(
 ) -> None:
     """Write a tile, row by row, to the elements of a view, or add it to them."""
     window = Value("view", PartitionViewType(_extents(interpreter, op, dst), dst.dtype))
-    given = attrs(atomicType=mode) if mode != AtomicType.ATOMIC_NONE else attrs()
-    store = Op("tstore", (Value("fetched", tile.type),), (window,), attributes=given, span=op.span)
+    attributes = attrs(atomicType=mode) if mode != AtomicType.ATOMIC_NONE else attrs()
+    store = Op("tstore", (Value("fetched", tile.type),), (window,), attributes=attributes, span=op.span)
     _execute(interpreter, store, {"dst": _plain(dst), "src": tile})
 
 
@@ -126,9 +126,9 @@ def _plain(view: View) -> View:
 
 def _extents(interpreter: Interpreter, op: Op, view: View) -> tuple[int, ...]:
     sizes = [interpreter.machine.known(n) for n in view.shape]
-    known = tuple(n for n in sizes if n is not None)
-    if len(known) == len(sizes):
-        return known
+    extents = tuple(n for n in sizes if n is not None)
+    if len(extents) == len(sizes):
+        return extents
     if interpreter.machine.abstract:
         return (1,) * len(sizes)
     raise _refused(op, "a view of an extent that only execution knows", "known extents")
@@ -207,10 +207,10 @@ def _first_lacking(
     """What the first element that does not compare as wanted waits for, and what it is; None for none."""
     for place in places:
         signal, holds = _satisfied(interpreter, op, place, compared, value)
-        known = interpreter.machine.known(holds)
-        if known is None:
+        broken = interpreter.machine.known(holds)
+        if broken is None:
             raise _unsettled(interpreter, op)
-        if not known:
+        if not broken:
             at, number = (interpreter.machine.known(n) or 0 for n in (place.offset, signal))
             return f"{Cell(str(place.buffer), at)} {compared.name.lower()} {value}", number
     return None

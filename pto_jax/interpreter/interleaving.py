@@ -317,7 +317,9 @@ def numbered(
         elif isinstance(number, int) or not isinstance(argument.type, ScalarType):
             launch_operands.append(number)
         else:
-            launch_operands.append(interpreter.scalar("arith.index_cast", (number,), INDEX, argument.type.dtype))
+            launch_operands.append(
+                interpreter.scalar("arith.index_cast", (number,), INDEX, argument.type.dtype)
+            )
     return tuple(launch_operands)
 
 

@@ -180,11 +180,11 @@ def bind(
                 f"{function.name}: argument {name!r} is {t}; allowed on {ranks} ranks: buffers and scalars"
             )
     windows = tuple(dict.fromkeys((*shared, *records.values())))
-    known = {b.buffer for b in bindings.values() if isinstance(b, Part)}
-    _check_windows(shared, known | set(records.values()))
+    buffers = {b.buffer for b in bindings.values() if isinstance(b, Part)}
+    _check_windows(shared, buffers | set(records.values()))
     for name, window in records.items():
-        if window not in known | set(shared):
-            allowed = ", ".join(sorted(known | set(shared))) or "none"
+        if window not in buffers | set(shared):
+            allowed = ", ".join(sorted(buffers | set(shared))) or "none"
             raise ArgumentError(f"context: {name!r} is that of {window!r}; allowed: a buffer: {allowed}")
     return RankCall(program, function.name, ranks, grid, bindings, windows, tuple(recognised.items()))
 

@@ -33,9 +33,9 @@ def signals(
             arguments |= names.get(value.name, frozenset())
         callee = called(program, op)
         if callee is not None and callee.name not in active:
-            given = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
+            arguments_of = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
             for inner in signals(program, callee, active | {function.name}):
-                arguments |= names.get(given.get(inner, ""), frozenset())
+                arguments |= names.get(arguments_of.get(inner, ""), frozenset())
     return frozenset(arguments)
 
 

@@ -75,10 +75,10 @@ def side_by_side(
 def go_on(machine: Machine, block: Block, waiting: Mapping[Core, Waiting]) -> None:
     """Execute the regions that all cores have come to, or let those go on that can."""
     meetings = {core: w for core, w in waiting.items() if isinstance(w, Meeting)}
-    known = {core: machine.known(m.steers) for core, m in meetings.items()}
-    alike = len({m.kind for m in meetings.values()}) == 1 and len(set(known.values())) == 1
+    numbers = {core: machine.known(m.steers) for core, m in meetings.items()}
+    alike = len({m.kind for m in meetings.values()}) == 1 and len(set(numbers.values())) == 1
     together = meetings and len(meetings) == len(waiting) and alike
-    if together and None in known.values():
+    if together and None in numbers.values():
         _enter(machine, block, meetings)
     elif together:
         try:
@@ -86,8 +86,8 @@ def go_on(machine: Machine, block: Block, waiting: Mapping[Core, Waiting]) -> No
         except Apart:
             for meeting in meetings.values():
                 meeting.alone = True
-    elif any(n is not None for n in known.values()):
-        for core, n in known.items():
+    elif any(n is not None for n in numbers.values()):
+        for core, n in numbers.items():
             meetings[core].alone = n is not None
     elif meetings:
         core, meeting = next(iter(meetings.items()))

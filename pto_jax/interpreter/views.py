@@ -61,9 +61,9 @@ def _alloc_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     result = op.results[0]
     t = result.type
     assert isinstance(t, TileType)
-    given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
-    storage = interpreter.machine.allocate(op, t, given.get("addr"))
-    ref = TileRef(t, storage, *region_of(t, given.get("valid_row"), given.get("valid_col")))
+    operands = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
+    storage = interpreter.machine.allocate(op, t, operands.get("addr"))
+    ref = TileRef(t, storage, *region_of(t, operands.get("valid_row"), operands.get("valid_col")))
     interpreter.machine.region(op, ref)
     scope.bind(result, ref)
 
@@ -213,11 +213,11 @@ def _repeated(
     machine: Machine, frame: Frame, trips: Scalar, inits: tuple[Operand, ...], body: Body
 ) -> tuple[Operand, ...]:
     """What is carried after so many trips, or once the last of it is known to be 0."""
-    known = machine.known(trips)
-    if known is None or not machine.unrolls(frame.op, known):
+    count = machine.known(trips)
+    if count is None or not machine.unrolls(frame.op, count):
         return machine.loop(frame, trips, inits, body)
     carried = inits
-    for trip in range(known):
+    for trip in range(count):
         if carried and machine.known(carried[-1]) == 0:
             break
         carried = body(machine.counter(trip), carried)
@@ -407,8 +407,8 @@ def memref_view(name: str, t: MemRefType, extents: Sequence[int]) -> View:
     """An argument that is a memref, as a view; ``extents`` are those of the array given for it."""
     if None in t.dims and len(extents) != len(t.dims):
         raise ArgumentError(f"argument {name!r}: got shape {tuple(extents)}", allowed=f"{t}")
-    known = extents if None in t.dims else t.dims
-    shape = tuple(n if d is None else d for d, n in zip(t.dims, known, strict=True))
+    dims = extents if None in t.dims else t.dims
+    shape = tuple(n if d is None else d for d, n in zip(t.dims, dims, strict=True))
     return View(name, t.dtype, t.offset or 0, shape, strides_of(shape, t.strides))
 
 
@@ -452,11 +452,11 @@ def _alloc_multi_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     (result,) = op.results
     assert isinstance(result.type, MultiTileType)
     slot = result.type.slot
-    given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
+    operands = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
     bytes_of_all = result.type.count * slot_bytes(slot)
     row = TileType(slot.dtype, 1, bytes_of_all * 8 // slot.dtype.storage_bits, loc=slot.loc)
-    storage = interpreter.machine.allocate(op, row, given.get("addr"))
-    sizes = region_of(slot, given.get("valid_row"), given.get("valid_col"))
+    storage = interpreter.machine.allocate(op, row, operands.get("addr"))
+    sizes = region_of(slot, operands.get("valid_row"), operands.get("valid_col"))
     scope.bind(result, TileRef(row, storage, *sizes))
 
 
@@ -519,7 +519,7 @@ def _tile_subview(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     (tile,) = op.group("tile")
     ref, t = scope[tile], tile_type(op, op.results[0])
     starts = [scope[v] for v in op.group("offsets")]
-    given = [scope[op.group(n)[0]] if op.group(n) else None for n in ("valid_row", "valid_col")]
+    sizes = [scope[op.group(n)[0]] if op.group(n) else None for n in ("valid_row", "valid_col")]
     require_inside(interpreter.machine, op, f"%{tile.name}", starts, t.shape, ref.type.shape)
     _require_boxes(interpreter, op, ref.type, starts)
     row, col = starts
@@ -536,7 +536,7 @@ def _tile_subview(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         return machine.window(op, option, t, row, col)
 
     bind_handle(
-        interpreter, op, scope, TileRef(t, of_each(ref, windowed), *region_of(t, *given), pitched=True)
+        interpreter, op, scope, TileRef(t, of_each(ref, windowed), *region_of(t, *sizes), pitched=True)
     )
 
 
@@ -573,22 +573,22 @@ def _tile_buf_addr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
 @executes("castptr")
 def _castptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    given, t = scope[op.ins[0]], op.results[0].type
+    source, t = scope[op.ins[0]], op.results[0].type
     pointer: Operand
     if not isinstance(t, PtrType):
-        if isinstance(given, TileRef) or (isinstance(given, LocalPointer) and given.tile is not None):
+        if isinstance(source, TileRef) or (isinstance(source, LocalPointer) and source.tile is not None):
             raise _refused(op, "the address of a tile, which the planner chooses")
-        pointer = given.address if isinstance(given, LocalPointer) else address_of(interpreter, given)
-    elif isinstance(given, LocalPointer):
-        pointer = replace(given, dtype=t.dtype)
-    elif isinstance(given, Pointer):
-        pointer = _retyped(interpreter, op, given, t.dtype)
-    elif isinstance(given, TileRef):
-        pointer = _elements(interpreter, op, given, t.dtype)
+        pointer = source.address if isinstance(source, LocalPointer) else address_of(interpreter, source)
+    elif isinstance(source, LocalPointer):
+        pointer = replace(source, dtype=t.dtype)
+    elif isinstance(source, Pointer):
+        pointer = _retyped(interpreter, op, source, t.dtype)
+    elif isinstance(source, TileRef):
+        pointer = _elements(interpreter, op, source, t.dtype)
     elif t.space == AddressSpace.GM:
-        pointer = pointer_at(interpreter, op, given, t.dtype)
+        pointer = pointer_at(interpreter, op, source, t.dtype)
     elif t.space == AddressSpace.VEC:
-        pointer = LocalPointer(t.dtype, t.space, given)
+        pointer = LocalPointer(t.dtype, t.space, source)
     else:
         raise _refused(op, f"an address in {t.space.name.lower()}, which names no storage without an extent")
     scope.bind(op.results[0], pointer)
@@ -630,14 +630,14 @@ def pointer_at(interpreter: Interpreter, op: Op, address: Scalar, dtype: DType) 
     # The buffer is the address divided by the distance of two, rounded down.
     at = of("andi", address, (1 << SPAN) - 1)
     number = of("subi", of("divsi", of("subi", address, at), 1 << SPAN), 1)
-    known = machine.known(number)
+    index = machine.known(number)
     ends = (of("cmpi.slt", number, 0, result=I1), of("cmpi.sge", number, len(memory), result=I1))
     outside = windows.either(machine, *ends)
-    if known is not None and 0 <= known < len(memory) and not memory[known]:
+    if index is not None and 0 <= index < len(memory) and not memory[index]:
         outside = True
     machine.require(op, "address", "an address of a buffer", outside, "address {}", (address,))
-    if known is not None:
-        buffer: Operand = memory[known] if 0 <= known < len(memory) and memory[known] else first
+    if index is not None:
+        buffer: Operand = memory[index] if 0 <= index < len(memory) and memory[index] else first
     else:
         buffer = Choice(number, memory) if len(memory) > 1 else first
     offset = _counted(interpreter, op, at, 1, dtype.storage_bits // 8)

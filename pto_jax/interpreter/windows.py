@@ -13,8 +13,8 @@ from .operands import NOWHERE, Execution, Scalar, TileRef, View
 
 def scalar(machine: Machine, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
     """An ``arith`` operation, folded when every operand is a Python integer."""
-    known = fold(name, args, source, result)
-    return known if known is not None else machine.scalar(name, args, source, result)
+    constant = fold(name, args, source, result)
+    return constant if constant is not None else machine.scalar(name, args, source, result)
 
 
 def advanced(machine: Machine, base: Scalar, index: Scalar, stride: Scalar = 1) -> Scalar:
@@ -173,8 +173,8 @@ def _combined(machine: Machine, name: str, decisive: bool, conditions: Sequence[
 
 
 def _settled(machine: Machine, n: Scalar) -> Scalar:
-    known = machine.known(n)
-    return n if known is None else known
+    number = machine.known(n)
+    return n if number is None else number
 
 
 def _is(a: Scalar, n: int) -> bool:

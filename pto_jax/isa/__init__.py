@@ -237,8 +237,8 @@ def find_micro(name: str) -> MicroOperation | None:
 
 def micro_operation(op: Op) -> MicroOperation | None:
     """The declaration of an operation that is a micro-operation; None for others."""
-    known = structural_traits(op.name) is not None or find(op.name) is not None
-    return None if known else find_micro(op.name)
+    other = structural_traits(op.name) is not None or find(op.name) is not None
+    return None if other else find_micro(op.name)
 
 
 @cache

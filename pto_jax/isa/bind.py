@@ -58,12 +58,12 @@ def bind(instruction: Instruction, op: ir.Op) -> Bound:
     if chosen is None or destinations is None:
         raise errors.VerifyError(_mismatch(instruction, op))
     values.update(zip((o.name for o in destinations), op.destinations, strict=True))
-    given: dict[str, ir.AttrValue] = {}
+    attributes: dict[str, ir.AttrValue] = {}
     for key, value in op.attributes:
         attribute = instruction.attribute(key)
-        given[attribute.name if attribute else key] = value
-    attrs = {a.name: given.pop(a.name, a.default) for a in instruction.attributes}
-    return Bound(instruction, values, {**attrs, **given}, chosen)
+        attributes[attribute.name if attribute else key] = value
+    attrs = {a.name: attributes.pop(a.name, a.default) for a in instruction.attributes}
+    return Bound(instruction, values, {**attrs, **attributes}, chosen)
 
 
 def _destinations(instruction: Instruction, count: int) -> Sequence[Operand] | None:

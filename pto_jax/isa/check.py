@@ -314,8 +314,8 @@ def _attributes(instruction: Instruction, op: ir.Op) -> Iterator[Diagnostic]:
     for key, value in op.attributes:
         attribute = instruction.attribute(key)
         if attribute is None:
-            known = ", ".join(a.name for a in instruction.attributes) or "none"
-            message = f"unknown attribute {key}, which has no effect; allowed: {known}"
+            names = ", ".join(a.name for a in instruction.attributes) or "none"
+            message = f"unknown attribute {key}, which has no effect; allowed: {names}"
             yield Diagnostic("warning", message, op.span, instruction.name, None, "attribute-known")
         elif not attribute.takes(value):
             message = f"{key} = {value}; allowed: {_values(attribute)}"

@@ -225,8 +225,8 @@ _SUBVIEW_AXES = (("row", "valid_row", "v_row"), ("column", "valid_col", "v_col")
 
 
 def _sizes(site: Site) -> tuple[int, ...]:
-    given = site.attrs.get("sizes")
-    return tuple(n for n in given if isinstance(n, int)) if isinstance(given, tuple) else ()
+    sizes = site.attrs.get("sizes")
+    return tuple(n for n in sizes if isinstance(n, int)) if isinstance(sizes, tuple) else ()
 
 
 def _window(site: Site) -> Iterator[tuple[int | None, int, str]]:

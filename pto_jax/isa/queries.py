@@ -133,20 +133,20 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
     types: dict[str, Type] = {source: PtrType(F32) if source == "ptr" else _ADDRESS}
     types["result"] = _ADDRESS if source == "ptr" else PtrType(F32)
     number = "result" if source == "ptr" else "addr"
-    made = "scalar" if source == "ptr" else "ptr"
+    kind = "scalar" if source == "ptr" else "ptr"
     return sync_handles.config(
         name,
         summary,
         semantics,
         (
             Operand(source, "in", kinds[source], type=_ADDRESS if source == "addr" else None),  # type: ignore[arg-type]
-            Operand("result", "out", made, type=_ADDRESS if source == "ptr" else None),  # type: ignore[arg-type]
+            Operand("result", "out", kind, type=_ADDRESS if source == "ptr" else None),  # type: ignore[arg-type]
         ),
         (Shown(types, (source,)),),
         constraints=(
             fixed_type(number, ("i64",), PROFILE_NAMES, _DIALECT),
             _global,
-            *((_pointee,) if made == "ptr" else ()),
+            *((_pointee,) if kind == "ptr" else ()),
         ),
         decisions=(pointers.ADDRESSES,),
     )

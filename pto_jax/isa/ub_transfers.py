@@ -57,8 +57,8 @@ def _padded(call: MicroCall, length: int, left: int | None, right: int | None) -
 
 
 def _made(width: int | None, steps: Sequence[tuple[int | None, int | None]]) -> Rows | None:
-    known = [(count, step) for count, step in steps if count is not None and step is not None]
-    return None if width is None or len(known) < len(steps) else Rows(width, tuple(known))
+    sizes = [(count, step) for count, step in steps if count is not None and step is not None]
+    return None if width is None or len(sizes) < len(steps) else Rows(width, tuple(sizes))
 
 
 def _reach(rows: RowsOf, blocks: int = 1) -> Span:

@@ -386,11 +386,11 @@ def _recast(site: declare.Site) -> Iterator[declare.Finding]:
         yield "offsets", f"{len(site.op.group('offsets'))} offsets; allowed: 1"
     strides = t.strides or (None,) * len(t.dims)
     for group, written in (("sizes", t.dims), ("strides", strides)):
-        given = site.numbers(group)
-        if len(given) != len(t.dims):
-            yield group, f"{len(given)} {group} for rank {len(t.dims)}; allowed: {len(t.dims)}"
+        numbers = site.numbers(group)
+        if len(numbers) != len(t.dims):
+            yield group, f"{len(numbers)} {group} for rank {len(t.dims)}; allowed: {len(t.dims)}"
             continue
-        for i, (n, w) in enumerate(zip(given, written, strict=True)):
+        for i, (n, w) in enumerate(zip(numbers, written, strict=True)):
             if n is not None and w is not None and n != w:
                 yield group, f"{group}[{i}] = {n}, the type says {w}; allowed: equal numbers"
 

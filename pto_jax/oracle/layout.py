@@ -146,10 +146,10 @@ def _tmov(step: Step) -> None:
     if parameters is not None:
         step.put(outgoing(step, words, step.dtype(), parameters))
         return
-    made = cast_words(words, step.dtype("src"), step.dtype())
+    result = cast_words(words, step.dtype("src"), step.dtype())
     if has_relu(step):
-        made = np.where(decode(made, step.dtype()) < 0, np.zeros_like(made), made)
-    step.put(made)
+        result = np.where(decode(result, step.dtype()) < 0, np.zeros_like(result), result)
+    step.put(result)
 
 
 @rule("tmov.zz")
@@ -252,9 +252,9 @@ def _fill_with(step: Step, value: float) -> None:
 
 def _pad(step: Step) -> np.generic | numbers.Array:
     dst = step.type()
-    given = step.attrs.get("padValue")
-    if isinstance(given, int):
-        return dst.dtype.word.type(given & ((1 << dst.dtype.bits) - 1))
+    value = step.attrs.get("padValue")
+    if isinstance(value, int):
+        return dst.dtype.word.type(value & ((1 << dst.dtype.bits) - 1))
     return memory.pad_word(dst, wide=False)
 
 

@@ -38,15 +38,15 @@ _Ints = tuple[int, int, int, int, int]
 
 def dims_of(view: View) -> _Ints:
     """Extents of a view as five dimensions, missing leading ones 1."""
-    given = [int(n) for n in view.shape]
-    a, b, c, d, e = [1] * (5 - len(given)) + given
+    extents = [int(n) for n in view.shape]
+    a, b, c, d, e = [1] * (5 - len(extents)) + extents
     return a, b, c, d, e
 
 
 def strides_of(view: View) -> _Ints:
     """Strides in elements brought to rank 5: 0 for the missing leading dimensions."""
-    given = [int(n) for n in view.strides]
-    a, b, c, d, e = [0] * (5 - len(given)) + given
+    steps = [int(n) for n in view.strides]
+    a, b, c, d, e = [0] * (5 - len(steps)) + steps
     return a, b, c, d, e
 
 
@@ -311,8 +311,8 @@ def _add(step: Step, memory: Array, positions: Array, words: Array, d: DType) ->
     for turn in range(int(turns.max(initial=-1)) + 1):
         at, given = flat[turns == turn], new[turns == turn]
         old = storage.read_words(memory, at, d)
-        made = add(d, flush(old, d), flush(given, d)) if flushes else add(d, old, given)
-        storage.write_words(memory, at, flush(made, d) if flushes else made, d)
+        total = add(d, flush(old, d), flush(given, d)) if flushes else add(d, old, given)
+        storage.write_words(memory, at, flush(total, d) if flushes else total, d)
 
 
 def _turns(positions: Array) -> Array:
@@ -331,9 +331,9 @@ def view_of(step: Step, name: str) -> View:
 
     On a5 a view without one has the fractals of a vec tile in NZ order.
     """
-    view, given = step.view(name), step.attrs.get("layout")
-    if isinstance(given, GlobalLayout):
-        return replace(view, layout=given)
+    view, layout = step.view(name), step.attrs.get("layout")
+    if isinstance(layout, GlobalLayout):
+        return replace(view, layout=layout)
     t = step.type("src" if name == "dst" else "dst")
     fractal = view.layout is None and t.loc == Loc.VEC and t.layout == "NZ"
     return replace(view, layout=GlobalLayout.NZ) if fractal and step.policy.profile.name == "a5" else view

@@ -253,8 +253,8 @@ def _sort(call: MicroCall, memory: Memory, dst: Any, src: Any, idx: Any, repeats
         scores = memory.read(src, _span(group, GROUP * d.word.itemsize)).view(d.word)
         indices = memory.read(idx, _span(group, GROUP * 4)).view(np.uint32)
         order = descending(scores, np.arange(GROUP), d)
-        made = [record_of(scores[k], indices[k], d) for k in order]
-        memory.write(dst, _span(group, GROUP * RECORD), np.concatenate(made).view(np.uint8))
+        records = [record_of(scores[k], indices[k], d) for k in order]
+        memory.write(dst, _span(group, GROUP * RECORD), np.concatenate(records).view(np.uint8))
     return ()
 
 

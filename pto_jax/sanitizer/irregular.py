@@ -98,10 +98,10 @@ def _blocks(step: ShadowStep) -> None:
     per_block = BLOCK_BYTES // t.dtype.word.itemsize
     blocks = cols // per_block if step.policy.simulator else -(-cols // per_block)
     at = np.ogrid[:rows, :blocks]
-    given, size = step.real.gather("offset", *at).astype(np.int64), step.type("src").bytes
+    offsets, size = step.real.gather("offset", *at).astype(np.int64), step.type("src").bytes
     origin_ids = step.gather("offset", *at)
     step.sink("index", "offset", origin_ids)
-    bad = first(origin_ids, np.where(given + BLOCK_BYTES > size, step.origin_of(OUT_OF_TILE), 0))
+    bad = first(origin_ids, np.where(offsets + BLOCK_BYTES > size, step.origin_of(OUT_OF_TILE), 0))
     for row, block in np.argwhere(bad):
         places = map_of(t)[row, block * per_block : min((block + 1) * per_block, cols)]
         step.scatter(bad[row, block], places)
@@ -112,8 +112,8 @@ def _scatter(step: ShadowStep) -> None:
     if "indexes" in step.operands:
         region = step.valid("indexes")
         step.sink("index", "indexes", step.raw("indexes", region))
-        given = decode(step.real.raw("indexes", region), step.dtype("indexes")).astype(np.int64)
-        beyond = (given < 0) | (given >= step.type().elements)
+        indices = decode(step.real.raw("indexes", region), step.dtype("indexes")).astype(np.int64)
+        beyond = (indices < 0) | (indices >= step.type().elements)
         step.sink("index", "indexes", np.where(beyond, step.origin_of(OUT_OF_TILE), 0))
     step.moved("src")
 

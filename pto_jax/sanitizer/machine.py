@@ -133,9 +133,9 @@ class ShadowMachine(ReferenceMachine):
 
     def receive(self, op: Op | None, name: str, type: TileType, contents: Any) -> Place:
         """New storage that holds contents; plain words are defined."""
-        given = contents if isinstance(contents, Contents) else _defined(contents)
-        place = super().receive(op, name, type, given.words)
-        self._write_shadow(TileRef(type, place, type.rows, type.cols), given)
+        value = contents if isinstance(contents, Contents) else _defined(contents)
+        place = super().receive(op, name, type, value.words)
+        self._write_shadow(TileRef(type, place, type.rows, type.cols), value)
         return place
 
     def _write_shadow(self, ref: TileRef, contents: Contents) -> None:

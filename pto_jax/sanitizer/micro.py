@@ -60,8 +60,8 @@ class ShadowMemory(Memory):
         shadow = self._shadow(pointer)
         bits = np.asarray(shadow.bits[at])
         if bits.any():
-            known = shadow.origins[at][bits != 0]
-            self.origin_id = int(known[known != 0][0]) if (known != 0).any() else self.origin_id
+            origins = shadow.origins[at][bits != 0]
+            self.origin_id = int(origins[origins != 0][0]) if (origins != 0).any() else self.origin_id
         return bits
 
     def write(self, pointer: Operand, offsets: Array, data: Array) -> None:
@@ -121,8 +121,8 @@ def _of_registers(
         return shadow_of_results(call, tuple(real.values()), None)
     if op.name.removeprefix("vmi.") in MOVING:
         whole = [n for n in real if n in ("mask", "idx", "index")]
-        given = {n: real[n] if n in whole or not np.ndim(real[n]) else undefined[n] for n in real}
-        return tuple(np.asarray(v) for v in RULES[op.name](call, *given.values()))
+        operands = {n: real[n] if n in whole or not np.ndim(real[n]) else undefined[n] for n in real}
+        return tuple(np.asarray(v) for v in RULES[op.name](call, *operands.values()))
     return shadow_of_results(call, tuple(real.values()), tuple(undefined.values()))
 
 
@@ -131,13 +131,13 @@ def with_shadows(results: tuple[Operand, ...], undefined: tuple[Array, ...] | No
     if undefined is None:
         return results
     paired = zip(results, undefined, strict=False)
-    made = [
+    values = [
         ShadowRegister(r.contents, u)
         if isinstance(r, Register) and np.shape(u) == np.shape(r.contents)
         else r
         for r, u in paired
     ]
-    return (*made, *results[len(made) :])
+    return (*values, *results[len(values) :])
 
 
 # -- lanes of registers ------------------------------------------------------------------------------
@@ -158,11 +158,11 @@ def shadow_of_results(
 ) -> tuple[Array, ...] | None:
     """Undefined bits of the results of a computation; None where nothing is undefined."""
     name = call.name.removeprefix("vmi.")
-    made = _meaningless(call, name, real)
-    if undefined is None and made is None:
+    meaningless = _meaningless(call, name, real)
+    if undefined is None and meaningless is None:
         return None
     flags = None if undefined is None else _of_operands(call, undefined)
-    flags = made if flags is None else flags if made is None else flags | made
+    flags = meaningless if flags is None else flags if meaningless is None else flags | meaningless
     active = _active(call, real, undefined)
     if flags is not None and active is not None and len(active) == len(flags):
         flags = flags & active

@@ -94,8 +94,8 @@ class ShadowStep(Step):
         shadow, address = shadow_of(ref)
         positions = storage.map_of(t)[np.minimum(rows, t.rows - 1), np.minimum(cols, t.cols - 1)]
         origin_ids = shadow.origin_ids(positions, t.dtype, address)
-        known = self.known(name, rows, cols)
-        return origin_ids if known.all() else np.where(known, origin_ids, self.outside(name))
+        inside = self.known(name, rows, cols)
+        return origin_ids if inside.all() else np.where(inside, origin_ids, self.outside(name))
 
     def known(self, name: str, rows: Array, cols: Array) -> Array:
         """Which lanes of an operand are as defined as what is stored there."""
@@ -181,8 +181,8 @@ class ShadowStep(Step):
 
     def marked(self, origin_ids: Array) -> MarkedStep:
         """The step with the origin of the first of some origin ids."""
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return MarkedStep(**given, origin_id=int(first_along(origin_ids.reshape(-1), 0)))
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return MarkedStep(**values, origin_id=int(first_along(origin_ids.reshape(-1), 0)))
 
     def moved(self, *payload: str, **changes: Any) -> None:
         """Execute the interpreter's rule on the shadow of the operands it moves.
@@ -281,7 +281,7 @@ def _move(step: ShadowStep, payload: frozenset[str], changes: dict[str, Any]) ->
             return layer(step.machine.memory[name])
 
         # All-one bits outside the valid region are what an undefined lane is.
-        given = _MoveStep(
+        move = _MoveStep(
             step.policy if step.machine.keeps_backing else replace(step.policy, out_of_region="ones"),
             step.op,
             step.operands,
@@ -293,7 +293,7 @@ def _move(step: ShadowStep, payload: frozenset[str], changes: dict[str, Any]) ->
             machine=step.machine,
             writes=writes,
         )
-        RULES[step.instruction.name](replace(given, **changes))
+        RULES[step.instruction.name](replace(move, **changes))
         return writes
 
     bits = executed(lambda shadow: shadow.bits)
@@ -328,9 +328,9 @@ class _SmallIds:
                     count = len(self._numbers) + 1
                     number = count if count < self._limit else 1
                     small[origin_id] = self._numbers.setdefault(origin_id, number)
-            known = np.array(sorted(small))
-            table = np.array([small[int(n)] for n in known], np.uint8)
-            origins = table[np.searchsorted(known, origin_ids)]
+            ids = np.array(sorted(small))
+            table = np.array([small[int(n)] for n in ids], np.uint8)
+            origins = table[np.searchsorted(ids, origin_ids)]
             if self._limit == 15:
                 origins = np.where(shadow.bits & 15 != 0, origins, 0) | np.where(
                     shadow.bits >> 4 != 0, origins << 4, 0

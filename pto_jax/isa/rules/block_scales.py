@@ -361,8 +361,8 @@ def _scale_extents(site: Site) -> Iterator[Finding]:
 def with_printed_scales(instruction: Instruction) -> Instruction:
     """The declaration that also accepts scale tiles as compilers print them, with a warning."""
     rules = ("location", "layout", "a_scale-type", "b_scale-type", "k-multiple", "scales-cover", "regions")
-    made = [_tolerant(c) if c.rule in rules else c for c in instruction.constraints]
-    return replace(instruction, constraints=(*made, _scale_form, _scale_extents))
+    constraints = [_tolerant(c) if c.rule in rules else c for c in instruction.constraints]
+    return replace(instruction, constraints=(*constraints, _scale_form, _scale_extents))
 
 
 SHORT_SCALE_BIT = 13

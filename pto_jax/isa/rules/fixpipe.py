@@ -162,10 +162,10 @@ def paths(table: Paths) -> Constraint:
 
     @forbid("path", "places with a data path", HARDWARE, source=_SOURCE, invalid_if=edit("dst", elsewhere))
     def rule(site: Site) -> Iterator[Finding]:
-        found, known = ends(site), table.get(site.profile.name)
-        if found is None or known is None or (found[0].loc, found[1].loc) in known:
+        found, pairs = ends(site), table.get(site.profile.name)
+        if found is None or pairs is None or (found[0].loc, found[1].loc) in pairs:
             return
-        listed = ", ".join(f"{a.name.lower()} to {b.name.lower()}" for a, b in known)
+        listed = ", ".join(f"{a.name.lower()} to {b.name.lower()}" for a, b in pairs)
         where = f"src is a {found[0].loc.name.lower()} tile, dst a {found[1].loc.name.lower()} tile"
         yield "src", f"{where}; allowed on {site.profile.name}: {listed}"
 
@@ -203,7 +203,7 @@ def accumulated_types(
         if src is None or d is None or src.loc != Loc.ACC:
             return
         pair = (d.name, src.dtype.name)
-        if known is not None and pair not in known(site):
+        if pairs is not None and pair not in pairs(site):
             return
         legal = _rows(quantising if quantised(site) else plain, site)
         if pair not in legal and not _unsigned_twin(pair, legal):

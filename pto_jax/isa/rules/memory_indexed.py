@@ -27,9 +27,9 @@ def coalescing(
     >>> coalescing({}, "a5", ir.TileType(ir.I32, 1, 8), ir.TileType(ir.F32, 8, 16)).name
     'ROW'
     """
-    given = attrs.get("coalesce")
-    if isinstance(given, ir.Coalesce):
-        return given
+    mode = attrs.get("coalesce")
+    if isinstance(mode, ir.Coalesce):
+        return mode
     if profile == "cpu_sim" or (index is not None and 1 not in index.shape):
         return ir.Coalesce.ELEM
     if index is None or data is None or data.cols == 1 or index.shape != data.shape:
