@@ -203,7 +203,7 @@ def accumulated_types(
         if src is None or d is None or src.loc != Loc.ACC:
             return
         pair = (d.name, src.dtype.name)
-        if pairs is not None and pair not in pairs(site):
+        if known is not None and pair not in known(site):
             return
         legal = _rows(quantising if quantised(site) else plain, site)
         if pair not in legal and not _unsigned_twin(pair, legal):
