@@ -109,7 +109,6 @@ CLASSES = (
     "multi_tiles",
     "local_storage",
     "queries",
-    "pointers",
     "memory_scalar",
     "elementwise",
     "elementwise_select",
@@ -165,7 +164,6 @@ MICRO_FAMILIES = (
     "vmi",
     "ub_memory",
     "ub_transfers",
-    "ub_sort",
 )
 
 

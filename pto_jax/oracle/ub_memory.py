@@ -10,7 +10,7 @@ import numpy as np
 from ..interpreter import Pointer
 from ..ir import dtype
 from ..isa.micro import Lanes, MicroCall
-from ..isa.ub_sort import GROUP, LISTS, RECORD
+from ..isa.ub_transfers import GROUP, LISTS, RECORD
 from .arithmetic import computed, larger, smaller
 from .irregular_sort import Records, descending, merge, record_of
 from .micro import Memory, memory_rule, signed
