@@ -4,6 +4,7 @@ Rules that span functions (initialisation on both sides, equal splits) are in :m
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import TypedDict, Unpack
 
 from .. import ir, profiles
@@ -26,6 +27,7 @@ SLOT = ir.TensorViewType((16, 16), ir.F32)
 
 
 _I32 = ir.ScalarType(ir.I32)
+_address = partial(Operand, role="in", kind="scalar", type=_I32)
 
 
 class _Where(TypedDict, total=False):
@@ -42,12 +44,8 @@ def _initialize(core: str, kind: str) -> Instruction:
     operands = (
         Operand("gm_slot_buffer", "in", "ptr", optional=True, note="slots in global memory"),
         Operand("gm_slot_tensor", "in", "gm", optional=True, note="the first slot in global memory"),
-        Operand(
-            buffers[0], "in", "scalar", optional=True, note="address of the vector core's slots", type=_I32
-        ),
-        Operand(
-            buffers[1], "in", "scalar", optional=True, note="address of the cube core's slots", type=_I32
-        ),
+        _address(buffers[0], optional=True, note="address of the vector core's slots"),
+        _address(buffers[1], optional=True, note="address of the cube core's slots"),
     )
     two: dict[str, ir.AttrValue] = {"dir_mask": 3, "slot_size": 1024}
     one: dict[str, ir.AttrValue] = {"dir_mask": 1, "slot_size": 1024, "slot_num": 2, "id": 3}
@@ -277,10 +275,8 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
     local: tuple[str, ...] = ("local_addr", "peer_local_addr")
     forms: tuple[tuple[str, ...], ...] = (local[:1], local)
     operands = [
-        Operand("local_addr", "in", "scalar", note="address of the consumer's slots", type=_I32),
-        Operand(
-            "peer_local_addr", "in", "scalar", optional=True, note="exactly with dir_mask = 3", type=_I32
-        ),
+        _address("local_addr", note="address of the consumer's slots"),
+        _address("peer_local_addr", optional=True, note="exactly with dir_mask = 3"),
         handle_operand("result", result=PIPE),
     ]
     types: dict[str, ir.Type] = {**dict.fromkeys(local, _I32), "result": PIPE}
