@@ -4,10 +4,9 @@ import re
 from importlib.resources.abc import Traversable
 from os import PathLike
 from pathlib import Path
-from typing import NoReturn
 
-from .errors import ArgumentError, Diagnostic, VerifyError, one_of
-from .ir import TEXT_LANGUAGES, Program, TextLanguage
+from .errors import ArgumentError, Diagnostic, FileError, VerifyError, one_of
+from .ir import TEXT_LANGUAGES, Program, TextLanguage, require_program
 from .profiles import ARCHITECTURES, Profile, ProfileName, profile as _profile, profile_of_program
 
 
@@ -25,6 +24,9 @@ def load(path: str | PathLike[str] | Traversable, *, language: TextLanguage | No
     if isinstance(path, str | PathLike):
         from .files import read_text
 
+        if str(path).endswith(".py"):
+            allowed = "PTO text, or C++ that the assembler emitted"
+            raise FileError(f"{path}: got Python code", allowed=allowed, fix="str(kernel.program), its text")
         text = read_text(Path(path))
     elif isinstance(path, Traversable):
         text = path.read_text(encoding="utf-8")
@@ -60,8 +62,8 @@ def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = No
 def _require_text(text: object) -> None:
     if not isinstance(text, str):
         fix = f'pto.load("{text}")' if isinstance(text, PathLike) else ""
-        fix = "pto.parse(text.decode())" if isinstance(text, bytes) else fix
-        raise ArgumentError(f"text: got {one_of(text)}", allowed="the text of a program", fix=fix)
+        fix = "text.decode()" if isinstance(text, bytes) else fix
+        raise ArgumentError(f"parse: got {one_of(text)}", allowed="text", fix=fix)
 
 
 def verify(
@@ -103,19 +105,6 @@ def verify(
     return findings
 
 
-def _refuse(thing: object) -> NoReturn:
-    """Object to something that stands where a program belongs."""
-    if isinstance(thing, str):
-        got, fix = "text", "pto.parse(text)"
-    elif isinstance(thing, PathLike):
-        got, fix = f"the name of a file, {str(thing)!r}", f'pto.load("{thing}")'
-    elif isinstance(getattr(thing, "program", None), Program):
-        got, fix = f"a {type(thing).__name__}, which has one", "kernel.program"
-    else:
-        got, fix = one_of(thing), ""
-    raise ArgumentError(f"program: got {got}", allowed="a program, as parse and load return it", fix=fix)
-
-
 def resolve_profile(
     program: Program, given: str | Profile | None = None, *, arch: str | None = None
 ) -> Profile:
@@ -127,8 +116,7 @@ def resolve_profile(
     >>> resolve_profile(parse("tneg %dst, %src : !pto.tile<16x16xf32>")).name
     'a2a3'
     """
-    if not isinstance(program, Program):
-        _refuse(program)
+    require_program(program)
     if given is not None:
         return _profile(given)
     if arch is not None and arch not in ARCHITECTURES:

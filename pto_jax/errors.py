@@ -67,6 +67,15 @@ def nearest(given: object, allowed: Iterable[str]) -> str:
     return next((words[w] for w in get_close_matches(str(given).lower(), list(words), n=1)), "")
 
 
+def with_article(word: object) -> str:
+    """A noun with its article: types by their letters, too.
+
+    >>> with_article("index"), with_article("f32"), with_article("float"), with_article("u8")
+    ('an index', 'an f32', 'a float', 'a u8')
+    """
+    return f"{'an' if re.match(r'[aeioAEIO]|f[0-9]|ndarray', str(word)) else 'a'} {word}"
+
+
 def one_of(value: object) -> str:
     """A value by its type, for messages about values of a wrong one.
 
@@ -75,8 +84,7 @@ def one_of(value: object) -> str:
     """
     if value is None:
         return "None"
-    name = type(value).__name__
-    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    return with_article(type(value).__name__)
 
 
 def is_number(value: object, least: int, most: int | None = None) -> bool:

@@ -121,7 +121,7 @@ def parser() -> argparse.ArgumentParser:
     options.flag(
         sub,
         "--sync",
-        "compare what two versions of a program, or of folders of them, order: flags, events, barriers",
+        "compare the order (flags, events, barriers) in two versions of a program, or in two folders",
     )
     sub.add_argument(
         "--ulp",
@@ -169,7 +169,7 @@ def parser() -> argparse.ArgumentParser:
     sub = command("verify", _verify, "Check programs against a hardware profile.")
     sub.add_argument("files", nargs="+", metavar="FILE")
     profile(sub)
-    options.flag(sub, "--portable", "accept only what every profile guarantees")
+    options.flag(sub, "--portable", "accept only rules that hold on every profile")
     sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the program names a device")
     sub.add_argument(
         "--level", type=options.build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
@@ -191,7 +191,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_examples(
         sub,
         ("verify k.pto --profile a5", "exit status 0: accepted, 1: rejected"),
-        ("verify --portable kernels/*.pto", "what every profile guarantees"),
+        ("verify --portable kernels/*.pto", "rules that hold on every profile"),
         ("verify k.pto --strict", "warnings reject, too"),
         ("verify k.pto --memory memory.svg", "a picture of on-chip memory"),
         ("verify k.pto --format sarif", "for tools"),
@@ -241,7 +241,7 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("instruction", nargs="?", metavar="NAME")
     for page, what in (
-        ("changes", "what versions of the text language changed"),
+        ("changes", "changes between versions of the text language"),
         ("contradictions", "decisions that public test suites contradict, with both sources"),
     ):
         sub.add_argument(f"--{page}", dest="page", action="store_const", const=page, help=what)
@@ -251,7 +251,7 @@ def parser() -> argparse.ArgumentParser:
         sub,
         ("isa tcvt", "one instruction, with or without pto."),
         ("isa tile", "grammar, tile, types, profiles, events"),
-        ("isa --changes", "what versions of the language changed"),
+        ("isa --changes", "changes between versions of the language"),
     )
 
     sub = command("cost", _cost, "Estimated cycles per instruction and per pipe.")

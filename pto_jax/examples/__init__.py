@@ -7,7 +7,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, nearest
 from . import ranks
 from .computations import ELEMENTARY, MATRICES, MODELS, VECTORS
 from .describe import Example as Example
@@ -23,8 +23,9 @@ def example(name: str) -> Example:
     """The shipped example called ``name``."""
     choice = {**EXAMPLES, **ON_RANKS}.get(name)
     if choice is None:
-        allowed = ", ".join((*EXAMPLES, *ON_RANKS))
-        raise ArgumentError(f"no example is called {name!r}", allowed=f"{allowed} (list: describe them)")
+        names = (*EXAMPLES, *ON_RANKS)
+        allowed = f"{', '.join(names[:8])}, and {len(names) - 8} more (pto-jax run --example list)"
+        raise ArgumentError(f"no example is called {name!r}", allowed=allowed, fix=nearest(name, names))
     return choice
 
 

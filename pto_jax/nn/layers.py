@@ -132,6 +132,11 @@ def straight_through(kernel: Callable[..., Any], reference: Callable[..., Any]) 
     >>> half(x)[0, 0].item(), jax.grad(lambda x: half(x).astype(x.dtype).sum())(x)[0, 0].item()
     (1.0, 1.0)
     """
+    for what, given in (("kernel", kernel), ("reference", reference)):
+        if not callable(given):
+            raise ArgumentError(
+                f"straight_through: {what}: got {given!r:.40}", allowed="a function of arrays"
+            )
     name = str(getattr(kernel, "__name__", None) or getattr(kernel, "entry", type(kernel).__name__))
 
     # Unlike a custom_vjp, a custom_jvp serves both modes.

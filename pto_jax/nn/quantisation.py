@@ -16,7 +16,7 @@ from jax import Array, lax
 from .. import ops, profiles
 from ..errors import ArgumentError, is_number, one_of
 from ..files import user_code
-from ..ir import TileType
+from ..ir import TileType, dtype
 from ..profiles import ProfileName, profile as find_profile
 from ..runtime.interchange import received
 from .tiling import (
@@ -88,9 +88,9 @@ def settings(what: str, format: str, profile: str | None, numerics: str) -> Sett
     """Checked settings; without a profile the first that has the format. ArgumentError for what is none."""
     match = FORMATS.get(format) if isinstance(format, str) else None
     if match is None:
-        raise ArgumentError(f"{what}: format is {format!r}", allowed=", ".join(FORMATS))
+        raise ArgumentError(f"{what}: format: got {format!r}", allowed=", ".join(FORMATS))
     if not isinstance(numerics, str) or numerics not in ("exact", "fast"):
-        raise ArgumentError(f"{what}: numerics is {numerics!r}", allowed="exact, fast")
+        raise ArgumentError(f"{what}: numerics: got {numerics!r}", allowed="exact, fast")
     name = match.profiles[0] if profile is None else find_profile(profile).name
     if name not in match.profiles:
         raise ArgumentError(
@@ -209,11 +209,13 @@ def quantise(
         if scale is not None:
             raise ArgumentError("quantise: format 'mx' finds its scales itself", allowed="scale=None")
         if not isinstance(axis, int):
-            raise ArgumentError(f"quantise: axis is {axis} for format 'mx'", allowed="one axis")
+            raise ArgumentError(f"quantise: axis: got {axis} for format 'mx'", allowed="one axis")
         whole_along("quantise: x", x, _axes(axis, x.ndim), f"axis {axis}, whose groups share a scale")
         return _quantised_mx(chosen, axis)(x)
     if chosen.format.largest is None:
-        raise ArgumentError(f"quantise: format {format!r} has no codes", fix="pto.ops.tcvt, x.astype")
+        element = dtype(chosen.format.element).numpy.name
+        got = f"quantise: format {format!r} has no codes"
+        raise ArgumentError(got, allowed="int8, fp8, mx", fix=f"x.astype(jnp.{element})")
     if scale is None:
         scale = _calibrated(chosen, axis, None)(x)
     return _quantised(chosen)(x, scale_of("quantise: scale", scale, x.shape))
@@ -348,14 +350,16 @@ def weights_of(w: Quantised, format: Name | None, w_scale: Any) -> tuple[Quantis
 
 def _require_percentile(percentile: object) -> None:
     if percentile is not None and not (isinstance(percentile, int | float) and 0 <= percentile <= 100):
-        raise ArgumentError(f"calibrate: percentile is {percentile!r}", allowed="0 to 100")
+        raise ArgumentError(f"calibrate: percentile: got {percentile!r}", allowed="0 to 100")
 
 
 def _hashable(what: str, axis: Any) -> Axis:
     """An axis, several as a tuple, or None for all; ArgumentError for anything else."""
     axes = tuple(axis) if isinstance(axis, list | tuple) else (axis,)
     if axis is not None and not all(is_number(a, -sys.maxsize) for a in axes):
-        raise ArgumentError(f"{what}: axis is {axis!r}", allowed="a number, several, or None", fix="axis=-1")
+        raise ArgumentError(
+            f"{what}: axis: got {axis!r}", allowed="a number, several, or None", fix="axis=-1"
+        )
     return axes if isinstance(axis, list | tuple) else axis
 
 
@@ -364,7 +368,7 @@ def _axes(axis: Axis, rank: int) -> tuple[int, ...]:
         return tuple(range(rank))
     axes = (axis,) if isinstance(axis, int) else axis
     if not all(-rank <= a < rank for a in axes):
-        raise ArgumentError(f"axis is {axis}, the array has {rank} axes", allowed=f"{-rank} to {rank - 1}")
+        raise ArgumentError(f"axis: got {axis} for an array of {rank} axes", allowed=f"{-rank} to {rank - 1}")
     return tuple(a % rank for a in axes)
 
 

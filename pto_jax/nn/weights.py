@@ -119,9 +119,10 @@ def _library(path: str | Path) -> ModuleType:
     return safetensors
 
 
-def _flat(weights: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def _flat(weights: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(weights, Mapping):
-        raise ArgumentError(f"save_weights: got {one_of(weights)}", allowed="arrays by their names")
+        got = f"save_weights: got {one_of(weights)}"
+        raise ArgumentError(got, allowed="a mapping of names to arrays", fix='{"w": ...}')
     for name, value in weights.items():
         if not isinstance(name, str) or not name or "." in name:
             raise ArgumentError(f"save_weights: got the name {name!r}", allowed="text without dots")

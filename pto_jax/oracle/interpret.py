@@ -12,7 +12,7 @@ import numpy as np
 from .. import api, grids, ir, profiles
 from ..analysis import resolve
 from ..analysis.entries import fragment_outputs, written_buffers
-from ..errors import ArgumentError, ExecutionError
+from ..errors import ArgumentError, ExecutionError, one_of
 from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view
 from ..interpreter.interleaving import Interleaving, Make
 from ..interpreter.interpreter import Interpreter
@@ -88,7 +88,7 @@ def run(  # noqa: PLR0913 - keywords
             allowed="ones, backing",
         )
     if subnormals not in ("keep", "flush"):
-        raise ArgumentError(f"subnormals is {subnormals!r}", allowed="'keep', 'flush'")
+        raise ArgumentError(f"subnormals: got {subnormals!r}", allowed="keep, flush")
     program = resolve.with_entry(program)
     function = _entry(program, entry)
     given = _arguments(function, buffers)
@@ -212,7 +212,7 @@ def _operand(value: ir.Value, given: Any, machine: ReferenceMachine) -> Operand:
         t = value.type
         plain = t == ir.TileType(t.dtype, *t.shape)
         made = f'pto.oracle.OracleTile(pto.tile_type("{t.dtype}", {t.rows}, {t.cols}), {value.name})'
-        got = f"argument {value.name}: got a {type(given).__name__}"
+        got = f"argument {value.name}: got {one_of(given)}"
         raise ArgumentError(got, allowed=f"an OracleTile of {t}", fix=made if plain else "")
     return given
 
@@ -220,7 +220,7 @@ def _operand(value: ir.Value, given: Any, machine: ReferenceMachine) -> Operand:
 def _load_tile(value: ir.Value, tile: OracleTile, machine: ReferenceMachine) -> TileRef:
     t, data = tile.type, np.ascontiguousarray(tile.data)
     if isinstance(value.type, ir.TileType) and value.type.dtype != t.dtype:
-        raise ArgumentError(f"argument {value.name} is a tile {t}", allowed=f"{value.type}")
+        raise ArgumentError(f"argument {value.name}: got a tile {t}", allowed=f"{value.type}")
     if data.shape != t.shape or data.dtype not in (t.dtype.numpy, t.dtype.word):
         raise ArgumentError(
             f"argument {value.name}: got {data.dtype} of shape {data.shape}",

@@ -35,16 +35,15 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         ("a file", Path("k.pto"), "program: got the name of a file, 'k.pto'; allowed: a program"),
         ("nothing", None, "program: got None"),
         ("a list", [PROGRAM], "program: got a list"),
-        ("an array", X, "program: got a ndarray"),
+        ("an array", X, "program: got an ndarray"),
         ("a kernel", pto.compile(PROGRAM, "a5"), "try: kernel.program"),
     )
 }
 WRONG |= {
     "parse of a file": (lambda: pto.parse(Path("k.pto")), 'try: pto.load("k.pto")'),
-    "parse of bytes": (lambda: pto.parse(b"x"), "try: pto.parse(text.decode())"),
-    "parse of a program": (lambda: pto.parse(PROGRAM), "text: got a Program"),
+    "parse of bytes": (lambda: pto.parse(b"x"), "parse: got a bytes; allowed: text; try: text.decode()"),
+    "parse of a program": (lambda: pto.parse(PROGRAM), "parse: got a Program"),
     "load of a number": (lambda: pto.load(3), "path: got an int"),
-    "a kernel of a number": (lambda: pto.kernel(3), "pto.kernel: got an int"),
     "scalars in a list": (
         lambda: pto.compile(PROGRAM, "a5", scalars=[1]),
         'scalars: got a list; allowed: numbers by the names of arguments; try: scalars={"rows": 200}',
@@ -70,12 +69,12 @@ WRONG |= {
         lambda: pto.races(PROGRAM, grid="2"),
         "grid: got '2'; allowed: a number from 1 up",
     ),
-    "an axis of text": (lambda: nn.quantise(X, axis="rows"), "axis is 'rows'; allowed: a number"),
+    "an axis of text": (lambda: nn.quantise(X, axis="rows"), "axis: got 'rows'; allowed: a number"),
     "a percentile of text": (
         lambda: nn.calibrate(X, percentile="99"),
-        "percentile is '99'; allowed: 0 to 100",
+        "percentile: got '99'; allowed: 0 to 100",
     ),
-    "a format in a list": (lambda: nn.quantise(X, format=["int8"]), "format is ['int8']"),
+    "a format in a list": (lambda: nn.quantise(X, format=["int8"]), "format: got ['int8']"),
     "a layer of programs": (lambda: nn.linear([PROGRAM], X), "linear: x: got a list"),
     "weights in a list": (lambda: nn.save_weights("w", [X]), "save_weights: got a list"),
     "a file of weights as a number": (lambda: nn.load_weights(3), "path: got an int"),
