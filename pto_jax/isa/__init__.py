@@ -206,8 +206,8 @@ def find(name: str) -> Instruction | None:
     ('tmatmul.acc', 'memref.alloc')
     """
     key = name.lower().removeprefix("pto.")
-    found = instructions().get(ALIASES.get(key, key))
-    return found or (instructions().get(_dotted().get(key, "")) if "_" in key else None)
+    declaration = instructions().get(ALIASES.get(key, key))
+    return declaration or (instructions().get(_dotted().get(key, "")) if "_" in key else None)
 
 
 @cache

@@ -102,10 +102,10 @@ def _by_group(instruction: Instruction, op: ir.Op) -> tuple[tuple[str, ...] | No
 
 def _mismatch(instruction: Instruction, op: ir.Op) -> errors.Diagnostic:
     wanted = " or ".join(_describe(instruction, f) for f in instruction.forms)
-    found = ", ".join(f"{v}: {v.type}" for v in op.ins)
+    got = ", ".join(f"{v}: {v.type}" for v in op.ins)
     return errors.Diagnostic(
         "error",
-        f"got {len(op.ins)} source operand(s) ({found}) and {len(op.destinations)} destination(s); "
+        f"got {len(op.ins)} source operand(s) ({got}) and {len(op.destinations)} destination(s); "
         f"allowed: {wanted} with {len(instruction.destinations)} destination(s)",
         op.span,
         instruction.name,

@@ -94,8 +94,8 @@ def _window_inside(site: Site) -> Iterator[Finding]:
         start, n, limit = site.constant(name), sizes[axis], t.shape[axis]
         unit = ("rows", "columns")[axis]
         if start is not None and (start < 0 or start + (n or 0) > limit):
-            found = f"the window takes {n} {unit} from {start} on, {large} has {limit}"
-            yield large, f"{found}; allowed: a window within {large}"
+            got = f"the window takes {n} {unit} from {start} on, {large} has {limit}"
+            yield large, f"{got}; allowed: a window within {large}"
 
 
 def window_inside(extracts: bool) -> Constraint:

@@ -201,12 +201,12 @@ def _concatenated_by(instruction: Instruction, profile: Profile) -> Iterator[Sam
 def _counts(site: Site) -> Iterator[Finding]:
     rows = site.valid.get("dst", (None, None))[0]
     for name in ("src0", "src1", "src0Idx", "src1Idx"):
-        found = site.valid.get(name, (None, None))
-        if None not in (rows, found[0]) and found[0] != rows:
-            yield name, f"{name} has {found[0]} valid rows, dst has {rows}; allowed: equal ones"
+        region = site.valid.get(name, (None, None))
+        if None not in (rows, region[0]) and region[0] != rows:
+            yield name, f"{name} has {region[0]} valid rows, dst has {rows}; allowed: equal ones"
         if name.endswith("Idx"):
             t = site.tile(name)
-            if found[1] == 0:
+            if region[1] == 0:
                 yield name, f"{name} has no valid column; allowed: 1 or more"
             if t is not None and t.dtype.name not in ("i8", "i16", "i32"):
                 yield name, f"{name} has element type {t.dtype}; allowed: i8, i16, i32"

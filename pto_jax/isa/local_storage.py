@@ -56,8 +56,8 @@ def _indices(site: Site) -> Iterator[Finding]:
     if not isinstance(t, LocalArrayType):
         return
     if len(numbers) != len(t.dims):
-        found = f"{len(numbers)} indices of an array of rank {len(t.dims)}"
-        yield "indices", f"{found}; allowed: {len(t.dims)}"
+        got = f"{len(numbers)} indices of an array of rank {len(t.dims)}"
+        yield "indices", f"{got}; allowed: {len(t.dims)}"
         return
     for n, extent in zip(numbers, t.dims, strict=True):
         if n is not None and not 0 <= n < extent:

@@ -92,9 +92,9 @@ def _slots(site: Site) -> Iterator[Finding]:
         yield "result", f"slots of {d}; allowed: element types of 8 bits and more that are no small floats"
     if t.slot.compact == Compact.ROW_PLUS_ONE:
         yield "result", "slots with compact row_plus_one; allowed: null, normal, row_aligned_padding"
-    for found in tile_legality.check_type(t.slot, site.profile):
-        if found.severity == "error":
-            yield "result", f"slots of {t.slot}: {found.message}"
+    for finding in tile_legality.check_type(t.slot, site.profile):
+        if finding.severity == "error":
+            yield "result", f"slots of {t.slot}: {finding.message}"
 
 
 @_forbid(
@@ -132,8 +132,8 @@ def _valid(site: Site) -> Iterator[Finding]:
         assert t is not None
         given, shown = operand in site.values, t.slot.valid[axis]
         if given == (shown is not None):
-            found = "is given" if given else "is not given"
-            yield operand, f"{operand} {found} and the slots have {key}={size(shown)}; allowed: with ?"
+            got = "is given" if given else "is not given"
+            yield operand, f"{operand} {got} and the slots have {key}={size(shown)}; allowed: with ?"
         number = site.constant(operand)
         if number is not None and not 0 <= number <= t.slot.shape[axis]:
             yield operand, f"{operand} = {number}; allowed: 0 to {t.slot.shape[axis]}"

@@ -64,9 +64,9 @@ config = partial(custom, sources=_SOURCES, decisions=(NO_VALUE_EFFECT,))
 )
 def _config_text(site: Site) -> Iterator[Finding]:
     t = site.types.get("config")
-    found = ir.read_config(t.params) if isinstance(t, ir.OpaqueType) else ""
-    if isinstance(found, str) and found:
-        yield "config", found
+    message = ir.read_config(t.params) if isinstance(t, ir.OpaqueType) else ""
+    if isinstance(message, str) and message:
+        yield "config", message
 
 
 @forbid(

@@ -65,10 +65,10 @@ def _reach(rows: RowsOf, blocks: int = 1) -> Span:
     """The bytes from the first to the last one of rows, in whole ``blocks``."""
 
     def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
-        found = rows(call, numbers)
-        if found is None or any(step < 0 for _, step in found.steps):
+        extent = rows(call, numbers)
+        if extent is None or any(step < 0 for _, step in extent.steps):
             return None
-        reach = found.width + sum(max(0, count - 1) * step for count, step in found.steps)
+        reach = extent.width + sum(max(0, count - 1) * step for count, step in extent.steps)
         return -(-reach // blocks) * blocks
 
     return span

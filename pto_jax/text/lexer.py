@@ -243,12 +243,12 @@ class Cursor(Source):
     def advance(self) -> None:
         """Go to the next token."""
         self.last_end = self.end
-        found = _NEXT.match(self.source, self.end)
-        if found is not None:
-            group = found.lastindex or 0
+        match = _NEXT.match(self.source, self.end)
+        if match is not None:
+            group = match.lastindex or 0
             self.kind = _KINDS[group]
-            self.text = found[group]
-            self.start, self.end = found.span(group)
+            self.text = match[group]
+            self.start, self.end = match.span(group)
         else:
             self.kind, self.start, self.end = self._token(self.end)
             self.text = self.source[self.start : self.end]

@@ -295,8 +295,8 @@ def no_memref(name: str, allowed: str, t: MemRefType) -> Constraint:
     def rule(site: Site) -> Iterator[Finding]:
         value = site.values.get(name)
         if value is not None and isinstance(value.type, MemRefType):
-            found = f"{name} is a memref, which the language of 2026-08 removed"
-            yield name, f"{found}; allowed: {allowed}"
+            got = f"{name} is a memref, which the language of 2026-08 removed"
+            yield name, f"{got}; allowed: {allowed}"
 
     return rule
 

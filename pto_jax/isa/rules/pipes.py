@@ -309,8 +309,8 @@ def _slot_tensor(site: Site) -> Iterator[Finding]:
     extents = [n for n in t.dims if n is not None]
     count = math.prod(extents) * t.dtype.bits // 8
     if len(extents) == len(t.dims) and size not in (count, 2 * count):
-        found = f"gm_slot_tensor has {count} bytes, slot_size is {size}"
-        yield "gm_slot_tensor", f"{found}; allowed: {count} or {2 * count}"
+        got = f"gm_slot_tensor has {count} bytes, slot_size is {size}"
+        yield "gm_slot_tensor", f"{got}; allowed: {count} or {2 * count}"
 
 
 @_forbid(

@@ -135,8 +135,8 @@ def _conv_pair(tile: str, conv: ir.Conv, layout: ir.GlobalLayout, pairs: _ConvPa
     if (layout, conv.layout) in pairs:
         return ""
     words = ", ".join(f"{g.name.lower()} and {c.name.lower()}" for g, c in pairs) or "none"
-    found = f"{tile} is a convolution tile of layout {conv.layout.name.lower()}"
-    return f", {found}; allowed on {profile} (window and tile): {words}"
+    got = f"{tile} is a convolution tile of layout {conv.layout.name.lower()}"
+    return f", {got}; allowed on {profile} (window and tile): {words}"
 
 
 def _tile_pair(tile: str, t: ir.TileType, layout: ir.GlobalLayout, connected: Connected, profile: str) -> str:
@@ -150,8 +150,8 @@ def _tile_pair(tile: str, t: ir.TileType, layout: ir.GlobalLayout, connected: Co
     if profile in connected.boxed_rows and t.loc == ir.Loc.VEC and t.rows == 1 and layout == _G.ND:
         return ""
     words = ", ".join(f"{g.name.lower()} and {n}" for g, n in pairs) or "none"
-    found = f"{tile} has {t.layout} in {t.loc.name.lower()}"
-    return f", {found}; allowed on {profile} (window and tile): {words}"
+    got = f"{tile} has {t.layout} in {t.loc.name.lower()}"
+    return f", {got}; allowed on {profile} (window and tile): {words}"
 
 
 def _one_line(t: ir.TileType, layout: ir.GlobalLayout) -> bool:

@@ -175,8 +175,8 @@ def transfers(instruction: Instruction, profile: profiles.Profile) -> Iterator[S
         d = ir.dtype(name)
         cols = 2 * 256 // d.word_bits
         yield _memory_sample(instruction, (ir.TileType(d, 8, cols), (8, cols), None))
-    found = _loaded(profile) if _loads(instruction) else _stored(profile)
-    for transfer in found:
+    samples = _loaded(profile) if _loads(instruction) else _stored(profile)
+    for transfer in samples:
         yield _memory_sample(instruction, transfer)
 
 
