@@ -44,7 +44,7 @@ def _like(operation: MicroOperation) -> MicroOperation:
     """The logical form of an operation on registers whose last operand is a mask."""
     text = operation.text.replace(" mask ", " mask? ").replace(' "part"', "")
     words = [w for w in operation.types.split() if w != "-"]
-    made = micro(
+    logical = micro(
         f"vmi.{operation.name}",
         operation.summary,
         text,
@@ -54,7 +54,7 @@ def _like(operation: MicroOperation) -> MicroOperation:
         decisions=(*operation.decisions, _MERGE),
         source=_ELEMENTWISE,
     )
-    return replace(made, elements=operation.elements)
+    return replace(logical, elements=operation.elements)
 
 
 _BITS = ("vand", "vor", "vxor", "vnot")
