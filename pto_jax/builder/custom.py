@@ -302,7 +302,7 @@ class Call:
             results = [o for o in self.instruction.destinations if o.kind in ("scalar", "handle")]
             type_ = shown_type(self.instruction, results[0].name) if results else None
         if type_ is None:
-            self.wrong("got no type for the result, which does not follow from the operands: type= is needed")
+            self.wrong("got no type for the result, which does not follow from the operands (type=)")
         return type_
 
 

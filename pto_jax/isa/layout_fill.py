@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
+from ..errors import with_article
 from ..ir import BLayout, Loc, Pad, SLayout, TileType, dtype
 from ..profiles import Profile
 from . import changes, declare
@@ -45,9 +46,10 @@ def _place(moved: _Move) -> declare.Constraint:
             if not mat and not (t.loc == Loc.VEC and t.layout == "ND"):
                 layout = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}"
                 also = " (or mat in NZ order)" if site.instruction.name == "tfillpad" else ""
+                kind = with_article(t.loc.name.lower())
                 yield (
                     name,
-                    f"{name} is a {t.loc.name.lower()} tile, {layout}; allowed on {site.profile.name}: vec, "
+                    f"{name} is {kind} tile, {layout}; allowed on {site.profile.name}: vec, "
                     f"row_major with none_box{also}",
                 )
 

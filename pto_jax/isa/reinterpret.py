@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal
 
+from ..errors import with_article
 from ..ir import F16, F32, INDEX, AddressSpace, BLayout, Loc, MemRefType, ScalarType, SLayout, TileType, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from . import declare
@@ -52,7 +53,9 @@ def _one_place(a: TileType, b: TileType) -> str | None:
     if a.loc == b.loc:
         return None
     here, there = b.loc.name.lower(), a.loc.name.lower()
-    return f"the result is a {here} tile, its source a {there} tile; allowed: one place"
+    return (
+        f"the result is {with_article(here)} tile, its source {with_article(there)} tile; allowed: one place"
+    )
 
 
 def _equal_bytes(a: TileType, b: TileType) -> str | None:

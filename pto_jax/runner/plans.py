@@ -66,7 +66,7 @@ class _Plan:
         self.path = path
 
     def fail(self, place: str, found: object, allowed: str) -> NoReturn:
-        raise FileError(f"{self.path}: {place} is {found!r}", allowed=allowed)
+        raise FileError(f"{self.path}: {place}: got {found!r}", allowed=allowed)
 
     def object(self, place: str, found: Any, keys: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(found, dict):
