@@ -76,6 +76,17 @@ def with_article(word: object) -> str:
     return f"{'an' if re.match(r'[aeioAEIO]|f[0-9]|ndarray', str(word)) else 'a'} {word}"
 
 
+def one_of(value: object) -> str:
+    """A value by its type, for messages about values of a wrong one.
+
+    >>> one_of([1]), one_of(2), one_of(None)
+    ('a list', 'an int', 'None')
+    """
+    if value is None:
+        return "None"
+    return with_article(type(value).__name__)
+
+
 def is_number(value: object, least: int, most: int | None = None) -> bool:
     """Whether an argument is a whole number from ``least`` to ``most``; truth values are none.
 

@@ -44,7 +44,7 @@ from typing import Any
 from . import isa
 from .errors import ArgumentError, UnknownNameError
 from .runtime import op_functions
-from .runtime.op_messages import python_name
+from .runtime.op_types import python_name
 
 
 @cache

@@ -216,12 +216,12 @@ def _fuzz(args: argparse.Namespace) -> int:
     from ..campaign.fuzz.campaign import junit_cases, summary, too_few
     from ..campaign.fuzz.plan import Plan
     from ..campaign.fuzz.progress import ENDLESS
+    from ..failures.folders import read_known
     from ..failures.junit import write_junit
-    from ..failures.known import read_known
     from ..files.terminal import table
     from ..generate.options import DESCRIPTIONS, PRESETS
     from . import fuzz_plan
-    from .fuzz_resume import plan_of_store, resumed
+    from .fuzz_plan import plan_of_store, resumed
 
     _check_numbers(args)
     if args.ranks is not None:

@@ -31,7 +31,7 @@ def _report(args: argparse.Namespace) -> int:
     from ..campaign.report.html import page
     from ..campaign.report.model import Contents, read, report
     from ..campaign.report.text import text
-    from ..failures.known import write_known
+    from ..failures.folders import write_known
     from ..files import write_text
 
     store = _store(args)

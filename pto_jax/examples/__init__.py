@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ..errors import ArgumentError, nearest
-from . import elementary, matrices, models, ranks, vectors
+from . import ranks
+from .computations import ELEMENTARY, MATRICES, MODELS, VECTORS
 from .describe import Example as Example
 
 EXAMPLES: Mapping[str, Example] = MappingProxyType(
-    {e.name: e for e in (*elementary.EXAMPLES, *vectors.EXAMPLES, *matrices.EXAMPLES, *models.EXAMPLES)}
+    {e.name: e for e in (*ELEMENTARY, *VECTORS, *MATRICES, *MODELS)}
 )
-
-
 #: The examples that run on several ranks.
 ON_RANKS: Mapping[str, Example] = MappingProxyType({e.name: e for e in ranks.EXAMPLES})
 

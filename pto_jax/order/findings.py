@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from .. import isa
@@ -60,6 +60,8 @@ class Finding:
     count: int
     diagnostic: Diagnostic
     ops: tuple[Op, ...] = ()
+    #: Whether a vector scope has to order both.
+    in_scope: bool = False
     mode: str = ""
     witness: str = ""
 
@@ -162,7 +164,7 @@ def _inside(race: Race, count: int, carried: bool, where: str) -> Finding:
         f"{first.op.name}{where}, which {first.does} {first.value}{earlier}; allowed: {barrier} between them"
     )
     missing = f"{_kind_of(first)} -> {_kind_of(use)} in the scope; try: {barrier} before {use.op.name}"
-    return _finding(race, count, message, missing)
+    return replace(_finding(race, count, message, missing), in_scope=True)
 
 
 def _kind_of(use: Use) -> str:
@@ -304,6 +306,7 @@ class _Verdict:
         yield from self.doubled()
         yield from self.leftover()
         yield from self.brackets()
+        yield from self.outside()
         yield from self.stuck()
         yield from self.kept()
 
@@ -406,6 +409,12 @@ class _Verdict:
             pipe = effects.pipe_named(op.attrs.get("op_type"))
             yield self.finding("unmatched", op, message, missing, 1, "warning", pipe, earlier)
 
+    def outside(self) -> Iterator[Finding]:
+        """Numbers of flags that no pipe has, where a number of the program says them."""
+        found = {key: seen for run in self.runs for key, seen in run.signals.outside.items()}
+        for op, number in found.values():
+            yield _outside(op, number)
+
     def stuck(self) -> Iterator[Finding]:
         """Cores that wait for each other for ever."""
         found = {d: None for run in self.runs for d in run.signals.deadlock}
@@ -468,12 +477,15 @@ def event_numbers(program: Program) -> Iterator[Finding]:
         if order is None or order.through not in ("flag", "event") or not isinstance(event, int):
             continue
         if not 0 <= event < EVENTS:
-            message = f"number {event}; allowed: 0 to {EVENTS - 1}"
-            diagnostic = Diagnostic("error", message, op.span, op.name, rule="token")
-            missing = f"try: a free number of 0 to {EVENTS - 1}"
-            yield Finding(
-                "unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,)
-            )
+            yield _outside(op, event)
+
+
+def _outside(op: Op, number: int) -> Finding:
+    """A flag with a number that no pipe has."""
+    message = f"number {number}; allowed: 0 to {EVENTS - 1}"
+    diagnostic = Diagnostic("error", message, op.span, op.name, rule="token")
+    missing = f"try: a free number of 0 to {EVENTS - 1}"
+    return Finding("unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,))
 
 
 def hangs(judged: Judged) -> Iterator[Finding]:

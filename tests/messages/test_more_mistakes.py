@@ -121,15 +121,15 @@ def test_the_fix_of_a_call_works(call: str, got: str, fixed: str) -> None:
 
 #: Mistakes that no fix repairs: the message names what it got and what is allowed, and is no traceback.
 PLAIN = {
-    "pto.parse(None)": "parse: got a NoneType; allowed: text",
-    "pto.load(None)": "load: got a NoneType; allowed: the path of a file",
+    "pto.parse(None)": "parse: got None; allowed: text",
+    "pto.load(None)": "path: got None; allowed: the name of a file",
     'pto.load("kernel.py")': "kernel.py: got Python code; allowed: PTO text",
-    "pto.verify(None)": "got a NoneType; allowed: a program",
+    "pto.verify(None)": "got None; allowed: a program",
     "pto.races(3)": "got an int; allowed: a program",
-    "pto.cost(None)": "got a NoneType; allowed: a program",
+    "pto.cost(None)": "got None; allowed: a program",
     "pto.oracle.run(TEXT, {})": "got text; allowed: a program",
-    'pto.oracle.run(None, {}, profile="a5")': "got a NoneType; allowed: a program",
-    "pto.sanitize(None)": "got a NoneType; allowed: a program",
+    'pto.oracle.run(None, {}, profile="a5")': "got None; allowed: a program",
+    "pto.sanitize(None)": "got None; allowed: a program",
     "pto.kernel(3)": "kernel: got 3; allowed: a Python function",
     "pto.kernel(types=3)(lambda x: None)": "kernel: types: got 3; allowed: types by name",
     'pto.kernel(profile="a5")(lambda: None)': "kernel: got the keyword 'profile'; allowed: types, name",

@@ -104,7 +104,7 @@ def test_a_batch_is_more_rows_of_one_product(scale: Any) -> None:
     # By itself each example would be padded to 16 rows, as it is where weights differ.
     merged = jax.make_jaxpr(jax.vmap(nn.linear, (0, None)))(x, w)
     apart = jax.make_jaxpr(jax.vmap(nn.linear))(x, np.stack([w] * 3))
-    assert "[3,16,64]" in str(apart) and "[3,16,64]" not in str(merged)
+    assert "[3,16,32]" in str(apart) and "[3,16,32]" not in str(merged)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16"])
