@@ -61,7 +61,7 @@ def test_pages_show_pictures_where_lanes_move_and_matrices_of_types(pages: dict[
     assert "reference/instructions/tadd.svg" not in pages
     for name in instructions():
         page = pages[f"reference/instructions/{name}.md"]
-        assert "## Types\n\n" in page and "## PTO text\n" in page
+        assert "## Types\n\n" in page and ("## PTO text\n" in page or name.endswith("hif4")), name
         # Two products of HiF4 are verified and not built in Python.
         assert "## Python\n\n```pycon\n>>> " in page or name.endswith("hif4"), name
     page = pages["reference/instructions/tcvt.md"]
