@@ -147,8 +147,8 @@ _SEMANTICS = (
     "and padded elements lie in it) is the whole physical dst on cpu_sim and for mat tiles, and the first "
     "rows of dst up to its valid rows, in all physical columns, elsewhere. The pad value follows from the "
     "pad of dst's type: zero bits for zero and null, the infinities for max and min of floats, the "
-    "limits of the type for max and min of integers; padValue gives its low bits instead. What src is "
-    "valid in beyond the physical dst is dropped."
+    "limits of the type for max and min of integers; padValue gives its low bits instead. Valid "
+    "lanes of src beyond the physical dst are dropped."
 )
 _DECISIONS = (
     formal(
@@ -206,9 +206,7 @@ def _fill(
         cls="layout",
         domain="custom",
         attributes=(
-            declare.Attribute(
-                "padValue", int, None, "bits of a pad value of one's own", ("padValue", "pad_value")
-            ),
+            declare.Attribute("padValue", int, None, "bits of a custom pad value", ("padValue", "pad_value")),
         ),
         placement=(
             _place(moved),

@@ -204,7 +204,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "treshape",
         "See the bytes of a tile through another shape, order or element type.",
         "Byte k of result is byte k of tile; nothing moves, and writes through either handle are seen "
-        "through the other. The valid region of result is that of its own type.",
+        "through the other. The valid region of result is that of its type.",
         (_tile("result", out=True), _tile("tile")),
         (
             _PLACE,
@@ -231,7 +231,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         cls="layout",
         decisions=(
             declare.Decision(
-                "A page says that hardware keeps the valid region only; is the rest of the bytes seen?",
+                "A page states that hardware keeps the valid region only; is the rest of the bytes seen?",
                 "All bytes are seen.",
                 "pto-isa headers (the address is bound anew)",
             ),
