@@ -41,7 +41,7 @@ TTRANS = tile_instruction(
     "ttrans",
     "Transpose a tile, or convert the layout of a convolution tile.",
     "dst(c, r) = src(r, c) for r, c in the valid region of src, through both physical layouts. Elements "
-    "without a place in the physical dst are dropped; all other elements of dst stay, whatever its valid region. "
+    "without a place in the physical dst are dropped; all others stay, whatever the valid region. "
     + layout_img2col.CONV_TRANSPOSITION,
     (*_TURNED, Operand("tmp", "tmp", dtype=None, optional=True, implied=declare.Implied(""))),
     table(_MOVED, _MOVED, (*_MOVED, *_BYTES)),
