@@ -513,9 +513,9 @@ def events_topic() -> Topic:
                 "In short",
                 [
                     "The pipes of a core run side by side; each executes its own operations in the order of "
-                    "the program. Data that one pipe writes and another reads are ordered by an event, a flag "
-                    "or a barrier. Programs that leave this to a tool (`pto-jax verify --auto-sync`, levels 1 "
-                    "and 2) have none.",
+                    "the program. Data that one pipe writes and another reads are ordered by an event, a "
+                    "flag or a barrier. Programs that leave this to a tool (`pto-jax verify --auto-sync`, "
+                    "levels 1 and 2) have none.",
                     "Results do not depend on them here: operations take effect in the order of the program. "
                     "`pto-jax verify` warns of uses of the same memory on two pipes that nothing orders, in "
                     "functions that hold a flag or an event (into others a tool inserts them), and "
