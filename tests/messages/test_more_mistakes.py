@@ -34,6 +34,11 @@ def kernel(*args: Any, **kwargs: Any) -> Any:
 def refused(call: Callable[[], Any]) -> pto.PtoError:
     with pytest.raises(pto.PtoError) as caught:
         call()
+    message = str(caught.value).splitlines()[0]
+    # The rules for words, on messages as they are shown.
+    assert not re.search(
+        r"\b([a-z]{2,}) \1\b|\ba (index|i8|i16|i32|i64|f\d+)\b|usual fix|\bfound\b(?! in)", message
+    )
     return caught.value
 
 
