@@ -67,7 +67,12 @@ def of_batches(
             x if has else jnp.broadcast_to(x, (axis_size, *x.shape))
             for x, has in zip(args[:arrays], batched, strict=False)
         ]
-        result = run(*(x.reshape(math.prod(x.shape[:2]), *x.shape[2:]) for x in batches), *args[arrays:])
+        sizes = [(math.prod(x.shape[:2]), *x.shape[2:]) for x in batches]
+        if sizes[0][0] == 0:
+            one = [jnp.zeros((1, *s[1:]), x.dtype) for s, x in zip(sizes, batches, strict=True)]
+            result = jax.eval_shape(run, *one, *args[arrays:])
+            return jnp.zeros((*batches[0].shape[:2], *result.shape[1:]), result.dtype), True
+        result = run(*(x.reshape(s) for x, s in zip(batches, sizes, strict=True)), *args[arrays:])
         return result.reshape(*batches[0].shape[:2], *result.shape[1:]), True
 
     return run
