@@ -298,7 +298,7 @@ class Call:
             types = self.types_of(handles)
             type_ = next((declared_type(o, types) for o in self.instruction.destinations), None)
         if type_ is None:
-            self.wrong("got no type for the result, which does not follow from the operands: type= is needed")
+            self.wrong("got no type for the result, which does not follow from the operands (type=)")
         return type_
 
 

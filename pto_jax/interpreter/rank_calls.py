@@ -177,7 +177,7 @@ def bind(
             bindings[name] = Number(name)
         else:
             raise ArgumentError(
-                f"{function.name}: argument {name!r} is {t}; allowed on {ranks} ranks: buffers and scalars"
+                f"{function.name}: argument {name!r}: got {t}; allowed on {ranks} ranks: buffers and scalars"
             )
     windows = tuple(dict.fromkeys((*shared, *records.values())))
     buffers = {b.buffer for b in bindings.values() if isinstance(b, Part)}
@@ -207,7 +207,7 @@ def _check_windows(shared: Sequence[str], reached: set[str]) -> None:
 
 def _record(name: str, t: object) -> Record:
     if not isinstance(t, PtrType) or t.dtype.storage_bits != I64.storage_bits:
-        raise ArgumentError(f"context: argument {name!r} is {t}; allowed: a pointer to i64")
+        raise ArgumentError(f"context: argument {name!r}: got {t}; allowed: a pointer to i64")
     return Record()
 
 
@@ -218,9 +218,9 @@ def _peer(name: str, given: tuple[str, int | Sequence[int]], ranks: int) -> Part
         buffer, which = given
         listed = (which,) * ranks if isinstance(which, int) else tuple(map(int, which))
     except (TypeError, ValueError):
-        raise ArgumentError(f"peers: {name!r} is {given!r}; allowed: {allowed}") from None
+        raise ArgumentError(f"peers: {name!r}: got {given!r}; allowed: {allowed}") from None
     if not isinstance(buffer, str) or len(listed) != ranks or not all(0 <= r < ranks for r in listed):
-        raise ArgumentError(f"peers: {name!r} is {given!r}; allowed: {allowed}")
+        raise ArgumentError(f"peers: {name!r}: got {given!r}; allowed: {allowed}")
     return Part(buffer, listed)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from ..errors import Diagnostic, NotExecutableError
+from ..errors import Diagnostic, NotExecutableError, with_article
 from ..ir import INDEX, BLayout, MemRefType, Op, SLayout, TileType, Value
 from ..isa.rules.tile_legality import tile_of_memref
 from .interpreter import Interpreter, executes
@@ -16,7 +16,7 @@ def tile_type(op: Op, value: Value) -> TileType:
     """The type of a value that is a tile, or a local memref that stands for one."""
     t = tile_of_memref(value.type) if isinstance(value.type, MemRefType) else value.type
     if not isinstance(t, TileType):
-        message = f"got a {value.type}; allowed: a tile, or a local memref of constant extents"
+        message = f"got {with_article(value.type)}; allowed: a tile, or a local memref of constant extents"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     if t.boxed and t.cols % t.stored_box[1]:
         message = f"got {t}, which is no whole boxes of {t.box[0]}x{t.box[1]}; allowed: whole boxes"

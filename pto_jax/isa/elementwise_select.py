@@ -272,7 +272,7 @@ TCVT = tile_instruction(
     "integers. a2a3 and a5: f32 to f32 rounds to a whole number; floats to integers truncate under a mode "
     "that the pair has not, ODD included (into i4 they round to nearest even); i32 to f16 (a2a3) rounds "
     "to nearest even and floats to hif8 (a5) half away from zero under every mode; i16 to u32 (a5) makes 0 "
-    "of negative numbers under every sat_mode. Where a mode has no effect, verify says so.",
+    "of negative numbers under every sat_mode. Where a mode has no effect, the verifier warns.",
     _CVT_OPERANDS,
     pairs(_pairs_of("cpu_sim"), _pairs_of("a2a3"), _pairs_of("a5")),
     type_vars=("D", "S"),

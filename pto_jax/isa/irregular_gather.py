@@ -331,7 +331,7 @@ TGATHER = common.tile_instruction(
     "of src is not consulted. Mask form, GATHER_ROW: the elements of the valid region of src whose column "
     "fits the pattern are packed in row-major order from the start of dst's storage on, across its rows. "
     "GATHER_COL: the rows of src that fit the pattern are copied to consecutive rows of dst, over the valid "
-    "columns of src. Bits are copied; what does not fit dst is dropped, other elements stay. Comparison "
+    "columns of src. Bits are copied; elements that do not fit dst are dropped, others stay. Comparison "
     "form: for each valid row r of src, the numbers offset + r * cols + c (static columns of src) of its "
     "valid columns c with src[r,c] <mode> kValue are packed from column 0 of row r of dst; the element r of "
     "cdst in storage order is how many they are. Comparisons with NaN are false.",
@@ -657,7 +657,7 @@ TSCATTER = tile_instruction(
         ),
         Decision(
             "Does A2/A3 have the mask form?",
-            "Yes: its header implements it, though a page says A5 only.",
+            "Yes: its header implements it, though a page states A5 only.",
             HEADERS,
         ),
     ),

@@ -335,7 +335,7 @@ TIMG2COL = declare.Instruction(
         ),
         declare.Decision(
             "What do repetitions (set_img2col_rpt) change?",
-            "Nothing in the valid region of dst: no page says where further repetitions write.",
+            "Nothing in the valid region of dst: no page states where further repetitions write.",
             "page set_img2col_rpt; headers pass the register on",
         ),
         declare.Decision(

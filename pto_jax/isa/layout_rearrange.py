@@ -40,8 +40,8 @@ _TURNED = (replace(UNARY[0], conv=True, extent=TRANSPOSED), replace(UNARY[1], co
 TTRANS = tile_instruction(
     "ttrans",
     "Transpose a tile, or convert the layout of a convolution tile.",
-    "dst(c, r) = src(r, c) for r, c in the valid region of src, through both physical layouts. What has no "
-    "place in the physical dst is dropped; all other elements of dst stay, whatever its valid region. "
+    "dst(c, r) = src(r, c) for r, c in the valid region of src, through both physical layouts. Elements "
+    "without a place in the physical dst are dropped; all others stay, whatever the valid region. "
     + layout_img2col.CONV_TRANSPOSITION,
     (*_TURNED, Operand("tmp", "tmp", dtype=None, optional=True, implied=declare.Implied(""))),
     table(_MOVED, _MOVED, (*_MOVED, *_BYTES)),
@@ -138,7 +138,7 @@ TCONCAT = tile_instruction(
     "tconcat",
     "Concatenate the rows of two tiles, optionally with a number of columns per row.",
     "For each valid row r of dst: dst(r, c) = src0(r, c) for c < n0 and dst(r, n0 + c) = src1(r, c) for "
-    "c < n1; other elements stay, and what lies beyond the columns of dst is dropped. n0 and n1 are the "
+    "c < n1; other elements stay, and elements beyond the columns of dst are dropped. n0 and n1 are the "
     "valid columns of src0 and src1. With counts, n0 = src0Idx(r, 0) / s and n1 = src1Idx(r, 0) / s, s the "
     "bytes of an element of the counts; a negative count is 0, a count beyond the physical columns of its "
     "source is those columns. On a2a3 and a5 the counts are further cut so that n0 and n0 + n1 are at most "

@@ -161,7 +161,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     handles.custom(
         "alloc_multi_tile",
         "Declare a tile in several buffers.",
-        "A handle to count slots of one type, side by side from addr on or in storage of their own. Contents "
+        "A handle to count slots of one type, side by side from addr on or in separate storage. Contents "
         "are undefined until written, and stay from one trip of a loop to the next.",
         (
             Operand(
@@ -319,7 +319,7 @@ def _subview_valid(site: Site) -> Iterator[Finding]:
 SUBVIEWS_INSTRUCTIONS: tuple[Instruction, ...] = (
     custom(
         SUBVIEW,
-        "Window of a tile, with a valid region of its own.",
+        "Window of a tile, with a separate valid region.",
         "result(r, c) is tile(offsets[0] + r, offsets[1] + c): the same element, in the order of tile, whose "
         "pitch it keeps. The valid region is valid_row x valid_col, else that of the written type, else the "
         "sizes; it does not depend on the valid region of tile.",

@@ -96,8 +96,8 @@ _TWO_STEPS = Decision(
 )
 _ROW_ZERO = Decision(
     "Which source is the vector? The header also swaps them when src0's valid region is not dst's.",
-    "Always src1, of which row 0 is read, as pages say; on a2a3 and a5 src0 must have dst's valid region, so "
-    "that the swap cannot happen.",
+    "Always src1, of which row 0 is read, as the pages state; on a2a3 and a5 src0 must have dst's valid "
+    "region, so that the swap cannot happen.",
     f"instruction pages; {HEADERS}; {SIMULATOR_VALUES}",
 )
 

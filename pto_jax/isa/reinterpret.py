@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal
 
+from ..errors import with_article
 from ..ir import F16, F32, INDEX, AddressSpace, BLayout, Loc, MemRefType, ScalarType, SLayout, TileType, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from . import declare
@@ -52,7 +53,9 @@ def _one_place(a: TileType, b: TileType) -> str | None:
     if a.loc == b.loc:
         return None
     here, there = b.loc.name.lower(), a.loc.name.lower()
-    return f"the result is a {here} tile, its source a {there} tile; allowed: one place"
+    return (
+        f"the result is {with_article(here)} tile, its source {with_article(there)} tile; allowed: one place"
+    )
 
 
 def _equal_bytes(a: TileType, b: TileType) -> str | None:
@@ -201,7 +204,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "treshape",
         "See the bytes of a tile through another shape, order or element type.",
         "Byte k of result is byte k of tile; nothing moves, and writes through either handle are seen "
-        "through the other. The valid region of result is that of its own type.",
+        "through the other. The valid region of result is that of its type.",
         (_tile("result", out=True), _tile("tile")),
         (
             _PLACE,
@@ -228,7 +231,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         cls="layout",
         decisions=(
             declare.Decision(
-                "A page says that hardware keeps the valid region only; is the rest of the bytes seen?",
+                "A page states that hardware keeps the valid region only; is the rest of the bytes seen?",
                 "All bytes are seen.",
                 "pto-isa headers (the address is bound anew)",
             ),

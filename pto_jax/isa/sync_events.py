@@ -211,7 +211,7 @@ _PAIRS = Decision(
     "Which vector core does a flag of the cube core reach?",
     "Both; where a program uses numbers from 16 on (a5), numbers below 16 belong to the first one and those "
     "16 above to the second one.",
-    f"{DIALECT}; machine model pages",
+    f"{DIALECT}; pages of the execution model",
 )
 _EVENT_ID = Attribute("event", int, None, "number of the flag", ("event", "event_id"))
 _NUMBER = Operand("id", "in", "index", optional=True, note="run-time number")
@@ -319,7 +319,7 @@ _MEMORY_ORDER: tuple[Instruction, ...] = (
     sync_handles.config(
         "fence.barrier_all",
         "Complete earlier writes of the core.",
-        "Drains MTE2, MTE3 and FIX; what was written before is visible to all before what follows.",
+        "Drains MTE2, MTE3 and FIX; earlier writes are visible to all before later operations.",
         (),
         (Shown({}, (), {"scope": ir.FenceScope.GM}), Shown({}, (), {"scope": ir.FenceScope.ALL})),
         (Attribute("scope", ir.FenceScope, None, "memory whose writes are completed"),),

@@ -39,7 +39,7 @@ _CONFIGURED = Decision(
 )
 _REPEAT = Decision(
     "Which instruction reads the state?",
-    "None that is executed: no page says where the further repetitions of timg2col write.",
+    "None that is executed: no page states where the further repetitions of timg2col write.",
     "page set_img2col_rpt",
 )
 SET_QUANT_SCALAR, SET_QUANT_VECTOR = "set_quant_scalar", "set_quant_vector"
@@ -324,7 +324,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Decision(
                 "Sources disagree on the shift from data to scale address (2 or 4), and the simulator gives "
                 "dst the bytes of the data tile. Where are the scales?",
-                "In storage of their own, which loads of dst fill.",
+                "In separate storage, which loads of dst fill.",
                 "pto_tile.hpp (separate scale buffer); the simulator's alias would overwrite the data",
             ),
         ),

@@ -18,7 +18,7 @@ _PADS = Decision(
 )
 _REGISTERS = Decision(
     "Do the grouped forms obey the registers of loop sizes and strides?",
-    "No: they have loops of their own. The raw copies obey them.",
+    "No: they have separate loops. The raw copies obey them.",
     f"{_PAGE}; cases set such registers before grouped copies without an effect",
 )
 _ORDER = Decision(

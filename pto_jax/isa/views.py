@@ -169,7 +169,7 @@ _OF_MEMORY: tuple[Instruction, ...] = (
     _view(
         ALLOC_TILE,
         "Declare a tile.",
-        "A handle to the bytes at addr, or to storage of its own. Contents are undefined until written.",
+        "A handle to the bytes at addr, or to separate storage. Contents are undefined until written.",
         (
             Operand(
                 "addr",
@@ -273,8 +273,8 @@ _OF_MEMORY: tuple[Instruction, ...] = (
             ),
             Decision(
                 "May execution find a window behind the end of its view?",
-                "In the slowest dimension, where the buffer goes on: there it shares no element with another "
-                "row of the view.",
+                "In the slowest dimension, where the buffer continues: there it shares no element with "
+                "another row of the view.",
                 "PTOAS sample launches (Qwen3 decode: row 1 of 16 onwards, in buffers of 17 rows)",
             ),
             Decision(
@@ -444,7 +444,7 @@ _MEMREFS: tuple[declare.Instruction, ...] = (
     _declared(
         "memref.alloc",
         "Declare a local memref: a tile without a written layout.",
-        "A handle to storage of its own, row-major; leading dimensions are rows, the last one columns. "
+        "A handle to separate storage, row-major; leading dimensions are rows, the last one columns. "
         "Contents are undefined until written.",
         (declare.Operand("result", "out"),),
         (handles.Shown({"result": _VEC}),),

@@ -127,7 +127,7 @@ def _renamed(place: str, call: RankCall, names: Mapping[str, Any], ranks: int) -
     def buffer(name: str) -> str:
         given = names.get(name, name)
         if not isinstance(given, str):
-            raise ArgumentError(f"{place}: argument {name!r} is {given!r}; allowed: the name of a buffer")
+            raise ArgumentError(f"{place}: argument {name!r}: got {given!r}; allowed: the name of a buffer")
         return given
 
     bindings: dict[str, Binding] = {}

@@ -412,7 +412,7 @@ def _write(name: str, target: Any, start: int, count: int | None, result: Any) -
     size = len(target) if count is None else count
     if tuple(target.shape) != (size, *result.shape[1:]) or stop > size or target.dtype != result.dtype:
         need = f"{result.dtype}{[stop if count is None else size, *result.shape[1:]]}"
-        raise ArgumentError(f"out: {name!r} is {target.dtype}{list(target.shape)}", allowed=f"{need}")
+        raise ArgumentError(f"out: {name!r}: got {target.dtype}{list(target.shape)}", allowed=f"{need}")
     target[start:stop] = result
     release(target)
 

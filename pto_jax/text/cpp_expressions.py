@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from .. import ir
+from ..errors import with_article
 from .cpp_names import members, plain
 from .cpp_tokens import MAX_DEPTH, Words
 from .cpp_values import (
@@ -159,7 +160,8 @@ class Body:
             assert number.number is not None
             return self.constant(number.number, number.type.dtype, at=at)
         if number.value.type != ir.ScalarType(number.type.dtype):
-            self.words.fail(f"got a {number.value.type} in an expression; no operation computes with it", at)
+            got = f"got {with_article(number.value.type)} in an expression"
+            self.words.fail(f"{got}; no operation computes with it", at)
         return number.value
 
     def index(self, thing: Thing, at: int) -> ir.Value:

@@ -413,8 +413,11 @@ class Cursor(Source):
 
     def unexpected(self, expected: str) -> NoReturn:
         """Raise a ParseError that names the current token and what was expected."""
-        named = expected.startswith("a value ") and self.text.isidentifier()
-        self.fail(f"got {self.found()}", allowed=expected, fix=f"%{self.text}" if named else "")
+        value = expected.startswith("a value ")
+        fix = f"%{self.text}" if value and self.text.isidentifier() else ""
+        if value and re.fullmatch(r"\d+(\.\d+)?", self.text):
+            fix = f"%c = arith.constant {self.text} : {'f32' if '.' in self.text else 'index'}"
+        self.fail(f"got {self.found()}", allowed=expected, fix=fix)
 
     def fail(
         self,

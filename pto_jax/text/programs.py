@@ -357,11 +357,11 @@ class ProgramReader(reader.Reader):
             self.cursor.fail(formats.outside(spelled), start=start, end=end)
         known = [*instruction_names(), *format_names(), *CONTROL]
         names = [n for n in known if not n.startswith(_DIALECTS)]
-        self.cursor.fail(
-            f"unknown instruction '{spelled}'{suggestion(plain, names, spelled[: -len(plain)])}",
-            start=start,
-            end=end,
-        )
+        meant = suggestion(plain, names, spelled[: -len(plain)])
+        # MLIR's operations without the name of their dialect: func, for, addi.
+        whole = next((n for n in (*CONTROL, "func.func", *format_names()) if n.endswith(f".{spelled}")), "")
+        meant = f" (did you mean '{whole}'?)" if whole and not meant else meant
+        self.cursor.fail(f"unknown instruction '{spelled}'{meant}", start=start, end=end)
 
     def _bare_name(self, spelled: str, start: int, end: int) -> None:
         """Report the name of a value that is written without %."""
@@ -370,6 +370,10 @@ class ProgramReader(reader.Reader):
         before, rest = source[first:start], source[end:].partition("\n")[0]
         if not before.strip() and not re.match(r"\s*(,[\s\w,%]*)?=(?!=)", rest):
             return
+        if ":" in before and rest.lstrip().startswith("!"):
+            self.cursor.fail(
+                f"got '{spelled}' between two types", start=start, end=end, allowed="->", fix="->"
+            )
         names, equals, call = (before + spelled + rest).partition("=")
         operation, _, operands = (call if equals else names).strip().partition(" ")
         if before.strip() and (isa.find(operation.removeprefix("pto.")) is None or "(" in operands):

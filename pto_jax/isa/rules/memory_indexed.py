@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import ir
+from ...errors import with_article
 from ...profiles import Profile, ProfileName
 from ..changes import DIALECT
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
@@ -143,7 +144,10 @@ def loaded_place(data: str, view: str) -> Constraint:
             return
         if to_mat or t.loc != ir.Loc.VEC:
             allowed = "mat in NZ order with fractal 512" if to_mat else "vec"
-            yield data, f"{data} is a {t.loc.name.lower()} tile in {t.layout} order; allowed: {allowed}"
+            yield (
+                data,
+                f"{data} is {with_article(t.loc.name.lower())} tile in {t.layout} order; allowed: {allowed}",
+            )
 
     return rule
 

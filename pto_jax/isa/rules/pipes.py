@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Unpack
 
+from ...errors import with_article
 from ...ir import AccPushEpilogue, AttrValue, Loc, Pipe, PushQuant, TensorViewType, TileType, Type, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..changes import DIALECT as ISA_DIALECT
@@ -142,7 +143,10 @@ def half_given(tile: str) -> Constraint:
         if not isinstance(t, TileType):
             yield "aiv_subblockid", f"aiv_subblockid with the view {tile}; allowed: with a tile"
         elif t.loc != Loc.VEC:
-            yield "aiv_subblockid", f"aiv_subblockid with a {t.loc.name.lower()} tile; allowed: vec"
+            yield (
+                "aiv_subblockid",
+                f"aiv_subblockid with {with_article(t.loc.name.lower())} tile; allowed: vec",
+            )
 
     return rule
 
