@@ -245,11 +245,11 @@ class ContentsRun(CourseRun):
 
 def lost_values(
     resolved: ResolvedProgram, function: Function, wanted: Iterable[Op], within: Ranges
-) -> Callable[[Op, int, int], bool]:
-    """Whether an operation may replace a value of bytes [start, end) of a buffer that is read later.
+) -> Callable[[Op, int, int], bool | None]:
+    """Whether an operation replaces a value of bytes [start, end) of a buffer that is read later.
 
-    ``wanted`` are the operations in question, which use bytes ``within`` ranges. Nothing is known of those
-    that no course comes to, and of writes at places that only execution knows: they may.
+    ``wanted`` are the operations in question, which use bytes ``within`` ranges. None: nothing is known, of those
+    that no course comes to, and of writes at places that only execution knows.
     """
     judged = judged_program(resolved)
     runs: list[ContentsRun] = []
@@ -265,13 +265,13 @@ def lost_values(
     lost = [found for run in runs for found in run.found()]
     ended = [run for run in runs if run.ended and not run.micro]
 
-    def may(op: Op, start: int, end: int) -> bool:
+    def replaces(op: Op, start: int, end: int) -> bool | None:
         if any(f.by.op is op and f.before.start < end and start < f.before.end for f in lost):
             return True
         seen = [run for run in ended if id(op) in run.came_to]
-        return not seen or any(id(op) in run.open for run in seen)
+        return None if not seen or any(id(op) in run.open for run in seen) else False
 
-    return may
+    return replaces
 
 
 def _replaces(written: Written, old: Place, read: Place) -> bool:

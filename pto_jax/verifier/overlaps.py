@@ -75,9 +75,11 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
         for place in (places[i] for i in near):
             ranges.setdefault(place.loc, set()).add((place.start, place.end))
         within = {loc: sorted(listed) for loc, listed in ranges.items()}
-        may = lost_values(resolved, function, [of[id(op)] for op, _ in found.values()], within)
+        replaces = lost_values(resolved, function, [of[id(op)] for op, _ in found.values()], within)
         for i, (op, j) in found.items():
-            if may(of[id(op)], places[j].start, places[j].end):
+            known = replaces(of[id(op)], places[j].start, places[j].end)
+            # Of two tiles of one type at the same bytes most are one value that goes on.
+            if known or (known is None and places[i].bytes != places[j].bytes):
                 yield op, places[j], places[i]
 
 
