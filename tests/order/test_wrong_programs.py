@@ -37,3 +37,15 @@ def test_a_rejected_program_gives_findings_or_the_verifiers_errors(
     assert main(["memory", str(path)]) in (0, 1, 2)
     printed = capsys.readouterr()
     assert "Traceback" not in printed.out + printed.err
+
+
+def test_functions_that_call_the_next_one_twice_take_no_time() -> None:
+    """26 functions make 67 million calls: one error, at once."""
+    twice = "".join(
+        f"func.func private @g{i}() {{\n" + f"func.call @g{i + 1}() : () -> ()\n" * 2 + "return\n}\n"
+        for i in range(25)
+    )
+    last = "func.func private @g25() {\nreturn\n}\n"
+    program = pto.parse(twice + last + "func.func @f() {\nfunc.call @g0() : () -> ()\nreturn\n}")
+    with pytest.raises(pto.VerifyError, match="makes 67108862 calls; allowed: 10000"):
+        pto.races(program)
