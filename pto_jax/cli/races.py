@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from typing import Any
 
 from ..api import load, resolve_profile, verify
-from ..errors import Diagnostic, FileError, ParseError, PtoError
+from ..errors import Diagnostic, FileError, ParseError, PtoError, PtoWarning
 from ..ir import Program
 from ..profiles import ARCHITECTURES, PROFILE_NAMES, Profile
 from . import options, rank_options
@@ -138,15 +139,19 @@ def run(args: argparse.Namespace) -> int:
     from ..schedules.races import mode_of, races
 
     try:
-        result = races(
-            program,
-            profile,
-            sync=args.sync,
-            inputs=inputs,
-            grid=args.grid,
-            schedules=args.schedules,
-            seed=args.seed,
-        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", PtoWarning)
+            result = races(
+                program,
+                profile,
+                sync=args.sync,
+                inputs=inputs,
+                grid=args.grid,
+                schedules=args.schedules,
+                seed=args.seed,
+            )
+        for warning in caught:
+            print(f"pto-jax races: warning: {warning.message}", file=sys.stderr)
     except PtoError as error:
         print(f"pto-jax races: error: {error}", file=sys.stderr)
         return USAGE

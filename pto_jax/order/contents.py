@@ -213,7 +213,9 @@ class ContentsRun(CourseRun):
             if twins and not same:
                 # A sum may have a name of its own at the bytes of what it is added to.
                 if (place.bytes, place.made) in self.named and place.made not in written.sources:
-                    self.lost.setdefault((id(written.op), place.bytes, place.bytes), Lost(written, place, place))
+                    self.lost.setdefault(
+                        (id(written.op), place.bytes, place.bytes), Lost(written, place, place)
+                    )
             elif old is not None and not same and old.nests(place):
                 self.lost.setdefault((id(written.op), old.bytes, place.bytes), Lost(written, old, place))
             elif written.place.has(place.start, place.end):
