@@ -258,8 +258,8 @@ def lost_values(
 ) -> Callable[[Op, int, int], bool | None]:
     """Whether an operation replaces a value of bytes [start, end) of a buffer that is read later.
 
-    ``wanted`` are the operations in question, which use bytes ``within`` ranges. None: nothing is known, of those
-    that no course comes to, and of writes at places that only execution knows.
+    ``wanted`` are the operations in question, which use bytes ``within`` ranges. None: nothing is known, of
+    those that no course comes to, and of writes at places that only execution knows.
     """
     judged = judged_program(resolved)
     runs: list[ContentsRun] = []

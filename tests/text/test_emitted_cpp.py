@@ -454,7 +454,8 @@ def test_a_file_that_ends_anywhere_is_one_error() -> None:
     body = (
         tile("v10") + view("v12", "v1 + v4") + "TLOAD(v10, v12);\nif (v4 < v90)\n    TMULS(v10, v10, v94);\n"
     )
-    body += "for (int64_t i9 = v93; i9 < v4; i9 += v92)\n    pipe_barrier(PIPE_V);\nint32_t v8[4];\nv8[v93] = v5;\n"
+    body += "for (int64_t i9 = v93; i9 < v4; i9 += v92)\n    pipe_barrier(PIPE_V);\n"
+    body += "int32_t v8[4];\nv8[v93] = v5;\n"
     text = file(body) + ENTRY
     words = [match.start() for match in re.finditer(r"\S+", text)]
     read = 0
