@@ -250,7 +250,7 @@ def test_a_flaw_of_a_protocol_is_found(name: str, flaw: str) -> None:
     made, n, _, flaws = PROTOCOLS[name]
     k = made(n, flaw)
     if flaws[flaw] == "deadlock":
-        with pytest.raises(DeadlockError, match="waits? for ever"):
+        with pytest.raises(DeadlockError, match=r"waits? for ever"):
             compiled(k, n)(**values(k, n, 2048))
         return
     report = compiled(k, n).judge(values(k, n, 2048))
