@@ -23,6 +23,10 @@ from .machine import Schedule, ScheduledMachine, bits
 #: How a text is judged: all order has to be in it, a tool inserts what one core needs, or dependent vector
 #: instructions need barriers, too.
 Mode = Literal["as-written", "inserted", "strict"]
+_CUT = (
+    "@{} has a course of more than {} operations, which is not followed to its end; try: inputs of a smaller "
+    "problem"
+)
 SYNC = ("auto", "as-written", "inserted", "strict")
 
 
@@ -103,11 +107,7 @@ def races(
             raise VerifyError(errors) from None
         raise
     for name in cut:
-        message = (
-            f"@{name} has a course of more than {order.LIMIT} operations, which is not followed to its end; "
-            "try: inputs of a smaller problem"
-        )
-        warnings.warn(message, PtoWarning, stacklevel=2)
+        warnings.warn(_CUT.format(name, order.LIMIT), PtoWarning, stacklevel=2)
     found = [replace(finding, mode=mode) for finding in (*found, *more)]
     if not schedules or inputs is None:
         return found

@@ -48,7 +48,7 @@ SHORT = {
     ),
     "a public module": "builder.functions examples.ranks",
     "what several packages read and none of them owns": (
-        "analysis.roots builder.handles builder.instructions cases.machine_names cases.messages cases.shown "
+        "builder.handles builder.instructions cases.machine_names cases.messages cases.shown "
         "cases.versions failures.folders failures.known isa.rules.elements isa.rules.typesets "
         "runtime.op_request text.literals text.names verifier.errors verifier.targets"
     ),
