@@ -81,10 +81,7 @@ def races(
     >>> races(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"))
     []
     """
-    if sync not in SYNC:
-        raise ArgumentError(f"sync {sync!r}", allowed=", ".join(SYNC))
-    if schedules and inputs is None:
-        raise ArgumentError("schedules without inputs", allowed="inputs for every argument")
+    _check(sync, schedules, inputs)
     selected = api.resolve_profile(program, profile, arch=arch)
     resolved = resolve(program, selected)
     mode = mode_of(resolved.program, selected) if sync == "auto" else sync
@@ -112,6 +109,14 @@ def races(
     if not schedules or inputs is None:
         return found
     return witnessed(resolved, found, inputs, grid or 1, schedules, seed)
+
+
+def _check(sync: str, schedules: int, inputs: Mapping[str, Any] | None) -> None:
+    """ArgumentError for arguments that do not fit each other."""
+    if sync not in SYNC:
+        raise ArgumentError(f"sync {sync!r}", allowed=", ".join(SYNC))
+    if schedules and inputs is None:
+        raise ArgumentError("schedules without inputs", allowed="inputs for every argument")
 
 
 def _meets_blocks(program: ir.Program) -> bool:

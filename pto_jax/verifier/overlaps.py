@@ -73,7 +73,7 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
 
         # Followed with numbers, some of them replace only what is read no more, or is read as theirs.
         of = dict(zip(map(id, lifetimes.function.walk()), function.walk(), strict=True))
-        ranges: dict[Loc, set[tuple[int, int]]] = {}
+        ranges: dict[Loc | None, set[tuple[int, int]]] = {}
         for place in (places[i] for i in near):
             ranges.setdefault(place.loc, set()).add((place.start, place.end))
         within = {loc: sorted(listed) for loc, listed in ranges.items()}
