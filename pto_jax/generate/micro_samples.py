@@ -117,8 +117,8 @@ def _widened(a: VRegType, b: VRegType) -> bool:
 
 
 def _gathered(value: VRegType, offsets: VRegType) -> bool:
-    """Offsets of elements are numbers as wide as these."""
-    return offsets.dtype.is_integer and _width(offsets) == _width(value) and _width(value) in (16, 32)
+    """Offsets of elements are numbers without a sign as wide as these."""
+    return offsets.dtype.name[0] == "u" and _width(offsets) == _width(value) and _width(value) in (16, 32)
 
 
 def _scattered(value: VRegType, offsets: VRegType) -> bool:
@@ -127,7 +127,7 @@ def _scattered(value: VRegType, offsets: VRegType) -> bool:
 
 
 def _wide_offsets(value: VRegType, offsets: VRegType) -> bool:
-    return offsets.dtype.is_integer and _width(offsets) == 32 and _width(value) in (16, 32)
+    return offsets.dtype.is_integer and _width(offsets) == 32 and _width(value) == 32
 
 
 _RELATIONS: Mapping[str, Callable[[VRegType, VRegType], bool]] = {

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from .declare import Decision
 from .micro import MicroCall, MicroOperation, Place, Span, micro
+from .rules import micro_types
 
 _PAGE = "micro-isa chapter 13"
 _FIELDS = Decision(
@@ -38,8 +39,9 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "vbitsort",
         "Sort of groups of 32 scores, in descending order, into records of a score and an index.",
         "dst src idx repeats",
-        "p* p* p* n",
+        "p* p* p* x",
         kind="memory",
+        between_scopes=True,
         places=(
             Place("dst", "write", span=_sorted(RECORD)),
             Place("src", "read", span=_sorted(4)),
@@ -54,6 +56,8 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         f"dst {_SOURCES} count config",
         "p* p* p* p* p* i64 i64",
         kind="memory",
+        between_scopes=True,
+        rules=(micro_types.records,),
         places=(Place("dst", "write"), *(Place(name, "read") for name in _SOURCES.split())),
         decisions=(_FIELDS, _TIES),
         source=_PAGE,

@@ -126,7 +126,7 @@ def _blocks(stride: str) -> RowsOf:
 
 
 def _set(name: str, operands: str, summary: str) -> MicroOperation:
-    types = " ".join("n" for _ in operands.split())
+    types = " ".join("i64" for _ in operands.split())
     return micro(name, summary, operands, types, kind="scalar", traits=_MODE, source=_PAGE)
 
 
@@ -140,7 +140,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         " ".join(
             ("gm ub l2 len n s d", *(f"c{k}? s{k}? d{k}?" for k in range(1, LOOPS + 1)), "pad? left? right?")
         ),
-        " ".join(("g* p* n n n n n", *("n n n" for _ in range(LOOPS)), "- n n")),
+        " ".join(("g* p*", *["i64"] * (5 + 3 * LOOPS), "- i64 i64")),
         kind="memory",
         pipe=Pipe.MTE2,
         written=_LOAD_TEXT,
@@ -161,7 +161,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "mte_ub_gm",
         "Bursts of bytes from the unified buffer into global memory.",
         " ".join(("ub gm len n s d l2?", *(f"c{k}? s{k}? d{k}?" for k in range(1, LOOPS + 1)))),
-        " ".join(("p* g* n n n n n", *("n n n" for _ in range(LOOPS)))),
+        " ".join(("p* g*", *["i64"] * (5 + 3 * LOOPS))),
         kind="memory",
         pipe=Pipe.MTE3,
         written=_STORE_TEXT,
@@ -176,7 +176,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "mte_ub_ub",
         "Bursts of 32-byte blocks inside the unified buffer, with gaps after them.",
         "src dst len n s d",
-        "p* p* n n n n",
+        "p* p* i64 i64 i64 i64",
         kind="memory",
         written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
         places=(
@@ -189,7 +189,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "copy_gm_to_ubuf",
         "Bursts of bytes from global memory into the unified buffer, inside the loops that registers give.",
         _RAW_LOAD,
-        "g* p* n n n n n n n n n",
+        "g* p* i64 i64 i64 i64 i64 i1 i64 i64 i64",
         kind="memory",
         pipe=Pipe.MTE2,
         places=(
@@ -208,7 +208,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "copy_ubuf_to_gm",
         "Bursts of bytes from the unified buffer into global memory, inside the loops that registers give.",
         _RAW_STORE,
-        "p* g* n n n n n n",
+        "p* g* i64 i64 i64 i64 i64 i64",
         kind="memory",
         pipe=Pipe.MTE3,
         places=(
@@ -231,7 +231,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "ld_dev",
         "Load of a scalar from global memory, past the caches of the core.",
         "gm[offset] -> value",
-        "g* n -> -",
+        "g* x -> -",
         kind="scalar",
         places=(Place("gm", "read"),),
         source="micro-isa chapter 14",
@@ -240,7 +240,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "st_dev",
         "Store of a scalar to global memory, past the caches of the core.",
         "value gm[offset]",
-        "- g* n",
+        "- g* x",
         kind="scalar",
         written="$value , $gm [ $offset ] {} : !gm , !value",
         places=(Place("gm", "write"),),
@@ -259,7 +259,15 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         },
         source="micro-isa chapter 01",
     ),
-    _set("set_mov_pad_val", "value", "Value that the raw copies pad with."),
+    micro(
+        "set_mov_pad_val",
+        "Value that the raw copies pad with.",
+        "value",
+        "-",
+        kind="scalar",
+        traits=_MODE,
+        source=_PAGE,
+    ),
     *(
         _set(f"set_atomic_{what}", "", "Mode or type of atomic stores into global memory.")
         for what in ("add", "max", "min", "none", "f32", "f16", "bf16", "s32", "s16", "s8")

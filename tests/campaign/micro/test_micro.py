@@ -192,6 +192,7 @@ BUGS = (
     Bug("vmula", "the sign of f32 is lost", _of_type("f32", lambda c, w: w & w.dtype.type(0x7FFFFFFF))),
     Bug("vusqz", "the first lane counts itself", lambda c, w: w + w.dtype.type(1)),
     Bug("vcadd", "f16 sums have no sign", _of_type("f16", lambda c, w: w & w.dtype.type(0x7FFF))),
+    Bug("vcadd", "the last bit of f16 sums is lost", _of_type("f16", lambda c, w: w & w.dtype.type(0xFFFE))),
 )
 
 
