@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from ..ir import Pipe
 from .declare import Decision
 from .micro import Lanes, MicroCall, MicroOperation, Place, Rows, RowsOf, Span, micro
+from .rules import micro_types
 from .traits import Effect, Traits
 
 _PAGE = "micro-isa chapter 02"
@@ -126,7 +127,7 @@ def _blocks(stride: str) -> RowsOf:
 
 
 def _set(name: str, operands: str, summary: str) -> MicroOperation:
-    types = " ".join("n" for _ in operands.split())
+    types = " ".join("i64" for _ in operands.split())
     return micro(name, summary, operands, types, kind="scalar", traits=_MODE, source=_PAGE)
 
 
@@ -140,7 +141,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         " ".join(
             ("gm ub l2 len n s d", *(f"c{k}? s{k}? d{k}?" for k in range(1, LOOPS + 1)), "pad? left? right?")
         ),
-        " ".join(("g* p* n n n n n", *("n n n" for _ in range(LOOPS)), "- n n")),
+        " ".join(("g* p*", *["i64"] * (5 + 3 * LOOPS), "- i64 i64")),
         kind="memory",
         pipe=Pipe.MTE2,
         written=_LOAD_TEXT,
@@ -161,7 +162,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         "mte_ub_gm",
         "Bursts of bytes from the unified buffer into global memory.",
         " ".join(("ub gm len n s d l2?", *(f"c{k}? s{k}? d{k}?" for k in range(1, LOOPS + 1)))),
-        " ".join(("p* g* n n n n n", *("n n n" for _ in range(LOOPS)))),
+        " ".join(("p* g*", *["i64"] * (5 + 3 * LOOPS))),
         kind="memory",
         pipe=Pipe.MTE3,
         written=_STORE_TEXT,
@@ -176,7 +177,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         "mte_ub_ub",
         "Bursts of 32-byte blocks inside the unified buffer, with gaps after them.",
         "src dst len n s d",
-        "p* p* n n n n",
+        "p* p* i64 i64 i64 i64",
         kind="memory",
         written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
         places=(
@@ -189,7 +190,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         "copy_gm_to_ubuf",
         "Bursts of bytes from global memory into the unified buffer, inside the loops that registers give.",
         _RAW_LOAD,
-        "g* p* n n n n n n n n n",
+        "g* p* i64 i64 i64 i64 i64 i1 i64 i64 i64",
         kind="memory",
         pipe=Pipe.MTE2,
         places=(
@@ -208,7 +209,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         "copy_ubuf_to_gm",
         "Bursts of bytes from the unified buffer into global memory, inside the loops that registers give.",
         _RAW_STORE,
-        "p* g* n n n n n n",
+        "p* g* i64 i64 i64 i64 i64 i64",
         kind="memory",
         pipe=Pipe.MTE3,
         places=(
@@ -231,7 +232,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         "ld_dev",
         "Load of a scalar from global memory, past the caches of the core.",
         "gm[offset] -> value",
-        "g* n -> -",
+        "g* x -> -",
         kind="scalar",
         places=(Place("gm", "read"),),
         source="micro-isa chapter 14",
@@ -240,7 +241,7 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         "st_dev",
         "Store of a scalar to global memory, past the caches of the core.",
         "value gm[offset]",
-        "- g* n",
+        "- g* x",
         kind="scalar",
         written="$value , $gm [ $offset ] {} : !gm , !value",
         places=(Place("gm", "write"),),
@@ -259,7 +260,15 @@ _TRANSFERS: tuple[MicroOperation, ...] = (
         },
         source="micro-isa chapter 01",
     ),
-    _set("set_mov_pad_val", "value", "Value that the raw copies pad with."),
+    micro(
+        "set_mov_pad_val",
+        "Value that the raw copies pad with.",
+        "value",
+        "-",
+        kind="scalar",
+        traits=_MODE,
+        source=_PAGE,
+    ),
     *(
         _set(f"set_atomic_{what}", "", "Mode or type of atomic stores into global memory.")
         for what in ("add", "max", "min", "none", "f32", "f16", "bf16", "s32", "s16", "s8")
@@ -302,8 +311,9 @@ _SORTS: tuple[MicroOperation, ...] = (
         "vbitsort",
         "Sort of groups of 32 scores, in descending order, into records of a score and an index.",
         "dst src idx repeats",
-        "p* p* p* n",
+        "p* p* p* x",
         kind="memory",
+        between_scopes=True,
         places=(
             Place("dst", "write", span=_sorted(RECORD)),
             Place("src", "read", span=_sorted(4)),
@@ -318,6 +328,8 @@ _SORTS: tuple[MicroOperation, ...] = (
         f"dst {_SOURCES} count config",
         "p* p* p* p* p* i64 i64",
         kind="memory",
+        between_scopes=True,
+        rules=(micro_types.records,),
         places=(Place("dst", "write"), *(Place(name, "read") for name in _SOURCES.split())),
         decisions=(_FIELDS, _TIES),
         source=_SORT_PAGE,

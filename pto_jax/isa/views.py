@@ -198,7 +198,12 @@ _OF_MEMORY: tuple[Instruction, ...] = (
             ),
         ),
         forms=_ALLOC_FORMS,
-        constraints=(_valid_given, _valid_range("result"), *handles.address_rules("result")),
+        constraints=(
+            handles.whole_numbers(*_ALLOC_PARTS),
+            _valid_given,
+            _valid_range("result"),
+            *handles.address_rules("result"),
+        ),
         decisions=(
             Decision(
                 "What does a fresh tile hold?",
@@ -234,6 +239,7 @@ _OF_MEMORY: tuple[Instruction, ...] = (
         (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
         (
             one_element("ptr", "result", _SOURCES[1]),
+            handles.whole_numbers("shape", "strides"),
             _ranks("result", "result", ("shape", "strides")),
             _extents("result", "shape"),
             _layout_agrees,
@@ -260,6 +266,7 @@ _OF_MEMORY: tuple[Instruction, ...] = (
         ),
         constraints=(
             one_element("view", "result", _SOURCES[1]),
+            handles.whole_numbers("offsets", "sizes"),
             _ranks("view", "result", ("offsets", "sizes")),
             _extents("result", "sizes"),
             _window,
@@ -296,7 +303,7 @@ _OF_MEMORY: tuple[Instruction, ...] = (
             Operand("result", "out", "scalar", type=NUMBER),
         ),
         (handles.Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, constants={"idx": (0,)}),),
-        constraints=(dimension,),
+        constraints=(handles.whole_numbers("idx"), dimension),
     ),
     _view(
         "set_validshape",
@@ -309,7 +316,7 @@ _OF_MEMORY: tuple[Instruction, ...] = (
                 constants={"valid_row": (ROWS,), "valid_col": (1,)},
             ),
         ),
-        constraints=(_dynamic_tile, _valid_range("tile")),
+        constraints=(handles.whole_numbers("valid_row", "valid_col"), _dynamic_tile, _valid_range("tile")),
         traits=Traits(resizes="tile"),
     ),
     _view(
@@ -322,7 +329,7 @@ _OF_MEMORY: tuple[Instruction, ...] = (
             Operand("result", "out", "ptr"),
         ),
         (handles.Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, constants={"offset": (COLS,)}),),
-        constraints=(one_element("ptr", "result", _SOURCES[1]),),
+        constraints=(handles.whole_numbers("offset"), one_element("ptr", "result", _SOURCES[1])),
         traits=Traits(alias=Alias("result", "ptr", "global", "moved")),
     ),
 )

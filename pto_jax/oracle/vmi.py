@@ -26,9 +26,15 @@ def _with_mask(operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (*operands, np.ones(len(operands[0]), np.bool_))
 
 
+#: How many operands there are in front of the mask, of which a carry is the last one.
+_CARRY = {"vaddcs": 3, "vsubcs": 3}
+
+
 def _as_registers(name: str) -> None:
     @rule(f"vmi.{name}")
     def execute(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
+        if name in _CARRY and len(operands) == _CARRY[name]:
+            operands = (*operands, np.ones(len(operands[0]), np.bool_))
         arguments = operands if name in _UNMASKED else _with_mask(operands)
         return LANE_RULES[name](replace(call, name=name), *arguments)
 
