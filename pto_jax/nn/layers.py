@@ -24,7 +24,7 @@ from ..lowering.numerics import NativeFloat
 from ..runtime.interchange import received
 from ..runtime.kernel import Kernel
 from ..runtime.tiles import Tile
-from . import quantisation, tiling
+from . import quantisation
 from .quantisation import (
     GROUP,
     Block,
