@@ -132,6 +132,11 @@ def straight_through(kernel: Callable[..., Any], reference: Callable[..., Any]) 
     >>> half(x)[0, 0].item(), jax.grad(lambda x: half(x).astype(x.dtype).sum())(x)[0, 0].item()
     (1.0, 1.0)
     """
+    for what, given in (("kernel", kernel), ("reference", reference)):
+        if not callable(given):
+            raise ArgumentError(
+                f"straight_through: {what}: got {given!r:.40}", allowed="a function of arrays"
+            )
     name = str(getattr(kernel, "__name__", None) or getattr(kernel, "entry", type(kernel).__name__))
 
     # Unlike a custom_vjp, a custom_jvp serves both modes.
@@ -260,7 +265,8 @@ def linear(
         w_scale = _constant(w_scale)
     if x.ndim < 1 or w.ndim != 2 or x.shape[-1] != w.shape[0] or 0 in w.shape:
         raise ArgumentError(
-            f"linear: got x {list(x.shape)} and w {list(w.shape)}; allowed: x [..., K] and w [K, N]"
+            f"linear: got x {list(x.shape)} and w {list(w.shape)}; "
+            "allowed: x [..., K] and w [K, N], K and N from 1 up"
             + ("; try: w.T" if w.ndim == 2 and x.ndim and x.shape[-1] == w.shape[1] else "")
         )
     if isinstance(bias, str):

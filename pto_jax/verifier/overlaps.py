@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..analysis.facts import FunctionFacts
@@ -34,18 +34,18 @@ class Place:
 
 
 def overwritten(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
-    """A warning for every tile that is written over another one, of a different range, that is read later."""
+    """A warning for every tile that is written over another one that is read later."""
     for op, lost, written in overwrites(resolved, function):
         yield overwrite_finding(op, written, lost)
 
 
 def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[Op, Place, Place]]:
-    """The operations that write a tile over another one, of a different range, that is read later.
+    """The operations that write a tile over another one that is read later.
 
     With each the place that is lost and the one that is written.
 
-    Tiles that take turns in the same bytes are planned reuse, and the same range under several handles is the
-    normal way to see a tile through another view.
+    Tiles that take turns in the same bytes are planned reuse, and a handle of another type at the bytes of a
+    tile is the normal way to see it in another form.
     """
     lifetimes = Lifetimes(resolved, function)
     facts = resolved.facts(lifetimes.function)
@@ -55,7 +55,7 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
         if start is not None:
             end = start + tile.bytes
             places[i] = Place(tile.type.loc, start, end, tile.name, tile.op.span, tile.op.name)
-    near = _without_windows(lifetimes, places, _near(places))
+    near = _without_windows(lifetimes, places, _near(places, [tile.type for tile in lifetimes.tiles]))
     found: dict[int, tuple[Op, int]] = {}
 
     def visit(op: Op, access: Access, before: int, behind: int) -> None:
@@ -71,7 +71,11 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
 
         # Followed with numbers, some of them replace only what is read no more, or is read as theirs.
         of = dict(zip(map(id, lifetimes.function.walk()), function.walk(), strict=True))
-        may = lost_values(resolved, function)
+        ranges: dict[Loc, set[tuple[int, int]]] = {}
+        for place in (places[i] for i in near):
+            ranges.setdefault(place.loc, set()).add((place.start, place.end))
+        within = {loc: sorted(listed) for loc, listed in ranges.items()}
+        may = lost_values(resolved, function, [of[id(op)] for op, _ in found.values()], within)
         for i, (op, j) in found.items():
             if may(of[id(op)], places[j].start, places[j].end):
                 yield op, places[j], places[i]
@@ -109,14 +113,14 @@ def _without_windows(
     }
 
 
-def _near(places: Mapping[int, Place]) -> dict[int, int]:
-    """For tiles, the others that have some bytes in common and not all."""
+def _near(places: Mapping[int, Place], types: Sequence[TileType]) -> dict[int, int]:
+    """For tiles, the others that have some bytes in common, and those of the same type that have all."""
     near: dict[int, int] = {}
     active: list[int] = []
     for i in sorted(places, key=lambda i: places[i].bytes):
         place = places[i]
         active = [j for j in active if places[j].loc == place.loc and places[j].end > place.start]
-        for j in (j for j in active if places[j].bytes != place.bytes):
+        for j in (j for j in active if places[j].bytes != place.bytes or types[i] == types[j]):
             near[i] = near.get(i, 0) | 1 << j
             near[j] = near.get(j, 0) | 1 << i
         active.append(i)

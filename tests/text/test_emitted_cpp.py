@@ -100,6 +100,14 @@ FORMS: dict[str, list[str]] = {
     "__gm__ float *v9 = v1 + v4; float v8 = (v9)[v93];": ["addptr", "load_scalar"],
     "pipe_barrier(PIPE_MTE2);": ["barrier"],
     "set_flag(PIPE_S, PIPE_MTE3, EVENT_ID7);": ["set_flag"],
+    "wait_flag(PIPE_V, PIPE_MTE2, (event_t)v4);": ["arith.index_cast", "arith.index_cast", "wait_flag_dyn"],
+    "event_t v9 = (event_t)v4; set_flag(PIPE_V, PIPE_MTE2, v9);": [
+        "arith.index_cast",
+        "arith.index_cast",
+        "set_flag_dyn",
+    ],
+    "get_buf(PIPE_V, 1, 0); rls_buf(PIPE_V, 1, 0);": ["get_buf", "rls_buf"],
+    "get_buf(PIPE_MTE2, v4, 0); rls_buf(PIPE_MTE2, v4, 0);": ["get_buf_dyn", "rls_buf_dyn"],
     "pipe_barrier(PIPE_ALL); dsb(DSB_DDR);": ["barrier", "fence.barrier_all"],
     "pipe_barrier(PIPE_ALL); dcci((__gm__ void *)0, cache_line_t::ENTIRE_DATA_CACHE); dsb((mem_dsb_t)0);": [
         "barrier",
