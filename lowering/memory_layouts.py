@@ -154,11 +154,11 @@ class Block:
         places = [lax.broadcasted_iota(np.int32, lines.shape, axis) for axis in (0, 1)]
         begins = [np.int32(n) for n in first]
         parts = [(p >= b) & (p < b + n) for p, b, n in zip(places, begins, limits, strict=True)]
-        around = [(n, m - n - k) for n, m, k in zip(first, lines.shape, extents, strict=True)]
+        margins = [(n, m - n - k) for n, m, k in zip(first, lines.shape, extents, strict=True)]
         new = self._ordered(words).reshape(extents)
         if costly and platforms.expected() == "cpu":
             (new,) = slicing.computed_before(new)
-        return lax.select(parts[0] & parts[1], jnp.pad(new, around), lines).reshape(-1)
+        return lax.select(parts[0] & parts[1], jnp.pad(new, margins), lines).reshape(-1)
 
     def _ordered(self, words: Lanes) -> Shaped[Array, "..."]:
         """[rows, cols] in the order of the runs."""
@@ -318,7 +318,7 @@ class Window:
 
         A NumPy array where everything is static.
         """
-        numbers = np.indices(shape, dtype=np.int64, sparse=True)
+        numbers: tuple[Positions, ...] = np.indices(shape, dtype=np.int64, sparse=True)
         where = begin(self.offset, self.strides)
         for axes, number in zip(self.axes, numbers, strict=True):
             # What the slowest dimension is asked for beyond its extent is beyond the window.
@@ -439,7 +439,8 @@ def _divided(number: Positions, by: Scalar) -> tuple[Positions, Positions]:
     """Quotient and remainder of numbers from 0 on and a number from 1 on."""
     if isinstance(by, int):
         return number // np.int64(by), number % np.int64(by)
-    return broadcast(lax.div)(number, wide(by)), broadcast(lax.rem)(number, wide(by))
+    dividend, divisor = jnp.asarray(number), jnp.asarray(wide(by))
+    return broadcast(lax.div)(dividend, divisor), broadcast(lax.rem)(dividend, divisor)
 
 
 def positive(n: Scalar) -> Scalar:
