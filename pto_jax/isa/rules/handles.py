@@ -29,7 +29,7 @@ from ..changes import Change
 from ..declare import AttrMap, Constraint, Finding, Site
 from ..samples.operations import Sample
 from ..traits import PLAIN, Traits
-from .elements import element_type
+from .typesets import element_type
 from .forbid import Types, forbid, give, retype
 from .require import require
 from .typesets import TypeTable
