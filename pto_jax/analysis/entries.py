@@ -283,19 +283,24 @@ def contexts(program: Program, function: Function) -> dict[str, str]:
     >>> contexts(program, program.functions[0])
     {}
     """
-    records = [a.name for a in function.args if _is_record(a)]
-    moved: dict[str, set[str]] = {name: set() for name in records}
-    for record, window in _moved(program, function, frozenset(records)):
-        moved[record].add(window)
     found: dict[str, str] = {}
-    for name in records:
+    for name, windows in moved_windows(program, function).items():
         named = _named(function, name)
-        windows = moved[name] - {name}
         if len(windows) == 1:
             found[name] = next(iter(windows))
         elif named is not None and (not windows or named in windows):
             found[name] = named
     return found
+
+
+def moved_windows(program: Program, function: Function) -> dict[str, list[str]]:
+    """For each argument that may be a context record the pointers that are moved by distances from it."""
+    records = [a.name for a in function.args if _is_record(a)]
+    moved: dict[str, dict[str, None]] = {name: {} for name in records}
+    for record, window in _moved(program, function, frozenset(records)):
+        moved[record] |= {window: None} if window != record else {}
+    order = [a.name for a in function.args]
+    return {name: sorted(windows, key=order.index) for name, windows in moved.items()}
 
 
 def _is_record(argument: Value) -> bool:

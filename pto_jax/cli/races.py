@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from ..api import load, resolve_profile, verify
-from ..errors import Diagnostic, FileError, ParseError, PtoError
+from ..errors import Diagnostic, FileError, ParseError, PtoError, PtoWarning
 from ..ir import Program
 from ..profiles import ARCHITECTURES, PROFILE_NAMES, Profile
 from . import options, rank_options
 from .options import ACCEPTED, REJECTED, USAGE, Adder
+
+if TYPE_CHECKING:
+    from ..order import Finding
 
 
 def add(command: Adder) -> None:
@@ -140,18 +144,10 @@ def run(args: argparse.Namespace) -> int:
             print(line if isinstance(error, ParseError) else f"pto-jax races: error: {line}", file=sys.stderr)
         return USAGE
 
-    from ..schedules.races import mode_of, races
+    from ..schedules.races import mode_of
 
     try:
-        result = races(
-            program,
-            profile,
-            sync=args.sync,
-            inputs=inputs,
-            grid=args.grid,
-            schedules=args.schedules,
-            seed=args.seed,
-        )
+        result = _found(args, program, profile, inputs)
     except PtoError as error:
         print(f"pto-jax races: error: {error}", file=sys.stderr)
         return USAGE
@@ -165,6 +161,28 @@ def run(args: argparse.Namespace) -> int:
 
         write_text(args.json, json.dumps([f.as_json() for f in result], indent=2) + "\n")
     return REJECTED if result else ACCEPTED
+
+
+def _found(
+    args: argparse.Namespace, program: Program, profile: Profile, inputs: dict[str, Any] | None
+) -> list[Finding]:
+    """The findings of a program; warnings are printed."""
+    from ..schedules.races import races
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PtoWarning)
+        found = races(
+            program,
+            profile,
+            sync=args.sync,
+            inputs=inputs,
+            grid=args.grid,
+            schedules=args.schedules,
+            seed=args.seed,
+        )
+    for warning in caught:
+        print(f"pto-jax races: warning: {warning.message}", file=sys.stderr)
+    return found
 
 
 def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..analysis.entries import moved_windows
 from ..api import load, resolve_profile
 from ..errors import ArgumentError, FileError
 from ..examples import example
@@ -211,7 +212,7 @@ def kernel_of(options: RunOptions) -> RankKernel:
         program,
         profile=resolve_profile(program, options.profile),
         entry=options.entry,
-        grid=options.grid or 1,
+        grid=1 if options.grid is None else options.grid,
         partial_launch=True,
         warn=False,
         ranks=shipped.ranks if options.ranks is None and shipped else options.ranks,
@@ -223,7 +224,17 @@ def kernel_of(options: RunOptions) -> RankKernel:
         moves=options.moves,
         **limits,
     )
+    _require_windows(kernel)
     return kernel
+
+
+def _require_windows(kernel: RankKernel) -> None:
+    """ArgumentError for a context record of several windows that no option gives one of them."""
+    call, names = kernel.kernels[0], {a.name for a in kernel.arguments}
+    for name, windows in moved_windows(call.program, call.function).items():
+        if len(windows) > 1 and name in names:
+            got = f"context: got the record {name!r} of {', '.join(windows)} without its window"
+            raise ArgumentError(got, allowed="one of them", fix=f"--context {name}={windows[0]}")
 
 
 def _values(kernel: RankKernel, options: RunOptions) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class About:
     """What is known of a failure beside its programs.
 
     The instruction at fault, its cause, the names of the machines, and what becomes of it where something
-    else is chosen (:mod:`.variants`).
+    else is chosen (:mod:`.isolation`).
     """
 
     instruction: str

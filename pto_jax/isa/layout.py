@@ -177,8 +177,8 @@ _dst_layout = require("layout-zz", "dst.layout == ZZ", _A5)
 def _static(site: declare.Site) -> Iterator[declare.Finding]:
     for name, t in site.named("src", "dst"):
         if None in t.valid:
-            found = f"{name} has valid region {constraints.size(t.v_row)}x{constraints.size(t.v_col)}"
-            yield name, f"{found}; allowed: sizes that its type states"
+            got = f"{name} has valid region {constraints.size(t.v_row)}x{constraints.size(t.v_col)}"
+            yield name, f"{got}; allowed: sizes that its type states"
 
 
 _equal_counts = require(

@@ -124,14 +124,14 @@ def _concatenated(instruction: Instruction, profile: Profile) -> Iterator[Sample
     for i, (name,) in enumerate(instruction.types[profile.name]):
         d = dtype(name)
         tile, dst = TileType(d, 8, row_cols(d)), TileType(d, 8, row_cols(d, 2))
-        given: Types = {"src0": tile, "src1": tile, "dst": dst}
-        yield sample(instruction, ("src0", "src1"), given)
+        types: Types = {"src0": tile, "src1": tile, "dst": dst}
+        yield sample(instruction, ("src0", "src1"), types)
         index = dtype(_INDEX_TYPES[i % len(_INDEX_TYPES)])
         counts = TileType(index, 8, row_cols(index), v_col=1)
-        given |= {"src0Idx": counts, "src1Idx": counts}
+        types |= {"src0Idx": counts, "src1Idx": counts}
         if i % 2:
-            given["dstIdx"] = counts
-        yield sample(instruction, ("src0", "src1", "src0Idx", "src1Idx"), given)
+            types["dstIdx"] = counts
+        yield sample(instruction, ("src0", "src1", "src0Idx", "src1Idx"), types)
 
 
 TCONCAT = tile_instruction(
@@ -201,12 +201,12 @@ def _concatenated_by(instruction: Instruction, profile: Profile) -> Iterator[Sam
 def _counts(site: Site) -> Iterator[Finding]:
     rows = site.valid.get("dst", (None, None))[0]
     for name in ("src0", "src1", "src0Idx", "src1Idx"):
-        found = site.valid.get(name, (None, None))
-        if None not in (rows, found[0]) and found[0] != rows:
-            yield name, f"{name} has {found[0]} valid rows, dst has {rows}; allowed: equal ones"
+        region = site.valid.get(name, (None, None))
+        if None not in (rows, region[0]) and region[0] != rows:
+            yield name, f"{name} has {region[0]} valid rows, dst has {rows}; allowed: equal ones"
         if name.endswith("Idx"):
             t = site.tile(name)
-            if found[1] == 0:
+            if region[1] == 0:
                 yield name, f"{name} has no valid column; allowed: 1 or more"
             if t is not None and t.dtype.name not in ("i8", "i16", "i32"):
                 yield name, f"{name} has element type {t.dtype}; allowed: i8, i16, i32"
@@ -253,8 +253,8 @@ def _woven(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for i, (name,) in enumerate(instruction.types.get(profile.name, ())):
         d = dtype(name)
         tile, wide = TileType(d, 8, row_cols(d)), TileType(d, 8, row_cols(d, 2))
-        given: Types = dict.fromkeys(("src0", "src1", "dst0", "dst1"), tile)
-        yield sample(instruction, ("src0", "src1"), given)
+        types: Types = dict.fromkeys(("src0", "src1", "dst0", "dst1"), tile)
+        yield sample(instruction, ("src0", "src1"), types)
         if instruction.name == "tdeinterleave" and i % 3 == 0:
             yield sample(instruction, ("src0",), {"src0": wide, "dst0": tile, "dst1": tile})
 

@@ -143,8 +143,8 @@ def _reinterprets(tile: str, view: str) -> Constraint:
             return
         if t.dtype.is_integer and d.is_integer:
             return
-        found = f"{view} has element type {d}, {tile} has {t.dtype}"
-        yield view, f"{found}; the bits are copied, no value is converted"
+        got = f"{view} has element type {d}, {tile} has {t.dtype}"
+        yield view, f"{got}; the bits are copied, no value is converted"
 
     return rule
 

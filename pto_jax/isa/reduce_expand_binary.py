@@ -120,7 +120,7 @@ def _row(
 ) -> Instruction:
     name = f"trowexpand{operation}"
     facts |= _common(operation)
-    made = tile_instruction(
+    instruction = tile_instruction(
         name,
         f"{_TITLES[operation]} with one operand expanded along rows.",
         f"dst(r, c) = {formula} with a = src0(r, c mod validCol(src0)), b = src1(r, c mod validCol(src1)).",
@@ -137,7 +137,7 @@ def _row(
         sampler=row_broadcasts,
         **facts,
     )
-    return replace(made, hidden_scratch=uses_hidden_scratch)
+    return replace(instruction, hidden_scratch=uses_hidden_scratch)
 
 
 def _column(

@@ -42,9 +42,9 @@ def _pair(
         src = site.tile("tile" if "tile" in site.types else "src")
         seen = "result" if "result" in site.types else "dst"
         dst = site.tile(seen)
-        found = test(src, dst) if src is not None and dst is not None else None
-        if found is not None:
-            yield seen, found
+        message = test(src, dst) if src is not None and dst is not None else None
+        if message is not None:
+            yield seen, message
 
     return pair
 
@@ -136,8 +136,8 @@ def _window_boxes(site: declare.Site) -> Iterator[declare.Finding]:
             yield "tile", f"{n} {unit}s from {size(start)} on in boxes of {box}; allowed: whole boxes"
         full = (t.blayout == BLayout.ROW_MAJOR) == (axis == 1)
         if full and (n != t.shape[axis] or start != 0):
-            found = f"a part of the {unit}s of a {t.blayout.name.lower()} boxed tile"
-            yield "tile", f"{found}; allowed: all {t.shape[axis]} from a constant 0 on"
+            got = f"a part of the {unit}s of a {t.blayout.name.lower()} boxed tile"
+            yield "tile", f"{got}; allowed: all {t.shape[axis]} from a constant 0 on"
 
 
 @forbid("window", "the valid region of dst lies in src from the indices on", source=_PAGE)
@@ -148,8 +148,8 @@ def _subview_window(site: declare.Site) -> Iterator[declare.Finding]:
         limit = src.shape[axis] if src is not None else None
         if start is not None and limit is not None and (start < 0 or start + (n or 0) > limit):
             unit = ("rows", "columns")[axis]
-            found = f"the window takes {n} {unit} from {start} on of {limit}"
-            yield "src", f"{found}; allowed: a window of src"
+            got = f"the window takes {n} {unit} from {start} on of {limit}"
+            yield "src", f"{got}; allowed: a window of src"
 
 
 def _same_order(a: TileType, b: TileType) -> str | None:

@@ -108,7 +108,7 @@ _EVENT_ARRAYS: tuple[Instruction, ...] = (
         "declare_eventid_array",
         "Declare an array of run-time event identifiers.",
         "Its elements are 0 until they are set.",
-        (handle_operand("result", out=True),),
+        (Operand("result", "out", "handle"),),
         (Shown({"result": _EVENTS}),),
         constraints=(handle("result", "eventid_array", _HEADERS), _array_size),
     ),
@@ -119,7 +119,7 @@ _EVENT_ARRAYS: tuple[Instruction, ...] = (
         (
             handle_operand("array"),
             Operand("index", "in", "scalar"),
-            Operand("result", "out", "scalar"),
+            Operand("result", "out", "scalar", type=ScalarType(INDEX)),
         ),
         (Shown({"array": _EVENTS, "index": _INDEX, "result": _INDEX}, constants={"index": (3,)}),),
         constraints=(handle("array", "eventid_array", _HEADERS), _event_index),
@@ -148,7 +148,7 @@ _EVENT_ARRAYS: tuple[Instruction, ...] = (
         "The context owns the workspace.",
         (
             Operand("workspace", "in", "ptr", note="bytes of global memory"),
-            handle_operand("context", out=True),
+            handle_operand("context", result=_CONTEXT),
         ),
         (Shown({"workspace": PtrType(I8), "context": _CONTEXT}),),
         constraints=(
@@ -161,7 +161,7 @@ _EVENT_ARRAYS: tuple[Instruction, ...] = (
         "get_prefetch_async_session",
         "The session of a prefetch context, in which its events are waited for.",
         "session belongs to context.",
-        (handle_operand("context"), handle_operand("session", out=True)),
+        (handle_operand("context"), handle_operand("session", result=_SESSION)),
         (Shown({"context": _CONTEXT, "session": _SESSION}),),
         constraints=(
             handle("context", _CONTEXT.name, _HEADERS),
@@ -176,7 +176,7 @@ _EVENT_ARRAYS: tuple[Instruction, ...] = (
         (
             Operand("src", "in", "gm", note="flat region"),
             handle_operand("context"),
-            handle_operand("event", out=True),
+            handle_operand("event", result=_EVENT),
         ),
         (
             Shown(

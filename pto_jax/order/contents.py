@@ -68,7 +68,7 @@ class Place(NamedTuple):
 class Written:
     """What one operation has written: ``scratch`` means nothing; ``own``: it is read as what it is.
 
-    ``sources`` are the operations that have placed what it has read.
+    ``sources`` are the operations that have placed the tiles at its own bytes that it is computed from.
     """
 
     op: Op
@@ -121,15 +121,17 @@ class ContentsRun(CourseRun):
         self.micro = False
         #: What is written through one place and read through another one: the number of the write, the place.
         self.passed: set[tuple[int, Place]] = set()
-        #: The operations that have placed what the present one reads.
-        self.sources = frozenset[int]()
+        #: The bytes that the present operation reads, and what has placed what is there.
+        self.sources: list[tuple[Bytes, frozenset[int]]] = []
+        #: The bytes and the operations that have placed tiles that were written.
+        self.named: set[tuple[Bytes, int]] = set()
         self._memory: defaultdict[Space, Memory] = defaultdict(Memory)
 
     def uses(self, op: Op, scope: Scope, known: Known, pipe: Pipe, named: Sequence[Named]) -> Iterator[Use]:
         """Nothing that has to be ordered: only what is read and written counts."""
         executed = self.machine.executed
         operands = executed.operands if executed is not None and executed.op is op else {}
-        self.sources = frozenset[int]()
+        self.sources = []
         given = {n.name: operands[n.name] if n.name in operands else scope.find(n.value) for n in named}
         self.came_to.add(id(op))
         if not self.is_unchanged(op, given, operands):
@@ -162,9 +164,9 @@ class ContentsRun(CourseRun):
         if named.write:
             instruction = self.judged.resolved.of(op).instruction
             scratch = instruction is not None and instruction.operand(named.name).role == "tmp"
-            self.write(Written(op, place, region, scratch, self.sources), known)
+            sources = frozenset[int]().union(*(s for at, s in self.sources if at == place.bytes))
+            self.write(Written(op, place, region, scratch, sources), known)
         else:
-            self.sources |= {place.made}
             self.read(place, region, known)
 
     def place(self, operand: Operand) -> tuple[Place, Region] | None:
@@ -186,6 +188,7 @@ class ContentsRun(CourseRun):
         old = memory.last[at]
         others = [n for n in _values(old) if n and not written.place.is_same(self.writes[n - 1].place)]
         self.writes.append(written)
+        self.named.add((written.place.bytes, written.place.made))
         if not others:
             memory.last[at] = len(self.writes)
         elif known:
@@ -205,8 +208,15 @@ class ContentsRun(CourseRun):
                 continue
             written = self.writes[last - 1]
             old = self.writes[before - 1].place if before else None
-            same = place.is_same(written.place)
-            if old is not None and not same and _replaces(written, old, place):
+            same, twins = place.is_same(written.place), place.bytes == written.place.bytes
+            self.sources.append((place.bytes, written.sources | {place.made}))
+            if twins and not same:
+                # A sum may have a name of its own at the bytes of what it is added to.
+                if (place.bytes, place.made) in self.named and place.made not in written.sources:
+                    self.lost.setdefault(
+                        (id(written.op), place.bytes, place.bytes), Lost(written, place, place)
+                    )
+            elif old is not None and not same and old.nests(place):
                 self.lost.setdefault((id(written.op), old.bytes, place.bytes), Lost(written, old, place))
             elif written.place.has(place.start, place.end):
                 written.own = True
@@ -245,11 +255,11 @@ class ContentsRun(CourseRun):
 
 def lost_values(
     resolved: ResolvedProgram, function: Function, wanted: Iterable[Op], within: Ranges
-) -> Callable[[Op, int, int], bool]:
-    """Whether an operation may replace a value of bytes [start, end) of a buffer that is read later.
+) -> Callable[[Op, int, int], bool | None]:
+    """Whether an operation replaces a value of bytes [start, end) of a buffer that is read later.
 
-    ``wanted`` are the operations in question, which use bytes ``within`` ranges. Nothing is known of those
-    that no course comes to, and of writes at places that only execution knows: they may.
+    ``wanted`` are the operations in question, which use bytes ``within`` ranges. None: nothing is known, of
+    those that no course comes to, and of writes at places that only execution knows.
     """
     judged = judged_program(resolved)
     runs: list[ContentsRun] = []
@@ -265,23 +275,13 @@ def lost_values(
     lost = [found for run in runs for found in run.found()]
     ended = [run for run in runs if run.ended and not run.micro]
 
-    def may(op: Op, start: int, end: int) -> bool:
+    def replaces(op: Op, start: int, end: int) -> bool | None:
         if any(f.by.op is op and f.before.start < end and start < f.before.end for f in lost):
             return True
         seen = [run for run in ended if id(op) in run.came_to]
-        return not seen or any(id(op) in run.open for run in seen)
+        return None if not seen or any(id(op) in run.open for run in seen) else False
 
-    return may
-
-
-def _replaces(written: Written, old: Place, read: Place) -> bool:
-    """Whether a write takes the value away that a place had: not one that a tile of its type goes on in.
-
-    A sum may have a name of its own at the bytes of what it is added to.
-    """
-    if old.bytes == written.place.bytes == read.bytes:
-        return old.is_same(read) and old.made not in written.sources
-    return old.nests(read)
+    return replaces
 
 
 def is_window(inner: TileType, outer: TileType) -> bool:

@@ -86,7 +86,7 @@ def arm_of(op: Op, number: int) -> Arm:
 
 def _cases(op: Op) -> tuple[int, ...]:
     cases = op.attrs.get("cases", ())
-    return tuple(cases) if isinstance(cases, tuple | list) else ()
+    return tuple(n for n in cases if isinstance(n, int)) if isinstance(cases, tuple) else ()
 
 
 @dataclass(eq=False)

@@ -38,13 +38,15 @@ def judge(
     vector: bool = False,
     inputs: Mapping[str, Any] | None = None,
     grid: int = 1,
+    cut: list[str] | None = None,
 ) -> list[Finding]:
     """The findings about a program; of a fragment its surroundings may set or wait.
 
     ``as_written``: nothing is inserted, whatever functions hold; else nothing into those that hold a flag or
     an event. ``vector``: dependent operations of the vector pipe need a barrier between them, too. ``inputs``
     are arguments by name, as far as a caller has them. The blocks of a ``grid`` are compared with each other:
-    all of them, or the first two and the last one of many.
+    all of them, or the first two and the last one of many. ``cut`` gets the names of functions that have
+    more operations than are followed.
     """
     program = resolved.program
     judged = judged_program(resolved, as_written=as_written, vector=vector, inputs=inputs)
@@ -53,6 +55,8 @@ def judge(
         if function.external:
             continue
         runs = courses(judged, function)
+        if cut is not None and any(run.cut for run in runs):
+            cut.append(function.name)
         listed += findings.races(judged, runs)
         if not program.fragment and not function.private:
             listed += findings.tokens(judged, function, runs)

@@ -279,9 +279,9 @@ def _outputs(kernel: Mapped, out: Any) -> dict[str, Any] | None:
     named = dict(out) if isinstance(out, Mapping) else dict(zip(kernel.outputs, (out,), strict=False))
     wrong = next((n for n in named if n not in kernel.outputs), None)
     if wrong is not None or len(named) < len(kernel.outputs):
-        found = f"{wrong!r}" if wrong is not None else ", ".join(named) or "nothing"
+        got = f"{wrong!r}" if wrong is not None else ", ".join(named) or "nothing"
         listed = ", ".join(kernel.outputs)
-        raise ArgumentError(f"out: got {found}", allowed=f"an array for each result: {listed}")
+        raise ArgumentError(f"out: got {got}", allowed=f"an array for each result: {listed}")
     return named
 
 

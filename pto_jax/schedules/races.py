@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -11,7 +12,7 @@ import numpy as np
 from .. import api, ir, order
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..analysis.roots import orders_itself
-from ..errors import ArgumentError, PtoError, VerifyError, is_number, one_of
+from ..errors import ArgumentError, PtoError, PtoWarning, VerifyError, is_number, one_of
 from ..isa import effects
 from ..oracle import run
 from ..order import Finding, Place, event_numbers, hangs
@@ -22,6 +23,10 @@ from .machine import Schedule, ScheduledMachine, bits
 #: How a text is judged: all order has to be in it, a tool inserts what one core needs, or dependent vector
 #: instructions need barriers, too.
 Mode = Literal["as-written", "inserted", "strict"]
+_CUT = (
+    "@{} has a course of more than {} operations, which is not followed to its end; try: inputs of a smaller "
+    "problem"
+)
 SYNC = ("auto", "as-written", "inserted", "strict")
 
 
@@ -67,6 +72,8 @@ def races(
     or the first two and the last one of many; without it two where the blocks of a program wait for each
     other.
 
+    A PtoWarning names functions that have more operations than are followed.
+
     ArgumentError for an unknown mode, profile or architecture, and for schedules without inputs;
     VerifyError for a program that is wrong in other ways, so that nothing can be followed.
 
@@ -78,9 +85,11 @@ def races(
     selected = api.resolve_profile(program, profile, arch=arch)
     resolved = resolve(program, selected)
     mode = mode_of(resolved.program, selected) if sync == "auto" else sync
+    cut: list[str] = []
     try:
         found = order.judge(
             resolved,
+            cut=cut,
             as_written=sync in ("as-written", "strict"),
             vector=mode == "strict" and selected.name == "a2a3",
             inputs=inputs,
@@ -94,6 +103,8 @@ def races(
         if errors:
             raise VerifyError(errors) from None
         raise
+    for name in cut:
+        warnings.warn(_CUT.format(name, order.LIMIT), PtoWarning, stacklevel=2)
     found = [replace(finding, mode=mode) for finding in (*found, *more)]
     if not schedules or inputs is None:
         return found

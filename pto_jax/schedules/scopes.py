@@ -45,7 +45,7 @@ class Later(Register):
     after: int
 
     @property
-    def contents(self) -> Any:  # type: ignore[override]
+    def contents(self) -> Any:
         """The words; the operation has been executed."""
         assert self.step.results is not None
         found = self.step.results[self.place]

@@ -109,8 +109,10 @@ class _File:
         """A helper of the assembler, the entry, or a kernel."""
         words = self.words
         start = at = words.index
-        while words.texts[at + 1] != "(" or words.texts[at] == "__attribute__":
-            if words.texts[at] in (";", "{", "}", ""):
+        while (ends := words.texts[at] in (";", "{", "}", "")) or (
+            words.texts[at + 1] != "(" or words.texts[at] == "__attribute__"
+        ):
+            if ends:
                 self._other(start)
             at += words.texts[at] == "__attribute__"
             at = 1 + (words.closing(at) if words.texts[at] in ("<", "(") else at)

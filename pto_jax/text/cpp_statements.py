@@ -567,7 +567,12 @@ class Statements(Calls):
     def _changes(self, start: int) -> list[str]:
         """The scalars that the statement at a word changes and that are defined before it."""
         words = self.words
-        end = words.closing(start) if words.texts[start] == "{" else words.texts.index(";", start)
+        if words.texts[start] == "{":
+            end = words.closing(start)
+        else:
+            end = next((i for i in range(start, len(words.texts)) if words.texts[i] == ";"), -1)
+            if end < 0:
+                words.fail("got a statement without an end; allowed: ';' behind it", start)
         found: dict[str, None] = {}
         for i in range(start, end):
             name, first = words.texts[i], words.texts[i - 1] in _FIRST

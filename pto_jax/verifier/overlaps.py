@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ..analysis.facts import FunctionFacts
@@ -55,7 +55,9 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
         if start is not None:
             end = start + tile.bytes
             places[i] = Place(tile.type.loc, start, end, tile.name, tile.op.span, tile.op.name)
-    near = _without_windows(lifetimes, places, _near(places, [tile.type for tile in lifetimes.tiles]))
+    near = _without_windows(lifetimes, places, _near(places))
+    for i, twins in _twins(lifetimes, places).items():
+        near[i] = near.get(i, 0) | twins
     found: dict[int, tuple[Op, int]] = {}
 
     def visit(op: Op, access: Access, before: int, behind: int) -> None:
@@ -71,13 +73,15 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
 
         # Followed with numbers, some of them replace only what is read no more, or is read as theirs.
         of = dict(zip(map(id, lifetimes.function.walk()), function.walk(), strict=True))
-        ranges: dict[Loc, set[tuple[int, int]]] = {}
+        ranges: dict[Loc | None, set[tuple[int, int]]] = {}
         for place in (places[i] for i in near):
             ranges.setdefault(place.loc, set()).add((place.start, place.end))
         within = {loc: sorted(listed) for loc, listed in ranges.items()}
-        may = lost_values(resolved, function, [of[id(op)] for op, _ in found.values()], within)
+        replaces = lost_values(resolved, function, [of[id(op)] for op, _ in found.values()], within)
         for i, (op, j) in found.items():
-            if may(of[id(op)], places[j].start, places[j].end):
+            known = replaces(of[id(op)], places[j].start, places[j].end)
+            # Of two tiles of one type at the same bytes most are one value that goes on.
+            if known or (known is None and places[i].bytes != places[j].bytes):
                 yield op, places[j], places[i]
 
 
@@ -113,14 +117,24 @@ def _without_windows(
     }
 
 
-def _near(places: Mapping[int, Place], types: Sequence[TileType]) -> dict[int, int]:
-    """For tiles, the others that have some bytes in common, and those of the same type that have all."""
+def _twins(lifetimes: Lifetimes, places: Mapping[int, Place]) -> dict[int, int]:
+    """For tiles, the others of their type at their bytes."""
+    groups: dict[tuple[TileType, tuple[Loc, int, int]], int] = {}
+    for i, place in places.items():
+        key = lifetimes.tiles[i].type, place.bytes
+        groups[key] = groups.get(key, 0) | 1 << i
+    found = {i: groups[lifetimes.tiles[i].type, place.bytes] & ~(1 << i) for i, place in places.items()}
+    return {i: twins for i, twins in found.items() if twins}
+
+
+def _near(places: Mapping[int, Place]) -> dict[int, int]:
+    """For tiles, the others that have some bytes in common and not all."""
     near: dict[int, int] = {}
     active: list[int] = []
     for i in sorted(places, key=lambda i: places[i].bytes):
         place = places[i]
         active = [j for j in active if places[j].loc == place.loc and places[j].end > place.start]
-        for j in (j for j in active if places[j].bytes != place.bytes or types[i] == types[j]):
+        for j in (j for j in active if places[j].bytes != place.bytes):
             near[i] = near.get(i, 0) | 1 << j
             near[j] = near.get(j, 0) | 1 << i
         active.append(i)

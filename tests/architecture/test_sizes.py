@@ -34,7 +34,7 @@ LONG = {
         "lowering.machine.control_flow._looped lowering.machine.control_flow.branch lowering.products._native"
     ),
     "one step of a command or a search after the other": (
-        "cases.comparison._alone cli.fuzz._fuzz cli.races.run cli.run.run "
+        "cases.comparison._alone cli.fuzz._fuzz cli.run.run "
         "failures.folder.write interpreter.rank_calls.bind interpreter.together._enter "
         "isa.samples.operations.to_program vectors.cases.case_program"
     ),

@@ -7,8 +7,9 @@ from itertools import permutations
 import pytest
 
 import pto_jax as pto
-from tests.order.test_catalogue import ACC, FREE, POP, PUSH, STORE_ACC, TO_LEFT, TO_MAT
+from tests.order.test_catalogue import FREE, POP, PUSH, STORE_ACC, TO_LEFT, TO_MAT
 from tests.order.texts import (
+    ACC,
     BARRIER,
     FLAG,
     HEAD,

@@ -448,3 +448,22 @@ def test_a_kernel_executes_alike_in_the_engine_and_the_interpreter() -> None:
         wanted = wanted * np.float32(0.333333343)
     np.testing.assert_array_equal(np.asarray(out).ravel(), wanted)
     assert not [d for d in pto.verify(program, level=3) if d.severity == "error"]
+
+
+def test_a_file_that_ends_anywhere_is_one_error() -> None:
+    body = (
+        tile("v10") + view("v12", "v1 + v4") + "TLOAD(v10, v12);\nif (v4 < v90)\n    TMULS(v10, v10, v94);\n"
+    )
+    body += "for (int64_t i9 = v93; i9 < v4; i9 += v92)\n    pipe_barrier(PIPE_V);\n"
+    body += "int32_t v8[4];\nv8[v93] = v5;\n"
+    text = file(body) + ENTRY
+    words = [match.start() for match in re.finditer(r"\S+", text)]
+    read = 0
+    for cut in words:
+        try:
+            pto.parse(text[:cut], file="k.cpp")
+            read += 1
+        except ParseError as error:
+            assert error.diagnostics[0].span is not None
+    # The kernel is whole before its entry.
+    assert 0 < read < 10

@@ -180,10 +180,10 @@ def _executed(setup: Setup, store: Store, progress: Progress, todo: Iterator[Blo
                 if reason := INTERRUPTED if interrupt.seen else _enough(setup, progress, new):
                     return reason
                 if changed and time.monotonic() - saved >= SAVED:
-                    _save(store, setup, pool, changed)
+                    _save(store, pool, changed)
                     saved = time.monotonic()
         finally:
-            _save(store, setup, pool, changed)
+            _save(store, pool, changed)
     return FINISHED
 
 
@@ -271,7 +271,7 @@ def _discard(store: Store, kept: bool) -> None:
         store.path.unlink(missing_ok=True)
 
 
-def _save(store: Store, setup: Setup, pool: Pool | Cluster, changed: dict[int, Block]) -> None:
+def _save(store: Store, pool: Pool | Cluster, changed: dict[int, Block]) -> None:
     """Keep what is done of the blocks that changed; they are unchanged then."""
     if not changed:
         return

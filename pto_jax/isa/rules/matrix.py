@@ -172,10 +172,10 @@ def _regions(site: Site) -> Iterator[Finding]:
     for name, need in wanted.items():
         have = site.region(name)
         if any(h is not None and w is not None and h < w for h, w in zip(have, need, strict=True)):
-            found = f"{size(have[0])}x{size(have[1])}"
+            got = f"{size(have[0])}x{size(have[1])}"
             yield (
                 name,
-                f"{name} has valid region {found} in a multiplication with M, K, N = {size(m)}, "
+                f"{name} has valid region {got} in a multiplication with M, K, N = {size(m)}, "
                 f"{size(k)}, {size(n)}; allowed, lanes outside it have no reliable value",
             )
     v_row, v_col = site.region("dst")
