@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.export
@@ -70,6 +70,10 @@ def _on_arrays(tree: ast.expr, other: Any, *, reflected: bool) -> str:
             right = array(right) if isinstance(other, Tile) else right
             return ast.unparse(ast.Compare(array(left), [op], [right]))
     return ""
+
+
+class _NoAttributeError(ArgumentError, AttributeError):
+    """An attribute of arrays that tiles do not have: JAX and NumPy ask for some."""
 
 
 @jax.tree_util.register_dataclass
@@ -180,6 +184,16 @@ class Tile:
 
     def __iter__(self) -> Iterator[Array]:
         return iter(self.array)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_") or not hasattr(Array, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        result = user_code.expression()
+        tree = result.tree if result is not None else None
+        tree = tree.func if isinstance(tree, ast.Call) else tree
+        mine = ast.unparse(tree.value) if isinstance(tree, ast.Attribute) else "tile"
+        got = f"{mine}.{name}: got an attribute of arrays on a Tile ({self.type})"
+        raise _NoAttributeError(got, allowed="its array", fix=f"{mine}.array.{name}")
 
     def astype(self, dtype: Any) -> Array:
         """The logical array in another array type, as JAX converts it; instructions convert with ``tcvt``.

@@ -215,6 +215,22 @@ RESULT = {
     "result + result": "result.array + result.array",
     "abs(result)": "abs(result.array)",
 }
+#: Attributes of arrays, and the attribute of the tile's array.
+ATTRIBUTES = {
+    "result.T": "result.array.T",
+    "result.sum()": "result.array.sum",
+    "result.at[0]": "result.array.at",
+}
+
+
+@pytest.mark.parametrize(("text", "fix"), ATTRIBUTES.items())
+def test_attributes_of_arrays_are_those_of_the_array_of_a_tile(text: str, fix: str) -> None:
+    result, name = pto.ops.tneg(X), f"<expression {text}>"
+    linecache.cache[name] = (len(text), None, [text], name)
+    said = refused(lambda: eval(compile(text, name, "eval"), {"result": result}))
+    assert "got an attribute of arrays on a Tile (vec 16x64xf32); allowed: its array" in said
+    assert fix_of(said) == fix and eval(fix, {"result": result}) is not None
+    assert not hasattr(result, "T") and not hasattr(result, "nothing")
 
 
 @pytest.mark.parametrize(("text", "fix"), RESULT.items())

@@ -233,9 +233,9 @@ def test_messages_say_what_to_write(call: Callable[[], Any], message: str) -> No
     [
         (lambda: pto.TileType("f99", 2, 16), "unknown element type 'f99'"),
         (lambda: pto.TileType("f16", 2, 16, loc="left"),  # type: ignore[arg-type]
-         "loc is 'left'.*pto.tile_type takes names"),
+         "loc: got 'left'.*pto.tile_type takes names"),
         (lambda: pto.TileType("f16", "2", 16),  # type: ignore[arg-type]
-         "rows is '2'; allowed: an integer"),
+         "rows: got '2'; allowed: an integer"),
     ],
 )  # fmt: skip
 def test_tile_types_are_checked_when_they_are_made(call: Callable[[], Any], message: str) -> None:
