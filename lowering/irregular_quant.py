@@ -10,7 +10,7 @@ from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.ir import BF16, F4E2M1, F8E4M3, F32, I8, U8, DType, MxQuantAlg, QuantType, RoundMode
-from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
+from pto_jax.isa.irregular_quant import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
 
 from . import bits, convert, irregular, region
 from .irregular import inside, iota, source
@@ -137,7 +137,7 @@ def _maximum(words: UInt32[Array, "lines groups 32"]) -> UInt32[Array, "lines gr
     return found
 
 
-def _exponent(c: Context, largest: UInt32[Array, "*shape"], alg: MxQuantAlg) -> UInt32[Array, "*shape"]:
+def _exponent(largest: UInt32[Array, "*shape"], alg: MxQuantAlg) -> UInt32[Array, "*shape"]:
     """The shared exponents (biased by 127) as 32-bit words; 255 where the magnitude is NaN."""
     nan = largest > _INF
     if alg not in _NV:
@@ -200,7 +200,7 @@ def _quantise(c: Context, words: UInt[Array, "lines elements"], alg: MxQuantAlg)
     lines, elements = words.shape
     single = bits.to_single(flush(c, words, d), d).reshape(lines, elements // GROUP, GROUP)
     largest = _largest(single, alg)
-    exponent = _exponent(c, largest, alg)
+    exponent = _exponent(largest, alg)
     factor = _factor(exponent, largest)
     if alg == MxQuantAlg.OCP_MX_FP8_E4M3:
         scaled = _scaled(single, exponent[:, :, None])

@@ -31,7 +31,7 @@ from . import bits, merging_gpu, platforms, slicing
 from .irregular import iota, scalar, source
 from .platforms import by_platform
 from .region import all_ones, fit, flush, lanes, sizes
-from .rules import ROW, Context, Inputs, Outputs, rule
+from .rules import Context, Inputs, Outputs, Result, rule
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Int32, Integer, Shaped, UInt, UInt32
@@ -220,10 +220,10 @@ def _tsort32(c: Context, inputs: Inputs) -> Outputs:
     written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < v_col * np.int32(slots(src.dtype.bits)))
     if c.profile == "cpu_sim":
         written = written & (v_row == i_row) & (v_col == i_col)
-    result: Outputs = {"dst": jnp.where(written, new, old)}
+    words = jnp.where(written, new, old)
     if _is_row(c, "dst", "src", "idx") and (src.cols, t.cols) == (shape[1], records.shape[1]):
-        result[ROW + "dst"] = SortedRow(src.dtype, *made_of, jnp.ones((), bool))
-    return result
+        return {"dst": Result(words, row=SortedRow(src.dtype, *made_of, jnp.ones((), bool)))}
+    return {"dst": words}
 
 
 def _ranked(
@@ -459,8 +459,7 @@ def _tmrgsort(c: Context, inputs: Inputs) -> Outputs:
     known = lanes(inputs, "src0").row if whole else None
     made = known.merged(scalar(inputs, "blockLen")) if isinstance(known, SortedRow) else None
     if made is not None:
-        words = jnp.where(made.certain, made.first(t.cols), result["dst"])
-        result = {"dst": words, ROW + "dst": made}
+        result = {"dst": Result(jnp.where(made.certain, made.first(t.cols), result["dst"]), row=made)}
     if several:
         counts = jnp.pad(taken, (0, len(_LISTS) - len(names)))
         result["executed"] = lax.convert_element_type(counts, np.uint16)

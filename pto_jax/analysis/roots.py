@@ -34,11 +34,17 @@ def hands_token(op: Op) -> bool:
 def is_as_written(function: Function) -> bool:
     """Whether a function orders its pipes itself, so that nothing is inserted into it.
 
-    It has a flag or an event, which the assembler's inserter leaves alone, or waits for operations, which the
-    tadd page does in manual mode only; in automatic mode the compiler inserts those waits.
+    It has a flag or an event, which the assembler's inserter leaves alone, a buffer token, which the
+    inserter of buffer tokens leaves alone (BufidSyncPass), or waits for operations, which the tadd page does
+    in manual mode only; in automatic mode the compiler inserts those waits.
     """
     orders = (traits.order for traits in effects.traits_in(function))
-    return any(order is not None and order.through in (*_TOKENS, "operation") for order in orders)
+    return any(order is not None and order.through in (*_TOKENS, "token", "operation") for order in orders)
+
+
+def orders_itself(program: Program) -> bool:
+    """Whether some function of a program orders its pipes itself, or nobody inserts anything any more."""
+    return program.emitted or any(map(is_as_written, program.functions))
 
 
 def _inside(region: Region, kind: KernelKind | None) -> Iterator[tuple[int, KernelKind]]:

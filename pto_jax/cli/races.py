@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from ..api import load, resolve_profile, verify
-from ..errors import Diagnostic, FileError, ParseError, PtoError
+from ..errors import Diagnostic, FileError, ParseError, PtoError, PtoWarning
 from ..ir import Program
 from ..profiles import ARCHITECTURES, PROFILE_NAMES, Profile
 from . import options, rank_options
 from .options import ACCEPTED, REJECTED, USAGE, Adder
+
+if TYPE_CHECKING:
+    from ..order import Finding
 
 
 def add(command: Adder) -> None:
@@ -53,7 +57,10 @@ def add(command: Adder) -> None:
     options.add_language(sub)
     options.add_examples(
         sub,
-        ("races k.pto --ranks 4 --shared y,s --context ctx=y", "on four processors: what no signal orders"),
+        (
+            "races k.pto --ranks 4 --shared y,s --context ctx=y",
+            "accesses that no signal orders",
+        ),
         ("races k.pto", "exit status 0: nothing, 1: findings, 2: unreadable"),
         ("races k.pto --schedules 8", "with the bits that a race changes"),
         ("races k.pto --sync as-written --json out.json", "nothing is inserted; for tools"),
@@ -62,7 +69,7 @@ def add(command: Adder) -> None:
 
 def add_memory(command: Adder) -> None:
     """Define the command ``memory`` and its options."""
-    sub = command("memory", memory, "Show which tile has which bytes of on-chip memory from where to where.")
+    sub = command("memory", memory, "Show the bytes and the lines of each tile in on-chip memory.")
     sub.add_argument("file", metavar="FILE")
     sub.add_argument("--profile", choices=PROFILE_NAMES, help="default: as for races")
     sub.add_argument("--svg", metavar="OUT.svg", help="also write a picture of it")
@@ -84,6 +91,7 @@ def memory(args: argparse.Namespace) -> int:
 
     from ..analysis.resolve import resolve
     from ..order.memory import Memory
+    from ..verifier.capacity import needed_bytes
     from ..verifier.overlaps import overwritten
 
     profile = resolve_profile(program, args.profile)
@@ -92,7 +100,8 @@ def memory(args: argparse.Namespace) -> int:
     lines: list[str] = []
     try:
         for function in resolved.program.functions:
-            lines += Memory.of(resolved, function).lines(dict(profile.capacity))
+            least = needed_bytes(resolved, function, profile)
+            lines += Memory.of(resolved, function).lines(profile.capacity, least)
             overlaps += overwritten(resolved, function)
     except Exception:
         # A program that is wrong in other ways may have no lifetimes.
@@ -117,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
         least = 1 if name == "grid" else 0
         if getattr(args, name) is not None and getattr(args, name) < least:
             print(
-                f"pto-jax races: error: --{name} is {getattr(args, name)}; allowed: {least} or more",
+                f"pto-jax races: error: --{name}: got {getattr(args, name)}; allowed: {least} or more",
                 file=sys.stderr,
             )
             return USAGE
@@ -135,18 +144,10 @@ def run(args: argparse.Namespace) -> int:
             print(line if isinstance(error, ParseError) else f"pto-jax races: error: {line}", file=sys.stderr)
         return USAGE
 
-    from ..schedules.races import mode_of, races
+    from ..schedules.races import mode_of
 
     try:
-        result = races(
-            program,
-            profile,
-            sync=args.sync,
-            inputs=inputs,
-            grid=args.grid,
-            schedules=args.schedules,
-            seed=args.seed,
-        )
+        result = _found(args, program, profile, inputs)
     except PtoError as error:
         print(f"pto-jax races: error: {error}", file=sys.stderr)
         return USAGE
@@ -160,6 +161,28 @@ def run(args: argparse.Namespace) -> int:
 
         write_text(args.json, json.dumps([f.as_json() for f in result], indent=2) + "\n")
     return REJECTED if result else ACCEPTED
+
+
+def _found(
+    args: argparse.Namespace, program: Program, profile: Profile, inputs: dict[str, Any] | None
+) -> list[Finding]:
+    """The findings of a program; warnings are printed."""
+    from ..schedules.races import races
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PtoWarning)
+        found = races(
+            program,
+            profile,
+            sync=args.sync,
+            inputs=inputs,
+            grid=args.grid,
+            schedules=args.schedules,
+            seed=args.seed,
+        )
+    for warning in caught:
+        print(f"pto-jax races: warning: {warning.message}", file=sys.stderr)
+    return found
 
 
 def _inputs(args: argparse.Namespace, program: Program, profile: Profile) -> dict[str, Any] | None:

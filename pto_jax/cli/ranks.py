@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..analysis.entries import moved_windows
 from ..api import load, resolve_profile
 from ..errors import ArgumentError, FileError
 from ..examples import example
@@ -74,7 +75,7 @@ def _outputs(kernel: RankKernel, values: Mapping[str, Any], options: RunOptions)
     """What the kernels wrote; None where a breakpoint ended them. Writes the state asked for."""
     if options.watch is None and options.dump_state is None:
         return kernel.interpreted(*kernel.prepared((), values))
-    from ..runtime.debug.rank_steps import buffers_of
+    from ..runtime.debug.inspection import buffers_of
 
     def typed(words: Mapping[str, Any]) -> dict[str, Any]:
         return _storable(buffers_of(kernel, words, kernel.prepared((), values)[0]))  # pyright: ignore[reportArgumentType]
@@ -128,7 +129,7 @@ def diff(options: DiffOptions) -> tuple[bool, Failure | None, str]:
 
     Whether they are equal on every input, the input on which they are not, and the name of the profile.
     """
-    from ..validation.rank_pairs import RankPair, compared
+    from ..validation.translation import RankPair, compared
 
     if options.numerics != "exact":
         raise ArgumentError("--numerics fast: not on several ranks, which the interpreter executes")
@@ -172,7 +173,7 @@ def _refuse(options: RunOptions) -> None:
     if options.sanitize is not None:
         check_options(options)
     if options.seed < 0:
-        raise ArgumentError(f"--seed is {options.seed}; 0 or more is needed")
+        raise ArgumentError(f"--seed: got {options.seed}", allowed="0 or more")
     clash = {
         "--numerics fast": options.numerics != "exact",
     }
@@ -201,7 +202,7 @@ def kernel_of(options: RunOptions) -> RankKernel:
     from ..runtime.kernel import compile as compile_program
 
     if (options.file or "").endswith(".json"):
-        from ..runner.plans import read_plan
+        from ..runner.description import read_plan
 
         return read_plan(str(options.file), options.ranks, schedule=options.schedule, moves=options.moves)
     shipped = example(options.example) if options.example is not None else None
@@ -211,7 +212,7 @@ def kernel_of(options: RunOptions) -> RankKernel:
         program,
         profile=resolve_profile(program, options.profile),
         entry=options.entry,
-        grid=options.grid or 1,
+        grid=1 if options.grid is None else options.grid,
         partial_launch=True,
         warn=False,
         ranks=shipped.ranks if options.ranks is None and shipped else options.ranks,
@@ -223,7 +224,17 @@ def kernel_of(options: RunOptions) -> RankKernel:
         moves=options.moves,
         **limits,
     )
+    _require_windows(kernel)
     return kernel
+
+
+def _require_windows(kernel: RankKernel) -> None:
+    """ArgumentError for a context record of several windows that no option gives one of them."""
+    call, names = kernel.kernels[0], {a.name for a in kernel.arguments}
+    for name, windows in moved_windows(call.program, call.function).items():
+        if len(windows) > 1 and name in names:
+            got = f"context: got the record {name!r} of {', '.join(windows)} without its window"
+            raise ArgumentError(got, allowed="one of them", fix=f"--context {name}={windows[0]}")
 
 
 def _values(kernel: RankKernel, options: RunOptions) -> dict[str, Any]:

@@ -32,14 +32,14 @@ from numpy.typing import NDArray
 from .. import ir
 from ..analysis.provenance import GlobalTypes
 from ..api import parse
-from ..cases import comparison, kernels, machine_names
+from ..cases import comparison, identity, kernels
 from ..cases.edits import entry_of
+from ..cases.identity import device, versions
 from ..cases.shown import marked
 from ..cases.targets import Run, Target
-from ..cases.versions import device, versions
 from ..devices.exchange import load_outputs, program_text, save_inputs, save_outputs
 from ..devices.machines import DUT_TIMEOUT, machine
-from ..errors import FileError
+from ..errors import FileError, with_article
 from ..extension import loaded
 from ..files import folder_replacing, load_arrays, read_json, read_text, write_text
 from ..files.read import reason
@@ -50,8 +50,8 @@ from ..interpreter.operands import BLOCK_NUMBERS
 from ..profiles import PROFILE_NAMES, profile
 from ..runtime.array_files import REGION
 from . import folders, reduce, search
+from .isolation import depends, varied
 from .search import Finding
-from .variants import depends, varied
 
 SHRUNK, ORIGINAL, REPORT = "shrunk.pto", "original.pto", "report.json"
 INPUTS, ORIGINAL_INPUTS = "inputs.npz", "original-inputs.npz"
@@ -66,7 +66,7 @@ class About:
     """What is known of a failure beside its programs.
 
     The instruction at fault, its cause, the names of the machines, and what becomes of it where something
-    else is chosen (:mod:`.variants`).
+    else is chosen (:mod:`.isolation`).
     """
 
     instruction: str
@@ -86,7 +86,7 @@ def save(parent: Path, original: Case, finding: Finding, about: About) -> Path:
 def write(final: Path, original: Case, finding: Finding, about: About) -> Path:
     """Write the folder of a failure, over the one of that name; what others put there stays."""
     case, outcome = finding.case, finding.outcome
-    devices = machine_names.device_options(about.reference, about.tested)
+    devices = identity.device_options(about.reference, about.tested)
     added = [word for file in loaded() for word in ("--extension", file)]
     report = {
         "id": original.id,
@@ -283,7 +283,7 @@ def _case(report: Mapping[str, Any], execution: Mapping[str, Any], program: ir.P
 def _report(path: Path) -> dict[str, Any]:
     report = read_json(path, regular=True)
     if not isinstance(report, dict):
-        raise FileError(f"{path}: got a {type(report).__name__}", allowed="an object")
+        raise FileError(f"{path}: got {with_article(type(report).__name__)}", allowed="an object")
     for key, kind in _KEYS.items():
         if type(report.get(key)) is not kind:
             raise FileError(f"{path}: {key}: got {_shown(report.get(key))}", allowed=kind.__name__)
@@ -327,7 +327,7 @@ def _input(
             f"{path}: got no array {name}; it holds {held}", allowed=f"one for each argument ({name}: {t})"
         )
     if not isinstance(t, Held):
-        raise FileError(f"{path}: argument {name} is a {t}, which no folder holds")
+        raise FileError(f"{path}: argument {name} is {with_article(t)}, which no folder holds")
     array, d = arrays[name], t.dtype
     if not _holds(array.dtype, d):
         raise FileError(f"{path}: {name}: got {array.dtype}", allowed=f"{d}, or its words as {d.word}")
@@ -368,7 +368,7 @@ def _region(path: Path, name: str, t: ir.TileType, given: NDArray[Any] | None) -
         )
     rows, cols = (int(n) for n in given)
     if not (0 <= rows <= t.rows and 0 <= cols <= t.cols):
-        raise FileError(f"{path}: {name}{REGION} is {rows}x{cols}", allowed=f"{t}")
+        raise FileError(f"{path}: {name}{REGION}: got {rows}x{cols}", allowed=f"{t}")
     return rows, cols
 
 
@@ -426,7 +426,7 @@ def replay(
     targets: list[Target] = []
     for key, named, results in (("reference", against, EXPECTED), ("tested", tested, GOT)):
         name = report[key] if named is None else named
-        if trust or named is not None or not machine_names.is_device(name):
+        if trust or named is not None or not identity.is_device(name):
             targets.append(machine(name, dut_timeout))
             continue
         withheld.append(name)
@@ -517,7 +517,7 @@ def shrink_folder(
     report = failure.report
     names = (against or report["reference"], tested or report["tested"])
     for named, name in zip((against, tested), names, strict=True):
-        if named is None and not trust and machine_names.is_device(name):
+        if named is None and not trust and identity.is_device(name):
             return Further("withheld", name)
     first, second = (machine(name, timeout) for name in names)
     form = kernels.form_for(failure.case, *names)

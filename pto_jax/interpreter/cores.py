@@ -110,7 +110,7 @@ class Block:
 
 def cores_of(program: Program, function: Function) -> tuple[Core, ...]:
     """The cores a function runs on."""
-    ops = list(_reachable(program, function, frozenset()))
+    ops = list(_reachable(program, function))
     kinds = {k for k in map(section_kind, ops) if k is not None}
     kinds |= {k for k in (kind_of(function), *(kind_of(f) for f in _callees(program, ops))) if k is not None}
     meets = any(map(_uses_fifo, ops)) or (any(map(_uses_flag, ops)) and len(kinds) == 2)
@@ -143,12 +143,17 @@ def section_kind(op: Op) -> Kind | None:
     return None if traits.regions is None or traits.core is None else _KINDS[traits.core]
 
 
-def _reachable(program: Program, function: Function, active: frozenset[str]) -> Iterator[Op]:
-    for op in function.walk():
-        yield op
-        for callee in _callees(program, (op,)):
-            if callee.name not in active:
-                yield from _reachable(program, callee, active | {function.name})
+def _reachable(program: Program, *functions: Function) -> Iterator[Op]:
+    """The operations of functions and of those that they call, once each."""
+    listed = {f.name: f for f in functions}
+    pending = list(listed.values())
+    while pending:
+        for op in pending.pop().walk():
+            yield op
+            for callee in _callees(program, (op,)):
+                if callee.name not in listed:
+                    listed[callee.name] = callee
+                    pending.append(callee)
 
 
 def _callees(program: Program, ops: Sequence[Op]) -> Iterator[Function]:
@@ -167,14 +172,14 @@ def kind_of(function: Function) -> Kind | None:
 def meet_inside(program: Program, op: Op) -> bool:
     """Whether cores meet inside an operation, or inside a function it calls."""
     bodies = list(op.walk())
-    inner = [o for f in _callees(program, bodies) for o in _reachable(program, f, frozenset())]
+    inner = _reachable(program, *_callees(program, bodies))
     return any(_uses_fifo(o) or _uses_flag(o) for o in (*bodies, *inner))
 
 
 def communicates(program: Program, op: Op) -> bool:
     """Whether an operation, or a function that it calls, waits for another processor or block."""
     bodies = list(op.walk())
-    inner = [o for f in _callees(program, bodies) for o in _reachable(program, f, frozenset())]
+    inner = _reachable(program, *_callees(program, bodies))
     return any(_waits(o) for o in (*bodies, *inner))
 
 

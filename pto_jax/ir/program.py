@@ -13,9 +13,10 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
+from os import PathLike
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..errors import Span
+from ..errors import ArgumentError, Span, one_of
 from .types import Type
 
 _PRINTER: list[Callable[[Any], str]] = []
@@ -233,7 +234,8 @@ class Program:
     names the values it yields (bound results and destination handles, in order). A module of modules has the
     functions of all its ``children``, of which these are the attributes. ``language`` is the version that the
     program's text is in; None for programs that were no text. What a version says without writing it stands
-    in the operations, so that equal programs do the same whatever their version.
+    in the operations, so that equal programs do the same whatever their version. ``emitted``: an assembler
+    has written the text, so that no tool inserts anything into it any more.
 
     >>> import pto_jax as pto
     >>> program = pto.parse("%z = tadd %x, %y : !pto.tile<f32, 4, 16>")
@@ -248,6 +250,7 @@ class Program:
     has_module: bool = field(default=True, compare=False, repr=False)
     language: Language | None = field(default=None, compare=False, repr=False)
     source: str = field(default="<text>", compare=False, repr=False)
+    emitted: bool = field(default=False, compare=False, repr=False)
     #: How the program's text spells its tile types, where it has any and spells all of them alike.
     tiles: TileSpelling | None = field(default=None, compare=False, repr=False)
     children: tuple[Attrs, ...] = ()
@@ -315,3 +318,22 @@ class Program:
 
     def __str__(self) -> str:
         return text_of(self)
+
+
+def require_program(given: object) -> None:
+    """Raise ArgumentError where something is no program.
+
+    >>> require_program("%z = tneg %x")
+    Traceback (most recent call last):
+    pto_jax.errors.ArgumentError: program: got text; allowed: a program; try: pto.parse(text)
+    """
+    if isinstance(given, Program):
+        return
+    got, fix = one_of(given), ""
+    if isinstance(given, str):
+        got, fix = "text", "pto.parse(text)"
+    elif isinstance(given, PathLike):
+        got, fix = f"the name of a file, {str(given)!r}", f'pto.load("{given}")'
+    elif isinstance(getattr(given, "program", None), Program):
+        got, fix = "a kernel", "kernel.program"
+    raise ArgumentError(f"program: got {got}", allowed="a program", fix=fix)

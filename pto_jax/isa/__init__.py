@@ -104,17 +104,13 @@ CLASSES = (
     "sync_config",
     "sync_handles",
     "sync_events",
-    "sync_memory",
     "views",
-    "memrefs",
     "reinterpret",
     "multi_tiles",
     "local_storage",
     "queries",
-    "pointers",
     "memory_scalar",
     "elementwise",
-    "elementwise_fused",
     "elementwise_select",
     "tile_scalar",
     "reduce_expand",
@@ -123,7 +119,6 @@ CLASSES = (
     "memory",
     "memory_indexed",
     "layout",
-    "layout_exponents",
     "layout_rearrange",
     "layout_fill",
     "layout_extract",
@@ -133,13 +128,10 @@ CLASSES = (
     "irregular",
     "irregular_sort",
     "irregular_gather",
-    "irregular_index",
     "irregular_quant",
-    "irregular_quant_mx",
     "irregular_partial",
     "hash_table",
     "pipes",
-    "pipe_handles",
     "communication",
 )
 #: Files of the packages that execute instructions: one per family of classes, as far as a package needs it.
@@ -172,7 +164,6 @@ MICRO_FAMILIES = (
     "vmi",
     "ub_memory",
     "ub_transfers",
-    "ub_sort",
 )
 
 
@@ -215,8 +206,8 @@ def find(name: str) -> Instruction | None:
     ('tmatmul.acc', 'memref.alloc')
     """
     key = name.lower().removeprefix("pto.")
-    found = instructions().get(ALIASES.get(key, key))
-    return found or (instructions().get(_dotted().get(key, "")) if "_" in key else None)
+    declaration = instructions().get(ALIASES.get(key, key))
+    return declaration or (instructions().get(_dotted().get(key, "")) if "_" in key else None)
 
 
 @cache
@@ -244,8 +235,8 @@ def find_micro(name: str) -> MicroOperation | None:
 
 def micro_operation(op: Op) -> MicroOperation | None:
     """The declaration of an operation that is a micro-operation; None for others."""
-    known = structural_traits(op.name) is not None or find(op.name) is not None
-    return None if known else find_micro(op.name)
+    other = structural_traits(op.name) is not None or find(op.name) is not None
+    return None if other else find_micro(op.name)
 
 
 @cache

@@ -20,8 +20,8 @@ from ..profiles import ProfileName
 from . import find, find_micro
 from .bind import bind
 from .declare import Instruction, Phase
-from .rules.elements import element_type
 from .rules.tile_legality import tile_of_memref
+from .rules.typesets import element_type
 from .semantics import Apart
 from .traits import UNKNOWN, Effect, Resource, Traits, structural_traits
 
@@ -38,9 +38,9 @@ def traits_in(function: Function) -> list[Traits]:
 
 @lru_cache(maxsize=4096)
 def _traits(name: str) -> Traits:
-    known = structural_traits(name)
-    if known is not None:
-        return known
+    structural = structural_traits(name)
+    if structural is not None:
+        return structural
     declared = find(name) or find_micro(name)
     return declared.traits if declared is not None else UNKNOWN
 
@@ -83,8 +83,8 @@ def aliased(op: Op) -> tuple[Value, Value] | None:
     alias = traits_of(op).alias
     if alias is None:
         return None
-    made, source = next(iter(op.destinations), None), _source(op, alias.source)
-    return None if made is None or source is None else (made, source)
+    result, source = next(iter(op.destinations), None), _source(op, alias.source)
+    return None if result is None or source is None else (result, source)
 
 
 def placed(op: Op) -> tuple[Value, Value | None] | None:

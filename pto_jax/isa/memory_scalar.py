@@ -31,7 +31,7 @@ _OUTSIDE = Decision(
     "pages leave it open; the PTOAS verifier does not look at offsets",
 )
 #: A name that those who build operations use.
-TSETVAL = "tsetval"
+TGETVAL, TSETVAL = "tgetval", "tsetval"
 
 
 _OFFSET_TYPE = whole_numbers("offset")
@@ -75,10 +75,10 @@ _TILES = tuple(zip((_TILE, _BYTES), (70, 255), strict=True))
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _access(
-        "tgetval",
+        TGETVAL,
         "Read one element of a tile as a scalar.",
         "result = element number offset of the tile's storage, as a bit copy.",
-        (Operand("src", "in"), _OFFSET, Operand("result", "out", "scalar")),
+        (Operand("src", "in"), _OFFSET, Operand("result", "out", "scalar", type="src")),
         tuple(_shown_tile("src", "result", ("src", "offset"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("src", "in"),), (Loc.VEC,), PROFILE_NAMES),
@@ -94,7 +94,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         TSETVAL,
         "Write a scalar to one element of a tile.",
         "Element number offset of the tile's storage = val, as a bit copy; every other element stays.",
-        (Operand("dst", "inout"), _OFFSET, Operand("val", "in", "scalar")),
+        (Operand("dst", "inout"), _OFFSET, Operand("val", "in", "scalar", type="dst")),
         tuple(_shown_tile("dst", "val", ("offset", "val"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("dst", "inout"),), (Loc.VEC,), PROFILE_NAMES),
@@ -113,7 +113,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "load_scalar",
         "Read one element of global memory.",
         "result = ptr[offset], as a bit copy; offset counts elements.",
-        (_PTR, _OFFSET, Operand("result", "out", "scalar")),
+        (_PTR, _OFFSET, Operand("result", "out", "scalar", type="ptr")),
         tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
         constraints=(one_element("ptr", "result", _DIALECT), _whole_words("ptr", "result"), _OFFSET_TYPE),
         decisions=(_OUTSIDE,),
@@ -123,7 +123,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "store_scalar",
         "Write one element of global memory.",
         "ptr[offset] = value, as a bit copy; offset counts elements.",
-        (Operand("value", "in", "scalar"), _PTR, _OFFSET),
+        (Operand("value", "in", "scalar", type="ptr"), _PTR, _OFFSET),
         tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
         constraints=(one_element("ptr", "value", _DIALECT), _whole_words("ptr", "value"), _OFFSET_TYPE),
         decisions=(_OUTSIDE,),

@@ -35,7 +35,7 @@ STORED = {
 }
 _CHANNELS = Decision(
     "Which elements do the channel distributions (SPLT, MRG) move?",
-    "No source says it: they are read and verified; execution ends with an error that names them.",
+    "No source states it: they are read and verified; execution ends with an error that names them.",
     f"{_LOADS}; the assembler accepts the names",
 )
 _BLOCKS = Decision(
@@ -75,7 +75,7 @@ _SCOPES = Decision(
 _FOLLOWS = Decision(
     "Does a store come behind the loads that its value is computed from?",
     "Yes: it cannot begin before its register has been computed.",
-    "no source says it; public cases change data in place without a barrier",
+    "no source states it; public cases change data in place without a barrier",
 )
 
 

@@ -1,10 +1,11 @@
-"""Micro-operations that move bytes between global memory and the unified buffer, and what configures them."""
+"""Micro-operations between global memory and the unified buffer, their settings, and sorting in it."""
 
 from collections.abc import Mapping, Sequence
 
 from ..ir import Pipe
 from .declare import Decision
 from .micro import Lanes, MicroCall, MicroOperation, Place, Rows, RowsOf, Span, micro
+from .rules import micro_types
 from .traits import Effect, Traits
 
 _PAGE = "micro-isa chapter 02"
@@ -18,7 +19,7 @@ _PADS = Decision(
 )
 _REGISTERS = Decision(
     "Do the grouped forms obey the registers of loop sizes and strides?",
-    "No: they have loops of their own. The raw copies obey them.",
+    "No: they have separate loops. The raw copies obey them.",
     f"{_PAGE}; cases set such registers before grouped copies without an effect",
 )
 _ORDER = Decision(
@@ -57,18 +58,18 @@ def _padded(call: MicroCall, length: int, left: int | None, right: int | None) -
 
 
 def _made(width: int | None, steps: Sequence[tuple[int | None, int | None]]) -> Rows | None:
-    known = [(count, step) for count, step in steps if count is not None and step is not None]
-    return None if width is None or len(known) < len(steps) else Rows(width, tuple(known))
+    sizes = [(count, step) for count, step in steps if count is not None and step is not None]
+    return None if width is None or len(sizes) < len(steps) else Rows(width, tuple(sizes))
 
 
 def _reach(rows: RowsOf, blocks: int = 1) -> Span:
     """The bytes from the first to the last one of rows, in whole ``blocks``."""
 
     def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
-        found = rows(call, numbers)
-        if found is None or any(step < 0 for _, step in found.steps):
+        extent = rows(call, numbers)
+        if extent is None or any(step < 0 for _, step in extent.steps):
             return None
-        reach = found.width + sum(max(0, count - 1) * step for count, step in found.steps)
+        reach = extent.width + sum(max(0, count - 1) * step for count, step in extent.steps)
         return -(-reach // blocks) * blocks
 
     return span
@@ -133,7 +134,7 @@ def _set(name: str, operands: str, summary: str) -> MicroOperation:
 _RAW_LOAD = "gm ub sid n len left right select l2 gm_stride ub_stride"
 _RAW_STORE = "ub gm sid n len l2 gm_stride ub_stride"
 
-OPERATIONS: tuple[MicroOperation, ...] = (
+_TRANSFERS: tuple[MicroOperation, ...] = (
     micro(
         "mte_gm_ub",
         "Bursts of bytes from global memory into the unified buffer.",
@@ -273,3 +274,74 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         for what in ("add", "max", "min", "none", "f32", "f16", "bf16", "s32", "s16", "s8")
     ),
 )
+
+
+# -- sorting and merging of records ------------------------------------------------------------------
+
+_SORT_PAGE = "micro-isa chapter 13"
+_FIELDS = Decision(
+    "What are the fields of the count and of the configuration of a merge?",
+    "Four lengths of 16 bits; repeats in bits 0 to 7, a bit per list from bit 8 on, and in bit 12 whether "
+    "the merge ends with the first list that ends. One repeat is executed.",
+    f"pto-isa headers (TMrgSort.hpp) for the same hardware; {_SORT_PAGE} says nothing",
+)
+_TIES = Decision(
+    "Which record stands first where scores are equal?",
+    "The one that stands first in the input, that of the lowest list.",
+    _SORT_PAGE,
+)
+#: Lists that a merge takes.
+LISTS = 4
+#: Records that one repeat of a sort makes, and bytes of a record.
+GROUP, RECORD = 32, 8
+
+
+def _sorted(size: int) -> Span:
+    def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+        repeats = numbers["repeats"]
+        return None if repeats is None else GROUP * size * repeats
+
+    return span
+
+
+_SOURCES = " ".join(f"src{k}" for k in range(LISTS))
+
+_SORTS: tuple[MicroOperation, ...] = (
+    micro(
+        "vbitsort",
+        "Sort of groups of 32 scores, in descending order, into records of a score and an index.",
+        "dst src idx repeats",
+        "p* p* p* x",
+        kind="memory",
+        between_scopes=True,
+        places=(
+            Place("dst", "write", span=_sorted(RECORD)),
+            Place("src", "read", span=_sorted(4)),
+            Place("idx", "read", span=_sorted(4)),
+        ),
+        decisions=(_TIES,),
+        source=_SORT_PAGE,
+    ),
+    micro(
+        "vmrgsort4",
+        "Merge of up to four lists of records, in descending order.",
+        f"dst {_SOURCES} count config",
+        "p* p* p* p* p* i64 i64",
+        kind="memory",
+        between_scopes=True,
+        rules=(micro_types.records,),
+        places=(Place("dst", "write"), *(Place(name, "read") for name in _SOURCES.split())),
+        decisions=(_FIELDS, _TIES),
+        source=_SORT_PAGE,
+    ),
+    micro(
+        "get_vms4_sr",
+        "Records of each list that the last merge has taken.",
+        "-> list0 list1 list2 list3",
+        "-> i16 i16 i16 i16",
+        kind="memory",
+        source=_SORT_PAGE,
+    ),
+)
+
+OPERATIONS: tuple[MicroOperation, ...] = (*_TRANSFERS, *_SORTS)

@@ -45,7 +45,7 @@ def _like(operation: MicroOperation) -> MicroOperation:
     """The logical form of an operation on registers whose last operand is a mask."""
     text = operation.text.replace(" mask ", " mask? ").replace(' "part"', "")
     words = [w for w in operation.types.split() if w != "-"]
-    made = micro(
+    logical = micro(
         f"vmi.{operation.name}",
         operation.summary,
         text,
@@ -56,7 +56,7 @@ def _like(operation: MicroOperation) -> MicroOperation:
         source=_ELEMENTWISE,
         ulp=operation.ulp,
     )
-    return replace(made, elements=operation.elements)
+    return replace(logical, elements=operation.elements)
 
 
 def _convertible(op: Op) -> Iterator[str]:

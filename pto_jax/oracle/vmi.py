@@ -9,11 +9,10 @@ from ..ir import F32, CmpMode, dtype, unpaired
 from ..isa.micro import MicroCall
 from ..isa.rules.registers import element, lanes, listed
 from ..isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS
-from . import arithmetic as lane, registers_moves, registers_reduce
+from . import arithmetic as lane, registers
 from .micro import Memory, memory_rule, rule
 from .numbers import Array, decode, encode
-from .registers import LANE_RULES, zeroed
-from .registers_convert import converted, elements, numbers
+from .registers import LANE_RULES, converted, elements, numbers, zeroed
 from .step import compare
 
 _UNMASKED = ("vselr",)
@@ -36,8 +35,8 @@ def _as_registers(name: str) -> None:
     def execute(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
         if name in _CARRY and len(operands) == _CARRY[name]:
             operands = (*operands, np.ones(len(operands[0]), np.bool_))
-        given = operands if name in _UNMASKED else _with_mask(operands)
-        return LANE_RULES[name](replace(call, name=name), *given)
+        arguments = operands if name in _UNMASKED else _with_mask(operands)
+        return LANE_RULES[name](replace(call, name=name), *arguments)
 
 
 for _name in (
@@ -52,8 +51,8 @@ def _absolute(call: MicroCall, words: Array, mask: Array | None = None) -> tuple
     """Of bf16 the sign bit is cleared, for want of an operation on registers."""
     words, mask = _with_mask((words,) if mask is None else (words, mask))
     d = element(call.types[0])
-    made = words & d.word.type(0x7FFF) if d.name == "bf16" else lane.absolute(d, words)
-    return (zeroed(mask, made),)
+    result = words & d.word.type(0x7FFF) if d.name == "bf16" else lane.absolute(d, words)
+    return (zeroed(mask, result),)
 
 
 def _bitwise(name: str, operation: Any) -> None:
@@ -102,12 +101,12 @@ def _exponential(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
 
 @rule("vmi.vintlv")
 def _interleave(call: MicroCall, a: Array, b: Array, mask: Array | None = None) -> tuple[Array, ...]:
-    return registers_moves.interleaved(a, b)
+    return registers.interleaved(a, b)
 
 
 @rule("vmi.vdintlv")
 def _separate(call: MicroCall, a: Array, b: Array, mask: Array | None = None) -> tuple[Array, ...]:
-    return registers_moves.separated(a, b)
+    return registers.separated(a, b)
 
 
 @rule("vmi.vci")
@@ -133,9 +132,9 @@ def _convert(call: MicroCall, words: Array, mask: Array | None = None) -> tuple[
     if target.name == "hif8" and letter == "R":
         letter = "A"
     saturate = call.attributes["saturate"] == "SAT"
-    made = converted(numbers(words, source), one, unpaired(target), letter, saturate=saturate)
-    made = elements(made, target)
-    return (made if mask is None else zeroed(mask, made),)
+    result = converted(numbers(words, source), one, unpaired(target), letter, saturate=saturate)
+    result = elements(result, target)
+    return (result if mask is None else zeroed(mask, result),)
 
 
 @rule("vmi.vinterpret_cast")
@@ -152,10 +151,10 @@ def _reduce(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     name = OLD_REDUCTIONS.get(name, name)
     groups = int(call.attributes.get("group") or call.attributes.get("num_groups") or 1)
     if name == "vcadd":
-        return (registers_reduce.tree_sum(d, zeroed(mask, words).reshape(groups, -1))[:, 0],)
+        return (registers.tree_sum(d, zeroed(mask, words).reshape(groups, -1))[:, 0],)
     largest = name == "vcmax"
-    filled = np.where(mask, words, registers_reduce.neutral(d, largest)).reshape(groups, -1)
-    return (registers_reduce.extreme(d, filled, largest)[:, 0],)
+    filled = np.where(mask, words, registers.neutral(d, largest)).reshape(groups, -1)
+    return (registers.extreme(d, filled, largest)[:, 0],)
 
 
 @rule("vmi.vdhist", "vmi.vchist")
@@ -263,9 +262,9 @@ def _store_blocks(
 @memory_rule("vmi.vgather", "vmi.vgatherb")
 def _gather(call: MicroCall, memory: Memory, source: Any, offsets: Array, mask: Array) -> tuple[Array, ...]:
     size = 1 if call.name == "vmi.vgatherb" else source.dtype.storage_bits // 8
-    found = np.zeros(len(offsets), lanes(call.results[0]).dtype.word)
-    found[mask] = _loaded(call, memory, source, offsets[mask].astype(np.int64) * size)
-    return (found,)
+    words = np.zeros(len(offsets), lanes(call.results[0]).dtype.word)
+    words[mask] = _loaded(call, memory, source, offsets[mask].astype(np.int64) * size)
+    return (words,)
 
 
 @memory_rule("vmi.vscatter")

@@ -5,4 +5,4 @@ from .contents import is_window as is_window, lost_values as lost_values
 from .findings import Finding as Finding, Place as Place, event_numbers as event_numbers, hangs as hangs
 from .judge import judge as judge, judged_program as judged_program, listing as listing
 from .numbers import ASSUMED as ASSUMED
-from .walk import LISTED as LISTED, Listed as Listed
+from .walk import LIMIT as LIMIT, LISTED as LISTED, Listed as Listed

@@ -7,6 +7,7 @@ says how many operations of another agent are complete before this agent begins 
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
@@ -105,6 +106,8 @@ class Clocks:
     #: The blocks of cores by their names, where several blocks are followed.
     blocks: dict[str, str] = field(default_factory=dict)
     _last: dict[int, dict[tuple[int, bool], Last]] = field(default_factory=dict)
+    #: The places of all executions of an operation in the order of an agent.
+    _executed: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
     def agent(self, core: str, pipe: Pipe) -> int:
         """The number of a pipe of a core."""
@@ -155,6 +158,8 @@ class Clocks:
     def execute(self, uses: list[Use]) -> None:
         """An operation uses regions, all on pipes of its own core."""
         epochs = {(use.core, use.pipe): self.issue(use.core, use.pipe) for use in uses}
+        for (core, pipe), epoch in epochs.items():
+            self._executed.setdefault((self.agent(core, pipe), id(uses[0].op)), []).append(epoch)
         if self.trace is not None:
             for (core, pipe), epoch in epochs.items():
                 moment, before = (self.agent(core, pipe), epoch), self.before(core, pipe)
@@ -208,18 +213,32 @@ class Clocks:
             clock[other] = self._issued[other]
             self.wait(use.core, use.pipe, clock)
         else:
+            agent = self.agent(use.core, use.pipe)
+            if not (inside or state) and self._is_ahead(other, first, agent, use):
+                first, use = use, first
             key = (id(first.op), id(use.op), first.pipe, use.pipe)
             self.races.setdefault(key, Race(first, use, state))
             self.counts[key] = self.counts.get(key, 0) + 1
             if self.trace is not None:
-                agent = self.agent(use.core, use.pipe)
                 self.trace.clashes.append(((other, last.epoch), (agent, self._issued[agent])))
+
+    def _is_ahead(self, other: int, first: Use, agent: int, use: Use) -> bool:
+        """Whether another core is a pass ahead, and its next pass is what nothing orders after the use.
+
+        Each pass of the use comes after its own pass of the other operation.
+        """
+        waited = bisect(self._executed.get((other, id(first.op)), []), self._clocks[agent][other])
+        return waited >= len(self._executed.get((agent, id(use.op)), [])) > 0
 
     def note(self, race: Race) -> None:
         """Two uses race that are found elsewhere."""
         key = (id(race.first.op), id(race.second.op), race.first.pipe, race.second.pipe)
         self.races.setdefault(key, race)
         self.counts[key] = self.counts.get(key, 0) + 1
+
+    def forget_between_cores(self) -> None:
+        """Forget what races between cores."""
+        self.races = {key: race for key, race in self.races.items() if race.first.core == race.second.core}
 
     def publish(self, core: str) -> None:
         """What a core has written so far is visible to other cores and processors."""

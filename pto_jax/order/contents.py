@@ -7,7 +7,7 @@ pitch, and whose elements are then read as those of the other one, is a window o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..analysis.resolve import ResolvedProgram
 from ..interpreter import Operand, Scope, TileRef
-from ..ir import BLayout, Function, Op, Pipe, TileType
+from ..ir import BLayout, Function, Loc, Op, Pipe, TileType
 from .clocks import Use
 from .judge import assumptions, judged_program
 from .judged import Judged
@@ -24,11 +24,13 @@ from .operations import Known, Named
 from .regions import GENERIC, Region, Space, Storage, tile_region
 from .walk import CourseRun
 
-#: Operations after which a course is given up, and more writes than it has.
-LIMIT = 10_000
+#: Operations after which a course is given up, and of all courses together; more writes than a course has.
+LIMIT, _ROOM = 10_000, 30_000
 _MOST = 1 << 20
 #: The space, the first byte, and the one behind the last one.
 Bytes: TypeAlias = tuple[Space, int, int]
+#: By memories: pairs of a first byte and the one behind the last one.
+Ranges: TypeAlias = Mapping[Loc | None, Sequence[tuple[int, int]]]
 
 
 class Place(NamedTuple):
@@ -37,6 +39,7 @@ class Place(NamedTuple):
     space: Space
     start: int
     type: TileType
+    made: int = 0
 
     @property
     def end(self) -> int:
@@ -47,6 +50,10 @@ class Place(NamedTuple):
     def bytes(self) -> Bytes:
         """What it takes."""
         return self.space, self.start, self.end
+
+    def is_same(self, other: Place) -> bool:
+        """Whether two handles are over one tile: another tile of its type at its bytes is another value."""
+        return self.bytes == other.bytes and (self.made == other.made or self.type != other.type)
 
     def has(self, start: int, end: int) -> bool:
         """Whether bytes are inside of it."""
@@ -59,12 +66,16 @@ class Place(NamedTuple):
 
 @dataclass(eq=False)
 class Written:
-    """What one operation has written: ``scratch`` means nothing; ``own``: it is read as what it is."""
+    """What one operation has written: ``scratch`` means nothing; ``own``: it is read as what it is.
+
+    ``sources`` are the operations that have placed the tiles at its own bytes that it is computed from.
+    """
 
     op: Op
     place: Place
     region: Region
     scratch: bool
+    sources: frozenset[int] = frozenset()
     own: bool = False
 
 
@@ -92,11 +103,15 @@ class Memory:
 
 
 class ContentsRun(CourseRun):
-    """A course that follows all trips of all loops, and where the values come from that it reads."""
+    """A course that follows all trips of all loops, and where the values come from that it reads.
 
-    def __init__(self, judged: Judged, course: Course) -> None:
+    Only operations that use bytes ``within`` ranges of a memory count.
+    """
+
+    def __init__(self, judged: Judged, course: Course, within: Ranges) -> None:
         super().__init__(judged, course)
-        self.all_trips, self._left = True, LIMIT
+        self.within = within
+        self.all_trips, self.left = True, LIMIT
         #: The operations that it has come to.
         self.came_to: set[int] = set()
         self.writes: list[Written] = []
@@ -106,12 +121,17 @@ class ContentsRun(CourseRun):
         self.micro = False
         #: What is written through one place and read through another one: the number of the write, the place.
         self.passed: set[tuple[int, Place]] = set()
+        #: The bytes that the present operation reads, and what has placed what is there.
+        self.sources: list[tuple[Bytes, frozenset[int]]] = []
+        #: The bytes and the operations that have placed tiles that were written.
+        self.named: set[tuple[Bytes, int]] = set()
         self._memory: defaultdict[Space, Memory] = defaultdict(Memory)
 
     def uses(self, op: Op, scope: Scope, known: Known, pipe: Pipe, named: Sequence[Named]) -> Iterator[Use]:
         """Nothing that has to be ordered: only what is read and written counts."""
         executed = self.machine.executed
         operands = executed.operands if executed is not None and executed.op is op else {}
+        self.sources = []
         given = {n.name: operands[n.name] if n.name in operands else scope.find(n.value) for n in named}
         self.came_to.add(id(op))
         if not self.is_unchanged(op, given, operands):
@@ -132,6 +152,9 @@ class ContentsRun(CourseRun):
         if found is None:
             return
         place, region = found
+        ranges = self.within.get(place.space.loc, ())
+        if all(end <= place.start or place.end <= start for start, end in ranges):
+            return
         known = region.start >= 0 and region.end <= GENERIC and region.rows is not None
         if not known:
             whole = Region.of(place.space, place.start, place.type.bytes, [])
@@ -141,7 +164,8 @@ class ContentsRun(CourseRun):
         if named.write:
             instruction = self.judged.resolved.of(op).instruction
             scratch = instruction is not None and instruction.operand(named.name).role == "tmp"
-            self.write(Written(op, place, region, scratch), known)
+            sources = frozenset[int]().union(*(s for at, s in self.sources if at == place.bytes))
+            self.write(Written(op, place, region, scratch, sources), known)
         else:
             self.read(place, region, known)
 
@@ -155,36 +179,44 @@ class ContentsRun(CourseRun):
         if storage.space.root is not None:
             return None
         start, whole = storage.tile or (storage.start, storage.whole or operand.type)
-        return Place(storage.space, start, whole), region
+        return Place(storage.space, start, whole, storage.made), region
 
     def write(self, written: Written, known: bool) -> None:
         """Bytes have a new value; where only execution knows which ones, other values may stay."""
         memory = self._memory[written.region.space]
         at = _bytes(written.region)
         old = memory.last[at]
-        others = [
-            n for n in np.unique(old).tolist() if n and self.writes[n - 1].place.bytes != written.place.bytes
-        ]
-        if known:
-            memory.before[at] = np.where(np.isin(old, others), old, memory.before[at])
-        else:
-            self.open |= {id(written.op)} if others else set()
-            at = at[~np.isin(old, others)]
+        others = [n for n in _values(old) if n and not written.place.is_same(self.writes[n - 1].place)]
         self.writes.append(written)
-        memory.last[at] = len(self.writes)
+        self.named.add((written.place.bytes, written.place.made))
+        if not others:
+            memory.last[at] = len(self.writes)
+        elif known:
+            memory.before[at] = np.where(np.isin(old, others), old, memory.before[at])
+            memory.last[at] = len(self.writes)
+        else:
+            self.open.add(id(written.op))
+            memory.last[at] = np.where(np.isin(old, others), old, len(self.writes))
 
     def read(self, place: Place, region: Region, known: bool) -> None:
         """Bytes are read as those of a place; all of them where only execution knows which ones."""
         memory = self._memory[region.space]
         at = _bytes(region)
-        for pair in np.unique(memory.last[at] * _MOST + memory.before[at]).tolist():
+        for pair in _values(memory.last[at] * _MOST + memory.before[at]):
             last, before = divmod(pair, _MOST)
             if not last:
                 continue
             written = self.writes[last - 1]
             old = self.writes[before - 1].place if before else None
-            same = place.bytes == written.place.bytes
-            if old is not None and not same and old.nests(place):
+            same, twins = place.is_same(written.place), place.bytes == written.place.bytes
+            self.sources.append((place.bytes, written.sources | {place.made}))
+            if twins and not same:
+                # A sum may have a name of its own at the bytes of what it is added to.
+                if (place.bytes, place.made) in self.named and place.made not in written.sources:
+                    self.lost.setdefault(
+                        (id(written.op), place.bytes, place.bytes), Lost(written, place, place)
+                    )
+            elif old is not None and not same and old.nests(place):
                 self.lost.setdefault((id(written.op), old.bytes, place.bytes), Lost(written, old, place))
             elif written.place.has(place.start, place.end):
                 written.own = True
@@ -221,30 +253,35 @@ class ContentsRun(CourseRun):
                 yield lost
 
 
-def lost_values(resolved: ResolvedProgram, function: Function) -> Callable[[Op, int, int], bool]:
-    """Whether an operation may replace a value of bytes [start, end) of a buffer that is read later.
+def lost_values(
+    resolved: ResolvedProgram, function: Function, wanted: Iterable[Op], within: Ranges
+) -> Callable[[Op, int, int], bool | None]:
+    """Whether an operation replaces a value of bytes [start, end) of a buffer that is read later.
 
-    Nothing is known of operations that no course comes to, and of writes at places that only execution
-    knows: they may.
+    ``wanted`` are the operations in question, which use bytes ``within`` ranges. None: nothing is known, of
+    those that no course comes to, and of writes at places that only execution knows.
     """
     judged = judged_program(resolved)
     runs: list[ContentsRun] = []
+    room, left = _ROOM, {id(op) for op in wanted}
     for course in assumptions(resolved.program):
-        run = ContentsRun(judged, course)
+        run = ContentsRun(judged, course, within)
         run.run(function)
         runs.append(run)
-        if not run.guesses.used:
+        room -= LIMIT - run.left
+        left -= run.came_to if run.ended else set()
+        if not run.guesses.used or (room < 0 and not left):
             break
     lost = [found for run in runs for found in run.found()]
     ended = [run for run in runs if run.ended and not run.micro]
 
-    def may(op: Op, start: int, end: int) -> bool:
+    def replaces(op: Op, start: int, end: int) -> bool | None:
         if any(f.by.op is op and f.before.start < end and start < f.before.end for f in lost):
             return True
         seen = [run for run in ended if id(op) in run.came_to]
-        return not seen or any(id(op) in run.open for run in seen)
+        return None if not seen or any(id(op) in run.open for run in seen) else False
 
-    return may
+    return replaces
 
 
 def is_window(inner: TileType, outer: TileType) -> bool:
@@ -264,5 +301,12 @@ def is_window(inner: TileType, outer: TileType) -> bool:
 
 def _bytes(region: Region) -> Any:
     """The numbers of the bytes of a region."""
-    rows = region.rows if region.dims else np.array([region.start])
-    return (np.asarray(rows)[:, None] + np.arange(region.width)).ravel()
+    if not region.dims:
+        return slice(region.start, region.start + region.width)
+    return (np.asarray(region.rows)[:, None] + np.arange(region.width)).ravel()
+
+
+def _values(numbers: Any) -> list[int]:
+    """The values of an array that has few of them, in long runs."""
+    changes = np.flatnonzero(numbers[1:] != numbers[:-1])
+    return sorted({*numbers[:1].tolist(), *numbers[changes + 1].tolist()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from .. import isa
@@ -13,6 +13,7 @@ from ..ir import Function, KernelKind, Op, Pipe, Program
 from ..isa import effects
 from ..isa.micro import Access
 from ..isa.rules.pipes import CUBE_PIPES
+from ..text import SUFFIXES
 from .blocks import ALL, block_of
 from .clocks import Race, Use
 from .judged import Judged
@@ -20,6 +21,8 @@ from .regions import LINE
 from .signals import EVENTS, Pair
 from .walk import CourseRun
 
+#: The first free number of a flag between two pipes.
+Events = Counter[tuple[Pipe | None, Pipe | None]]
 Kind = Literal["race", "deadlock", "unmatched", "overlap"]
 
 
@@ -57,6 +60,8 @@ class Finding:
     count: int
     diagnostic: Diagnostic
     ops: tuple[Op, ...] = ()
+    #: Whether a vector scope has to order both.
+    in_scope: bool = False
     mode: str = ""
     witness: str = ""
 
@@ -97,11 +102,23 @@ def races(judged: Judged, runs: Sequence[CourseRun]) -> Iterator[Finding]:
             pair = judged.orders[key[0]], judged.orders[key[1]], key[2], key[3]
             first, count = listed.get(pair, (race, 0))
             listed[pair] = first, count + run.clocks.counts[key]
+    events = free_events(judged)
     for (one, two, *_), (race, count) in sorted(listed.items(), key=lambda item: (item[0][1], item[0][0])):
-        yield _race(race, count, one >= two)
+        yield _race(race, count, one >= two, events)
 
 
-def _race(race: Race, count: int, carried: bool) -> Finding:
+def free_events(judged: Judged) -> Counter[tuple[Pipe | None, Pipe | None]]:
+    """The first number behind those of the flags of the text, for each pair of pipes."""
+    free: Counter[tuple[Pipe | None, Pipe | None]] = Counter()
+    for op in judged.resolved.program.walk():
+        event = op.attrs.get("event")
+        if isinstance(event, int):
+            ends = effects.ends_of(op)
+            free[ends] = max(free[ends], event + 1)
+    return free
+
+
+def _race(race: Race, count: int, carried: bool, events: Events) -> Finding:
     first, use = race.first, race.second
     where = f" ({first.op.span})" if first.op.span else ""
     if race.announced == "scope":
@@ -126,7 +143,7 @@ def _race(race: Race, count: int, carried: bool) -> Finding:
         f"PIPE_{first.pipe.name}{between[0]}{earlier}; allowed: {allowed} between them"
     )
     span = next((v.span for v in (*use.op.ins, *use.op.outs) if str(v) == use.value and v.span), use.op.span)
-    return _finding(race, count, message, _edge(first, use, carried), span)
+    return _finding(race, count, message, _edge(first, use, carried, events), span)
 
 
 def _finding(race: Race, count: int, message: str, missing: str, span: Span | None = None) -> Finding:
@@ -147,7 +164,7 @@ def _inside(race: Race, count: int, carried: bool, where: str) -> Finding:
         f"{first.op.name}{where}, which {first.does} {first.value}{earlier}; allowed: {barrier} between them"
     )
     missing = f"{_kind_of(first)} -> {_kind_of(use)} in the scope; try: {barrier} before {use.op.name}"
-    return _finding(race, count, message, missing)
+    return replace(_finding(race, count, message, missing), in_scope=True)
 
 
 def _kind_of(use: Use) -> str:
@@ -220,17 +237,17 @@ def _publishing(*, signal: bool) -> str:
     return next(n for n, o in orders if o is not None and o.publishes and (o.role == "signal") == signal)
 
 
-def _barrier_of_cores() -> str:
-    """The instruction at which all cores meet."""
+def _ordering(role: str, through: str) -> str:
+    """The instruction that orders in this way."""
     orders = ((name, i.traits.order) for name, i in isa.instructions().items())
-    return next(n for n, o in orders if o is not None and (o.role, o.through) == ("barrier", "cores"))
+    return next(n for n, o in orders if o is not None and (o.role, o.through) == (role, through))
 
 
-def _edge(first: Use, use: Use, carried: bool) -> str:
+def _edge(first: Use, use: Use, carried: bool, events: Events) -> str:
     """The edge that is missing, and the usual way to add it."""
     edge = f"PIPE_{first.pipe.name} -> PIPE_{use.pipe.name}"
     if block_of(first.core) != block_of(use.core):
-        steps = f"{_publishing(signal=False)} and {_barrier_of_cores()}"
+        steps = f"{_publishing(signal=False)} and {_ordering('barrier', 'cores')}"
         return f"{edge} from {first.core} to {use.core}; try: {steps} behind {first.op.name}"
     if first.core != use.core:
         return (
@@ -238,14 +255,29 @@ def _edge(first: Use, use: Use, carried: bool) -> str:
             f"PIPE_{first.pipe.name} behind {first.op.name}, sync.wait before {use.op.name}"
         )
     if first.pipe == use.pipe:
-        return f"{edge}; try: barrier PIPE_{use.pipe.name} between {first.op.name} and {use.op.name}"
-    flag = f"flag[PIPE_{first.pipe.name}, PIPE_{use.pipe.name}, id]"
+        barrier = _spelled(use.op, _ordering("barrier", "pipe"), use.pipe)
+        return f"{edge}; try: {barrier} between {first.op.name} and {use.op.name}"
+    event = events[first.pipe, use.pipe] % EVENTS
+    names = (_ordering(role, "flag") for role in ("signal", "wait"))
+    set_, wait = (_spelled(use.op, name, first.pipe, use.pipe, event=event) for name in names)
     if carried:
         return (
-            f"{edge} on the back edge of the loop; try: set_{flag} behind {first.op.name} and before "
-            f"the loop, wait_{flag} before {use.op.name} and behind the loop"
+            f"{edge} on the back edge of the loop; try: {set_} behind {first.op.name} and before "
+            f"the loop, {wait} before {use.op.name} and behind the loop"
         )
-    return f"{edge}; try: set_{flag} behind {first.op.name}, wait_{flag} before {use.op.name}"
+    return f"{edge}; try: {set_} behind {first.op.name}, {wait} before {use.op.name}"
+
+
+def _spelled(near: Op, name: str, *pipes: Pipe, event: int | None = None) -> str:
+    """An operation on pipes in the language of another operation: C++, Python or PTO text."""
+    span, words = near.span, [f"PIPE_{pipe.name}" for pipe in pipes]
+    words += [f"EVENT_ID{event}"] if event is not None else []
+    if span is not None and span.python:
+        return f"pto.{name}({', '.join(map(repr, words))})"
+    if span is not None and span.file.endswith(SUFFIXES):
+        return f"{'pipe_' if event is None else ''}{name}({', '.join(words)});"
+    listed = ", ".join(f"<{word}>" for word in words)
+    return f"pto.{name} {listed}" if event is None else f"pto.{name}[{listed}]"
 
 
 def between_blocks(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> Iterator[Finding]:
@@ -274,6 +306,7 @@ class _Verdict:
         yield from self.doubled()
         yield from self.leftover()
         yield from self.brackets()
+        yield from self.outside()
         yield from self.stuck()
         yield from self.kept()
 
@@ -376,6 +409,12 @@ class _Verdict:
             pipe = effects.pipe_named(op.attrs.get("op_type"))
             yield self.finding("unmatched", op, message, missing, 1, "warning", pipe, earlier)
 
+    def outside(self) -> Iterator[Finding]:
+        """Numbers of flags that no pipe has, where a number of the program says them."""
+        found = {key: seen for run in self.runs for key, seen in run.signals.outside.items()}
+        for op, number in found.values():
+            yield _outside(op, number)
+
     def stuck(self) -> Iterator[Finding]:
         """Cores that wait for each other for ever."""
         found = {d: None for run in self.runs for d in run.signals.deadlock}
@@ -438,12 +477,15 @@ def event_numbers(program: Program) -> Iterator[Finding]:
         if order is None or order.through not in ("flag", "event") or not isinstance(event, int):
             continue
         if not 0 <= event < EVENTS:
-            message = f"number {event}; allowed: 0 to {EVENTS - 1}"
-            diagnostic = Diagnostic("error", message, op.span, op.name, rule="token")
-            missing = f"try: a free number of 0 to {EVENTS - 1}"
-            yield Finding(
-                "unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,)
-            )
+            yield _outside(op, event)
+
+
+def _outside(op: Op, number: int) -> Finding:
+    """A flag with a number that no pipe has."""
+    message = f"number {number}; allowed: 0 to {EVENTS - 1}"
+    diagnostic = Diagnostic("error", message, op.span, op.name, rule="token")
+    missing = f"try: a free number of 0 to {EVENTS - 1}"
+    return Finding("unmatched", _place(op, effects.ends_of(op)[0]), None, missing, 1, diagnostic, (op,))
 
 
 def hangs(judged: Judged) -> Iterator[Finding]:

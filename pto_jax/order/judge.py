@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from random import Random
 from typing import Any, NamedTuple
 
-from ..analysis.provenance import calls
 from ..analysis.resolve import ResolvedProgram
 from ..analysis.roots import cores_of, hands_token, is_as_written, roots
 from ..ir import I1, Function, Op, Program, ScalarType
 from ..isa import effects
 from . import findings
 from .findings import Finding
+from .guided import Branches, functions_of
 from .judged import Judged
 from .numbers import ASSUMED, FURTHER, Course
 from .walk import CourseRun, Listed
@@ -23,6 +23,10 @@ from .walk import CourseRun, Listed
 _MIXED, _FURTHER, _SMALL, _SIZES, _PERIOD = 4, 24, (-1, 0, 0, 1, 2, 5), (0, 1, 2, 64, 1024, 4096), 16
 #: So many first numbers: one of them at least differs from others where something depends on a number.
 _ALIKE = 3
+#: Blocks of a launch of which all are followed.
+_BLOCKS = 24
+#: Operations of all blocks together, and those that are followed to come to branches that no course takes.
+_ROOM = 40_000
 #: How many numbers that are loaded are alike before they repeat those of arguments.
 _LOADED = 240
 
@@ -34,13 +38,15 @@ def judge(
     vector: bool = False,
     inputs: Mapping[str, Any] | None = None,
     grid: int = 1,
+    cut: list[str] | None = None,
 ) -> list[Finding]:
     """The findings about a program; of a fragment its surroundings may set or wait.
 
     ``as_written``: nothing is inserted, whatever functions hold; else nothing into those that hold a flag or
     an event. ``vector``: dependent operations of the vector pipe need a barrier between them, too. ``inputs``
-    are arguments by name, as far as a caller has them. With a ``grid`` of several blocks, the first two and
-    the last one are compared with each other.
+    are arguments by name, as far as a caller has them. The blocks of a ``grid`` are compared with each other:
+    all of them, or the first two and the last one of many. ``cut`` gets the names of functions that have
+    more operations than are followed.
     """
     program = resolved.program
     judged = judged_program(resolved, as_written=as_written, vector=vector, inputs=inputs)
@@ -49,14 +55,22 @@ def judge(
         if function.external:
             continue
         runs = courses(judged, function)
+        if cut is not None and any(run.cut for run in runs):
+            cut.append(function.name)
         listed += findings.races(judged, runs)
         if not program.fragment and not function.private:
             listed += findings.tokens(judged, function, runs)
         if grid > 1 and not program.fragment:
-            numbers = tuple(dict.fromkeys((0, 1, grid - 1)))
-            several = [CourseRun(judged, r.course).run(function, numbers, grid) for r in runs]
+            several = [CourseRun(judged, r.course).run(function, _blocks(grid, r.length), grid) for r in runs]
             listed += findings.between_blocks(judged, function, several)
     return _once(listed)
+
+
+def _blocks(grid: int, length: int) -> tuple[int, ...]:
+    """The blocks of a launch that are followed: all of them where they are short, else a few."""
+    if grid <= _BLOCKS and grid * length <= _ROOM:
+        return tuple(range(grid))
+    return tuple(dict.fromkeys((0, 1, grid - 1)))
 
 
 def judged_program(
@@ -84,7 +98,7 @@ def courses(judged: Judged, function: Function) -> list[CourseRun]:
     """The courses over a function: one where the text decides, else several with assumed numbers.
 
     Further ones follow while there are flags that none has come to, or loops around flags that none repeats.
-    Where the first numbers decide nothing, no others do.
+    Where the first numbers decide nothing, no others do but those that conditions compare with.
     """
     runs: list[CourseRun] = []
     wanted = _flags(judged.resolved.program, function)
@@ -92,17 +106,34 @@ def courses(judged: Judged, function: Function) -> list[CourseRun]:
         run = CourseRun(judged, course).run(function)
         runs.append(run)
         wanted -= run.reached
-        alike = len(runs) == _ALIKE and not (wanted or any(r.guesses.depends for r in runs))
-        if alike or not run.guesses.used:
+        if not run.guesses.used:
             return runs
-    for course in _further(runs[0].arguments):
-        if not wanted:
+        if len(runs) == _ALIKE and not (wanted or any(r.guesses.depends for r in runs)):
             break
+    else:
+        for course in _further(runs[0].arguments):
+            if not wanted:
+                break
+            run = CourseRun(judged, course).run(function)
+            if run.reached & wanted:
+                runs.append(run)
+                wanted -= run.reached
+    return runs + _guided(judged, function, runs)
+
+
+def _guided(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> list[CourseRun]:
+    """Courses with numbers of the text into branches that no other one takes."""
+    branches, found = Branches(judged.resolved, function), list[CourseRun]()
+    room, left = _ROOM, set(branches.arms) - {arm for run in runs for arm in run.taken}
+    for course in branches.courses(left, runs[0].arguments) if left else ():
         run = CourseRun(judged, course).run(function)
-        if run.reached & wanted:
-            runs.append(run)
-            wanted -= run.reached
-    return runs
+        if run.taken & left:
+            found.append(run)
+            left -= run.taken
+        room -= run.length
+        if not left or room < 0:
+            break
+    return found
 
 
 class Listing(NamedTuple):
@@ -138,13 +169,7 @@ def _further(arguments: int) -> Iterator[Course]:
 
 def _flags(program: Program, function: Function) -> set[int]:
     """The identities of the flags of a function and of those that it calls, and of loops around flags."""
-    listed, pending = {function.name: function}, [function]
-    while pending:
-        for _, callee in calls(program, pending.pop()):
-            if callee.name not in listed:
-                listed[callee.name] = callee
-                pending.append(callee)
-    ops = [op for f in listed.values() for op in f.walk()]
+    ops = [op for f in functions_of(program, function) for op in f.walk()]
     flags = {id(op) for op in ops if hands_token(op)}
     return flags | {id(op) for op in ops if _repeats(op) and any(id(inner) in flags for inner in op.walk())}
 
@@ -191,6 +216,6 @@ def _written(program: Program, as_written: bool) -> frozenset[int]:
     return frozenset(
         id(op)
         for function in program.functions
-        if as_written or is_as_written(function)
+        if as_written or program.emitted or is_as_written(function)
         for op in function.walk()
     )

@@ -9,8 +9,10 @@ from math import lcm
 from typing import Any
 
 from ..analysis.resolve import ResolvedProgram
+from ..interpreter.cores import meet_inside
 from ..ir import KernelKind, Op, Pipe
 from ..isa import effects
+from .guided import special_trips
 from .operations import Known, known
 
 #: The arguments by which a program asks which block, of how many, and which vector core it is.
@@ -37,6 +39,8 @@ class Judged:
     #: The numbers of the operations in the order of the text.
     orders: dict[int, int] = field(default_factory=dict)
     _known: dict[int, Known] = field(default_factory=dict)
+    _meets: dict[int, bool] = field(default_factory=dict)
+    _special: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def caches(self) -> bool:
@@ -58,6 +62,22 @@ class Judged:
 
     def __post_init__(self) -> None:
         self.orders = {id(op): i for i, op in enumerate(self.resolved.program.walk())}
+
+    def meets(self, op: Op) -> bool:
+        """Whether cores meet inside an operation."""
+        if id(op) not in self._meets:
+            self._meets[id(op)] = meet_inside(self.resolved.program, op)
+        return self._meets[id(op)]
+
+    def special(self, op: Op) -> tuple[int, ...]:
+        """The numbers of a loop's counter around which something in its body changes."""
+        found = self._special.get(id(op))
+        if found is None:
+            functions = self.resolved.program.functions
+            function = next((f for f in functions if any(inner is op for inner in f.walk())), None)
+            found = () if function is None else special_trips(self.resolved, function, op)
+            self._special[id(op)] = found
+        return found
 
     @cached_property
     def paired(self) -> bool:

@@ -187,9 +187,9 @@ class OrderMachine(NoStorage):
         if address is None:
             return self._own(type, ("tile", op.results[0].name if op.results else "", id(op)))
         if isinstance(address, Assumed):
-            return Storage(Space(type.loc, self.core), address.generic)
+            return Storage(Space(type.loc, self.core), address.generic, made=id(op))
         known = self.known(address)
-        return Storage(Space(type.loc, self.core), known) if known is not None else None
+        return Storage(Space(type.loc, self.core), known, made=id(op)) if known is not None else None
 
     def rebind(self, op: ir.Op, ref: TileRef, type: ir.TileType, address: Scalar) -> Hashable:
         """The bytes at an address."""

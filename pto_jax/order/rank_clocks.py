@@ -133,8 +133,18 @@ def holds(compared: WaitCmp, found: int, value: int) -> bool:
 
 
 def _mailbox(wait: Waited, notifies: Sequence[Notify]) -> Clock:
-    """A mailbox: the wait comes after whichever set has given the value."""
-    fitting = [m for m in notifies if not m.adds and holds(wait.compared, m.value, wait.value)]
+    """A mailbox: the wait comes after whichever set has given the value.
+
+    That is none which another one has replaced before the wait.
+    """
+    earlier = [m for m in notifies if not m.adds and _at(wait.clock, m.agent) >= m.epoch]
+    fitting = [
+        m
+        for m in notifies
+        if not m.adds
+        and holds(wait.compared, m.value, wait.value)
+        and not any(o is not m and o.after(m.agent, m.epoch) for o in earlier)
+    ]
     if not fitting:
         return []
     width = max(len(m.clock) for m in fitting)

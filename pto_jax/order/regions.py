@@ -182,7 +182,8 @@ class Regions:
 class Storage:
     """Where a handle lies: ``row`` and ``col`` of a tile of type ``whole`` that begins at byte ``start``.
 
-    ``tile``: the first byte and the type of the tile that it is a window of, if it is one.
+    ``tile``: the first byte and the type of the tile that it is a window of, if it is one; ``made``: the
+    operation that has placed it.
     """
 
     space: Space
@@ -191,6 +192,7 @@ class Storage:
     row: int = 0
     col: int = 0
     tile: tuple[int, TileType] | None = field(default=None, compare=False)
+    made: int = field(default=0, compare=False)
 
 
 def tile_region(ref: TileRef, valid: tuple[int | None, int | None]) -> Region | None:

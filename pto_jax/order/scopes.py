@@ -67,10 +67,17 @@ class VectorScope:
                 alone = access[0] == seen.access[0] == "scalar"
                 if writes and not alone and not before >> seen.number & 1:
                     yield Race(seen.use, use, "scope")
-        made = _Seen(self._count, before, access, use)
-        self._last.setdefault(number, {})[access, id(use.op)] = made
-        self._so_far[access] = self._so_far.get(access, 0) | before | 1 << self._count
+        self._last.setdefault(number, {})[access, id(use.op)] = _Seen(self._count, before, access, use)
+        self.accept(access, after)
+
+    def accept(self, access: Access | None, after: int = 0) -> tuple[int, int]:
+        """The number of the next operation, and what is over before it; None accesses no memory."""
+        number, before = self._count, after
+        if access is not None:
+            before |= self._held.get(access, 0)
+            self._so_far[access] = self._so_far.get(access, 0) | before | 1 << number
         self._count += 1
+        return number, before
 
     @property
     def load(self) -> int:

@@ -18,7 +18,7 @@ from ..interpreter.fifo import receivers, ring, split_of
 from ..ir import Op, Pipe
 from ..isa import effects
 from ..isa.declare import Phase
-from .clocks import Clocks, Semaphores, Token
+from .clocks import Clock, Clocks, Semaphores, Token
 from .judged import SECOND, Judged
 from .numbers import Assumed, Doubt
 from .regions import Region
@@ -58,6 +58,8 @@ class Signals:
         self.waited: dict[int, tuple[Pair, Op]] = {}
         self.starved: dict[int, tuple[Pair, Hashable]] = {}
         self.doubled: dict[int, tuple[Pair, Op, Op]] = {}
+        #: Flags whose numbers no pipe has, where execution says the number.
+        self.outside: dict[int, tuple[Op, int]] = {}
         #: Waits that no core goes on from: the operations, and what they wait for.
         self.deadlock: tuple[Diagnostic, ...] = ()
         #: The pipe of the operation that made an event.
@@ -65,7 +67,8 @@ class Signals:
         self._between = Semaphores()
         #: How many slots the pipe between the cores has that was used last.
         self.slots = 0
-        self._released: dict[tuple[str, object], list[tuple[Pipe, Token]]] = {}
+        #: What was complete where each pipe gave back a buffer token the last time.
+        self._released: dict[tuple[str, object], dict[Pipe, Clock]] = {}
         self.open: dict[tuple[str, object, Pipe], Op] = {}
         self.nested: dict[int, tuple[Op, Op | None]] = {}
 
@@ -108,7 +111,7 @@ class Signals:
             case role, "core":
                 self._core(turn, op, role, core, number)
             case role, "token":
-                self._buffer(op, role, core)
+                self._buffer(op, role, core, number)
             case "wait", "operation":
                 self._drain(turn, op, scope, core)
             case _:
@@ -116,7 +119,7 @@ class Signals:
 
     def _number(self, op: Op, scope: Scope) -> object:
         """The number of an event: an integer, or one that is assumed."""
-        written = op.attrs.get("event")
+        written = op.attrs.get("event", op.attrs.get("buf"))
         if isinstance(written, int) or not op.ins:
             return written
         return scope.find(op.ins[0])
@@ -130,6 +133,8 @@ class Signals:
         if isinstance(number, Assumed):
             self.doubted.add(pair)
             number = number.generic
+        elif isinstance(number, int) and not 0 <= number < EVENTS and "event" not in op.attrs:
+            self.outside.setdefault(id(op), (op, number))
         key = (pair, number)
         if role == "signal":
             if key in self.present:
@@ -172,23 +177,24 @@ class Signals:
             elif (token := self._between.take(("flag", number, other, core))) is not None:
                 self.clocks.wait(core, Pipe.ALL if self._is("a2a3") else pipe, token.clock)
 
-    def _buffer(self, op: Op, role: str, core: str) -> None:
+    def _buffer(self, op: Op, role: str, core: str, number: object) -> None:
         """A bracket around the uses of a buffer: it begins after those of other pipes that came before."""
-        pipe, number = effects.pipe_named(op.attrs.get("op_type")), op.attrs.get("buf")
+        pipe = effects.pipe_named(op.attrs.get("op_type"))
         if pipe is None:
             return
-        released, place = self._released.setdefault((core, number), []), (core, number, pipe)
+        number = number.generic if isinstance(number, Assumed) else number
+        released, place = self._released.setdefault((core, number), {}), (core, number, pipe)
         if role == "signal":
             if self.open.pop(place, None) is None:
                 self.nested.setdefault(id(op), (op, None))
-            released.append((pipe, Token(self.clocks.complete(core, pipe), op)))
+            released[pipe] = self.clocks.complete(core, pipe)
             return
         if place in self.open:
             self.nested.setdefault(id(op), (op, self.open[place]))
         self.open[place] = op
-        for other, token in released:
+        for other, clock in released.items():
             if other != pipe:
-                self.clocks.wait(core, pipe, token.clock)
+                self.clocks.wait(core, pipe, clock)
 
     def _drain(self, turn: Turn | None, op: Op, scope: Scope, core: str) -> None:
         """Everything waits for the events of some operations; for all of them where none is named."""

@@ -34,6 +34,7 @@ from ..isa.rules.pipes import are_windows
 from ..profiles import ProfileName
 from .blocks import Meetings, Member, Running, block_of, kind_of as kind_of_core, launched, prefix
 from .clocks import Clocks, Trace, Use
+from .guided import Arm, arm_of
 from .judged import BLOCK, BLOCKS, SUBBLOCK, Judged
 from .machine import OrderMachine
 from .numbers import Assumed, Course, Doubt, Guesses
@@ -48,6 +49,10 @@ _STEERED = ("for", "while", "if", "switch")
 _ACCESS: dict[bool, Literal["read", "write"]] = {False: "read", True: "write"}
 #: Operations after which a course is given up, and trips of which all are followed where a body is short.
 LIMIT, SHORT = 40_000, 600
+#: The same where cores meet in the body: trips that are left out on one of them only change what meets.
+MEETING = 8_000
+#: Periods of a loop that are followed between its first and its last trips.
+MOST_SPECIAL = 8
 #: Operations up to which they are listed, in all trips.
 LISTED = 20_000
 
@@ -83,7 +88,10 @@ class Walk(Interpreter):
         course.count()
         course.core = self.core_of(known)
         if known.runs is not None and known.runs in _STEERED:
-            course.signals.doubt(op, self.steers(op, scope))
+            steers = self.steers(op, scope)
+            course.signals.doubt(op, steers)
+            if known.runs in ("if", "switch"):
+                course.choose(op, steers[0])
         if op.regions and opens_scope(op):
             course.machine.scope = VectorScope()
             yield from self.followed(op, scope, known)
@@ -158,7 +166,11 @@ class Walk(Interpreter):
             self.course.repeated.add(id(op))
         shown: Sequence[int] = range(trips)
         if not self.course.all_trips:
-            shown = _shown(trips, self.course.judged.period, self.around * inside)
+            special, meets = self.special(op, lower, step), self.meets(op)
+            room = MEETING if meets else SHORT
+            shown = _shown(trips, self.course.judged.period, room // (self.around * inside), special)
+            if meets and len(shown) < trips:
+                self.course.shortened.setdefault(self.named + self.core.name, []).append(trips)
         outside, self.around = self.around, self.around * max(1, len(shown))
         for trip in shown:
             carried = _further(passed, trip - at, self.course.judged.period)
@@ -171,6 +183,18 @@ class Walk(Interpreter):
         self.around = outside
         for value, operand in zip(op.results, passed[-1], strict=True):
             scope.bind(value, operand)
+
+    def meets(self, op: Op) -> bool:
+        """Whether cores meet inside a loop."""
+        return len(self.shared.cores) > 1 and self.course.judged.meets(op)
+
+    def special(self, op: Op, lower: Operand, step: Operand) -> list[int]:
+        """The trips of a loop around which something in it changes, as the text says."""
+        first, width = (n.value if isinstance(n, Assumed) else n for n in (lower, step))
+        counters = self.course.judged.special(op)
+        if not (counters and isinstance(first, int) and isinstance(width, int) and width > 0):
+            return []
+        return [(n - first) // width for n in counters]
 
     def again(self, op: Op, scope: Scope) -> Steps[None]:
         """A while loop, at most a few trips of one whose condition is assumed."""
@@ -201,13 +225,18 @@ def _length(body: Body) -> int:
     return sum(1 + sum(map(_length, op.regions)) for op in body.ops)
 
 
-def _shown(trips: int, period: int, cost: int) -> Sequence[int]:
-    """The trips that are followed: all, or the first ones and as many last ones as a period has."""
+def _shown(trips: int, period: int, most: int, special: Sequence[int] = ()) -> Sequence[int]:
+    """The trips that are followed: all of ``most``, or the first ones and as many last ones as a period has.
+
+    Periods with ``special`` trips are followed, too.
+    """
     first = max(3, period)
-    if trips <= first + period or trips * cost <= SHORT:
+    if trips <= max(first + period, most):
         return range(trips)
     left = (trips - first - 1) % period + 1
-    return [*range(first), *range(trips - left, trips)]
+    between = {(n - first) // period for n in special if first <= n < trips - left}
+    starts = [first + number * period for number in sorted(between)[:MOST_SPECIAL]]
+    return [*range(first), *(n for at in starts for n in range(at, at + period)), *range(trips - left, trips)]
 
 
 def _further(passed: list[tuple[Operand, ...]], skipped: int, period: int) -> tuple[Operand, ...]:
@@ -251,9 +280,13 @@ class CourseRun:
         self.arguments = 0
         #: The loops of which it has followed a second trip, or whose trips the text says.
         self.repeated: set[int] = set()
+        #: How many trips loops have in which cores meet and not all trips are followed, by core.
+        self.shortened: dict[str, list[int]] = {}
+        #: The branches that it has taken.
+        self.taken: set[Arm] = set()
         #: Whether the course has come to its end.
         self.ended = False
-        self._left = LIMIT if listed is None else LISTED
+        self.left = LIMIT if listed is None else LISTED
         #: Whether it has come to that limit.
         self.cut = False
 
@@ -285,12 +318,21 @@ class CourseRun:
             self.ended = True
         except TooLongError:
             self.cut = True
-            return self
         except ExecutionError as error:
             self.ended = self.signals.stuck(error.diagnostics)
         except PtoError:
-            return self
+            pass
+        if not self.agrees():
+            self.ended = False
+            self.clocks.forget_between_cores()
         return self
+
+    def agrees(self) -> bool:
+        """Whether the same trips are left out on all cores, so that the same ones meet."""
+        listed = list(self.shortened.values())
+        longest = max(listed, key=len, default=[])
+        everywhere = len(listed) in (0, len(self.meetings.members))
+        return everywhere and all(longest[: len(trips)] == trips for trips in listed)
 
     def member(self, named: str, core: str) -> None:
         """Note a core that is followed; one that executes everything is known by the kinds of its parts."""
@@ -323,10 +365,21 @@ class CourseRun:
             for a, o in zip(function.args, operands, strict=True)
         ]
 
+    def choose(self, op: Op, number: Operand) -> None:
+        """Note which region a number chooses."""
+        number = number.value if isinstance(number, Assumed) else number
+        if isinstance(number, int):
+            self.taken.add(arm_of(op, number))
+
+    @property
+    def length(self) -> int:
+        """How many operations it has followed."""
+        return (LIMIT if self.listed is None else LISTED) - self.left
+
     def count(self) -> None:
         """One operation more; TooLongError beyond the limit."""
-        self._left -= 1
-        if self._left < 0:
+        self.left -= 1
+        if self.left < 0:
             raise TooLongError
 
     # -- what operations do --------------------------------------------------------------------------

@@ -10,32 +10,43 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import interpreter, ir
-from ..isa import effects
+from ..interpreter import Operand, Scalar
+from ..interpreter.operands import LocalPointer, Pointer
+from ..isa import effects, find_micro
+from ..isa.micro import MicroCall, opens_scope
 from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Policy
 from ..order.clocks import PIPES, Clock, Clocks
 from ..order.judged import Judged
 from ..order.signals import Signals
+from .scopes import ScheduledScope
 
 
 @dataclass(frozen=True)
 class Schedule:
     """An order of the pipes of every core: those of ``late`` go last, the others by chance.
 
-    ``backwards``: the others go the other way round.
+    ``backwards``: the others go the other way round. ``scopes``: the accesses of vector scopes are out of
+    order, too, the operation with the identity ``ahead`` before all that need not come before it.
     """
 
     late: tuple[ir.Pipe, ...] = ()
     seed: int = 0
     backwards: bool = False
+    scopes: bool = False
+    ahead: int = 0
 
     def __str__(self) -> str:
+        if self.scopes:
+            how = "the second one first" if self.ahead else f"an order by chance, seed {self.seed}"
+            return f"accesses of vector scopes out of order ({how})"
         names = ", ".join(f"PIPE_{pipe.name}" for pipe in self.late)
         return f"{names} as late as legal" if names else f"pipes in an order by chance, seed {self.seed}"
 
@@ -115,6 +126,8 @@ class ScheduledMachine(ReferenceMachine):
         self.judged = judged
         self.signals = Signals(self.clocks, judged)
         self.queues = Queues(self.clocks, schedule.ranks())
+        self.schedule = schedule
+        self.scope: ScheduledScope | None = None
         self._executes = False
 
     def core_of(self, op: ir.Op) -> str:
@@ -125,6 +138,7 @@ class ScheduledMachine(ReferenceMachine):
     def begin(self, op: ir.Op, scope: interpreter.Scope) -> None:
         """Follow what orders pipes; where cores meet everything executes."""
         order, core = effects.traits_of(op).order, self.core_of(op)
+        self._turn_to(op, core)
         if order is not None and order.through in ("pipe", "flag", "event", "token"):
             self.signals.order(None, op, scope, core)
             self.queues.settle(self.clocks.before(core, ir.Pipe.S))
@@ -133,9 +147,64 @@ class ScheduledMachine(ReferenceMachine):
         elif not op.regions and effects.pipe_of(op) == ir.Pipe.S and effects.traits_of(op).effects:
             self.queues.settle(self.clocks.before(core, ir.Pipe.S))
 
+    def _turn_to(self, op: ir.Op, core: str) -> None:
+        """A vector scope begins or ends with an operation; a barrier inside orders its accesses."""
+        opens = bool(op.regions) and opens_scope(op)
+        if self.scope is not None and (opens or id(op) not in self.scope.inside):
+            self._leave(core)
+        if opens:
+            self.scope = ScheduledScope(frozenset(id(inner) for inner in op.walk()), self.schedule.scopes)
+        declared = find_micro(op.name) if self.scope is not None else None
+        if self.scope is not None and declared is not None and declared.orders:
+            kinds = declared.orders.get(str(next(iter(op.attrs.values()), "")))
+            self.scope.order.barrier(*kinds or (frozenset(), frozenset()))
+
+    def _leave(self, core: str) -> None:
+        """The operations of a scope wait for the vector pipe."""
+        scope, self.scope = self.scope, None
+        schedule = self.schedule
+        if scope is not None:
+            run = partial(scope.flush, 2 * schedule.seed + schedule.backwards, schedule.ahead)
+            self.queues.put(core, ir.Pipe.V, run)
+
     def finish(self) -> None:
         """Execute what is left."""
+        self._leave(self._core)
         self.queues.flush()
+
+    def micro(self, op: ir.Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
+        """Queue a micro-operation; outside of a scope one that gives a register executes at once."""
+        declared, core = find_micro(op.name), self.core_of(op)
+
+        def run() -> tuple[Operand, ...]:
+            return super(ScheduledMachine, self).micro(op, call, operands)
+
+        if declared is None or (declared.kind == "register" and self.scope is None):
+            return run()
+        if self.scope is not None and declared.pipe == ir.Pipe.V:
+            return self.scope.put(op, declared, operands, run)
+        if declared.pipe == ir.Pipe.S or len(op.results) > declared.updated(op):
+            self.queues.settle(self.clocks.complete(core, declared.pipe))
+            self.queues.pass_by(core, declared.pipe)
+            return run()
+        self.queues.put(core, declared.pipe, run)
+        return ()
+
+    def load(self, op: ir.Op, pointer: Pointer | LocalPointer, dtype: ir.DType) -> Scalar:
+        """The element that a pointer is at; in a scope behind what the scope orders before it."""
+        if self.scope is None or not isinstance(pointer, LocalPointer):
+            return super().load(op, pointer, dtype)
+        # The scope begins behind everything that the vector pipe has done before.
+        self.queues.settle(self.clocks.complete(self.core_of(op), ir.Pipe.V))
+        self.scope.scalar(op, "read", lambda: None)
+        return super().load(op, pointer, dtype)
+
+    def store(self, op: ir.Op, pointer: Pointer | LocalPointer, value: Scalar) -> None:
+        """Write a scalar; in a scope behind what the scope orders before it."""
+        if self.scope is None or not isinstance(pointer, LocalPointer):
+            super().store(op, pointer, value)
+        else:
+            self.scope.scalar(op, "write", lambda: super(ScheduledMachine, self).store(op, pointer, value))
 
     def execute(self, execution: interpreter.Execution) -> dict[str, Any]:
         """Queue an instruction; one that gives a vector executes at once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -10,8 +11,8 @@ import numpy as np
 
 from .. import api, ir, order
 from ..analysis.resolve import ResolvedProgram, resolve
-from ..analysis.roots import is_as_written
-from ..errors import ArgumentError, PtoError, VerifyError
+from ..analysis.roots import orders_itself
+from ..errors import ArgumentError, PtoError, PtoWarning, VerifyError, is_number, one_of
 from ..isa import effects
 from ..oracle import run
 from ..order import Finding, Place, event_numbers, hangs
@@ -22,17 +23,23 @@ from .machine import Schedule, ScheduledMachine, bits
 #: How a text is judged: all order has to be in it, a tool inserts what one core needs, or dependent vector
 #: instructions need barriers, too.
 Mode = Literal["as-written", "inserted", "strict"]
+_CUT = (
+    "@{} has a course of more than {} operations, which is not followed to its end; try: inputs of a smaller "
+    "problem"
+)
 SYNC = ("auto", "as-written", "inserted", "strict")
 
 
 def mode_of(program: ir.Program, profile: Profile) -> Mode:
     """The mode that a text asks for: by its flags and events, and on A2/A3 by its barriers of PIPE_V.
 
+    Into C++ that an assembler has emitted nothing is inserted any more.
+
     >>> import pto_jax as pto
     >>> mode_of(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"), pto.profile("a2a3"))
     'inserted'
     """
-    if not any(map(is_as_written, program.functions)):
+    if not orders_itself(program):
         return "inserted"
     barriers = any(
         (found := effects.traits_of(op).order) is not None
@@ -61,8 +68,11 @@ def races(
     text looks like (:func:`mode_of`). ``inputs`` gives arguments by name (numbers and arrays); what is not
     given is assumed, in several courses. With ``schedules``, each race is executed in so many legal orders of
     the pipes on ``inputs``, in ``grid`` blocks (default: one), and its ``witness`` shows the bits that
-    differ; ``seed`` chooses the orders. The first two blocks and the last one of a launch of ``grid`` blocks
-    are compared with each other; without it two of them where the blocks of a program wait for each other.
+    differ; ``seed`` chooses the orders. The blocks of a launch of ``grid`` are compared with each other: all,
+    or the first two and the last one of many; without it two where the blocks of a program wait for each
+    other.
+
+    A PtoWarning names functions that have more operations than are followed.
 
     ArgumentError for an unknown mode, profile or architecture, and for schedules without inputs;
     VerifyError for a program that is wrong in other ways, so that nothing can be followed.
@@ -71,16 +81,15 @@ def races(
     >>> races(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"))
     []
     """
-    if sync not in SYNC:
-        raise ArgumentError(f"sync {sync!r}", allowed=", ".join(SYNC))
-    if schedules and inputs is None:
-        raise ArgumentError("schedules without inputs", allowed="inputs for every argument")
+    _require_options(sync, inputs, 1 if grid is None else grid, schedules)
     selected = api.resolve_profile(program, profile, arch=arch)
     resolved = resolve(program, selected)
     mode = mode_of(resolved.program, selected) if sync == "auto" else sync
+    cut: list[str] = []
     try:
         found = order.judge(
             resolved,
+            cut=cut,
             as_written=sync in ("as-written", "strict"),
             vector=mode == "strict" and selected.name == "a2a3",
             inputs=inputs,
@@ -94,10 +103,25 @@ def races(
         if errors:
             raise VerifyError(errors) from None
         raise
+    for name in cut:
+        warnings.warn(_CUT.format(name, order.LIMIT), PtoWarning, stacklevel=2)
     found = [replace(finding, mode=mode) for finding in (*found, *more)]
     if not schedules or inputs is None:
         return found
     return witnessed(resolved, found, inputs, grid or 1, schedules, seed)
+
+
+def _require_options(sync: str, inputs: object, grid: int, schedules: int) -> None:
+    """ArgumentError for options that :func:`races` does not take."""
+    if sync not in SYNC:
+        raise ArgumentError(f"sync {sync!r}", allowed=", ".join(SYNC))
+    for name, n, least in (("schedules", schedules, 0), ("grid", grid, 1)):
+        if not is_number(n, least):
+            raise ArgumentError(f"{name}: got {n!r}", allowed=f"a number from {least} up")
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise ArgumentError(f"inputs: got {one_of(inputs)}", allowed="arrays and numbers by name")
+    if schedules and inputs is None:
+        raise ArgumentError("schedules without inputs", allowed="inputs for every argument")
 
 
 def _meets_blocks(program: ir.Program) -> bool:
@@ -196,7 +220,10 @@ def _witness(
 ) -> str:
     """What the first schedule shows in which other bits come out."""
     first = ir.Pipe[finding.first.pipe.removeprefix("PIPE_")]
-    tried = [Schedule((first,), seed), *(Schedule((), seed + i) for i in range(1, schedules))]
+    scope = finding.in_scope
+    swapped = Schedule((), seed, scopes=True, ahead=id(finding.ops[-1]))
+    one = swapped if scope else Schedule((first,), seed)
+    tried = [one, *(Schedule((), seed + i, scopes=scope) for i in range(1, schedules))]
     for schedule in tried:
         if schedule not in results:
             try:

@@ -111,7 +111,8 @@ def _scalar(reader: Reader, value: AttrValue, dtype: DType, start: int, raw: str
         if isinstance(value, int) and raw[:2].lower() == "0x":
             return _float_of_bits(reader, value, dtype, start)
         if isinstance(value, int):
-            c.fail(f"got an integer of type {dtype}; a float constant has a decimal point", start=start)
+            got = f"got the integer {value} of type {dtype}"
+            c.fail(got, start=start, allowed="a number with a decimal point", fix=f"{value}.0")
         return value
     if isinstance(value, float):
         c.fail(f"got a number with a decimal point of type {dtype}; allowed: an integer", start=start)
@@ -163,10 +164,10 @@ def read_for(reader: Reader, results: Results, start: int) -> Op:
     need(reader, results, len(types), "scf.for", start)
     args = [(variable, counter), *((m, t) for (m, _), t in zip(carried, types, strict=True))]
     groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(carried)))
-    body, found = reader.region(args), dict[str, AttrValue]()
+    body, entries = reader.region(args), dict[str, AttrValue]()
     if c.kind is Kind.L_BRACE:
-        reader.attributes.dictionary(found, {}, None)
-    attributes = tuple(sorted(found.items()))
+        reader.attributes.dictionary(entries, {}, None)
+    attributes = tuple(sorted(entries.items()))
     loop = Op("scf.for", ins=tuple(ins), regions=(body,), groups=groups, attributes=attributes)
     return complete(reader, loop, results, types, start)
 

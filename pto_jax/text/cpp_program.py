@@ -56,7 +56,14 @@ class _File:
         functions = tuple(replace(f, private=f.name in self._inline) for f in known.values())
         architecture = _architecture(words.file) or next((a for r in readers if (a := r.architecture)), None)
         attributes = (("pto.target_arch", architecture),) if architecture else ()
-        return ir.Program(functions, attributes, source=words.file, language=ir.PRESENT, tiles="tile_buf")
+        return ir.Program(
+            functions,
+            attributes,
+            source=words.file,
+            emitted=True,
+            language=ir.PRESENT,
+            tiles="tile_buf",
+        )
 
     def _names(self, kernel: str) -> tuple[str, ...]:
         """The names of a kernel's arguments.
@@ -102,8 +109,10 @@ class _File:
         """A helper of the assembler, the entry, or a kernel."""
         words = self.words
         start = at = words.index
-        while words.texts[at + 1] != "(" or words.texts[at] == "__attribute__":
-            if words.texts[at] in (";", "{", "}", ""):
+        while (ends := words.texts[at] in (";", "{", "}", "")) or (
+            words.texts[at + 1] != "(" or words.texts[at] == "__attribute__"
+        ):
+            if ends:
                 self._other(start)
             at += words.texts[at] == "__attribute__"
             at = 1 + (words.closing(at) if words.texts[at] in ("<", "(") else at)

@@ -8,11 +8,10 @@ from functools import cache
 from typing import Any, NoReturn
 
 from .. import ir
-from .cpp_body import Groups, Thing
 from .cpp_calls import Calls
+from .cpp_expressions import Groups, Thing
 from .cpp_names import members, plain
 from .cpp_tokens import MAX_DEPTH, Words
-from .cpp_types import Types, extents, pipe_settings, tile_type, view_type
 from .cpp_values import (
     ELEMENTS,
     INT,
@@ -24,8 +23,13 @@ from .cpp_values import (
     Pipe,
     Pointer,
     Sizes,
+    Types,
     Unplaced,
     View,
+    extents,
+    pipe_settings,
+    tile_type,
+    view_type,
 )
 
 #: Words behind which a statement begins.
@@ -500,6 +504,19 @@ class Statements(Calls):
             self.words.fail("got no pipe; allowed: a pipe, as PIPE_V", at)
         return thing
 
+    def _bracket(self) -> None:
+        """``get_buf(PIPE_A, 0, 0);`` and ``rls_buf``: a pipe, a buffer token and its mode."""
+        at, (pipe, buffer, mode) = self._arguments(3)
+        name, number = self.words.texts[at], self.number(buffer, at)
+        attributes: dict[str, ir.AttrValue] = {
+            "op_type": self._of_pipe(pipe, at),
+            "mode": self.number(mode, at).number,
+        }
+        if number.value is not None:
+            self.emit(f"{name}_dyn", (self.index(number, at),), at=at, attributes=attributes)
+        else:
+            self.emit(name, at=at, attributes={**attributes, "buf": number.number})
+
     def _barrier(self) -> None:
         if self.words.peek(2) == "PIPE_ALL":
             self._fixed()
@@ -550,7 +567,12 @@ class Statements(Calls):
     def _changes(self, start: int) -> list[str]:
         """The scalars that the statement at a word changes and that are defined before it."""
         words = self.words
-        end = words.closing(start) if words.texts[start] == "{" else words.texts.index(";", start)
+        if words.texts[start] == "{":
+            end = words.closing(start)
+        else:
+            end = next((i for i in range(start, len(words.texts)) if words.texts[i] == ";"), -1)
+            if end < 0:
+                words.fail("got a statement without an end; allowed: ';' behind it", start)
         found: dict[str, None] = {}
         for i in range(start, end):
             name, first = words.texts[i], words.texts[i - 1] in _FIRST
@@ -675,6 +697,7 @@ _FORMS: Mapping[str, Callable[[Statements], None]] = {
     **dict.fromkeys(("pto::Shape", "pto::Stride", "Shape", "Stride"), Statements._sizes),
     **dict.fromkeys(("GlobalTensor", "pto::GlobalTensor"), Statements._view),
     **dict.fromkeys(("set_flag", "wait_flag"), Statements._flag),
+    **dict.fromkeys(("get_buf", "rls_buf"), Statements._bracket),
     **dict.fromkeys((text.partition("(")[0] for text in _FIXED), Statements._fixed),
     "pipe_barrier": Statements._barrier,
     "using": Statements._alias,

@@ -135,7 +135,10 @@ class Words(Source):
     def closing(self, index: int) -> int:
         """The word that closes the bracket at a word; ParseError where none does."""
         opening = self.texts[index]
-        closing = {"(": ")", "{": "}", "[": "]", "<": ">"}[opening]
+        closing = {"(": ")", "{": "}", "[": "]", "<": ">"}.get(opening)
+        if closing is None:
+            shown = f"'{opening[:40]}'" if opening else "end of text"
+            return self.fail(f"got {shown}; allowed: a bracket", index)
         depth = 0
         for i in range(index, len(self.texts)):
             text = self.texts[i]
@@ -161,6 +164,6 @@ class Words(Source):
 
     def fail(self, message: str, index: int | None = None) -> NoReturn:
         """Raise a ParseError at the current word, or at a given one."""
-        at = self.index if index is None else index
+        at = min(self.index if index is None else index, len(self.starts) - 1)
         start = self.starts[at]
         self.fail_at(message, start, start + len(self.texts[at]))

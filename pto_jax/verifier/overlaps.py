@@ -34,18 +34,18 @@ class Place:
 
 
 def overwritten(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
-    """A warning for every tile that is written over another one, of a different range, that is read later."""
+    """A warning for every tile that is written over another one that is read later."""
     for op, lost, written in overwrites(resolved, function):
         yield overwrite_finding(op, written, lost)
 
 
 def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[Op, Place, Place]]:
-    """The operations that write a tile over another one, of a different range, that is read later.
+    """The operations that write a tile over another one that is read later.
 
     With each the place that is lost and the one that is written.
 
-    Tiles that take turns in the same bytes are planned reuse, and the same range under several handles is the
-    normal way to see a tile through another view.
+    Tiles that take turns in the same bytes are planned reuse, and a handle of another type at the bytes of a
+    tile is the normal way to see it in another form.
     """
     lifetimes = Lifetimes(resolved, function)
     facts = resolved.facts(lifetimes.function)
@@ -56,6 +56,8 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
             end = start + tile.bytes
             places[i] = Place(tile.type.loc, start, end, tile.name, tile.op.span, tile.op.name)
     near = _without_windows(lifetimes, places, _near(places))
+    for i, twins in _twins(lifetimes, places).items():
+        near[i] = near.get(i, 0) | twins
     found: dict[int, tuple[Op, int]] = {}
 
     def visit(op: Op, access: Access, before: int, behind: int) -> None:
@@ -71,9 +73,15 @@ def overwrites(resolved: ResolvedProgram, function: Function) -> Iterator[tuple[
 
         # Followed with numbers, some of them replace only what is read no more, or is read as theirs.
         of = dict(zip(map(id, lifetimes.function.walk()), function.walk(), strict=True))
-        may = lost_values(resolved, function)
+        ranges: dict[Loc | None, set[tuple[int, int]]] = {}
+        for place in (places[i] for i in near):
+            ranges.setdefault(place.loc, set()).add((place.start, place.end))
+        within = {loc: sorted(listed) for loc, listed in ranges.items()}
+        replaces = lost_values(resolved, function, [of[id(op)] for op, _ in found.values()], within)
         for i, (op, j) in found.items():
-            if may(of[id(op)], places[j].start, places[j].end):
+            known = replaces(of[id(op)], places[j].start, places[j].end)
+            # Of two tiles of one type at the same bytes most are one value that goes on.
+            if known or (known is None and places[i].bytes != places[j].bytes):
                 yield op, places[j], places[i]
 
 
@@ -107,6 +115,16 @@ def _without_windows(
         i: sum(1 << j for j in bits(others) if not is_part(i, j) and not is_part(j, i))
         for i, others in near.items()
     }
+
+
+def _twins(lifetimes: Lifetimes, places: Mapping[int, Place]) -> dict[int, int]:
+    """For tiles, the others of their type at their bytes."""
+    groups: dict[tuple[TileType, tuple[Loc, int, int]], int] = {}
+    for i, place in places.items():
+        key = lifetimes.tiles[i].type, place.bytes
+        groups[key] = groups.get(key, 0) | 1 << i
+    found = {i: groups[lifetimes.tiles[i].type, place.bytes] & ~(1 << i) for i, place in places.items()}
+    return {i: twins for i, twins in found.items() if twins}
 
 
 def _near(places: Mapping[int, Place]) -> dict[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from pto_jax.cli.commands import parser
+from pto_jax.devices import contract
+from pto_jax.isa import instructions
+from pto_jax.manual import manual, topics
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ("instructions", "language", "tables", "commands", "gallery")
@@ -19,7 +23,7 @@ _SUBJECTS = "texts?|sources?|programs?|names?|pages?|headers?|execution|XLA"
 
 #: Where, what, and what to write instead.
 WORDS = (
-    ((PAGES, HELP, MESSAGES), r"\b(house|room|attic)s?\b", "package, architecture"),
+    ((PAGES, HELP, MESSAGES), r"\b(house|room|attic)s?\b(?! for)", "package, architecture"),
     ((PAGES, HELP, MESSAGES), r"\b[Mm]achines?\b(?! code| epsilon)", "executor, computer"),
     ((PAGES, HELP, MESSAGES), r"\b(meet|meets|meeting)\b", "synchronise, join, share"),
     ((PAGES, HELP, MESSAGES), r"\b(told|tells|nobody|handed (out|on|over)|at its word)\b", "who does what"),
@@ -43,6 +47,12 @@ WORDS = (
         r"\bof (one's|your|its|their) own\b|\bby (itself|themselves)\b",
         "custom, your, alone",
     ),
+    (
+        (HELP,),
+        r"\b[Ww]hat (an?|the|its?|each|every|no|programs|generated|versions|orders|stands|is|follows|two)\b",
+        "the noun",
+    ),
+    ((HELP,), r"\b(knows?|come and go|made of)\b", "the noun, or the subject that acts"),
     ((MESSAGES,), r"\bfound\b(?! in\b)", "got"),
     ((MESSAGES,), r"\b([a-z]{2,}) \1\b|\ba (index|i8|i16|i32|i64|u8|f\d+)\b", "the right article, one word"),
 )
@@ -72,9 +82,21 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(docs)]
 
 
+def notebooks() -> list[Path]:
+    return sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def cells(notebook: Path) -> str:
+    """The text between the code of a notebook."""
+    listed = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return "\n".join("".join(c["source"]) for c in listed if c["cell_type"] == "markdown")
+
+
 def helps(sub: argparse.ArgumentParser, name: str = "pto-jax") -> Iterator[tuple[str, str]]:
     """The descriptions and option texts of a parser and of its commands."""
     yield name, f"{sub.description or ''}\n{sub.epilog or ''}"
+    for group in sub._action_groups:
+        yield f"{name} group", group.title or ""
     for action in sub._actions:
         if action.help and action.help != argparse.SUPPRESS:
             yield f"{name} {'/'.join(action.option_strings) or action.dest}", action.help
@@ -108,8 +130,23 @@ def test_pages_use_the_words_of_the_glossary(page: Path) -> None:
     assert list(problems(PAGES, page.name, prose(page))) == []
 
 
+def test_pages_of_instructions_use_the_words_of_the_glossary() -> None:
+    for name in (*instructions(), *topics()):
+        # Names of rules are identifiers: mask-room.
+        text = re.sub(r"\w+-room\b", "rule", _CODE.sub("`code`", manual(name, "markdown")))
+        assert list(problems(PAGES, name, text)) == []
+
+
+@pytest.mark.parametrize("notebook", notebooks(), ids=lambda p: p.stem)
+def test_notebooks_use_the_words_of_the_glossary(notebook: Path) -> None:
+    text = _CODE.sub("`code`", cells(notebook))
+    assert len(text) > 1000
+    assert list(problems(PAGES, notebook.name, text)) == []
+
+
 def test_help_uses_the_words_of_the_glossary() -> None:
     assert [p for name, text in helps(parser()) for p in problems(HELP, name, text)] == []
+    assert list(problems(HELP, "--help-dut", contract.text())) == []
 
 
 def test_messages_use_the_words_of_the_glossary() -> None:
@@ -144,6 +181,8 @@ def test_each_word_is_noticed() -> None:
         "What a profile has",
         "it goes on",
         "by itself",
+        "what a campaign found",
+        "a store that knows its options",
         "found 3",
         "the the",
     )

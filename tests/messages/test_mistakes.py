@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import sys
 import textwrap
 import warnings
 from collections.abc import Callable
@@ -91,6 +92,59 @@ LINES = {
     "odd columns": ('m = pto.alloc_tile("f16", 16, 24)', "takes 48 bytes",
                     'pto.alloc_tile("f16", 16, 32, valid=(16, 24))'),
 }  # fmt: skip
+
+
+#: The wrong line, the message, and the line with ``FIX`` where the fix is pasted.
+PARTS = {
+    "a layout by its name": ('m = pto.alloc_tile("f32", 16, 64, layout="nz")', "alloc_tile: got layout='nz'",
+                             'm = pto.alloc_tile("f32", 16, 64, FIX)'),
+    "a memory": ('m = pto.alloc_tile("f16", 16, 16, memory="L1")', "alloc_tile: got memory='L1'",
+                 'm = pto.alloc_tile("f16", 16, 16, FIX)'),
+    "one size": ('m = pto.alloc_tile("f32", 16, 64, valid=8)', "valid: got 8; allowed: two sizes",
+                 'm = pto.alloc_tile("f32", 16, 64, FIX)'),
+    "a shape": ('m = pto.alloc_tile("f32", (16, 64))', "got no rows and columns", "m = FIX"),
+    "a slice of a view": ("pto.tload(t, vx[0:16, 0:64])", "got a slice of ", "pto.tload(t, FIX)"),
+    "a slice without an end": ("pto.tload(t, vx[0:, :])", "got a slice of ", "pto.tload(t, FIX)"),
+    "a slice from a number": ("pto.tload(t, vx[n - n:n - n + 16])", "got a slice", "pto.tload(t, FIX)"),
+    "an element": ("v = t[0, 3]", "got an element of the tile t", "v = FIX"),
+    "an element that is set": ("t[0, 3] = 1.0", "got an element of the tile t", "FIX"),
+    "the length": ("v = len(t)", "len(t): got a tile; allowed: its sizes", "v = FIX"),
+    "a method of arrays": ("t.exp()", "got the attribute 'exp' of the tile t", "FIX"),
+    "a format": ('v = f"{n:d}"', "n: got the format 'd'", "FIX"),
+    "an index as a condition": ("with pto.if_(n): pto.tneg(t, t)", "if_: got n: index; allowed: i1",
+                                "with FIX: pto.tneg(t, t)"),
+    "two types": ("v = n + pto.cast(n, 'f32')", "+: got n: index, and ", "v = FIX"),
+    "a constant of another type": ("pto.tmuls(t, t, n + 1)", "allowed: a scalar of type f32", "FIX"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "message", "fixed"), PARTS.values(), ids=PARTS)
+def test_the_fix_of_a_part_of_a_line_works(line: str, message: str, fixed: str) -> None:
+    said = refused(lambda: run_kernel(line))
+    assert message in said
+    run_kernel(fixed.replace("FIX", fix_of(said)))
+
+
+#: Lines that no fix repairs, and what their messages got.
+PLAIN = {
+    "while n: break": "n has no truth value in Python",
+    "np.arange(n)": "np.arange(n): n has no truth value in Python",
+    "pto.tadd(t, t, np.ones((16, 64), np.float32))": "got an array of float32 of shape (16, 64)",
+    "pto.tneg(t, t.type)": "got the type vec 16x64xf32; allowed: a tile",
+    "pto.tneg(pto.partition_view(vx, [0, 0], [16, 64]), t)": "got a partition_tensor_view<16x64xf32>",
+    "pto.alloc_tile('f32', n, 64)": "rows: got n: index; allowed: a positive Python integer",
+    "pto.alloc_tile(16, 64, 'f32')": "unknown element type 16",
+}
+
+
+@pytest.mark.parametrize(("line", "message"), PLAIN.items(), ids=PLAIN)
+def test_a_line_without_sense_is_one_clear_error(line: str, message: str) -> None:
+    assert message in refused(lambda: run_kernel(line))
+
+
+def test_an_instruction_that_does_not_exist_is_named() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'tscale'; did you mean"):
+        run_kernel("pto.tscale(t, t, 0.5)")
 
 
 @pytest.mark.parametrize(("line", "message", "fix"), LINES.values(), ids=LINES)
@@ -254,3 +308,19 @@ def test_a_focus_that_no_instruction_has_names_the_types(capsys: pytest.CaptureF
         "tadd has no f8e4m3 on a2a3; allowed: f32, f16, bf16, i16, i32; profiles that have it: cpu_sim, a5"
     )
     assert f"{message}; try: --profile cpu_sim" in capsys.readouterr().err
+
+
+def test_a_device_with_a_wrong_shape_names_both(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("add.pto").write_text("tadd %d, %a, %b : !pto.tile<16x64xi32>")
+    Path("short.py").write_text(
+        "import sys, numpy as np\n_, outputs = sys.argv[1:]\nnp.savez(outputs, d=np.zeros((3, 64), np.int32))"
+    )
+    Path("call.sh").write_text(f'"{sys.executable}" short.py "$2" "$3"\n')
+    asked = ["fuzz", "--programs", "add.pto", "--dut", "sh call.sh {program} {inputs} {outputs}"]
+    assert main([*asked, "--count", "1", "--workers", "1", "--shrink-calls", "0"]) != 0
+    said = capsys.readouterr().out
+    assert "crashed: DeviceError: output d: got the shape (N, N); allowed: (N, N)\n" in said
+    assert "first: DeviceError: output d: got the shape (3, 64); allowed: (16, 64)\n" in said

@@ -14,7 +14,21 @@ import pto_jax as pto
 from pto_jax.cli.main import main
 from pto_jax.order import Finding
 from tests.order.test_catalogue import SCALAR
-from tests.order.texts import BARRIER, FENCE, HEAD, T, W, add, load, section, store, sync, told
+from tests.order.texts import (
+    BARRIER,
+    FENCE,
+    HEAD,
+    T,
+    W,
+    add,
+    branch,
+    load,
+    loop,
+    section,
+    store,
+    sync,
+    told,
+)
 
 SYNCALL = "pto.syncall () mode = hard, core_type = aiv_only\n"
 NUMBER = "%blk64 = pto.get_block_idx\n%blk = arith.index_cast %blk64 : i64 to index\n"
@@ -70,6 +84,29 @@ WRONG: dict[str, tuple[str, int | None, list[str]]] = {
     ),
     "29 met under a branch of one block": (only_first(SYNCALL), None, ["deadlock"]),
     "29 met once more by one block": (SYNCALL + only_first(SYNCALL), None, ["deadlock"]),
+    "blocks in the middle of a launch": (
+        NUMBER
+        + WHOLE
+        + "%b1 = arith.cmpi eq, %blk, %c1 : index\n%b2 = arith.cmpi eq, %blk, %c2 : index\n"
+        + "%any = arith.ori %b1, %b2 : i1\n"
+        + branch(window("own", "%c0") + store("a", "own"), condition="%any"),
+        4,
+        ["race MTE3->MTE3"],
+    ),
+    "rows by half a number": (
+        NUMBER
+        + WHOLE
+        + "%half = arith.divsi %blk, %c2 : index\n%row = arith.muli %half, %c16 : index\n"
+        + window("own")
+        + store("a", "own"),
+        4,
+        ["race MTE3->MTE3"],
+    ),
+    "a barrier too few in every trip": (
+        OWN + NEXT + loop(store("a", "own") + FENCE + SYNCALL + load("b", "far"), "%c4"),
+        2,
+        ["race MTE2->MTE3"],
+    ),
     "38 one line by two blocks": (
         NUMBER + "pto.store_scalar %one, %words[%blk] : !pto.ptr<i32>, i32\n",
         2,
@@ -114,6 +151,10 @@ RIGHT: dict[str, tuple[str, int | None]] = {
         + "pto.set_cross_block <PIPE_MTE3>, 3\npto.wait_cross_block <PIPE_MTE3>, 3\n"
         + load("b", "far"),
         None,
+    ),
+    "two barriers in every trip": (
+        OWN + NEXT + loop(store("a", "own") + FENCE + SYNCALL + load("b", "far") + BARRIER + SYNCALL, "%c4"),
+        2,
     ),
     "met as often": (SYNCALL + SYNCALL, 3),
     "sums in one step": (

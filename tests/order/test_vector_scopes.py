@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
 import pytest
 
 import pto_jax as pto
 from pto_jax import isa
+from pto_jax.analysis.resolve import resolve
+from pto_jax.cases.targets import Oracle
 from pto_jax.generate.options import MICRO
 from pto_jax.generate.programs import cases
+from pto_jax.order import judged_program
+from pto_jax.schedules.machine import Schedule, ScheduledMachine
 from tests.micro.programs import kernel
 from tests.micro.test_transfers import LOAD, STORE, program
 
@@ -268,3 +276,46 @@ def test_blocks_with_gaps_lie_between_each_other() -> None:
 def test_generated_kernels_have_the_order_that_they_need() -> None:
     for case in cases(1, 20, MICRO):
         assert not pto.races(case.program, "a5"), case.index
+
+
+VALUES = {"x": np.arange(1024, dtype=np.float32), "y": np.arange(1024, dtype=np.float32) + 5}
+KEPT = {"VLD": store("b", "%c128", "y"), "LD": f"pto.store_scalar %l, %y_ub[%c128] : {P}, f32\n"}
+
+
+# A scalar that is loaded is needed at once.
+@pytest.mark.parametrize("kinds", [kinds for kinds in PAIRS if kinds[0] != "LD"], ids="_".join)
+def test_a_race_in_a_scope_has_a_witness(kinds: tuple[str, str]) -> None:
+    before, behind = PAIRS[kinds]
+    if kinds == ("VST", "VST"):
+        behind = store("b").replace("%b,", "%z,")
+        before += f"%z = pto.vlds %y_ub[%c64] : {P} -> {R}\n"
+    lines = SCALAR + HEAD + before + behind + "".join(KEPT.get(kind, "") for kind in kinds)
+    found = pto.races(pto.parse(text(lines)), inputs=VALUES, schedules=4)
+    assert found[0].witness.startswith("with accesses of vector scopes ")
+    assert " differ, first element " in found[0].witness
+
+
+def test_a_race_of_a_scope_that_changes_no_bit_says_so() -> None:
+    (found,) = pto.races(pto.parse(text(HEAD + loop(store("a")))), inputs=VALUES, schedules=4)
+    assert found.witness == "none of 4 legal orders shows other bits on these inputs"
+
+
+def test_a_scope_that_begins_before_its_bytes_are_there_has_a_witness() -> None:
+    late = text(HEAD + store("a", "%c64"), flags=("pto.barrier <PIPE_V>\n", ""))
+    found = pto.races(pto.parse(late), inputs=VALUES, schedules=2)
+    (loaded,) = [f for f in found if f.second is not None and f.second.operation == "vlds"]
+    assert loaded.witness.startswith("with PIPE_MTE2 as late as legal: ")
+
+
+@pytest.mark.slow
+def test_legal_orders_of_scopes_give_the_bits_of_their_text() -> None:
+    """Generated kernels have the order that they need: every legal order of their accesses is right."""
+    for case in cases(3, 60, MICRO):
+        judged = judged_program(resolve(case.program, case.profile))
+        results = [Oracle("a5").run(case)]
+        for seed in (0, 1):
+            schedule = Schedule((), seed, scopes=True)
+            machine = partial(ScheduledMachine, judged, schedule)
+            results.append(Oracle("a5", machine).run(replace(case, program=judged.resolved.program)))
+        texts, *others = [{n: o.words.tobytes() for n, o in run.outputs.items()} for run in results]
+        assert all(found == texts for found in others), case.index

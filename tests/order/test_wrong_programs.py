@@ -37,3 +37,29 @@ def test_a_rejected_program_gives_findings_or_the_verifiers_errors(
     assert main(["memory", str(path)]) in (0, 1, 2)
     printed = capsys.readouterr()
     assert "Traceback" not in printed.out + printed.err
+
+
+def test_functions_that_call_the_next_one_twice_take_no_time() -> None:
+    """26 functions make 67 million calls: one error, at once."""
+    twice = "".join(
+        f"func.func private @g{i}() {{\n" + f"func.call @g{i + 1}() : () -> ()\n" * 2 + "return\n}\n"
+        for i in range(25)
+    )
+    last = "func.func private @g25() {\nreturn\n}\n"
+    program = pto.parse(twice + last + "func.func @f() {\nfunc.call @g0() : () -> ()\nreturn\n}")
+    (error,) = pto.verify(program)
+    assert error.message == "an execution of @g0 makes 67108862 calls; allowed: 10000"
+    with pytest.warns(pto.PtoWarning, match="@f has a course of more than 40000 operations"):
+        assert pto.races(program) == []
+
+
+def test_a_course_that_is_not_followed_to_its_end_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "k.pto"
+    body = "".join(f"%s{i} = arith.addi %n, %n : i64\n" for i in range(700))
+    loops = "".join(f"scf.for %k{i} = %c0 to %c9 step %c1 {{\n" for i in range(4)) + body + "}\n" * 4
+    numbers = "".join(f"%c{n} = arith.constant {n} : index\n" for n in (0, 1, 9))
+    path.write_text(f"func.func @k(%n: i64) {{\n{numbers}{FLAGS}{loops}return\n}}\n")
+    assert main(["races", str(path)]) == 0
+    assert "warning: @k has a course of more than 40000 operations" in capsys.readouterr().err

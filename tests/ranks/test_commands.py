@@ -158,7 +158,7 @@ def test_a_program_that_only_one_order_saves_is_different(file: Path, tmp_path: 
         (["run", "FILE", *RANKS, "--sanitize", "--trace"], "got --trace or --break with --sanitize"),
         (["run", "FILE", *RANKS, "--numerics", "fast"], "--numerics fast: not on several ranks"),
         (["run", "FILE", *RANKS, "--break", "900"], "no operation begins on line 900"),
-        (["run", "FILE", *RANKS, "--seed", "-1"], "--seed is -1; 0 or more is needed"),
+        (["run", "FILE", *RANKS, "--seed", "-1"], "--seed: got -1; allowed: 0 or more"),
     ],
 )
 def test_what_is_not_for_ranks_is_one_line(
@@ -177,3 +177,23 @@ def test_kernels_of_a_plan_are_traced_one_after_the_other(tmp_path: Path, capsys
     plan.write_text(json.dumps({"ranks": 2, "launches": [launch, "host_barrier", again]}))
     assert main(["run", str(plan), "--trace", "--trace-limit", "9000"]) == 0
     assert len(re.findall(r"rank 0 \(block 0\) twait", capsys.readouterr().out)) == 2
+
+
+@pytest.mark.parametrize("command", ["run", "races"])
+def test_a_context_record_of_several_windows_has_to_be_given(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ring.pto"
+    path.write_text(str(ring()))
+    assert main([command, str(path), "--ranks", "2", "--shared", "y,s"]) == 2
+    found = capsys.readouterr().err
+    assert "context: got the record 'ctx' of y, s without its window" in found
+    assert found.rstrip().endswith("allowed: one of them; try: --context ctx=y")
+
+
+def test_no_block_is_no_launch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "ring.pto"
+    path.write_text(str(ring()))
+    options = ["--ranks", "2", "--shared", "y,s", "--context", "ctx=y", "--grid", "0"]
+    assert main(["run", str(path), *options]) == 2
+    assert "grid: got 0; allowed: a positive number" in capsys.readouterr().err

@@ -53,7 +53,7 @@ def test_numbers_may_change_without_a_trace() -> None:
 def test_numbers_that_the_type_cannot_hold_are_still_refused() -> None:
     x = jnp.ones((1, 16), jnp.int16)
     pto.ops.tadds(x, 5)
-    with pytest.raises(pto.ArgumentError, match="got 70000, which i16 cannot hold"):
+    with pytest.raises(pto.ArgumentError, match="got 70000; allowed: numbers that i16 holds"):
         pto.ops.tadds(x, 70000)
 
 

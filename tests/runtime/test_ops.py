@@ -228,7 +228,11 @@ def test_tiles_are_pytrees() -> None:
         (lambda: ops.tadds(ONES, True), pto.ArgumentError, "source 1: got the bool True; allowed: f32"),
         (lambda: ops.tadds(ONES, np.float64(1)), pto.ArgumentError, "a scalar of float64; allowed: "),
         (lambda: ops.tadds(INTS, 1.5), pto.ArgumentError, "got the float 1.5; allowed: i32"),
-        (lambda: ops.tadds(INTS, 2**31), pto.ArgumentError, "got 2147483648, which i32 cannot hold"),
+        (
+            lambda: ops.tadds(INTS, 2**31),
+            pto.ArgumentError,
+            "got 2147483648; allowed: numbers that i32 h",
+        ),
         (lambda: ops.tadds(INTS, np.int16(3)), pto.VerifyError, "tadds"),
         (lambda: ops.tadd(ONES), pto.ArgumentError, "got 1 source operand"),
         (lambda: ops.tadd(ONES, ONES, ONES), pto.ArgumentError, "got 3 source operand"),
@@ -245,7 +249,7 @@ def test_tiles_are_pytrees() -> None:
         (lambda: ops.tadd(ONES, ONES, profile=["a5"]), pto.ArgumentError, r"unknown profile \['a5'\]"),
         (lambda: ops.tcvt(ONES, dst=ONES, rmode="UP"), pto.ArgumentError, "got rmode='UP'; allowed: "),
         (lambda: ops.tmuladddst(ONES, ONES), pto.ArgumentError, "dst= is required, the instruction reads"),
-        (lambda: ops.tload, AttributeError, "no instruction 'tload'"),  # type: ignore[attr-defined]
+        (lambda: ops.tload, AttributeError, "tload works on more than tiles and numbers"),  # type: ignore[attr-defined]
         (lambda: ops.tnothing, AttributeError, "no instruction 'tnothing'"),  # type: ignore[attr-defined]
     ],
 )

@@ -100,6 +100,14 @@ FORMS: dict[str, list[str]] = {
     "__gm__ float *v9 = v1 + v4; float v8 = (v9)[v93];": ["addptr", "load_scalar"],
     "pipe_barrier(PIPE_MTE2);": ["barrier"],
     "set_flag(PIPE_S, PIPE_MTE3, EVENT_ID7);": ["set_flag"],
+    "wait_flag(PIPE_V, PIPE_MTE2, (event_t)v4);": ["arith.index_cast", "arith.index_cast", "wait_flag_dyn"],
+    "event_t v9 = (event_t)v4; set_flag(PIPE_V, PIPE_MTE2, v9);": [
+        "arith.index_cast",
+        "arith.index_cast",
+        "set_flag_dyn",
+    ],
+    "get_buf(PIPE_V, 1, 0); rls_buf(PIPE_V, 1, 0);": ["get_buf", "rls_buf"],
+    "get_buf(PIPE_MTE2, v4, 0); rls_buf(PIPE_MTE2, v4, 0);": ["get_buf_dyn", "rls_buf_dyn"],
     "pipe_barrier(PIPE_ALL); dsb(DSB_DDR);": ["barrier", "fence.barrier_all"],
     "pipe_barrier(PIPE_ALL); dcci((__gm__ void *)0, cache_line_t::ENTIRE_DATA_CACHE); dsb((mem_dsb_t)0);": [
         "barrier",
@@ -419,7 +427,7 @@ def test_reading_is_chosen_by_the_name_or_by_the_language(tmp_path: Any) -> None
     assert pto.parse(text, language="c++") == pto.load(path)
     with pytest.raises(ParseError):
         pto.parse(text)
-    with pytest.raises(pto.ArgumentError, match="language 'c'; allowed: 2026-04, 2026-08, c\\+\\+"):
+    with pytest.raises(pto.ArgumentError, match="language: got 'c'; allowed: 2026-04, 2026-08, c\\+\\+"):
         pto.parse(text, language="c")  # type: ignore[arg-type]
 
 
@@ -440,3 +448,22 @@ def test_a_kernel_executes_alike_in_the_engine_and_the_interpreter() -> None:
         wanted = wanted * np.float32(0.333333343)
     np.testing.assert_array_equal(np.asarray(out).ravel(), wanted)
     assert not [d for d in pto.verify(program, level=3) if d.severity == "error"]
+
+
+def test_a_file_that_ends_anywhere_is_one_error() -> None:
+    body = (
+        tile("v10") + view("v12", "v1 + v4") + "TLOAD(v10, v12);\nif (v4 < v90)\n    TMULS(v10, v10, v94);\n"
+    )
+    body += "for (int64_t i9 = v93; i9 < v4; i9 += v92)\n    pipe_barrier(PIPE_V);\n"
+    body += "int32_t v8[4];\nv8[v93] = v5;\n"
+    text = file(body) + ENTRY
+    words = [match.start() for match in re.finditer(r"\S+", text)]
+    read = 0
+    for cut in words:
+        try:
+            pto.parse(text[:cut], file="k.cpp")
+            read += 1
+        except ParseError as error:
+            assert error.diagnostics[0].span is not None
+    # The kernel is whole before its entry.
+    assert 0 < read < 10

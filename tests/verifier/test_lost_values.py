@@ -61,6 +61,8 @@ STORE = f"pto.tstore ins(%t : {T}) outs(%w : {W})\n"
 U = tile("u", ROWS) + into("u", ROWS)
 SUBVIEW = f"%u = pto.subview %t[%c4, %c0] sizes [4, 64] : {T} -> {ROWS}\n" + into("u", ROWS)
 ROW_I = f"%s = pto.subview %t[%i, %c0] sizes [1, 64] : {T} -> {LINE}\n" + tile("sr", LINE, "a20480")
+TWIN = tile("u", T, "a0") + into("u", T)
+SUM = f"pto.tadd ins(%t, %t : {T}, {T}) outs(%u : {T})\n"
 FIRST = tile("u", LINE, "a0") + into("u", LINE)
 #: Nothing is lost: what is replaced is read no more, or is read as what replaces it.
 RIGHT = {
@@ -86,6 +88,10 @@ RIGHT = {
     + read("u", OTHER)
     + fill("t", T)
     + STORE,
+    "a sum that has a name of its own": TWIN + loop(SUM) + STORE,
+    "a sum that is read by both names": TWIN + SUM + read("u", T) + STORE,
+    "another handle of the whole tile": TWIN + fill("u", T) + STORE,
+    "turns in the same bytes": TWIN + loop(fill("t", T) + read("t", T) + fill("u", T) + read("u", T)),
     "elements copied onto themselves": U + copy(ROWS, 4, 0) + read("u", ROWS) + STORE,
     "the row that was read": loop(ROW_I + read("s", LINE) + FIRST + fill("u", LINE) + read("u", LINE), "c15"),
 }
@@ -93,6 +99,8 @@ RIGHT = {
 LOST = {
     "another shape": tile("u", OTHER) + into("u", OTHER) + fill("u", OTHER) + read("u", OTHER) + STORE,
     "another shape that nobody reads": tile("u", OTHER) + fill("u", OTHER) + STORE,
+    "another tile of its type at its bytes": TWIN + fill("u", T) + read("u", T) + STORE,
+    "another tile of its type in a loop": TWIN + loop(read("t", T) + fill("u", T) + read("u", T)),
     "another type": tile("u", WORDS)
     + into("u", WORDS)
     + f"pto.tneg ins(%u : {WORDS}) outs(%u : {WORDS})\n"

@@ -29,10 +29,9 @@ from ..changes import Change
 from ..declare import AttrMap, Constraint, Finding, Site
 from ..samples.operations import Sample
 from ..traits import PLAIN, Traits
-from .elements import element_type
 from .forbid import Types, forbid, give, retype
 from .require import require
-from .typesets import TypeTable
+from .typesets import TypeTable, element_type
 
 #: Why an instruction has no execution.
 NOT_EXECUTED = declare.Decision(
@@ -73,9 +72,10 @@ def only_on(profiles: tuple[ProfileName, ...], source: str) -> declare.Constrain
     return rule
 
 
-def handle_operand(name: str, *, out: bool = False, note: str = "") -> declare.Operand:
-    """An operand that is a handle, read or written (``out``)."""
-    return declare.Operand(name, "out" if out else "in", "handle", dtype=None, note=note)
+def handle_operand(name: str, *, note: str = "", result: Type | None = None) -> declare.Operand:
+    """An operand that is a handle, read, or the ``result`` of a type."""
+    role: declare.Role = "in" if result is None else "out"
+    return declare.Operand(name, role, "handle", dtype=None, note=note, type=result)
 
 
 @dataclass(frozen=True)
@@ -313,8 +313,8 @@ def no_memref(name: str, allowed: str, t: MemRefType) -> Constraint:
     def rule(site: Site) -> Iterator[Finding]:
         value = site.values.get(name)
         if value is not None and isinstance(value.type, MemRefType):
-            found = f"{name} is a memref, which the language of 2026-08 removed"
-            yield name, f"{found}; allowed: {allowed}"
+            got = f"{name} is a memref, which the language of 2026-08 removed"
+            yield name, f"{got}; allowed: {allowed}"
 
     return rule
 

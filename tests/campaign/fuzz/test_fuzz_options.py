@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 
 from pto_jax.campaign.fuzz import campaign
-from pto_jax.campaign.fuzz.identity import differences, identity
-from pto_jax.campaign.fuzz.plan import LOCKSTEP_ALONE, LOCKSTEP_BATCH, LOCKSTEP_OPCODES, Plan
+from pto_jax.campaign.fuzz.plan import (
+    LOCKSTEP_ALONE,
+    LOCKSTEP_BATCH,
+    LOCKSTEP_OPCODES,
+    Plan,
+    differences,
+    identity,
+)
 from pto_jax.campaign.fuzz.store import Store
 from pto_jax.cli import fuzz as commands_fuzz, fuzz_plan
-from pto_jax.cli.fuzz_resume import resumed
+from pto_jax.cli.fuzz_plan import resumed
 from pto_jax.generate.options import PRESETS
 
 
@@ -114,17 +120,17 @@ def test_workers_follow_from_the_machine(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--seed", "-1"], "--seed is -1; allowed: 0 or more"),
-        (["--seed", str(1 << 70)], "--seed is 1180591620717411303424; allowed: less than 2**62"),
-        (["--count", "0"], "--count is 0; allowed: 1 or more"),
-        (["--start", "-3"], "--start is -3; allowed: 0 or more"),
-        (["--workers", "0"], "--workers is 0; allowed: 1 or more"),
-        (["--batch", "-1"], "--batch is -1; allowed: 1 or more"),
-        (["--case-timeout", "0"], "--case-timeout is 0; allowed: more than 0 seconds"),
-        (["--dut-timeout", "nan"], "--dut-timeout is nan; allowed: more than 0 seconds"),
-        (["--shrink-seconds", "-1"], "--shrink-seconds is -1.0; allowed: 0 or more"),
-        (["--worker-memory", "-1"], "--worker-memory is -1.0; allowed: 0 or more"),
-        (["--max-failures", "-1"], "--max-failures is -1; allowed: 0 or more"),
+        (["--seed", "-1"], "--seed: got -1; allowed: 0 or more"),
+        (["--seed", str(1 << 70)], "--seed: got 1180591620717411303424; allowed: less than 2**62"),
+        (["--count", "0"], "--count: got 0; allowed: 1 or more"),
+        (["--start", "-3"], "--start: got -3; allowed: 0 or more"),
+        (["--workers", "0"], "--workers: got 0; allowed: 1 or more"),
+        (["--batch", "-1"], "--batch: got -1; allowed: 1 or more"),
+        (["--case-timeout", "0"], "--case-timeout: got 0; allowed: more than 0 seconds"),
+        (["--dut-timeout", "nan"], "--dut-timeout: got nan; allowed: more than 0 seconds"),
+        (["--shrink-seconds", "-1"], "--shrink-seconds: got -1.0; allowed: 0 or more"),
+        (["--worker-memory", "-1"], "--worker-memory: got -1.0; allowed: 0 or more"),
+        (["--max-failures", "-1"], "--max-failures: got -1; allowed: 0 or more"),
         (["--preset", "none"], "no preset none; allowed: straight"),
         (["--profile", "a7"], "invalid choice: 'a7'"),
         (["--tested", "eager", "--against", "eager"], "got eager twice"),

@@ -12,7 +12,7 @@ import pto_jax as pto
 from pto_jax.campaign.fuzz.coverage import of_program
 from pto_jax.campaign.fuzz.goal import Aimed, described, goal_lines, parse_goal, reached, read_goal
 from pto_jax.campaign.fuzz.plan import Plan, in_lockstep
-from pto_jax.campaign.lockstep.executor import covered_cells
+from pto_jax.campaign.lockstep import covered_cells
 from pto_jax.errors import ArgumentError
 from pto_jax.generate.options import PRESETS, STRAIGHT
 from pto_jax.verifier.programs import verify_program
@@ -131,9 +131,9 @@ WRONG = {
     '[[bins]]\ninstruction = "tadd"\nregions = "odd"': (
         "g.toml:3: no key regions (did you mean 'region'?); allowed: instruction type"
     ),
-    '[[bins]]\ninstruction = 3': "g.toml:2: instruction is 3; allowed: a string, or a list of strings",
-    'at_least = 0\n[[bins]]\ninstruction = "tadd"': "g.toml:1: at_least is 0; allowed: a number",
-    '[[bins]]\ninstruction = "tadd"\nat_least = true': "g.toml:3: at_least is True; allowed",
+    '[[bins]]\ninstruction = 3': "g.toml:2: instruction: got 3; allowed: a string, or a list of strings",
+    'at_least = 0\n[[bins]]\ninstruction = "tadd"': "g.toml:1: at_least: got 0; allowed: a number",
+    '[[bins]]\ninstruction = "tadd"\nat_least = true': "g.toml:3: at_least: got True; allowed",
 }  # fmt: skip
 
 
