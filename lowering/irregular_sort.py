@@ -29,6 +29,7 @@ from pto_jax.isa.irregular_sort import BLOCK, RECORD_BYTES, slots
 
 from . import bits, merging_gpu, platforms, slicing
 from .irregular import iota, scalar, source
+from .numerics import broadcast
 from .platforms import by_platform
 from .region import all_ones, fit, flush, lanes, sizes
 from .rules import Context, Inputs, Outputs, Result, rule
@@ -113,7 +114,8 @@ class _Places(NamedTuple):
 def _places(count: int, job: Merge) -> _Places:
     number = lax.iota(np.int32, count)
     if job.grouped:
-        return _Places(number < job.limit, number % job.length[0] == np.int32(0), number // job.group)
+        of_list = broadcast(lax.rem)(number, job.length[0])
+        return _Places(number < job.limit, of_list == np.int32(0), broadcast(lax.div)(number, job.group))
     after = number[:, None] - job.begin
     listed = (after >= np.int32(0)) & (after < job.length)
     return _Places(listed.any(1), (after == np.int32(0)).any(1), jnp.zeros_like(number))
@@ -177,8 +179,9 @@ def _stepwise(values: UInt[Array, " records"], d: DType, job: Merge, count: int)
         taken, stopped = carry
         begin = job.begin
         if job.grouped:
-            taken = jnp.where(number % job.group == np.int32(0), np.int32(0), taken)
-            begin = begin + number // job.group * job.group
+            of_group = lax.rem(number, job.group)
+            taken = jnp.where(of_group == np.int32(0), np.int32(0), taken)
+            begin = begin + (number - of_group)
         left, where = taken < job.length, begin + taken
         exceeding, exceeded = (x.at[where].get(mode="clip") for x in (challenger, incumbent))
         best, found = merging_gpu.greatest(left, exceeding, exceeded)
