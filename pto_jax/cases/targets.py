@@ -137,8 +137,8 @@ Mode = Literal["eager", "jit"]
 LANES = 3
 #: Options of XLA for code that is compiled soonest: the same HLO, in instructions that nothing improves. That
 #: takes a third of the time.
-_UNOPTIMISED: Mapping[str, bool | int] = {
-    "xla_backend_optimization_level": 0,
+_UNOPTIMISED: Mapping[str, bool | str] = {
+    "xla_backend_optimization_level": "0",
     "xla_llvm_disable_expensive_passes": True,
     "xla_cpu_use_fusion_emitters": False,
 }
@@ -262,10 +262,10 @@ def _compiled_soonest(function: Callable[[Any], Any], argument: Any) -> Any:
 
 
 @cache
-def _soonest() -> dict[str, bool | int]:
+def _soonest() -> dict[str, bool | str]:
     """Those of the options that this XLA has."""
     lowered = jax.jit(lambda: 0).lower()
-    options = {}
+    options: dict[str, bool | str] = {}
     for name, value in _UNOPTIMISED.items():
         with contextlib.suppress(jax.errors.JaxRuntimeError):
             lowered.compile(compiler_options={name: value})

@@ -250,15 +250,17 @@ class LogicalWriter(ScopeWriter):
         if lanes % block == 0 and self.state.chance(0.6):
             stride = self.rng.randint(1, max(1, min(3, (AREA // 32 - 1) // max(1, blocks - 1))))
             return 32 * ((blocks - 1) * stride + 1), {"stride": self.state.constant(stride, I16)}, {}
-        return lanes * size, {}, {}
+        return self.run(d, lanes)
+
+    def run(self, d: DType, lanes: int) -> tuple[int, dict[str, Value], dict[str, int]]:
+        """The bytes of lanes one after the other."""
+        return lanes * d.storage_bits // 8, {}, {}
 
     def loaded(self, sample: MicroSample) -> None:
         """A load of lanes, of groups or blocks at a stride, or of one element."""
         d, lanes = sample.register("T").dtype, self.lanes()
-        if sample.name == "vmi.load":
-            reach, more, attributes = lanes * d.storage_bits // 8, {}, {}
-        else:
-            reach, more, attributes = self.spread(d, lanes)
+        plain = sample.name == "vmi.load"
+        reach, more, attributes = self.run(d, lanes) if plain else self.spread(d, lanes)
         one = not more and "dist_mode" in sample.choices and self.state.chance(0.3)
         at, offset = self.at(d, reach, write=False)
         ins = {"source": at.pointer, "offset": offset, **more}
@@ -269,7 +271,7 @@ class LogicalWriter(ScopeWriter):
         """A store of lanes: of the active ones, or of groups or blocks at a stride."""
         d, lanes = sample.register("T").dtype, self.lanes()
         value, masked = self.register(self.of(d, lanes)), {}
-        reach, more, attributes = lanes * d.storage_bits // 8, {}, {}
+        reach, more, attributes = self.run(d, lanes)
         if sample.name == "vmi.vsstb":
             block = 32 * 8 // d.storage_bits
             lanes = block * self.rng.randint(1, 8)

@@ -273,7 +273,7 @@ lane_rule("vdintlvv2")(lambda call, a, b: separated(a, b)[_half(call) : _half(ca
 @lane_rule("vselr")
 def _pick(call: MicroCall, words: Array, index: Array) -> tuple[Array, ...]:
     """Positions count modulo the number of lanes."""
-    return (words[index.astype(np.int64) % len(words)],)
+    return (words[(index.astype(np.uint64) % np.uint64(len(words))).astype(np.int64)],)
 
 
 @lane_rule("vsqz")

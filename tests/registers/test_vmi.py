@@ -181,6 +181,13 @@ def test_selection_takes_the_mask_first() -> None:
     np.testing.assert_array_equal(got, a[index])
 
 
+def test_positions_of_64_bits_count_modulo_the_lanes() -> None:
+    t = vreg("ui64", 12)
+    words, index = np.arange(12, dtype=np.uint64), np.arange(12, dtype=np.uint64) + np.uint64(2**64 - 12)
+    got = check(MicroCall("vmi.vselr", (t, t), (t,)), words, index)[0]
+    assert got.tolist() == [(2**64 - 12 + i) % 12 for i in range(12)]
+
+
 def test_lanes_by_turns() -> None:
     r = vreg("ui8", LANES)
     a, b = (data(dtype("ui8"), LANES, i) for i in range(2))
