@@ -39,11 +39,11 @@ def lockstep(run: Run) -> None:
 
 def campaign(run: Run) -> None:
     """Campaigns of a fixed seed: cases per second, time to the first, a worker's memory, coverage."""
-    from pto_jax.campaign.fuzz.measure import DECLINING, measured
     from pto_jax.campaign.fuzz.plan import Plan, in_lockstep
+    from pto_jax.campaign.fuzz.pool import DECLINING, measured
 
     usual = in_lockstep(Plan(tested="lockstep"))
-    nothing = "python:pto_jax.campaign.fuzz.measure:Nothing"
+    nothing = "python:pto_jax.campaign.fuzz.pool:Nothing"
     # Braces are doubled, as in a command line with placeholders.
     script = DECLINING.replace("{", "{{").replace("}", "}}")
     server = f"dut-server:{shlex.join([sys.executable, '-S', '-c', script])}"

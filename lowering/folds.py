@@ -41,9 +41,9 @@ Step: TypeAlias = (
 #: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
 STEP = 16
 #: As STEP, of sums with a certificate, whose code is short.
-CERTIFIED_STEP = 32
+CERTIFIED_STEP = 16
 #: As STEP, of folds that are rarely executed.
-RARE_STEP = 4
+RARE_STEP = 2
 #: Parts of a row whose maximum is taken element by element.
 PARTS = 8
 #: As STEP on GPUs, where every trip is a kernel launch.
@@ -164,8 +164,8 @@ def _folded(
     def line(number: Int32[Array, ""] | int) -> UInt[Array, "... lanes"]:
         return lax.squeeze(some(number, 1), [axis])
 
-    def trip(i: Int[Array, ""], total: Shaped[Array, "... lanes"]) -> Shaped[Array, "... lanes"]:
-        first = lax.convert_element_type(i, np.int32) * np.int32(unroll)
+    def trip(i: Int32[Array, ""], total: Shaped[Array, "... lanes"]) -> Shaped[Array, "... lanes"]:
+        first = i * np.int32(unroll)
         part = some(first, unroll) if at_once else None
         for k in range(unroll):
             words = line(first + np.int32(k)) if part is None else lax.index_in_dim(part, k, axis, False)
@@ -174,7 +174,7 @@ def _folded(
 
     trips = count // unroll if count > unroll else 0
     if trips:
-        start = lax.fori_loop(np.int32(0), np.int32(trips), trip, start)
+        start = slicing.repeated(trips, trip, start)
     return reduce(step, map(line, range(trips * unroll, count)), start)
 
 

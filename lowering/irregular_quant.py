@@ -10,7 +10,7 @@ from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.ir import BF16, F4E2M1, F8E4M3, F32, I8, U8, DType, MxQuantAlg, QuantType, RoundMode
-from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
+from pto_jax.isa.irregular_quant import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
 
 from . import bits, convert, irregular, region
 from .irregular import inside, iota, source

@@ -20,7 +20,7 @@ from pto_jax.ir import (
     block_channels,
     registers,
 )
-from pto_jax.isa.layout_exponents import BOX_COLS, BOX_ROWS
+from pto_jax.isa.layout import BOX_COLS, BOX_ROWS
 from pto_jax.isa.layout_img2col import IMG2COL_STATE
 
 from . import bits, convert, irregular, memory, quantise, region, slicing

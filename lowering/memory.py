@@ -415,7 +415,8 @@ def put(t: TileType, src: Lanes, window: Placed, memory: GlobalMemory, costly: b
     lines = _lines(window, t.shape, buffer, through_gaps=True)
     if lines is None:
         elements = src._replace(words=from_words(src.words, kind))
-        stored = _put_block(t, elements, window, from_words(buffer, kind), independent, costly)
+        around = from_words(buffer if memory.passed is None else memory.passed, kind)
+        stored = _put_block(t, elements, window, from_words(buffer, kind), independent, costly, around)
         if stored is not None:
             return raw(stored)
     else:
@@ -463,9 +464,18 @@ def targets(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Int32[Arra
 
 
 def _put_block(
-    t: TileType, src: Lanes, window: Placed, buffer: Elements, independent: bool, costly: bool
+    t: TileType,
+    src: Lanes,
+    window: Placed,
+    buffer: Elements,
+    independent: bool,
+    costly: bool,
+    around: Elements,
 ) -> Elements | None:
-    """A store through a block as slice updates; None when it is not one."""
+    """A store through a block as slice updates; None when it is not one.
+
+    ``around`` are the same elements as those of the buffer, for a result that is no update.
+    """
     block, own = block_of(window, t.shape)
     if block is None or not block.fits(t.shape) or block.span > buffer.shape[0]:
         return None
@@ -483,7 +493,7 @@ def _put_block(
             lax.min(size, addresses.limited(limit, extent))
             for size, limit, extent in zip(region.sizes(t, src), window.lanes(), shape, strict=True)
         ]
-        return block.put_before(limits, buffer, words, independent, costly)
+        return block.put_before(limits, buffer, words, independent, costly, around)
     if inside is None and block.is_dense:
         return storage.write(buffer, block.written(words), start, independent)
     old = storage.read(buffer, start, block.span)

@@ -410,7 +410,7 @@ def _exponents(
 def _smallest(words: UInt[Array, "batch _ _"]) -> UInt[Array, ""]:
     """The smallest of all words."""
     # A reduction is a scalar loop, minima of slices are vector instructions.
-    slices = next(s for s in (32, 16, 8, 4, 2, 1) if words[0].size % s == 0)
+    slices = next(s for s in (8, 4, 2, 1) if words[0].size % s == 0)
     words = words.reshape(words.shape[0], slices, -1)
     least = words[:, 0]
     for i in range(1, slices):

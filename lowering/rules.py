@@ -188,6 +188,7 @@ class GlobalMemory:
     ``require`` is None where run-time rules are not followed; ``constant`` are the numbers of a buffer that
     nothing writes, where they are at hand; ``offsets`` is where the view begins, in any execution.
     ``independent`` tells that the program reads nothing of the buffer that the instruction writes.
+    ``passed`` are the words that a buffer which nothing has changed is a copy of, None where there are none.
     """
 
     view: View
@@ -196,6 +197,7 @@ class GlobalMemory:
     constant: Elements | None = None
     offsets: Range | None = None
     independent: bool = False
+    passed: Flat | None = None
 
     def require_elements(self, allowed: str, first: Int64[Array, ""], last: Int64[Array, ""]) -> None:
         """The run-time rule that the elements from ``first`` to ``last`` (int64) are in the buffer."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from jaxtyping import Bool
 
     from .bits import Flat, Word
+
+
+#: What a loop carries, a tree of arrays.
+Carry = TypeVar("Carry")
 
 
 def of_batches(
@@ -75,6 +79,27 @@ def varied(x: Shaped[Array, "*shape"], *others: Shaped[Array, "..."]) -> Shaped[
         some = other.reshape(-1)[:1] == other.reshape(-1)[:1]
         x = lax.select(jnp.any(some), x, x)
     return x
+
+
+def repeated(
+    trips: Int32[Array, ""] | int,
+    step: Callable[[Int32[Array, ""], Carry], Carry],
+    carried: Carry,
+) -> Carry:
+    """``lax.fori_loop`` from 0: with one counter, an int32, where ``lax`` has two for a known number of trips.
+
+    A counter is a kernel of XLA, which takes longer to compile than to execute.
+    """
+
+    def body(state: tuple[Int32[Array, ""], Carry]) -> tuple[Int32[Array, ""], Carry]:
+        return state[0] + np.int32(1), step(*state)
+
+    last = lax.while_loop(
+        lambda s: lax.lt(s[0], np.int32(trips) if isinstance(trips, int) else trips),
+        body,
+        (jnp.asarray(np.int32(0)), carried),
+    )
+    return last[1]
 
 
 def slice_at(

@@ -14,11 +14,10 @@ from pto_jax.isa.micro import MicroCall
 from pto_jax.isa.rules.registers import element, lanes, listed
 from pto_jax.isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS
 
-from . import bits, registers_moves, registers_reduce
+from . import bits, registers
 from .micro import RegisterCall, memory_rule, regrouped, rule
 from .numerics import Integer
-from .registers import LANE_RULES, zeroed
-from .registers_convert import converted, elements, numbers
+from .registers import LANE_RULES, converted, elements, numbers, zeroed
 
 if TYPE_CHECKING:
     from jaxtyping import Int64
@@ -114,12 +113,12 @@ def _exponential(call: RegisterCall, *operands: Array) -> tuple[Lanes, ...]:
 
 @rule("vmi.vintlv")
 def _interleave(call: RegisterCall, x: Lanes, y: Lanes, mask: Active | None = None) -> tuple[Lanes, ...]:
-    return registers_moves.interleaved(x, y)
+    return registers.interleaved(x, y)
 
 
 @rule("vmi.vdintlv")
 def _separate(call: RegisterCall, x: Lanes, y: Lanes, mask: Active | None = None) -> tuple[Lanes, ...]:
-    return registers_moves.separated(x, y)
+    return registers.separated(x, y)
 
 
 @rule("vmi.vci")
@@ -166,10 +165,10 @@ def _reduce(call: RegisterCall, words: Lanes, mask: Active) -> tuple[Lanes, ...]
     groups = int(call.attributes.get("group") or call.attributes.get("num_groups") or 1)
     a = call.arithmetic(element(call.types[0]))
     if name == "vcadd":
-        return (registers_reduce.tree_sum(a, zeroed(mask, words).reshape(groups, -1)).reshape(-1),)
+        return (registers.tree_sum(a, zeroed(mask, words).reshape(groups, -1)).reshape(-1),)
     largest = name == "vcmax"
-    filled = bits.where(mask, words, registers_reduce.neutral(a.dtype, largest)).reshape(groups, -1)
-    return (registers_reduce.extreme(a, filled, largest).reshape(-1),)
+    filled = bits.where(mask, words, registers.neutral(a.dtype, largest)).reshape(groups, -1)
+    return (registers.extreme(a, filled, largest).reshape(-1),)
 
 
 @rule("vmi.vdhist", "vmi.vchist")

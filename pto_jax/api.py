@@ -5,8 +5,8 @@ from importlib.resources.abc import Traversable
 from os import PathLike
 from pathlib import Path
 
-from .errors import ArgumentError, Diagnostic, VerifyError
-from .ir import TEXT_LANGUAGES, Program, TextLanguage
+from .errors import ArgumentError, Diagnostic, FileError, VerifyError, one_of
+from .ir import TEXT_LANGUAGES, Program, TextLanguage, require_program
 from .profiles import ARCHITECTURES, Profile, ProfileName, profile as _profile, profile_of_program
 
 
@@ -24,9 +24,16 @@ def load(path: str | PathLike[str] | Traversable, *, language: TextLanguage | No
     if isinstance(path, str | PathLike):
         from .files import read_text
 
+        if str(path).endswith(".py"):
+            allowed = "PTO text, or C++ that the assembler emitted"
+            raise FileError(f"{path}: got Python code", allowed=allowed, fix="str(kernel.program), its text")
         text = read_text(Path(path))
-    else:
+    elif isinstance(path, Traversable):
         text = path.read_text(encoding="utf-8")
+    else:
+        raise ArgumentError(
+            f"path: got {one_of(path)}", allowed="the name of a file", fix='pto.load("k.pto")'
+        )
     return parse(text, file=str(path), language=language)
 
 
@@ -43,12 +50,20 @@ def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = No
     """
     from . import text as reader
 
-    if isinstance(text, str) and re.fullmatch(r"\S+\.(pto|cpp|cc|cxx|cce)", text):
+    _require_text(text)
+    if re.fullmatch(r"\S+\.(pto|cpp|cc|cxx|cce)", text):
         got = f"parse: got the name of a file, {text!r}"
         raise ArgumentError(got, allowed="the text of a program", fix=f'pto.load("{text}")')
     if language is not None and language not in TEXT_LANGUAGES:
         raise ArgumentError(f"language {language!r}", allowed=", ".join(TEXT_LANGUAGES))
-    return reader.parse(text, file=file, language=language)
+    return reader.parse(text, file=str(file), language=language)
+
+
+def _require_text(text: object) -> None:
+    if not isinstance(text, str):
+        fix = f'pto.load("{text}")' if isinstance(text, PathLike) else ""
+        fix = "text.decode()" if isinstance(text, bytes) else fix
+        raise ArgumentError(f"parse: got {one_of(text)}", allowed="text", fix=fix)
 
 
 def verify(
@@ -101,8 +116,7 @@ def resolve_profile(
     >>> resolve_profile(parse("tneg %dst, %src : !pto.tile<16x16xf32>")).name
     'a2a3'
     """
-    if isinstance(program, str):
-        raise ArgumentError("got text", allowed="a program", fix="pto.parse(text)")
+    require_program(program)
     if given is not None:
         return _profile(given)
     if arch is not None and arch not in ARCHITECTURES:

@@ -67,6 +67,26 @@ def nearest(given: object, allowed: Iterable[str]) -> str:
     return next((words[w] for w in get_close_matches(str(given).lower(), list(words), n=1)), "")
 
 
+def with_article(word: object) -> str:
+    """A noun with its article: types by their letters, too.
+
+    >>> with_article("index"), with_article("f32"), with_article("float"), with_article("u8")
+    ('an index', 'an f32', 'a float', 'a u8')
+    """
+    return f"{'an' if re.match(r'[aeioAEIO]|f[0-9]|ndarray', str(word)) else 'a'} {word}"
+
+
+def one_of(value: object) -> str:
+    """A value by its type, for messages about values of a wrong one.
+
+    >>> one_of([1]), one_of(2), one_of(None)
+    ('a list', 'an int', 'None')
+    """
+    if value is None:
+        return "None"
+    return with_article(type(value).__name__)
+
+
 def is_number(value: object, least: int, most: int | None = None) -> bool:
     """Whether an argument is a whole number from ``least`` to ``most``; truth values are none.
 

@@ -44,7 +44,7 @@ from typing import Any
 from . import isa
 from .errors import ArgumentError, UnknownNameError
 from .runtime import op_functions
-from .runtime.op_messages import python_name
+from .runtime.op_types import python_name
 
 
 @cache
@@ -77,9 +77,19 @@ def function(name: str) -> Callable[..., Any]:
 
 def __getattr__(name: str) -> Callable[..., Any]:
     made = _find(name)
+    if made is None and isa.find(name) is not None:
+        raise _NoFunctionError(__name__, name)
     if made is None:
         raise UnknownNameError(__name__, name, names, "instruction")
     return made
+
+
+class _NoFunctionError(ArgumentError, AttributeError):
+    """An instruction that is no function of arrays."""
+
+    def __init__(self, module: str, name: str) -> None:
+        got = f"{module}.{name}: {name} works on more than tiles and numbers"
+        super().__init__(got, allowed=f"pto.{name} in a kernel")
 
 
 @cache

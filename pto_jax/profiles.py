@@ -13,6 +13,17 @@ ProfileName = Literal["cpu_sim", "a2a3", "a5"]
 #: or a lane the sanitizer tracks as undefined.
 OutOfRegion = Literal["ones", "backing", "poison"]
 Subnormals = Literal["keep", "flush"]
+#: Keywords of ``pto.compile`` that a call of a kernel written in Python takes, too.
+OPTIONS = (
+    "profile",
+    "numerics",
+    "out_of_region",
+    "subnormals",
+    "checks",
+    "max_steps",
+    "grid",
+    "partial_launch",
+)
 
 KIB = 1024
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from pto_jax import isa
 from pto_jax.builder.calls import signatures
 from pto_jax.builder.instructions import names as operation_names
-from pto_jax.runtime import op_functions, op_messages
+from pto_jax.runtime import op_functions, op_types
 from pto_jax.text.formats import TWO_SPELLINGS, find_format
 
 PACKAGE = Path(isa.__file__).parents[1]
@@ -162,7 +162,7 @@ def _op(instruction: isa.Instruction) -> Iterator[str]:
             ("Literal[True]", f"tuple[{result}, Report]"),
         ):
             overloads.append(([*leading, f"checks: {checks}"], given))
-    yield from _defined(op_messages.python_name(instruction), (), overloads)
+    yield from _defined(op_types.python_name(instruction), (), overloads)
 
 
 def _source(operand: isa.Operand) -> str:

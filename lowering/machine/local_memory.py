@@ -189,7 +189,8 @@ class Place(ABC):
         low, end = self.memory(size * unit // 8)
         outside = active & ((at < 0) | (at >= min(size, (end - low) * 8 // unit)))
         which = jnp.argmax(outside.reshape(-1))
-        values = (at.reshape(-1)[which] * (unit // 8) + low,)
+        # Positions may be numbers of the text, while the active ones are traced.
+        values = (jnp.asarray(at).reshape(-1)[which] * (unit // 8) + low,)
         self.machine.require(self.op, "in-bounds", _bytes(end), outside.any(), "byte {}", values)
 
     def memory(self, size: int) -> tuple[int, int]:

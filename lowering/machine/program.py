@@ -174,14 +174,16 @@ class JaxMachine(tile_memory.TileMemory):
         context = self.context(e)
         self._check(e)
         require = partial(self.require, e.op) if self.checks else None
-        place = planning.key_of(e.op), view.buffer
+        place, buffer = (planning.key_of(e.op), view.buffer), self.buffers[view.buffer]
+        copied, passed = self.passed.get(view.buffer, (None, None))
         memory = GlobalMemory(
             view,
-            self.buffers[view.buffer],
+            buffer,
             require,
             self.constants.get(view.buffer),
             self.offsets.get(place),
             place in self.independent,
+            passed if copied is buffer else None,
         )
         words = rule(context, self.inputs(e, context), memory)
         target = e.operands[e.instruction.destinations[0].name]

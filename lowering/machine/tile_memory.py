@@ -120,6 +120,7 @@ class TileMemory:
     traced as a whole, ``region_traces`` what earlier traces of the regions of an operation have shown, by
     core, operation and how often the operation is around them; ``traced`` names the operations that are.
     ``numbers`` are scalars that the number of a block gives, where blocks are executed side by side.
+    ``passed`` are buffers that have a copy of their own, besides the words that were passed for them.
     """
 
     semantics: Semantics
@@ -129,6 +130,7 @@ class TileMemory:
     values: dict[str, Float64[Array, "..."]] = field(default_factory=dict)
     rows: dict[str, tuple[Row, Words | None]] = field(default_factory=dict)
     constants: dict[str, Elements] = field(default_factory=dict)
+    passed: dict[str, tuple[Flat, Flat]] = field(default_factory=dict)
     offsets: Mapping[tuple[Key, str], Range] = field(default_factory=dict)
     independent: frozenset[tuple[Key, str]] = frozenset()
     spans: Mapping[tuple[Key, str], Any] = field(default_factory=dict)

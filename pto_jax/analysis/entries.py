@@ -1,17 +1,19 @@
-"""Facts about a program that need no execution: arguments, written buffers, sizes."""
+"""Facts about a program that need no execution: arguments, written buffers, sizes, counts of calls."""
+
+from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .. import isa
-from ..errors import ArgumentError, VerifyError
-from ..ir import AddressSpace, Function, MemRefType, Op, Program, PtrType, Type
+from ..errors import ArgumentError, Diagnostic, VerifyError
+from ..ir import AddressSpace, Function, MemRefType, Op, Program, PtrType, Region, Type, Value
 from ..isa import effects, views
-from .calls import too_many_calls
+from ..isa.effects import aliased, traits_in, traits_of
 from .facts import OperandFacts
-from .provenance import GlobalTypes as GlobalTypes, called, of_number
-from .resolve import resolve
+from .provenance import GlobalTypes as GlobalTypes, called, calls, of_number, roots
+from .resolve import ResolvedProgram, resolve
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def select_entry(program: Program, entry: str | None) -> Function:
     if calls is not None:
         raise VerifyError(calls)
     if entry is not None:
-        found = program.function(entry)
+        found = program.function(entry) if isinstance(entry, str) else None
         if found is None:
             names = ", ".join(f.name for f in program.functions) or "none"
             raise ArgumentError(f"entry: got {entry!r}", allowed=names)
@@ -186,3 +188,166 @@ def _extent(op: Op, known: OperandFacts) -> int:
             return 0
         total += (size - 1) * stride
     return total
+
+
+# -- number of executions ----------------------------------------------------------------------------
+
+#: Calls of one execution, loops counted once. Every call is verified, traced and executed by itself.
+MOST_CALLS = 10_000
+#: Trips of the loops of one execution: at a microsecond for each a day.
+MOST_TRIPS = 1 << 36
+
+
+def too_many_calls(program: Program) -> Diagnostic | None:
+    """An error at the first function whose execution makes too many calls.
+
+    Calls that lead back to where they are count once; they are errors of their own.
+    """
+    counts: dict[str, int] = {}
+
+    def count(name: str, active: tuple[str, ...]) -> int:
+        function = program.function(name)
+        if name in active or function is None:
+            return 0
+        if name not in counts:
+            counts[name] = sum(1 + count(f.name, (*active, name)) for _, f in calls(program, function))
+        return counts[name]
+
+    for function in program.functions:
+        made = count(function.name, ())
+        if made > MOST_CALLS:
+            message = f"an execution of @{function.name} makes {made} calls; allowed: {MOST_CALLS}"
+            return Diagnostic("error", message, function.span, "call", rule="limits")
+    return None
+
+
+def too_many_trips(resolved: ResolvedProgram) -> Diagnostic | None:
+    """An error at the first function whose loops of constant bounds make too many trips, calls included."""
+    program = resolved.program
+    trips: dict[str, int] = {}
+
+    def of_function(name: str, active: tuple[str, ...]) -> int:
+        function = program.function(name)
+        if name in active or function is None:
+            return 0
+        if name not in trips:
+            facts = resolved.facts(function)
+            steered = any(traits.calls or traits.regions is not None for traits in traits_in(function))
+            trips[name] = of_region(function.body, facts.of, (*active, name)) if steered else 0
+        return trips[name]
+
+    def of_region(region: Region, facts: Callable[[Op], OperandFacts], active: tuple[str, ...]) -> int:
+        return sum(of_op(op, facts, active) for op in region.ops)
+
+    def of_op(op: Op, facts: Callable[[Op], OperandFacts], active: tuple[str, ...]) -> int:
+        callee = called(program, op)
+        if callee is not None:
+            return of_function(callee.name, active)
+        inside = sum(of_region(region, facts, active) for region in op.regions)
+        regions = traits_of(op).regions
+        return (
+            _trips(op, facts(op)) * (1 + inside) if regions is not None and regions.runs == "for" else inside
+        )
+
+    for function in program.functions:
+        count = of_function(function.name, ())
+        if count > MOST_TRIPS:
+            message = f"the loops of @{function.name} make {count} trips; allowed: {MOST_TRIPS}"
+            return Diagnostic("error", message, function.span, rule="limits")
+    return None
+
+
+def _trips(loop: Op, known: OperandFacts) -> int:
+    """How often a loop runs, once where only execution knows it."""
+    low, high, step = (known.number(_first(loop, name)) for name in ("lb", "ub", "step"))
+    if not (isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and step > 0):
+        return 1
+    return max(0, -((low - high) // step))
+
+
+def _first(op: Op, group: str) -> Value | None:
+    return next(iter(op.group(group)), None)
+
+
+# -- context records ---------------------------------------------------------------------------------
+
+_SUFFIX, _DIFFERENCE = "_ctx", "arith.subi"
+
+
+def contexts(program: Program, function: Function) -> dict[str, str]:
+    r"""The window of each argument that is a context record, where the text leaves no doubt.
+
+    >>> from pto_jax.text import parse
+    >>> from pto_jax.examples import ON_RANKS
+    >>> program = parse(ON_RANKS["ring_exchange"].path.read_text())
+    >>> contexts(program, program.functions[0])
+    {}
+    """
+    found: dict[str, str] = {}
+    for name, windows in moved_windows(program, function).items():
+        named = _named(function, name)
+        if len(windows) == 1:
+            found[name] = next(iter(windows))
+        elif named is not None and (not windows or named in windows):
+            found[name] = named
+    return found
+
+
+def moved_windows(program: Program, function: Function) -> dict[str, list[str]]:
+    """For each argument that may be a context record the pointers that are moved by distances from it."""
+    records = [a.name for a in function.args if _is_record(a)]
+    moved: dict[str, dict[str, None]] = {name: {} for name in records}
+    for record, window in _moved(program, function, frozenset(records)):
+        moved[record] |= {window: None} if window != record else {}
+    order = [a.name for a in function.args]
+    return {name: sorted(windows, key=order.index) for name, windows in moved.items()}
+
+
+def _is_record(argument: Value) -> bool:
+    t = argument.type
+    return isinstance(t, PtrType) and t.space == AddressSpace.GM and t.dtype.name in ("i64", "u64")
+
+
+def _named(function: Function, record: str) -> str | None:
+    """The argument that a record is named after."""
+    if not record.endswith(_SUFFIX):
+        return None
+    base = record.removesuffix(_SUFFIX)
+    named = [a.name for a in function.args if a.name == base or a.name.startswith(f"{base}__")]
+    return named[0] if len(named) == 1 else None
+
+
+def _moved(program: Program, function: Function, records: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Records, each with a pointer that is moved by a distance from it."""
+    origins, made = roots(program, function), {v.name: op for op in function.walk() for v in op.results}
+    for op in function.walk():
+        pair = aliased(op)
+        alias = traits_of(op).alias
+        if pair is None or alias is None or alias.memory != "global" or alias.part != "moved":
+            continue
+        windows = {n for n in origins.get(pair[1].name, ()) if _is_buffer(function, n)} - records
+        distances = [v for v in op.ins if v.name != pair[1].name]
+        for record in _behind(program, distances, made, records):
+            yield from ((record, window) for window in windows)
+
+
+def _is_buffer(function: Function, name: str) -> bool:
+    return any(a.name == name and isinstance(a.type, GlobalTypes) for a in function.args)
+
+
+def _behind(program: Program, values: list[Value], made: dict[str, Op], records: frozenset[str]) -> set[str]:
+    """The records that some numbers are computed from, if a difference is among them."""
+    found, pending, seen = set[str](), [v.name for v in values], set[str]()
+    differs = False
+    while pending:
+        name = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in records:
+            found.add(name)
+        elif name in made:
+            pending += [v.name for v in made[name].ins]
+            callee = called(program, made[name])
+            differs |= any(op.name == _DIFFERENCE for op in (made[name], *(callee.walk() if callee else ())))
+    return found if differs else set()

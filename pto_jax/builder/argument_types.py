@@ -1,12 +1,14 @@
 """Types of arguments and tiles, as Python programs give them."""
 
 from enum import IntEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .. import errors, ir
 from .places import fail
+from .values import Handle, described
 
 E = TypeVar("E", bound=IntEnum)
+_EXAMPLES = "pto.ptr('f32'), 'index', '!pto.ptr<f32>' ..."
 _TYPES = (
     ir.TileType,
     ir.ScalarType,
@@ -37,7 +39,7 @@ def as_type(given: object, what: str = "type") -> ir.Type:
     if isinstance(given, type) and given in _PYTHON:
         return ir.ScalarType(_PYTHON[given])
     if not isinstance(given, str):
-        fail(f"{what}: got {given!r}", allowed="a type (pto.ptr('f32'), 'index', '!pto.ptr<f32>' ...)")
+        fail(f"{what}: got {described(given)}", allowed=f"a type ({_EXAMPLES})")
     element = ir.find_dtype(given)
     return ir.ScalarType(element) if element is not None else _parsed(given, what)
 
@@ -52,7 +54,8 @@ def _parsed(text: str, what: str) -> ir.Type:
         if cursor.text:
             cursor.unexpected("the end of the type")
     except errors.ParseError as error:
-        fail(f"{what}: got {text!r}, which is no type ({error.diagnostics[0].message})")
+        inner = error.diagnostics[0]
+        fail(f"{what}: got the type {text!r}", allowed=inner.allowed or _EXAMPLES)
     return t
 
 
@@ -61,7 +64,7 @@ def element(given: str | ir.DType, what: str = "element type") -> ir.DType:
     try:
         return ir.dtype(given)
     except errors.ArgumentError as error:
-        fail(f"{what}: {error}")
+        fail(f"{what}: {error.got}", allowed=error.allowed, fix=error.fix)
 
 
 def ptr(dtype: str | ir.DType, space: str | ir.AddressSpace = ir.AddressSpace.GM) -> ir.PtrType:
@@ -83,34 +86,35 @@ def tensor_view(dtype: str | ir.DType, *dims: int | None) -> ir.TensorViewType:
 
 
 #: Names of the hardware's buffers for the memories of tiles.
-_BUFFERS = {"L0A": "left", "L0B": "right", "L0C": "acc", "L1": "mat", "UB": "vec", "BT": "bias"}
+BUFFERS = {"L0A": "left", "L0B": "right", "L0C": "acc", "L1": "mat", "UB": "vec", "BT": "bias"}
 
 
 def member(cls: type[E], given: object, what: str) -> E:
     """A member of an enumeration: itself, its name in any spelling of the text, or its number."""
     from ..text.attributes import words
 
-    choice = _choice(cls, given)
-    if choice is None:
+    chosen = choice(cls, given)
+    if chosen is None:
         listed = words(cls)
-        close = _BUFFERS.get(str(given).upper(), "") if cls is ir.Loc else ""
+        close = BUFFERS.get(str(given).upper(), "") if cls is ir.Loc else ""
         close = close or errors.nearest(given, listed.split(", "))
         fix = f'{what.rpartition(": ")[2]}="{close}"' if close else ""
-        fail(f"{what}: got {given!r}", allowed=listed, fix=fix)
-    return choice
+        fail(f"{what}: got {described(given)}", allowed=listed, fix=fix)
+    return chosen
 
 
 def either(*classes: type[IntEnum], given: object, what: str) -> IntEnum:
     """A member of the first of several enumerations that has it."""
     from ..text.attributes import words
 
-    choice = next((c for c in (_choice(cls, given) for cls in classes) if c is not None), None)
-    if choice is None:
-        fail(f"{what}: got {given!r}", allowed=", ".join(map(words, classes)))
-    return choice
+    chosen = next((c for c in (choice(cls, given) for cls in classes) if c is not None), None)
+    if chosen is None:
+        fail(f"{what}: got {described(given)}", allowed=", ".join(map(words, classes)))
+    return chosen
 
 
-def _choice(cls: type[E], given: object) -> E | None:
+def choice(cls: type[E], given: object) -> E | None:
+    """A member of an enumeration by itself, its name or its number; None where there is none."""
     from ..text.attributes import member as named
 
     if isinstance(given, IntEnum) and not isinstance(given, cls):
@@ -142,14 +146,18 @@ def tile_type(
     >>> tile_type("f16", 32, 64, loc="mat").layout, tile_type("f16", 32, 64).layout
     ('NZ', 'ND')
     """
-    place = member(ir.Loc, loc, "loc")
+    d, place = element(dtype), member(ir.Loc, loc, "loc")
     for what, size in (("rows", rows), ("cols", cols)):
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            fail(f"{what}: got {size!r}", allowed="a positive Python integer")
+            run_time = "; valid= takes sizes that are known when the program runs"
+            fail(
+                f"{what}: got {described(size)}",
+                allowed=f"a positive Python integer{run_time if isinstance(size, Handle) else ''}",
+            )
     outer, inner, size_of_box = _order(place, blayout, slayout)
-    v_row, v_col = (rows, cols) if valid is None else valid
+    v_row, v_col = (rows, cols) if valid is None else two_sizes(valid, cols)
     return ir.TileType(
-        element(dtype),
+        d,
         rows,
         cols,
         v_row,
@@ -161,6 +169,17 @@ def tile_type(
         member(ir.Pad, pad, "pad"),
         member(ir.Compact, compact, "compact"),
     )
+
+
+def two_sizes(valid: Any, cols: Any) -> tuple[Any, Any]:
+    """``valid=`` as two sizes, each of which is a number, a scalar of the program or None."""
+    sizes = tuple(valid) if isinstance(valid, list | tuple) else ()
+    if len(sizes) == 2 and all(n is None or isinstance(n, Handle) or errors.is_number(n, 0) for n in sizes):
+        return sizes
+    text = valid.label if isinstance(valid, Handle) else str(valid)
+    one = isinstance(valid, Handle) or errors.is_number(valid, 0)
+    fix = f"valid=({text}, {cols})" if one and isinstance(cols, int) else ""
+    return fail(f"valid: got {described(valid)}", allowed="two sizes, rows and columns", fix=fix)
 
 
 def _order(

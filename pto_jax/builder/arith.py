@@ -9,12 +9,13 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeAlias
 
+from ..errors import with_article
 from ..files import user_code
 from ..ir import F32, I1, I64, INDEX, AttrValue, DType, ScalarType, Type, VectorType
 from .argument_types import as_type, element
 from .body import Node, canonical_float, current
 from .places import Place, fail, here
-from .values import Handle
+from .values import Handle, described
 
 #: Operation on signed integers and index, on unsigned integers, on floats.
 _BINARY: dict[str, tuple[str, str, str]] = {
@@ -103,11 +104,13 @@ class Scalar(Handle):
 
     def __bool__(self) -> NoReturn:
         result = user_code.expression()
-        shown, fix = (result.text, _of_condition(result)) if result is not None else (str(self), "")
-        allowed = "" if fix else "pto.if_(condition), pto.select(condition, a, b), and & | ~ for and, or, not"
+        shown, fix = (result.text, _of_condition(result)) if result is not None else (self.label, "")
+        allowed = "pto.if_(condition), pto.select(condition, a, b), and & | ~ for and, or, not"
+        if result is not None and result.statement == "while":
+            allowed = "pto.while_(values), a loop whose number of passes its values decide"
         subject = self._text(result)
         fail(f"{shown}: {subject} has no truth value in Python, it is known when the program runs",
-             allowed=allowed, fix=fix)  # fmt: skip
+             allowed="" if fix else allowed, fix=fix)  # fmt: skip
 
     def __index__(self) -> NoReturn:
         result = user_code.expression()
@@ -123,17 +126,27 @@ class Scalar(Handle):
         if name == "range" and result is not None:
             fixes["range"] = f"pto.{result.text}"
         fix = fixes.get(name, "")
-        shown = result.text if result is not None else str(self)
+        shown = result.text if result is not None else self.label
         message = f"{shown}: {self._text(result)} is no Python number, it is known when the program runs"
         fail(message, allowed="" if fix else "pto.range for loops", fix=fix)
 
     def _text(self, found: user_code.Expression | None) -> str:
         """The user's name of the number: a variable of the expression, else the name in the program."""
-        nodes = ast.walk(found.tree) if found is not None else ()
-        names = [n.id for n in nodes if isinstance(n, ast.Name)]
+        nodes = list(ast.walk(found.tree)) if found is not None else []
+        called = {id(n) for call in nodes if isinstance(call, ast.Call) for n in ast.walk(call.func)}
+        names = [n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in called]
         own = self._name or ""
         hint = own.rpartition("_")[0] if own[-1:].isdigit() else own
-        return next((n for n in names if n in (own, hint)), names[-1] if names else str(self))
+        attribute = next((n for n in nodes if isinstance(n, ast.Attribute) and n.attr in (own, hint)), None)
+        if attribute is not None:
+            return ast.unparse(attribute)
+        return next((n for n in names if n in (own, hint)), names[-1] if names else self.label)
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            message = f"{self.label}: got the format {spec!r}; the number is known when the program runs"
+            fail(message, fix=f'pto.print("%d", {self.label})')
+        return str(self)
 
     __int__ = __float__ = __round__ = __index__
 
@@ -150,7 +163,7 @@ class Scalar(Handle):
         )
         fix = " * ".join([base] * other) if isinstance(other, int) and 2 <= other <= 4 else ""
         fail(
-            f"{base} ** {other}: got {_article(self.type.dtype)} {self.type.dtype}",
+            f"{base} ** {other}: got {with_article(self.type.dtype)}",
             allowed="products",
             fix=fix,
         )
@@ -173,7 +186,8 @@ def _of_condition(found: user_code.Expression) -> str:
             return f"({ast.unparse(first)}) & ({ast.unparse(ast.Compare(middle, ops[1:], [right]))})"
     conditional = ast.unparse(tree)
     if found.statement == "if":
-        return f"with pto.if_({conditional}):"
+        i1 = isinstance(tree, ast.Compare)
+        return f"with pto.if_({conditional}{'' if i1 else ' != 0'}):"
     return ""
 
 
@@ -190,13 +204,9 @@ def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> 
     elif isinstance(value, Real) and d.is_float:
         return canonical_float(float(value))
     if result is None:
-        allowed = "True or False" if d == I1 else f"{_article(d)} {d} value or a number that fits {d}"
+        allowed = "True or False" if d == I1 else f"{with_article(d)} value or a number that fits {d}"
         fail(f"{what}: got {value!r}", allowed=f"{allowed}", instruction=instruction)
     return result
-
-
-def _article(d: DType) -> str:
-    return "an" if d.name[0] in "aefio" else "a"
 
 
 def is_number(value: object) -> bool:
@@ -209,7 +219,9 @@ def as_scalar(value: Any, d: DType, what: str, instruction: str | None = None) -
     if isinstance(value, Handle):
         return value
     if not is_number(value):
-        fail(f"{what}: got {value!r}", allowed="a scalar or a Python number", instruction=instruction)
+        fail(
+            f"{what}: got {described(value)}", allowed="a scalar or a Python number", instruction=instruction
+        )
     return current().constant(literal(value, d, what, instruction), ScalarType(d))
 
 
@@ -218,7 +230,7 @@ def dtype_of(value: Any) -> DType:
     if isinstance(value, Handle):
         if isinstance(value.type, ScalarType):
             return value.type.dtype
-        fail(f"got {value}, a {value.type}", allowed="a scalar or a Python number")
+        fail(f"got {described(value)}", allowed="a scalar or a Python number")
     if isinstance(value, bool):
         return I1
     return INDEX if isinstance(value, Integral) else F32
@@ -273,8 +285,9 @@ def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
     d = dtype_of(left if first or not second else right)
     if first and second and dtype_of(right) != d:
         fail(
-            f"{symbol}: got {left}, which is {d}, and {right}, which is {dtype_of(right)}",
-            allowed="one type (pto.cast converts)",
+            f"{symbol}: got {described(left)}, and {described(right)}",
+            allowed="one type",
+            fix=_of_one_type(symbol, d, dtype_of(right)),
         )
     number = right if first else left
     if first != second and isinstance(number, float) and not d.is_float:
@@ -285,8 +298,20 @@ def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
             sides = [ast.unparse(tree.left), ast.unparse(tree.right)]
             sides[second] = f'pto.cast({sides[second]}, "f32")'
             fix = f"{sides[0]} {symbol} {sides[1]}"
-        fail(f"{symbol}: got {number} beside {_article(d)} {d}", allowed=f"numbers that fit {d}", fix=fix)
+        fail(f"{symbol}: got {number} beside {with_article(d)}", allowed=f"numbers that fit {d}", fix=fix)
     return as_scalar(left, d, symbol), as_scalar(right, d, symbol), d
+
+
+def _of_one_type(symbol: str, left: DType, right: DType) -> str:
+    """The operation of the user's code with one side converted: to the float where there is one."""
+    result = user_code.expression()
+    tree = result.tree if result is not None else None
+    if not isinstance(tree, ast.BinOp):
+        return ""
+    sides = [ast.unparse(tree.left), ast.unparse(tree.right)]
+    at, target = (0, right) if right.is_float and not left.is_float else (1, left)
+    sides[at] = f'pto.cast({sides[at]}, "{target}")'
+    return f" {symbol} ".join(sides)
 
 
 def _column(d: DType) -> int:
@@ -306,7 +331,7 @@ def binary(symbol: str, left: Any, right: Any) -> Scalar:
         if isinstance(tree, ast.BinOp):
             shown = ast.unparse(tree)
             fix = ast.unparse(ast.BinOp(tree.left, ast.FloorDiv(), tree.right)) if symbol == "/" else ""
-        fail(f"{shown}: got {_article(d)} {d}", place.span, allowed=words, fix=fix)
+        fail(f"{shown}: got {with_article(d)}", place.span, allowed=words, fix=fix)
     return _emit(f"arith.{name}", (a, b), ScalarType(d), place)
 
 
@@ -381,7 +406,7 @@ def select(condition: Any, yes: Any, no: Any) -> Scalar:
     place = here()
     chosen = as_scalar(condition, I1, "select")
     if dtype_of(chosen) != I1:
-        fail(f"select: got the condition {chosen}, which is {chosen.type}", place.span, allowed="i1")
+        fail(f"select: got the condition {described(chosen)}", place.span, allowed="i1")
     a, b, d = _pair("select", yes, no)
     return _emit("arith.select", (chosen, a, b), ScalarType(d), place)
 

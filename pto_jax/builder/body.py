@@ -21,6 +21,10 @@ Groups = tuple[tuple[str, int], ...]
 MakeHandle = Callable[[Owner, Scope, Type, str | None], Handle]
 
 
+#: An operation outside of a function that is built.
+NO_PROGRAM = "no program is being built here"
+WHERE_PROGRAMS = "inside a function with @pto.kernel, or inside 'with builder.function(...)'"
+
 #: A loop of one variable, and an assignment to a name, as Python spells them.
 _LOOP = re.compile(r"for (\w+) in (?:\w+\.)?range\((.*)\):.*")
 _ASSIGNED = re.compile(r"(\w+) (\S*)= ([^=].*)")
@@ -155,7 +159,7 @@ class Body:
         """A value about to be used, checked to be visible."""
         if handle.owner is not self:
             fail(
-                f"{handle} is a value of @{handle.owner.name}",
+                f"{handle.label} is a value of @{handle.owner.name}",
                 allowed=f"values of @{self.name}",
                 instruction=instruction,
             )
@@ -169,7 +173,7 @@ class Body:
             if fix:
                 name, loop = fix.rsplit("\n", 1)[1].split(" =")[0].strip(), handle.block
                 fail(f"{name} is assigned in {loop} and used after it", fix=fix)
-            message = f"{handle} is defined in {handle.block} and ends with it"
+            message = f"{handle.label} is defined in {handle.block} and ends with it"
             fail(message, instruction=instruction, allowed=allowed)
         return handle
 
@@ -259,10 +263,7 @@ def current() -> Body:
     """The function that is being built."""
     body = _ACTIVE.get()
     if body is None:
-        fail(
-            "no program is being built here",
-            allowed="inside a function with @pto.kernel, or inside 'with builder.function(...)'",
-        )
+        fail(NO_PROGRAM, allowed=WHERE_PROGRAMS)
     return body
 
 

@@ -1,19 +1,21 @@
 """Tile instructions as Python functions, made from their declarations."""
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 from typing import Any, NoReturn
 
 from .. import isa
+from ..files import user_code
 from ..ir import F32, INDEX, AttrValue, DType, Form, ScalarType, Symbol, Type, find_dtype
 from ..isa.bind import accepts
 from ..profiles import PROFILES
 from ..text import formats
 from . import argument_types, arith, synchronise
-from .body import Node, current
+from .body import NO_PROGRAM, WHERE_PROGRAMS, Node, building, current
 from .places import Place, fail, here
-from .values import Handle, Indexed
+from .values import Handle, Indexed, described
 
 
 def tile_function(instruction: isa.Instruction) -> Callable[..., Any]:
@@ -150,6 +152,16 @@ class _Call:
         return form if self.makes_results else (*destinations, *form)
 
     def refuse(self, args: Sequence[Any], close: tuple[str, Any] | None) -> NoReturn:
+        if not building():
+            sources = len(signatures(self.instruction)[0][1])
+            result = user_code.expression()
+            texts = (
+                [ast.unparse(a) for a in result.tree.args]
+                if result and isinstance(result.tree, ast.Call)
+                else []
+            )
+            fix = f"pto.ops.{python_name(self.name)}({', '.join(texts[-sources:])})" if texts else ""
+            fail(NO_PROGRAM, allowed=WHERE_PROGRAMS, fix=fix, instruction=self.name)
         if close is not None:
             operand, value = close
             kind = self.instruction.operand(operand).kind
@@ -268,11 +280,6 @@ def renamed(place: Place, named: Any) -> Place:
     return Place(place.span, (named,) if isinstance(named, str) else tuple(named))
 
 
-def described(given: object) -> str:
-    """What was given, as messages show it."""
-    return f"{given}: {given.type}" if isinstance(given, Handle) else repr(given)
-
-
 # -- attributes --------------------------------------------------------------------------------------
 
 
@@ -324,5 +331,5 @@ def symbol(given: Any, what: str) -> Symbol:
         return given
     name = given if isinstance(given, str) else getattr(given, "symbol", None)
     if not isinstance(name, str):
-        fail(f"{what}: got {given!r}", allowed="a function, by name or as a kernel")
+        fail(f"{what}: got {described(given)}", allowed="a function, by name or as a kernel")
     return Symbol(name.removeprefix("@"))

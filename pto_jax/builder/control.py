@@ -10,7 +10,7 @@ from . import argument_types, body
 from .arith import as_scalar, dtype_of
 from .kernels import OpenRegion, Structure
 from .places import fail, here
-from .values import Handle
+from .values import Handle, described
 
 
 class Loop(Structure):
@@ -29,7 +29,7 @@ class Loop(Structure):
         self._counter = ScalarType(d)
         for handle, what in zip(self.node.ins, ("lower bound", "upper bound", "step"), strict=False):
             if handle.type != self._counter:
-                fail(f"{what}: got {handle}, which is {handle.type}", allowed=f"{d}, as the other bounds")
+                fail(f"{what}: got {described(handle)}", allowed=f"{d}, as the other bounds")
 
     def __iter__(self) -> Iterator[Any]:
         if self.node.regions:
@@ -80,7 +80,8 @@ class Branch(Structure):
     def __init__(self, condition: Any) -> None:
         chosen = as_scalar(condition, I1, "if_")
         if dtype_of(chosen) != I1:
-            fail(f"if_: got {chosen}, which is {chosen.type}", allowed="i1, as comparisons give")
+            fix = f"pto.if_({chosen.label} != 0)" if chosen.label.isidentifier() else ""
+            fail(f"if_: got {described(chosen)}", allowed="i1, as comparisons give", fix=fix)
         super().__init__([chosen])
         self._then = OpenRegion(self, "the branch", last=False)
 

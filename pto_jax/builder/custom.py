@@ -21,8 +21,8 @@ from ..text.formats import (
 )
 from . import argument_types, arith, places, synchronise
 from .body import Node, current
-from .calls import KINDS, attributes_of, described, document, python_name, renamed, shown_type
-from .values import Handle
+from .calls import KINDS, attributes_of, document, python_name, renamed, shown_type
+from .values import Handle, described
 
 
 def custom_function(fmt: Format, instruction: isa.Instruction | None) -> Callable[..., Any]:

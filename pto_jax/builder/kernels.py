@@ -7,32 +7,24 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, update_wrapper
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from ..errors import Diagnostic
+from ..errors import ArgumentError, Diagnostic, nearest
 from ..ir import AttrValue, Function, KernelKind, Program, ScalarType, Type, short_list
-from ..profiles import Profile, ProfileName
+from ..profiles import OPTIONS, Profile, ProfileName
 from . import argument_types, places
 from .arith import as_scalar, dtype_of
 from .body import Block, Body, Node, activate, building, current
 from .places import fail, here
 from .program import Building, ProgramBuilder, call, function_attributes, returned
-from .values import Handle
+from .values import Handle, described
 
 if TYPE_CHECKING:
     from ..runtime import kernel as engine
 
 
-_OPTIONS = (
-    "profile",
-    "numerics",
-    "out_of_region",
-    "subnormals",
-    "checks",
-    "max_steps",
-    "grid",
-    "partial_launch",
-)
+#: Keywords of :func:`kernel`.
+_KEYWORDS = ("types", "name", "entry", "kind", "arch", "private", "attributes")
 _ARGUMENT = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -67,6 +59,7 @@ class Kernel:
         self._given = types
         self._options = dict(options)
         self._span = places.definition(function.__code__)
+        self._failure: AttributeError | None = None
         self.symbol: str = options.get("name") or function.__name__
         self.arguments = self._arguments()
 
@@ -79,7 +72,7 @@ class Kernel:
         for p in parameters:
             if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
                 self._fail(f"got the parameter *{p.name}; allowed: arguments by name")
-            if p.name in _OPTIONS and p.name in names:
+            if p.name in OPTIONS and p.name in names:
                 self._fail(f"got the argument {p.name!r}, an option of calls; allowed: another name")
             if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in self.constants:
                 self.constants.setdefault(p.name, p.empty)
@@ -148,6 +141,10 @@ class Kernel:
         before = activate(None)
         try:
             self.build(builder, entry=bool(self._options.get("entry", True)))
+        except AttributeError as error:
+            # Python asks __getattr__ next, which would hide this error.
+            self._failure = error
+            raise
         finally:
             activate(before)
         return builder.program
@@ -199,6 +196,9 @@ class Kernel:
         """What :class:`pto_jax.Kernel` has besides: ``map``, ``lower``, ``export``, ``outputs`` ..."""
         from ..runtime.kernel import Kernel as Compiled
 
+        failure = self.__dict__.get("_failure")
+        if failure is not None and name == "program":
+            raise failure
         if name.startswith("_") or name not in dir(Compiled):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.compile(), name)
@@ -221,7 +221,16 @@ class Kernel:
                     allowed="arguments by position",
                 )
             return call(self, *args)
-        options = {k: kwargs.pop(k) for k in _OPTIONS if k in kwargs}
+        options = {k: kwargs.pop(k) for k in OPTIONS if k in kwargs}
+        names = [n for n, _ in self.arguments]
+        unknown = next((k for k in kwargs if k not in names), None)
+        if unknown is not None:
+            close = nearest(unknown, [n for n in (*names, *OPTIONS) if n not in kwargs])
+            raise ArgumentError(
+                f"{self.symbol}: got the argument {unknown!r}",
+                allowed=f"{', '.join(names)}, and the options {', '.join(OPTIONS)}",
+                fix=f"{close}=..." if close else "",
+            )
         return self.compile(**options)(*args, **kwargs)
 
 
@@ -275,9 +284,30 @@ def kernel(
     >>> negate(np.ones(64, np.float32), np.zeros(64, np.float32))["y"][0].item()
     -1.0
     """
+    unknown = next((k for k in options if k not in _KEYWORDS), None)
+    if unknown is not None:
+        _refuse_option(unknown, options[unknown])
+    if types is not None and not isinstance(types, Mapping | Sequence):
+        fail(
+            f"kernel: types: got {described(types)}",
+            allowed="types by name, or in the order of the arguments",
+        )
     if function is not None:
+        if not inspect.isfunction(function):
+            fail(f"kernel: got {described(function)}", allowed="a Python function")
         return Kernel(function, types, options)
     return lambda made: Kernel(made, types, options)
+
+
+def _refuse_option(key: str, value: Any) -> NoReturn:
+    """Refuse a keyword of :func:`kernel`: options of calls belong to the call."""
+    close = nearest(key, _KEYWORDS)
+    fix = f"{close}=..." if close else ""
+    if key in OPTIONS:
+        fix = f"{key}={value!r} in the call of the kernel"
+        arch = {"a2a3": "a3", "a5": "a5"}.get(str(value))
+        fix = f'arch="{arch}"' if key == "profile" and arch is not None else fix
+    fail(f"kernel: got the keyword {key!r}", allowed=", ".join(_KEYWORDS), fix=fix)
 
 
 class Structure:
@@ -338,7 +368,7 @@ class Structure:
             handle = value if isinstance(value, Handle) else as_scalar(value, d or dtype_of(value), "value")
             if type_ is not None and handle.type != type_:
                 fail(
-                    f"got {handle}, which is {handle.type}, for {self.node.name} ({self.node.span})",
+                    f"got {described(handle)}, for {self.node.name} ({self.node.span})",
                     allowed=f"{type_}",
                 )
             handles.append(self.body.use(handle, self.node.name))

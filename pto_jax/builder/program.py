@@ -14,7 +14,7 @@ from .arith import as_scalar, dtype_of
 from .body import Body, Node, activate, current, flattened
 from .handles import wrap
 from .places import fail, here
-from .values import Handle
+from .values import Handle, described
 
 
 def function_attributes(
@@ -221,5 +221,5 @@ def _argument(name: str, index: int, value: Any, wanted: Type | None) -> Handle:
     from ..verifier.functions import same_use
 
     if wanted is not None and not same_use(wanted, value.type):
-        fail(f"{what}: got {value}, which is {value.type}", allowed=f"{wanted}", instruction="call")
+        fail(f"{what}: got {described(value)}", allowed=f"{wanted}", instruction="call")
     return value

@@ -6,7 +6,7 @@ from ..ir import OpaqueType
 from ..isa.sync_config import TSYNC
 from .body import Block, Body, Node, current, flattened
 from .places import Place, fail, here
-from .values import Handle, TileHandle
+from .values import Handle, TileHandle, described
 
 EVENT = OpaqueType("event")
 #: The most events that one ``tsync`` names.
@@ -82,7 +82,7 @@ def wait(events: Any, place: Place, *, op: str | None = None, always: bool = Fal
             handle = event
         else:
             fail(
-                f"got {event!r} to wait for",
+                f"got {described(event)} to wait for",
                 place.span,
                 allowed="events, which tile instructions return, and tiles",
                 instruction=TSYNC,

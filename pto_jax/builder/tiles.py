@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..ir import BLayout, DType, GlobalLayout, Loc, Pad, SLayout, TileType
+from ..errors import nearest
+from ..ir import F32, BLayout, DType, GlobalLayout, Loc, Pad, SLayout, TileType
 from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW
-from .argument_types import as_type, member, tile_type
+from .argument_types import BUFFERS, as_type, choice, member, tile_type, two_sizes
 from .arith import Scalar
 from .body import current
 from .instructions import find
 from .places import fail
-from .values import Handle, TileHandle, View
+from .values import Handle, TileHandle, View, described
 
 #: A size of the valid region that is known when the program runs.
 Size = int | Scalar | None
@@ -41,7 +42,8 @@ def alloc_tile(
     >>> [t.type.loc.name for t in tiles]
     ['VEC', 'LEFT']
     """
-    sizes = (valid_row, valid_col) if valid is None else valid
+    _check_layout(layout)
+    sizes = (valid_row, valid_col) if valid is None else two_sizes(valid, cols)
     if isinstance(dtype, DType) or (rows is not None and cols is not None):
         if isinstance(dtype, TileType) or rows is None or cols is None:
             fail("got a type and its parts", allowed="alloc_tile(dtype, rows, cols, ...) or a tile type")
@@ -50,7 +52,10 @@ def alloc_tile(
     else:
         type_ = as_type(dtype)
         if not isinstance(type_, TileType) or layout:
-            fail("got no rows and columns", allowed="alloc_tile(dtype, rows, cols, ...) or a tile type")
+            shape = ", ".join(map(str, rows)) if isinstance(rows, tuple) else ""
+            fix = f'pto.{ALLOC_TILE}("{dtype}", {shape})' if shape and isinstance(dtype, str) else ""
+            allowed = f"{ALLOC_TILE}(dtype, rows, cols, ...) or a tile type"
+            fail("got no rows and columns", allowed=allowed, fix=fix)
         t = type_
     dynamic = {
         name: size
@@ -61,10 +66,31 @@ def alloc_tile(
     return tile
 
 
+#: What :func:`tile_type` takes by keyword besides the valid region.
+_LAYOUT = ("loc", "blayout", "slayout", "fractal", "pad", "compact")
+
+
+def _check_layout(layout: dict[str, Any]) -> None:
+    """Refuse a keyword that tile types do not have; the fix is the one with such a value."""
+    key = next((k for k in layout if k not in _LAYOUT), None)
+    if key is None:
+        return
+    value = layout[key]
+    orders = [TileType(F32, 16, 16, blayout=b, slayout=s) for b in BLayout for s in SLayout]
+    named = next((t for t in orders if str(value).upper() == t.layout), None)
+    close = nearest(key, _LAYOUT)
+    fix = f"{close}={value!r}" if close else ""
+    if named is not None:
+        fix = f'blayout="{named.blayout.name.lower()}", slayout="{named.slayout.name.lower()}"'
+    elif choice(Loc, value) is not None or str(value).upper() in BUFFERS:
+        fix = f'loc="{BUFFERS.get(str(value).upper(), value)}"'
+    fail(f"got {key}={described(value)}", allowed=", ".join(_LAYOUT), fix=fix, instruction=ALLOC_TILE)
+
+
 def _target_order(layout: dict[str, Any]) -> dict[str, Any]:
     """The layouts of a tile; a left one has the block order of the program's target unless it has one."""
-    told = layout.get("blayout") is not None or layout.get("slayout") is not None
-    if told or member(Loc, layout.get("loc", Loc.VEC), "loc") != Loc.LEFT:
+    ordered = layout.get("blayout") is not None or layout.get("slayout") is not None
+    if ordered or member(Loc, layout.get("loc", Loc.VEC), "loc") != Loc.LEFT:
         return layout
     return {**layout, "blayout": current().program.profile.left_blayout, "slayout": SLayout.ROW_MAJOR}
 

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from .. import isa
+from ..errors import BuildError, Diagnostic, with_article
 from ..files import user_code
 from ..ir import MemRefType, PartitionViewType, TensorViewType, TileType, Type, Value
-from .places import fail
+from ..isa.memory_scalar import TGETVAL, TSETVAL
+from ..isa.views import PARTITION_VIEW
+from .places import fail, here
 
 
 class Owner(Protocol):
@@ -59,11 +62,32 @@ class Handle:
         """The value as programs hold it: its name and type."""
         return Value(self.name, self.type)
 
+    @property
+    def label(self) -> str:
+        """Its name in the Python code; of a value without one its type."""
+        own = self._name or ""
+        return with_article(self.type) if not own or own.isdecimal() else own
+
     def __str__(self) -> str:
         return f"%{self.name}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}: {self.type}>"
+
+
+def described(value: object) -> str:
+    """Any Python object as messages show it: values by name and type, arrays by shape, others cut short.
+
+    >>> import numpy as np
+    >>> described(np.ones((2, 3), np.float32)), described("f32")
+    ('an array of float32 of shape (2, 3)', "'f32'")
+    """
+    if isinstance(value, Handle):
+        return value.label if value.label.startswith(("a ", "an ")) else f"{value.label}: {value.type}"
+    if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, Type):
+        shape = getattr(value, "shape", ())
+        return f"an array of {value.dtype} of shape {tuple(shape)}" if shape else f"{value!r:.60}"
+    return f"the type {value}" if isinstance(value, Type) else f"{value!r:.60}"
 
 
 #: The operation of formulas that an operator stands for.
@@ -122,6 +146,10 @@ def _instead(symbol: str, tile: Handle, mine: str, other: object, text: str, *, 
         return f"{negate}({mine}, {mine}); {add}({mine}, {mine}, {text})"
     first = _lane_wise(operation, ("scalar", "tile"))
     return f"{first}({mine}, {text}, {mine})" if first is not None else ""
+
+
+class _NoAttributeError(BuildError, AttributeError):
+    """An attribute that tiles of a program do not have: ``hasattr`` and JAX ask for some."""
 
 
 class TileHandle(Handle):
@@ -187,6 +215,36 @@ class TileHandle(Handle):
             fix=f"pto.print({self.name})",
         )
 
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        fix = self._unary(name)
+        message = f"got the attribute {name!r} of the tile {self.name}"
+        allowed = "type, shape, valid, name, and instructions on the tile"
+        raise _NoAttributeError(Diagnostic("error", message, here().span, allowed=allowed, fix=fix))
+
+    def __getitem__(self, place: Any) -> NoReturn:
+        self._no_element(place, f"pto.{TGETVAL}({self.name}, OFFSET)")
+
+    def __setitem__(self, place: Any, value: Any) -> NoReturn:
+        text = value.label if isinstance(value, Handle) else repr(value)
+        self._no_element(place, f"pto.{TSETVAL}({self.name}, OFFSET, {text})")
+
+    def _no_element(self, place: Any, fix: str) -> NoReturn:
+        """Refuse an element of the tile; the fix addresses it where its place in the storage is known."""
+        t = self.type
+        row, col = place if isinstance(place, tuple) and len(place) == 2 else (None, None)
+        plain = isinstance(t, TileType) and t.layout == "ND" and isinstance(row, int) and isinstance(col, int)
+        offset = str(row * t.cols + col) if isinstance(t, TileType) and plain else ""
+        fail(
+            f"got an element of the tile {self.name}",
+            allowed="instructions on whole tiles, and elements by their number in the tile's storage",
+            fix=fix.replace("OFFSET", offset) if offset else "",
+        )
+
+    def __len__(self) -> NoReturn:
+        fail(f"len({self.name}): got a tile", allowed="its sizes", fix=f"{self.name}.shape[0]")
+
     @property
     def shape(self) -> tuple[int | None, ...]:
         """Rows and columns of a tile; of a memref its sizes, None for those known at run time."""
@@ -219,11 +277,38 @@ class View(Handle):
     def __getitem__(self, offsets: Any) -> Indexed:
         listed = offsets if isinstance(offsets, tuple) else (offsets,)
         if any(isinstance(o, slice) for o in listed):
-            fail(f"a slice of {self}", allowed="numbers, or pto.partition_view(view, offsets, sizes)")
+            fail(f"got a slice of {self.label}", allowed="numbers, or a window", fix=self._window())
         return Indexed(self, listed)
 
+    def _window(self) -> str:
+        """The window that a slice of the user's code means, as a call; "" for other slices."""
+        result = user_code.expression()
+        tree = result.tree if result is not None else None
+        if not isinstance(tree, ast.Subscript):
+            return ""
+        places = list(tree.slice.elts) if isinstance(tree.slice, ast.Tuple) else [tree.slice]
+        places += [ast.Slice()] * (len(self.shape) - len(places))
+        bounds = [_bounds(place, extent) for place, extent in zip(places, self.shape, strict=False)]
+        offsets, sizes = (", ".join(part) for part in zip(*bounds, strict=True))
+        window = f"pto.{PARTITION_VIEW}({ast.unparse(tree.value)}, [{offsets}], [{sizes}])"
+        return "" if "?" in window else window
+
     def __iter__(self) -> Iterator[Any]:
-        fail(f"{self} has no elements in Python", allowed="instructions that load and store it")
+        fail(f"{self.label} has no elements in Python", allowed="instructions that load and store it")
+
+
+def _bounds(place: ast.expr, extent: int | None) -> tuple[str, str]:
+    """Offset and size of one dimension of a slice, as Python; "?" for one that the text does not have."""
+    if not isinstance(place, ast.Slice):
+        return ast.unparse(place), "1"
+    first = ast.unparse(place.lower) if place.lower is not None else "0"
+    if place.step is not None or (place.upper is None and extent is None):
+        return first, "?"
+    last = ast.unparse(place.upper) if place.upper is not None else str(extent)
+    if first.isdecimal() and last.isdecimal():
+        return first, str(int(last) - int(first))
+    # A window from i to i + 16 has 16 elements.
+    return first, last.removeprefix(f"{first} + ") if last.startswith(f"{first} + ") else f"{last} - {first}"
 
 
 class Indexed:

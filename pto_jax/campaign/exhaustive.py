@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from .. import isa
 from ..cases.comparison import COMPARED, compare_case
 from ..cases.edits import is_legal
+from ..cases.identity import is_device
 from ..cases.kernels import as_kernel
-from ..cases.machine_names import is_device
 from ..cases.targets import Output, Run, Target, mismatch
 from ..errors import ArgumentError
 from ..generate.programs import Case

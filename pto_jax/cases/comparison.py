@@ -6,6 +6,9 @@
 'equal'
 """
 
+from __future__ import annotations
+
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +24,6 @@ from ..errors import (
 from ..generate.programs import Case
 from ..vectors.compare import Difference
 from .expectation import Open, open_bits
-from .messages import normalised
 from .targets import (
     UNBOUNDED,
     BatchTarget,
@@ -214,3 +216,28 @@ def attempt(machine: Target, case: Case) -> Run | Exception:
     except Exception as error:
         # Any exception is a finding about the machine that raised it.
         return error
+
+
+#: What differs between messages of one cause, and the length of what is left.
+_INCIDENTAL = (
+    (re.compile(r"(?<![\w.])(?:~?/[\w.+@-]+)+/?|\b[A-Za-z]:\\\\\S+"), "PATH"),
+    (re.compile(r"\b0x[0-9a-fA-F]+"), "0xN"),
+    (re.compile(r"%\w+"), "%"),
+    (re.compile(r"\b[rs]?\d+(?:\.\d+)?\b"), "N"),
+)
+
+
+_LONGEST = 120
+
+
+def normalised(message: str) -> str:
+    """The last words of an error, without paths, addresses, names of values and numbers.
+
+    >>> normalised(": loading | sim.cc:81: no tile %t3 at 0x7f00 in /tmp/x1/case.pto")
+    'sim.cc:N: no tile % at 0xN in PATH'
+    """
+    lines = [part for part in re.split(r"\n| \| ", message.lstrip(": ")) if part.strip()]
+    text = lines[-1].strip() if lines else ""
+    for pattern, plain in _INCIDENTAL:
+        text = pattern.sub(plain, text)
+    return text[:_LONGEST].rstrip()

@@ -19,7 +19,7 @@ from ..isa import effects, memory, views
 from ..isa.rules import constraints
 from ..verifier.programs import Build
 from .edits import is_legal, renamed, rewritten
-from .machine_names import is_device
+from .identity import is_device
 
 #: The function that is made of instructions without one.
 NAME = "kernel"

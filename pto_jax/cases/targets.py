@@ -4,6 +4,8 @@ The interpreter also runs in another process, with another hash seed, another ad
 before, where a case must give the same bits.
 """
 
+from __future__ import annotations
+
 import contextlib
 import io
 import multiprocessing
@@ -13,6 +15,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
@@ -21,10 +24,11 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import errors, oracle, profiles
+from .. import errors, ir, oracle, profiles
 from ..analysis.provenance import GlobalTypes
 from ..analysis.resolve import resolve
-from ..errors import Diagnostic, PtoError
+from ..analysis.roots import is_as_written
+from ..errors import DeadlockError, Diagnostic, NotExecutableError, PtoError, UndefinedDataError
 from ..extension import load_from_environment
 from ..generate.programs import Case
 from ..generate.state import Input
@@ -43,11 +47,16 @@ from ..ir import (
 from ..lowering.bits import x64
 from ..lowering.numerics import Numerics
 from ..oracle.machine import ReferenceMachine
+from ..oracle.step import Policy
+from ..order import judged_program
 from ..profiles import Profile, ProfileName, profile as find_profile
 from ..runtime import kernel as engine, state, tiles
-from ..sanitizer.sanitize import sanitize
+from ..runtime.debug.tracer import Observers
+from ..runtime.ranks import RankKernel
+from ..sanitizer.sanitize import sanitize, shadowed
+from ..schedules import races, rank_schedules
+from ..schedules.machine import Schedule, ScheduledMachine
 from ..vectors import compare, manifest
-from . import rank_cases
 
 Words = NDArray[Any]
 Buffer: TypeAlias = PtrType | MemRefType | PartitionViewType | TensorViewType
@@ -74,7 +83,7 @@ class Run:
     outputs: Mapping[str, Output]
     problems: tuple[str, ...] = ()
     log: str = ""
-    others: tuple[tuple[Case, "Run"], ...] = ()
+    others: tuple[tuple[Case, Run], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,7 +197,7 @@ class Oracle:
     def run(self, case: Case) -> Run:
         """The results of the interpreter."""
         if case.ranks is not None:
-            return on_ranks(case, rank_cases.interpreted(case, self.profile))
+            return on_ranks(case, interpreted(case, self.profile))
         arguments, profile = interpreter_arguments(case), self.profile or case.profile
         results = oracle.run(
             case.program,
@@ -222,7 +231,7 @@ class Engine:
         """The results of the engine, with run-time rules checked."""
         if case.ranks is not None:
             eager = self.mode == "eager"
-            return on_ranks(case, rank_cases.compiled(case, self.profile, self.numerics, eager=eager))
+            return on_ranks(case, compiled(case, self.profile, self.numerics, eager=eager))
         kernel = _checked(case, self.profile, self.numerics)
         arguments = {name: for_engine(i) for name, i in case.inputs.items()}
         if self.mode == "eager":
@@ -322,7 +331,7 @@ class Sanitizer:
     def run(self, case: Case) -> Run:
         """The results of a case without undefined data."""
         if case.ranks is not None:
-            return on_ranks(case, rank_cases.sanitized(case, self.profile, strict=self.strict))
+            return on_ranks(case, sanitized(case, self.profile, strict=self.strict))
         execution = sanitize(
             case.program,
             interpreter_arguments(case),
@@ -339,7 +348,7 @@ class Sanitizer:
 
 def on_ranks(case: Case, found: Mapping[str, Any]) -> Run:
     """What several processors gave."""
-    return Run({n: Output(d, words) for n, (d, words) in rank_cases.words_of(case, found).items()})
+    return Run({n: Output(d, words) for n, (d, words) in words_of(case, found).items()})
 
 
 def interpreter_arguments(case: Case) -> dict[str, Any]:
@@ -526,3 +535,149 @@ def _packed(value: Any) -> bytes:
 
 def _unpacked(data: bytes) -> Any:
     return _Unpickler(io.BytesIO(data)).load()
+
+
+# -- several ranks, and other orders -----------------------------------------------------------------
+
+#: Legal orders that a case is executed in.
+ORDERS = 6
+
+
+def _kernel(case: Case, profile: ProfileName | None, numerics: Numerics = "exact", **more: Any) -> RankKernel:
+    assert case.ranks is not None
+    kernel: RankKernel = engine.compile(
+        case.program,
+        profile or case.profile,
+        case.entry,
+        numerics=numerics,
+        grid=case.grid,
+        warn=False,
+        partial_launch=True,
+        ranks=case.ranks.count,
+        shared=case.ranks.shared,
+        context=dict(case.ranks.context),
+        **more,
+    )
+    return kernel
+
+
+def _arguments(case: Case) -> dict[str, Any]:
+    return {n: i.words.view(i.type.dtype.numpy) for n, i in case.inputs.items()}
+
+
+def interpreted(case: Case, profile: ProfileName | None = None) -> Mapping[str, Any]:
+    """The buffers that the interpreter gives, [ranks, ...], in the order of the text."""
+    found: Mapping[str, Any] = _interpreter(case, profile)()
+    return found
+
+
+def _interpreter(case: Case, profile: ProfileName | None) -> Any:
+    kernel = _kernel(case, profile, engine="interpreter")
+    return partial(kernel.interpreted, *kernel.prepared((), _arguments(case)))
+
+
+def compiled(
+    case: Case, profile: ProfileName | None = None, numerics: Numerics = "exact", *, eager: bool = False
+) -> Mapping[str, Any]:
+    """The buffers that this engine gives, compiled or instruction by instruction."""
+    kernel = _kernel(case, profile, numerics)
+    if eager:
+        return kernel.observed(Observers(()), **_arguments(case))[0]
+    found: Mapping[str, Any] = kernel(**_arguments(case))
+    return found
+
+
+def sanitized(case: Case, profile: ProfileName | None = None, *, strict: bool = False) -> Mapping[str, Any]:
+    """The buffers that the interpreter gives; UndefinedDataError where undefined data reaches them."""
+    execute = _interpreter(case, profile)
+    found = shadowed(lambda machine: execute(machine=machine), case.program, strict=strict)
+    if found.diagnostics:
+        raise UndefinedDataError(found.diagnostics)
+    return found.outputs
+
+
+def judged(case: Case, profile: ProfileName | None = None) -> Mapping[str, Any]:
+    """The buffers in the order of the text, after the verdict on a case and executions in other orders.
+
+    UndefinedDataError for a verdict that is wrong: a finding in a program that is right, none where orders
+    differ, and none in a mutant, which lacks what it needs. NotExecutableError for mutants that have one.
+    """
+    kernel, values = _kernel(case, profile, engine="interpreter"), _arguments(case)
+    is_mutant = bool(case.origin)
+    found: list[Diagnostic] = []
+    try:
+        found += [f.diagnostic for f in kernel.judge(values).findings]
+    except DeadlockError as error:
+        found += error.diagnostics
+    if found and is_mutant:
+        raise NotExecutableError(found[:1])
+    seed = int(case.id or "0", 16) % (1 << 32)
+    execute = _interpreter(case, profile)
+    other = None if found else rank_schedules.difference(execute, ORDERS, seed)
+    if found or other is not None or is_mutant:
+        lacks = f"the program {case.origin[-1]}" if is_mutant else "the program is right"
+        wrong = "a finding" if found else f"no finding; {other}" if other else "no finding"
+        text = f"{wrong}, though {lacks}" if not other or is_mutant else wrong
+        raise UndefinedDataError([*found, Diagnostic("error", text, rule="ranks")])
+    outputs: Mapping[str, Any] = execute()
+    return outputs
+
+
+def words_of(case: Case, found: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The element type and raw words of every buffer, of those that are arguments."""
+    types = {n: i.type.dtype for n, i in case.inputs.items() if not isinstance(i.type, ScalarType)}
+    arrays = {n: np.ascontiguousarray(found[n]) for n in found if n in types}
+    return {n: (types[n], a.view(types[n].word)) for n, a in arrays.items()}
+
+
+# -- orders of the check -----------------------------------------------------------------------------
+
+#: What makes results depend on the order of pipes; tiles that share bytes do not.
+_KINDS = ("race", "deadlock", "unmatched")
+
+
+@dataclass(frozen=True)
+class LegalOrders:
+    """``pto.races`` on the program of a case, then two executions with pipes in orders by chance.
+
+    ``run`` raises UndefinedDataError for a finding, so that a program that is correct must have none. A
+    mutant may have lost what it needs: for a finding ``run`` raises NotExecutableError there, and without one
+    the bits of the other orders show whether the check has missed a race. Functions that a tool has still to
+    synchronise are executed in the order of their text. Of a case for several processors the verdict on its
+    ranks is checked, as :func:`.rank_cases.judged` says.
+    """
+
+    profile: profiles.ProfileName | None = None
+    name: ClassVar[str] = "races"
+    follows: ClassVar[bool] = True
+    on_ranks: ClassVar[bool] = True
+
+    def run(self, case: Case) -> Run:
+        """The results of a case in two orders that its number decides on."""
+        if case.ranks is not None:
+            return on_ranks(case, judged(case, self.profile))
+        profile = profiles.profile(self.profile) if self.profile else case.profile
+        results = [f.diagnostic for f in races(case.program, profile, grid=case.grid) if f.kind in _KINDS]
+        if results and case.origin:
+            raise errors.NotExecutableError(results[:1])
+        if results:
+            raise errors.UndefinedDataError(results)
+        resolved = resolve(case.program, profile)
+        order = judged_program(resolved)
+        if not all(map(is_as_written, filter(_computes, case.program.functions))):
+            return Oracle(profile.name).run(case)
+
+        def execute(schedule: Schedule) -> Run:
+            def machine(policy: Policy, buffers: Mapping[str, Any], steps: int) -> ReferenceMachine:
+                return ScheduledMachine(order, schedule, policy, buffers, steps)
+
+            return Oracle(profile.name, machine).run(replace(case, program=resolved.program))
+
+        seed = int(case.id or "0", 16) % (1 << 32)
+        one, two = (execute(Schedule((), seed, backwards, True)) for backwards in (False, True))
+        return replace(one, others=((case, two),))
+
+
+def _computes(function: ir.Function) -> bool:
+    """Whether a function has an operation on tiles."""
+    return any(isinstance(v.type, ir.TileType) for op in function.walk() for v in (*op.ins, *op.destinations))

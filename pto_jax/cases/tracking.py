@@ -16,8 +16,7 @@ from ..profiles import CPU_SIM
 from ..sanitizer.machine import Contents, ShadowMachine
 from ..sanitizer.shadow import Findings, ShadowBuffer, Sink, all_bits
 from ..vectors import compare, manifest
-from ..vectors.exclusions import PROGRAM_EXCLUSIONS, ProgramExclusion
-from ..vectors.executed import Executed
+from ..vectors.exclusions import PROGRAM_EXCLUSIONS, Executed, ProgramExclusion
 
 
 class Tracked(ShadowMachine):

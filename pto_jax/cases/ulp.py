@@ -1,4 +1,4 @@
-"""ULP distances between the results of two executors, per instruction and element type.
+"""ULP distances between the results of two executors, and the accuracy that results must have.
 
 Counted are results of the instructions that have an ULP bound, and of those with a bound of 0, roots,
 reciprocals and quotients, because they are correctly rounded: there any distance is worth seeing.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -21,12 +21,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .. import isa
+from ..analysis import dataflow, provenance
+from ..analysis.entries import fragment_outputs, written_buffers
+from ..analysis.resolve import resolve
 from ..errors import objection
 from ..generate.programs import Case
+from ..ir import Function, Op, Program, ScalarType, Value
 from ..isa import find
+from ..isa.effects import traits_of
 from ..isa.rules.constraints import element_type
 from ..vectors.compare import has_ordered_bits, is_nan, ulp_distance
-from .targets import Output, Run
+from .targets import UNBOUNDED, Output, Run
 
 #: Distances below have a bucket each, those above one per power of two.
 SMALL = 4
@@ -192,3 +198,98 @@ def _holds_floats(t: Any) -> bool:
 
 def _alike(a: Output, b: Output) -> bool:
     return a.dtype == b.dtype and a.words.shape == b.words.shape and a.valid == b.valid
+
+
+# -- accuracy of results -----------------------------------------------------------------------------
+
+_NONE = 1 << 62
+
+
+def result_bounds(program: Program, function: Function) -> dict[str, int]:
+    r"""ULP bounds of results that are not exact, :data:`.targets.UNBOUNDED` for those that have none.
+
+    >>> import pto_jax as pto
+    >>> text = "texp %b, %a : !pto.tile<16x16xf32>"
+    >>> program = pto.parse(text)
+    >>> result_bounds(program, program.functions[0])
+    {'b': 1}
+    >>> program = pto.parse(text + "\ntneg %c, %b : !pto.tile<16x16xf32>")
+    >>> result_bounds(program, program.functions[0])
+    {'b': 1, 'c': -1}
+    """
+    levels = _Levels(program)
+    names = fragment_outputs(program) if program.fragment else written_buffers(program, function)
+    table = {name: levels.of(function, name) for name in names}
+    return {name: UNBOUNDED if level == _NONE else level for name, level in table.items() if level}
+
+
+class _Levels:
+    """The sparse problem: levels of all data, 0 exact, a bound, or the highest one, where there is none."""
+
+    def __init__(self, program: Program) -> None:
+        self._levels: dict[provenance.Name, int] = {}
+        #: What decides on a path was not exact.
+        self._everything = False
+        ops = [(f, op) for f in program.functions for op in f.walk()]
+        if any(_declared(op) for _, op in ops):
+            self._resolved, self._classes = resolve(program), provenance.AliasClasses(program)
+            dataflow.raise_values(ops, lambda at: self._execute(*at))
+
+    def of(self, function: Function, name: str) -> int:
+        """The level of what a name of a function stands for."""
+        if self._everything or not self._levels:
+            return _NONE if self._everything else 0
+        return self._levels.get(self._classes.of(function.name, name), 0)
+
+    def _execute(self, f: Function, op: Op) -> bool:
+        """Raise the levels of what an operation writes; whether one changed."""
+        if self._highest(f, _deciding(op)):
+            changed, self._everything = not self._everything, True
+            return changed
+        source = self._highest(f, op.ins)
+        changed = False
+        for v in dict.fromkeys((*op.outs, *op.results, *self._resolved.of(op).written())):
+            declared = _declared(op, v)
+            exact_move = not declared and _moves(op)
+            level = declared if not source else source if exact_move else _NONE
+            written = self._classes.of(f.name, v.name)
+            if level > self._levels.get(written, 0):
+                self._levels[written], changed = level, True
+        return changed
+
+    def _highest(self, f: Function, values: Iterable[Value]) -> int:
+        return max((self.of(f, v.name) for v in values), default=0)
+
+
+def _deciding(op: Op) -> tuple[Value, ...]:
+    """The values that decide which operations are executed."""
+    traits = traits_of(op)
+    if traits.decides:
+        return op.ins[:1]
+    if not op.regions or (traits.regions is not None and traits.regions.runs == "while"):
+        return ()
+    return op.ins[: len(op.ins) - len(op.group("inits"))]
+
+
+def _declared(op: Op, written: Value | None = None) -> int:
+    """The bound that an instruction's declaration gives its results, 0 where they are exact."""
+    instruction = isa.find(op.name)
+    if instruction is None or not instruction.ulp:
+        return 0
+    if written is None:
+        return max(instruction.ulp.values())
+    d = getattr(written.type, "dtype", None)
+    return instruction.ulp.get(d.name, 0) if d is not None else max(instruction.ulp.values())
+
+
+def _moves(op: Op) -> bool:
+    """Whether an operation gives the elements of its source as they are, or makes another name of it."""
+    traits = traits_of(op)
+    if traits.alias is not None or traits.placement is not None:
+        return True
+    instruction = isa.find(op.name)
+    if instruction is None or instruction.moves != "copy":
+        return False
+    types = {element_type(v.type) for v in (*op.ins, *op.destinations) if not isinstance(v.type, ScalarType)}
+    attributes = (instruction.attribute(name) for name, _ in op.attributes)
+    return len(types) == 1 and all(a is not None and a.of_layout for a in attributes)

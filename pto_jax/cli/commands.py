@@ -5,11 +5,11 @@ Modules that need JAX are imported inside the commands that use them.
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..errors import ArgumentError
+from ..errors import ArgumentError, nearest
 from ..ir import TEXT_LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import completion, doctor, findings, fuzz, lsp, options, races, rank_options, replay, report, step
@@ -18,9 +18,24 @@ if TYPE_CHECKING:
     from ..isa import Instruction
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that objects to unknown options itself: its usage line is that of the command they are for."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            names = [name for action in self._actions for name in action.option_strings]
+            meant = nearest(unknown[0].partition("=")[0], names)
+            close = f"; nearest: {meant}" if meant else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{close}")
+        return known, unknown
+
+
 def parser() -> argparse.ArgumentParser:
     """The commands and their options."""
-    root = argparse.ArgumentParser(
+    root = _Parser(
         prog="pto-jax", description="Execute, verify and inspect PTO tile programs.", allow_abbrev=False
     )
     root.add_argument("--version", action="version", version=f"pto-jax {__version__}")
@@ -106,7 +121,7 @@ def parser() -> argparse.ArgumentParser:
     options.flag(
         sub,
         "--sync",
-        "compare what two versions of a program, or of folders of them, order: flags, events, barriers",
+        "compare the order (flags, events, barriers) in two versions of a program, or in two folders",
     )
     sub.add_argument(
         "--ulp",
@@ -154,7 +169,7 @@ def parser() -> argparse.ArgumentParser:
     sub = command("verify", _verify, "Check programs against a hardware profile.")
     sub.add_argument("files", nargs="+", metavar="FILE")
     profile(sub)
-    options.flag(sub, "--portable", "accept only what every profile guarantees")
+    options.flag(sub, "--portable", "accept only rules that hold on every profile")
     sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the program names a device")
     sub.add_argument(
         "--level", type=options.build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
@@ -176,7 +191,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_examples(
         sub,
         ("verify k.pto --profile a5", "exit status 0: accepted, 1: rejected"),
-        ("verify --portable kernels/*.pto", "what every profile guarantees"),
+        ("verify --portable kernels/*.pto", "rules that hold on every profile"),
         ("verify k.pto --strict", "warnings reject, too"),
         ("verify k.pto --memory memory.svg", "a picture of on-chip memory"),
         ("verify k.pto --format sarif", "for tools"),
@@ -226,7 +241,7 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("instruction", nargs="?", metavar="NAME")
     for page, what in (
-        ("changes", "what versions of the text language changed"),
+        ("changes", "changes between versions of the text language"),
         ("contradictions", "decisions that public test suites contradict, with both sources"),
     ):
         sub.add_argument(f"--{page}", dest="page", action="store_const", const=page, help=what)
@@ -236,7 +251,7 @@ def parser() -> argparse.ArgumentParser:
         sub,
         ("isa tcvt", "one instruction, with or without pto."),
         ("isa tile", "grammar, tile, types, profiles, events"),
-        ("isa --changes", "what versions of the language changed"),
+        ("isa --changes", "changes between versions of the language"),
     )
 
     sub = command("cost", _cost, "Estimated cycles per instruction and per pipe.")
@@ -295,7 +310,7 @@ def _run(args: argparse.Namespace) -> int:
     from .run import run
 
     if (args.file is None) == (args.example is None):
-        raise ArgumentError("run: got no program, or two", allowed="either a FILE or --example NAME")
+        raise ArgumentError("got no program, or two", allowed="either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
     watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
     chosen = options.of_command(options.RunOptions, args, watch=watch, **rank_options.given(args))

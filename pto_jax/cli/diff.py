@@ -143,8 +143,7 @@ def _two(options: DiffOptions, file: str) -> bool:
     after = load(file, language=options.language_after)
 
     from ..validation import translation
-    from ..validation.changes import new_warnings, only_change
-    from ..validation.files import locate
+    from ..validation.files import locate, new_warnings, only_change
 
     both = translation.pair(
         before,

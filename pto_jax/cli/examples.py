@@ -12,7 +12,7 @@ from ..ir import PtrType, ScalarType, Symbol, TileType, Type
 from ..isa.samples.operations import Sample, legal_samples, to_program
 from ..profiles import PROFILES
 from ..runtime import op_examples, op_functions
-from ..runtime.op_messages import python_name, spelled
+from ..runtime.op_types import python_name, spelled
 from ..text.type_text import print_type
 
 #: The file that Python names in errors of an example.

@@ -43,7 +43,7 @@ examples, with rates on two cores:
                                                          region = ["odd", "empty"]
                                                          at_least = 3
   pto-jax fuzz --dut ./sim --programs k.pto --mutate     legal mutations of your programs
-  pto-jax fuzz --dut ./sim --weight matrix=0 --explain   what the generator would make, without a run
+  pto-jax fuzz --dut ./sim --weight matrix=0 --explain   the choices of the generator, without a run
   pto-jax fuzz --tested oracle                           the interpreter alone: rate, coverage, determinism
   pto-jax fuzz --tested jit --count 100                  every kind of program, each compiled for one
                                                          to five seconds, 3 minutes
@@ -59,8 +59,8 @@ examples, with rates on two cores:
                                                          result in all orders, and a finding for mutants
   pto-jax fuzz --preset ranks --tested jit               the same programs, compiled
   pto-jax fuzz --tested races --programs k.pto --mutate
-                                                         mutants that lose order: what the check does not
-                                                         find has to give the same bits
+                                                         mutants that lose order: those without a finding
+                                                         have to give the same bits
 executors: oracle eager jit vmap fast profile:NAME lockstep sanitizer races dut:COMMAND dut-server:COMMAND
   python:MODULE:NAME; oracle eager jit vmap fast sanitizer races take a profile: oracle:a5
 """
@@ -93,7 +93,7 @@ def add(command: Adder) -> None:
         "--preset", action="append", metavar="NAME", help="options of the generator; repeat it to alternate"
     )
     sub.add_argument("--ranks", type=int, help=argparse.SUPPRESS)
-    focus = sub.add_argument_group("what generated programs concentrate on (each option takes several names)")
+    focus = sub.add_argument_group("focus of generated programs (each option takes several names)")
     for option, dest, metavar, help_text in _FOCUS:
         focus.add_argument(option, dest=dest, nargs="+", default=(), metavar=metavar, help=help_text)
     focus.add_argument(
@@ -101,10 +101,10 @@ def add(command: Adder) -> None:
         metavar="FILE.toml",
         help="coverage targets; the summary lists those not reached",
     )
-    flag(focus, "--explain", "print what programs are made of, and stop")
+    flag(focus, "--explain", "print the choices of the generator, and stop")
     flag(focus, "--full", "with --explain: every value, also of long tables")
     flag(focus, "--json", "with --explain: as JSON, with counts; with --exhaustive: the results as JSON")
-    flag(focus, "--list-presets", "print the names of the presets and what each is for, and stop")
+    flag(focus, "--list-presets", "print the presets with their purpose, and stop")
     what.add_argument(
         "--programs", nargs="+", metavar="PATH", help="your programs: files, and folders of .pto files"
     )
@@ -116,7 +116,7 @@ def add(command: Adder) -> None:
     flag(
         what,
         "--mutate",
-        "own programs: as they are, then with other instructions, attributes, types and sizes",
+        "your programs unchanged, then with other instructions, attributes, types and sizes",
     )
     flag(
         what,
@@ -126,21 +126,21 @@ def add(command: Adder) -> None:
     )
     what.add_argument("--entry", metavar="F", help="function of your programs (default: every entry)")
     what.add_argument("--grid", type=int, metavar="N", help="blocks of programs (default: generated)")
-    machines = sub.add_argument_group("machines")
-    machines.add_argument(
+    executors = sub.add_argument_group("executors")
+    executors.add_argument(
         "--tested",
         metavar="EXECUTOR",
         help="executor under test (default: lockstep; eager with --preset, --programs or --against)",
     )
-    machines.add_argument("--against", metavar="EXECUTOR", help="reference (default: oracle)")
-    machines.add_argument("--dut", metavar="CMD", help="test a command line: {program} {inputs} {outputs}")
-    machines.add_argument(
+    executors.add_argument("--against", metavar="EXECUTOR", help="reference (default: oracle)")
+    executors.add_argument("--dut", metavar="CMD", help="test a command line: {program} {inputs} {outputs}")
+    executors.add_argument(
         "--dut-server", metavar="CMD", help="test a command line that answers case after case"
     )
-    machines.add_argument("--help-dut", action=contract.Help, help="the contract of a device under test")
-    machines.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
-    machines.add_argument("--case-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
-    flag(machines, "--lockstep", "many programs at once, made as arrays")
+    executors.add_argument("--help-dut", action=contract.Help, help="the contract of a device under test")
+    for name in ("--dut-timeout", "--case-timeout"):
+        executors.add_argument(name, type=float, default=60.0, metavar="S", help="default: 60 seconds")
+    flag(executors, "--lockstep", "many programs at once, made as arrays")
     where = sub.add_argument_group("execution")
     where.add_argument(
         "--workers",
@@ -159,14 +159,14 @@ def add(command: Adder) -> None:
     where.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="a Dask cluster executes the blocks: tcp://HOST:PORT, or the file of a scheduler; its workers "
-        "share this folder, and may come and go (extra: distributed)",
+        help="a Dask cluster executes the blocks: tcp://HOST:PORT, or the file of a scheduler; workers "
+        "share this folder, and can join or leave (extra: distributed)",
     )
     where.add_argument("--store", metavar="FILE", help="SQLite file for results")
     flag(
         where,
         "--resume",
-        "continue the campaign of the store, which knows its options; a larger --count makes it longer",
+        "continue the campaign of the store with its options; a larger --count makes it longer",
     )
     flag(where, "--trust", "allow running the device command that FILE names")
     where.add_argument("--failures", default="failures", metavar="DIR", help="default: failures")
@@ -216,12 +216,12 @@ def _fuzz(args: argparse.Namespace) -> int:
     from ..campaign.fuzz.campaign import junit_cases, summary, too_few
     from ..campaign.fuzz.plan import Plan
     from ..campaign.fuzz.progress import ENDLESS
+    from ..failures.folders import read_known
     from ..failures.junit import write_junit
-    from ..failures.known import read_known
     from ..files.terminal import table
     from ..generate.options import DESCRIPTIONS, PRESETS
     from . import fuzz_plan
-    from .fuzz_resume import plan_of_store, resumed
+    from .fuzz_plan import plan_of_store, resumed
 
     _check_numbers(args)
     if args.ranks is not None:

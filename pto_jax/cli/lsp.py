@@ -13,12 +13,12 @@ def add(command: Adder) -> None:
     sub = command("lsp", _lsp, "A language server on standard input and output; needs the extra lsp.")
     sub.add_argument("--profile", choices=PROFILE_NAMES, help="default: the program's pto.target_arch")
     sub.add_argument("--level", type=build_level, help="build level 1, 2 or 3, as in verify")
-    flag(sub, "--portable", "accept only what every profile guarantees")
+    flag(sub, "--portable", "accept only rules that hold on every profile")
     flag(sub, "--auto-sync", "a tool inserts the synchronisation")
     add_language(sub)
     add_examples(
         sub,
-        ("lsp", "what an editor starts for files *.pto"),
+        ("lsp", "the command that an editor starts for files *.pto"),
         ("lsp --profile a5 --level 3", "with settings; an editor may send others"),
     )
 

@@ -57,7 +57,10 @@ def add(command: Adder) -> None:
     options.add_language(sub)
     options.add_examples(
         sub,
-        ("races k.pto --ranks 4 --shared y,s --context ctx=y", "on four processors: what no signal orders"),
+        (
+            "races k.pto --ranks 4 --shared y,s --context ctx=y",
+            "accesses of processors that no signal orders",
+        ),
         ("races k.pto", "exit status 0: nothing, 1: findings, 2: unreadable"),
         ("races k.pto --schedules 8", "with the bits that a race changes"),
         ("races k.pto --sync as-written --json out.json", "nothing is inserted; for tools"),
@@ -66,7 +69,7 @@ def add(command: Adder) -> None:
 
 def add_memory(command: Adder) -> None:
     """Define the command ``memory`` and its options."""
-    sub = command("memory", memory, "Show which tile has which bytes of on-chip memory from where to where.")
+    sub = command("memory", memory, "Show the bytes and the lines of each tile in on-chip memory.")
     sub.add_argument("file", metavar="FILE")
     sub.add_argument("--profile", choices=PROFILE_NAMES, help="default: as for races")
     sub.add_argument("--svg", metavar="OUT.svg", help="also write a picture of it")
@@ -88,6 +91,7 @@ def memory(args: argparse.Namespace) -> int:
 
     from ..analysis.resolve import resolve
     from ..order.memory import Memory
+    from ..verifier.capacity import needed_bytes
     from ..verifier.overlaps import overwritten
 
     profile = resolve_profile(program, args.profile)
@@ -96,7 +100,8 @@ def memory(args: argparse.Namespace) -> int:
     lines: list[str] = []
     try:
         for function in resolved.program.functions:
-            lines += Memory.of(resolved, function).lines(dict(profile.capacity))
+            least = needed_bytes(resolved, function, profile)
+            lines += Memory.of(resolved, function).lines(profile.capacity, least)
             overlaps += overwritten(resolved, function)
     except Exception:
         # A program that is wrong in other ways may have no lifetimes.

@@ -54,7 +54,7 @@ def add_options(sub: argparse.ArgumentParser) -> None:
         "--sync",
         choices=("auto", "as-written", "both"),
         default="auto",
-        help="what orders the pipes of a core in the verdict (default: what the text looks like)",
+        help="order of the pipes of a core in the verdict (default: as the text looks)",
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..analysis.contexts import moved_windows
+from ..analysis.entries import moved_windows
 from ..api import load, resolve_profile
 from ..errors import ArgumentError, FileError
 from ..examples import example
@@ -75,7 +75,7 @@ def _outputs(kernel: RankKernel, values: Mapping[str, Any], options: RunOptions)
     """What the kernels wrote; None where a breakpoint ended them. Writes the state asked for."""
     if options.watch is None and options.dump_state is None:
         return kernel.interpreted(*kernel.prepared((), values))
-    from ..runtime.debug.rank_steps import buffers_of
+    from ..runtime.debug.inspection import buffers_of
 
     def typed(words: Mapping[str, Any]) -> dict[str, Any]:
         return _storable(buffers_of(kernel, words, kernel.prepared((), values)[0]))  # pyright: ignore[reportArgumentType]
@@ -129,7 +129,7 @@ def diff(options: DiffOptions) -> tuple[bool, Failure | None, str]:
 
     Whether they are equal on every input, the input on which they are not, and the name of the profile.
     """
-    from ..validation.rank_pairs import RankPair, compared
+    from ..validation.translation import RankPair, compared
 
     if options.numerics != "exact":
         raise ArgumentError("--numerics fast: not on several ranks, which the interpreter executes")
@@ -202,7 +202,7 @@ def kernel_of(options: RunOptions) -> RankKernel:
     from ..runtime.kernel import compile as compile_program
 
     if (options.file or "").endswith(".json"):
-        from ..runner.plans import read_plan
+        from ..runner.description import read_plan
 
         return read_plan(str(options.file), options.ranks, schedule=options.schedule, moves=options.moves)
     shipped = example(options.example) if options.example is not None else None

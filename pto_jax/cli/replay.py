@@ -18,7 +18,7 @@ def add(command: Adder) -> None:
     sub.add_argument("folder", metavar="DIR", help="a failure folder of fuzz, or a folder of some")
     sub.add_argument("--against", metavar="EXECUTOR", help="another reference than the report's")
     sub.add_argument("--tested", metavar="EXECUTOR", help="another executor than the report's")
-    flag(sub, "--original", "the program it was found with")
+    flag(sub, "--original", "the program before it was shrunk")
     flag(
         sub,
         "--trust",
@@ -122,7 +122,7 @@ _SHRINK_STATUS = {"smaller": 0, "as small": 0, "gone": 1, "withheld": 2}
 
 def add_shrink(command: Adder) -> None:
     """Define the command."""
-    sub = command("shrink", _shrink, "Make the failures in folders smaller, and say what they depend on.")
+    sub = command("shrink", _shrink, "Shrink stored failures, and list the conditions of each.")
     sub.add_argument("folder", metavar="DIR", help="a failure folder of fuzz, or a folder of some")
     sub.add_argument(
         "--calls", type=int, default=1000, metavar="N", help="cases on both executors (default: 1000)"

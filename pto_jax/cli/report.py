@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add(command: Adder) -> None:
     """Define the command."""
-    sub = command("report", _report, "What a campaign found, covered and how fast it was.")
+    sub = command("report", _report, "Summarise a campaign: failures, coverage, rate.")
     sub.add_argument("store", nargs="?", metavar="STORE", help="a file that pto-jax fuzz --store wrote")
     sub.add_argument("--html", metavar="OUT.html", help="write one self-contained page")
     sub.add_argument("--json", metavar="OUT.json", help="write the same as JSON")
@@ -31,7 +31,7 @@ def _report(args: argparse.Namespace) -> int:
     from ..campaign.report.html import page
     from ..campaign.report.model import Contents, read, report
     from ..campaign.report.text import text
-    from ..failures.known import write_known
+    from ..failures.folders import write_known
     from ..files import write_text
 
     store = _store(args)

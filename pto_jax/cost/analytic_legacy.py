@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from .doc_formula import BANDWIDTH, PRODUCTS, ROW_SEQUENCES, TRANSFERS, product_repeats
-from .sizes import Size, at_least, ceil_div, where
-from .work import Figure, Model, Work, lacks, of_type
+from .work import Figure, Model, Size, Work, at_least, ceil_div, lacks, of_type, where
 
 NAME: Final = "analytic_legacy"
 BARRIER = 18

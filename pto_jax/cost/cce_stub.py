@@ -7,8 +7,7 @@ from typing import Final
 from ..ir import DType
 from .analytic_legacy import binary_repeats, contiguous_repeats, padded_repeats, unary_repeats
 from .doc_formula import PRODUCTS, TRANSFERS, product_repeats
-from .sizes import Size, ceil_div, is_number, where, whole
-from .work import Figure, Model, ModelName, Work, lacks
+from .work import Figure, Model, ModelName, Size, Work, ceil_div, is_number, lacks, where, whole
 
 NAME: Final = "cce_stub"
 FREQUENCY = 1.85e9

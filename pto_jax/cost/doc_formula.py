@@ -6,8 +6,7 @@ from typing import Final
 
 from .. import isa
 from ..ir import DType
-from .sizes import Size, at_least, ceil_div, is_number, where
-from .work import Figure, Model, Path, Work, lacks, of_type
+from .work import Figure, Model, Path, Size, Work, at_least, ceil_div, is_number, lacks, of_type, where
 
 NAME: Final = "doc_formula"
 PER_REPEAT, INTERVAL = 8, 18

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from . import analytic_legacy, cce_stub, doc_formula
-from .sizes import Size, ceil_div, is_number, nearest, where
-from .work import Figure, Model, Work, lacks
+from .work import Figure, Model, Size, Work, ceil_div, is_number, lacks, nearest, where
 
 FIT: Final = "fit"
 A5_FIT: Final = "a5_fit"

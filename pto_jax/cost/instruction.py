@@ -8,8 +8,7 @@ from ..ir import DType, LayoutName, dtype as dtype_called
 from ..isa import ALIASES
 from . import analytic_legacy, cce_stub, doc_formula
 from .fitted import A5_FIT_MODEL, FIT_MODEL, TABLES_MODEL
-from .sizes import Size
-from .work import Figure, Model, Work, no_data
+from .work import Figure, Model, Size, Work, no_data
 
 #: The models by name; of those that describe a profile the first one is the default.
 MODELS: Mapping[str, Model] = MappingProxyType(

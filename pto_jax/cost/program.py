@@ -14,8 +14,7 @@ from ..ir import DType, Function, Loc, Op, Pipe, Program, Region, TileType, Valu
 from ..isa import effects, traits
 from .cce_stub import CONTROL
 from .instruction import figure_of, model_called
-from .sizes import Size, at_least, ceil_div, fold, is_number
-from .work import Figure, Model, ModelName, Path, Work, no_data
+from .work import Figure, Model, ModelName, Path, Size, Work, at_least, ceil_div, fold, is_number, no_data
 
 
 @dataclass(frozen=True, eq=False)

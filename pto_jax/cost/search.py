@@ -21,7 +21,7 @@ from .. import api, profiles
 from ..errors import ArgumentError, PtoError
 from ..ir import Program
 from .program import CostReport, cost
-from .sizes import Size, is_number
+from .work import Size, is_number
 
 #: The models of :func:`rank` and :func:`tune` by default: those with figures of most instructions.
 DEFAULT_MODELS: Mapping[str, str] = {"a2a3": "tables", "a5": "a5_fit"}

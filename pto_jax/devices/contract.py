@@ -51,7 +51,7 @@ import pto_jax as pto
 program, inputs, outputs = sys.argv[1:]
 ops = list(pto.load(program).walk())
 if any(op.name != "tadd" or op.destinations[0].type.dtype.name != "i32" for op in ops):
-    sys.exit(77)  # declined: this device knows one instruction for one type
+    sys.exit(77)  # declined: this device has one instruction for one type
 tiles = dict(np.load(inputs))
 for op in ops:
     a, b, d = (tiles[v.name] for v in (*op.ins, *op.destinations))
@@ -144,7 +144,7 @@ pto-jax fuzz gives it programs with inputs and compares its results with those o
 
 COMMAND, ONCE PER CASE:  --dut 'CMD'  or  --tested 'dut:CMD'
 The words of CMD are split as a shell splits them, without a shell; {{{{ and }}}} are braces. It is executed
-in the working directory of pto-jax. What stands in braces is replaced:
+in the working directory of pto-jax. These words are replaced:
 
 {placeholders}
 
@@ -154,7 +154,7 @@ ask for {{grid}} or {{folder}}.
 COMMAND, STARTED ONCE:  --dut-server 'CMD'  or  --tested 'dut-server:CMD'
 A case costs the device's own time. CMD has no placeholders; it is started once in each worker, reads cases
 from its standard input until that ends, and writes an answer to each to its standard output, in their order.
-A case is a line of words, the program, the arguments, and what is wanted:
+A case is a line of words, the program, the arguments, and the results that are asked for:
 
     case ID PROFILE GRID TEXT INPUTS RESULTS
     (the program: TEXT bytes)
@@ -163,12 +163,17 @@ A case is a line of words, the program, the arguments, and what is wanted:
 
 An answer is the line "{ok}", followed by the bytes of the RESULTS arrays in their order and nothing else, or
 the line "{declines} REASON" or "{fails} REASON"; it has to be flushed. TYPE is NumPy's name of the elements,
-which are little-endian and row by row; what else arrays are stands below. NAME.valid stands behind every tile
+which are little-endian and row by row; ARRAYS below has the rest. NAME.valid stands behind every tile
 NAME, among the results too. Several cases are sent before the first of them is answered. A process that ends,
 answers otherwise or keeps silent for the time-out fails the first case without an answer and is started again
 for those after it.
 
-WHAT IS DECLINED
+PROGRAMS
+Generated programs are functions over pointers, as assemblers and boards take them: constants, views of global
+memory, tiles, loads, instructions, stores. --form any adds instructions without a function, whose tiles are
+arguments; --programs FILE gives programs of yours.
+
+DECLINED CASES
 Only cases that both executors run count: in coverage, in goals, and for --min-compared N (1). Where a
 program is declined its instructions are tried in small programs; those that are declined there too, or that
 the reason names, are left out of the program and of all that follow, with the operations that need them.
@@ -194,8 +199,8 @@ and tile that the program writes, under the same names. More arrays are allowed 
 - Lanes of a tile outside its valid region keep what they held, and are compared too.
 - Results are equal bit by bit; any NaN equals any other; instructions without an exact definition have a
   bound in units in the last place (pto-jax isa NAME).
-- What has no defined value may be anything: what follows from memory that nothing wrote, from lanes that a
-  source does not have, or from the bits of a NaN that is read as another type.
+- Undefined values may be anything: results of memory that nothing wrote, of lanes that a source does not
+  have, or of the bits of a NaN that is read as another type.
 {manifest} has the id, seed, index, profile, entry function, number of blocks, and the arguments in order.
 
 IN PYTHON
@@ -207,7 +212,7 @@ pto_jax.devices.conversation writes and reads the raw files of pto-jax emit.
 pto_jax.cases.targets.Run, which outputs_of makes. case has program, inputs, profile, grid and entry.
 NotExecutableError (pto_jax.errors) declines; any other exception is a failure. A method
 `run_all(cases)`, which gives a list of Run and exceptions, is called with many cases at once. With `follows`
-True it holds in undefined memory what the profile says, and is compared there too.
+True it holds the values of the profile in undefined memory, and is compared there too.
 
 EXAMPLE: a device that adds 32-bit integers, device.py
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..cases.machine_names import DEVICES
+from ..cases.identity import DEVICES
 from ..cases.targets import Batched, Engine, Mode, Oracle, Sanitizer, Target
 from ..errors import ArgumentError
 from ..files.terminal import one_line
@@ -92,7 +92,7 @@ def _sanitizer(words: list[str], profile: ProfileName | None) -> Target:
 
 
 def _races(words: list[str], profile: ProfileName | None) -> Target:
-    from ..cases.legal_orders import LegalOrders
+    from ..cases.targets import LegalOrders
 
     return LegalOrders(profile)
 

@@ -7,15 +7,14 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ..errors import ArgumentError
-from . import elementary, matrices, models, ranks, vectors
+from ..errors import ArgumentError, nearest
+from . import ranks
+from .computations import ELEMENTARY, MATRICES, MODELS, VECTORS
 from .describe import Example as Example
 
 EXAMPLES: Mapping[str, Example] = MappingProxyType(
-    {e.name: e for e in (*elementary.EXAMPLES, *vectors.EXAMPLES, *matrices.EXAMPLES, *models.EXAMPLES)}
+    {e.name: e for e in (*ELEMENTARY, *VECTORS, *MATRICES, *MODELS)}
 )
-
-
 #: The examples that run on several ranks.
 ON_RANKS: Mapping[str, Example] = MappingProxyType({e.name: e for e in ranks.EXAMPLES})
 
@@ -24,8 +23,9 @@ def example(name: str) -> Example:
     """The shipped example called ``name``."""
     choice = {**EXAMPLES, **ON_RANKS}.get(name)
     if choice is None:
-        allowed = ", ".join((*EXAMPLES, *ON_RANKS))
-        raise ArgumentError(f"no example is called {name!r}", allowed=f"{allowed} (list: describe them)")
+        names = (*EXAMPLES, *ON_RANKS)
+        allowed = f"{', '.join(names[:8])}, and {len(names) - 8} more (pto-jax run --example list)"
+        raise ArgumentError(f"no example is called {name!r}", allowed=allowed, fix=nearest(name, names))
     return choice
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cases.comparison import Outcome
-from ..cases.messages import normalised
+from ..cases.comparison import Outcome, normalised
 from ..cases.targets import Output, Run
 from ..generate.programs import Case
 from ..ir import DType

@@ -32,11 +32,11 @@ from numpy.typing import NDArray
 from .. import ir
 from ..analysis.provenance import GlobalTypes
 from ..api import parse
-from ..cases import comparison, kernels, machine_names
+from ..cases import comparison, identity, kernels
 from ..cases.edits import entry_of
+from ..cases.identity import device, versions
 from ..cases.shown import marked
 from ..cases.targets import Run, Target
-from ..cases.versions import device, versions
 from ..devices.exchange import load_outputs, program_text, save_inputs, save_outputs
 from ..devices.machines import DUT_TIMEOUT, machine
 from ..errors import FileError
@@ -50,8 +50,8 @@ from ..interpreter.operands import BLOCK_NUMBERS
 from ..profiles import PROFILE_NAMES, profile
 from ..runtime.array_files import REGION
 from . import folders, reduce, search
+from .isolation import depends, varied
 from .search import Finding
-from .variants import depends, varied
 
 SHRUNK, ORIGINAL, REPORT = "shrunk.pto", "original.pto", "report.json"
 INPUTS, ORIGINAL_INPUTS = "inputs.npz", "original-inputs.npz"
@@ -86,7 +86,7 @@ def save(parent: Path, original: Case, finding: Finding, about: About) -> Path:
 def write(final: Path, original: Case, finding: Finding, about: About) -> Path:
     """Write the folder of a failure, over the one of that name; what others put there stays."""
     case, outcome = finding.case, finding.outcome
-    devices = machine_names.device_options(about.reference, about.tested)
+    devices = identity.device_options(about.reference, about.tested)
     added = [word for file in loaded() for word in ("--extension", file)]
     report = {
         "id": original.id,
@@ -426,7 +426,7 @@ def replay(
     targets: list[Target] = []
     for key, named, results in (("reference", against, EXPECTED), ("tested", tested, GOT)):
         name = report[key] if named is None else named
-        if trust or named is not None or not machine_names.is_device(name):
+        if trust or named is not None or not identity.is_device(name):
             targets.append(machine(name, dut_timeout))
             continue
         withheld.append(name)
@@ -517,7 +517,7 @@ def shrink_folder(
     report = failure.report
     names = (against or report["reference"], tested or report["tested"])
     for named, name in zip((against, tested), names, strict=True):
-        if named is None and not trust and machine_names.is_device(name):
+        if named is None and not trust and identity.is_device(name):
             return Further("withheld", name)
     first, second = (machine(name, timeout) for name in names)
     form = kernels.form_for(failure.case, *names)

@@ -1,11 +1,14 @@
-"""What folders that show a failure have in common, and words that messages of one cause share."""
+"""Parts of failure folders, and baselines: files of causes that do not count."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import FileError
+from ..files import read_text, write_text
+from ..files.terminal import one_line
 
 if TYPE_CHECKING:
     from ..vectors.compare import Comparison
@@ -40,3 +43,32 @@ def new_folder(parent: Path, name: str) -> Path:
             raise FileError(f"{folder}: cannot be made: {error.strerror or error}") from None
         return folder
     raise FileError(f"{parent / name}: exists, as do 998 more of that name")
+
+
+# -- baselines ---------------------------------------------------------------------------------------
+
+_HEAD = """\
+# Causes that are known: failures of these do not count. A line for each, as pto-jax fuzz and report print it.
+"""
+
+
+def read_known(path: str | Path) -> frozenset[str]:
+    """The causes in a file; lines that begin with # are remarks. FileError where it cannot be read."""
+    lines = (line.strip() for line in read_text(path, regular=True).splitlines())
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def write_known(path: str | Path, causes: Iterable[str]) -> None:
+    """Write the causes, each once and in order; FileError where that is not possible."""
+    listed = sorted({named(cause) for cause in causes})
+    write_text(path, _HEAD + "".join(f"{line}\n" for line in listed))
+
+
+def named(cause: str) -> str:
+    r"""A cause on one line, as baselines have it.
+
+    >>> named("tadd f32: values\nmore")
+    'tadd f32: values'
+    """
+    lines = cause.splitlines()
+    return one_line(lines[0].strip()) if lines else "unknown"

@@ -1,4 +1,4 @@
-"""What becomes of a failure: it is shrunk, its folder is written, its cause is named."""
+"""The recorder of failures: shrinking, folders, and the names of groups that one defect explains."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..cases.comparison import Outcome
-from ..cases.messages import normalised
+from ..cases.comparison import Outcome, normalised
 from ..cases.targets import Target
+from ..ir import AttrValue, Op
+from . import differences, isolation, reduce
+from .reduce import relevant
 
 if TYPE_CHECKING:
     from .search import Machines
@@ -74,11 +77,10 @@ class Keeper:
         """The instruction and the cause of a failure, and its folder where one was written."""
         # What shrinks and writes needs JAX and is seldom needed.
         from ..cases.kernels import form_for
-        from .causes import cause_of, types_at_fault
         from .folder import About, save
+        from .isolation import varied
         from .reduce import blamed, reduced
         from .search import Machines, in_form
-        from .variants import varied
 
         deadline = time.monotonic() + self._seconds
         form = form_for(outcome.case, *self._names, kernels=self._kernels)
@@ -106,3 +108,54 @@ class Keeper:
         folder = save(self._folder, outcome.case, machines.run(outcome.case), About("", cause, *self._names))
         self._kept[cause] += 1
         return Record(cause=cause, folder=str(folder))
+
+
+#: Other instructions that a cause names.
+_OTHERS = 3
+
+
+def cause_of(blame: reduce.Blame) -> str:
+    """The cause of a failure whose instruction has been found."""
+    finding = blame.representative
+    if not finding.outcome.is_failure:
+        return "not reproduced when it was executed again"
+    how = differences.difference(finding.outcome, finding.wanted, finding.found)
+    if finding.outcome.kind == "crashed":
+        return str(how)
+    ops = [op for op in finding.case.program.walk() if op.name != "arith.constant"]
+    at_fault = _at_fault(blame)
+    if at_fault is None:
+        return f"{blame.instruction or 'unknown instruction'}: {how}"
+    others = sorted({op.name for op in ops} - {at_fault.name})
+    listed = ", ".join(others) if len(others) <= _OTHERS else "other instructions"
+    among = f" with {listed}" if others else ""
+    subject = _described(at_fault) if how.is_numeric else at_fault.name
+    return f"{subject}{among}: {how}"
+
+
+def types_at_fault(blame: reduce.Blame) -> str:
+    """The element types of the instruction at fault, as they stand in the smallest program."""
+    op = _at_fault(blame)
+    return "" if op is None else isolation.types_of(op)
+
+
+def _at_fault(blame: reduce.Blame) -> Op | None:
+    return next((o for o in blame.representative.case.program.walk() if o.name == blame.instruction), None)
+
+
+def _described(op: Op) -> str:
+    """An instruction with the attributes that are not at their defaults.
+
+    >>> from pto_jax.ir import F32, I8, RoundMode, TileType, Value, attrs
+    >>> a, b = (Value(n, TileType(d, 1, 32)) for n, d in (("a", F32), ("b", I8)))
+    >>> _described(Op("tcvt", (a,), (b,), attributes=attrs(rmode=RoundMode.FLOOR)))
+    'tcvt rmode=floor'
+    """
+    attributes = [f"{name}={_word(value)}" for name, value in relevant(op)]
+    return " ".join([op.name, *attributes])
+
+
+def _word(value: AttrValue) -> str:
+    if isinstance(value, IntEnum):
+        return value.name.lower()
+    return "x".join(map(_word, value)) if isinstance(value, tuple) else str(value)

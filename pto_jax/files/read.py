@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from ..errors import ArgumentError, FileError
+from ..errors import ArgumentError, FileError, one_of
 
 #: Bytes that a text may have: the characters that the parser reads at most, four bytes each.
 MAX_TEXT = 1 << 26
@@ -54,6 +54,8 @@ def read_text(path: str | Path, most: int = MAX_TEXT, *, regular: bool = False) 
 @contextmanager
 def opened(path: str | Path, *, regular: bool = False) -> Iterator[IO[bytes]]:
     """A file that is open for reading; whatever goes wrong with it is a FileError."""
+    if not isinstance(path, str | os.PathLike):
+        raise ArgumentError(f"path: got {one_of(path)}", allowed="the name of a file")
     try:
         if regular and not stat.S_ISREG(Path(path).stat().st_mode) and not Path(path).is_dir():
             raise FileError(f"{path}: got a pipe or a device", allowed="a file")

@@ -76,4 +76,15 @@ def expression() -> Expression | None:
     try:
         return Expression(" ".join(text.split()), ast.parse(f"({text})", mode="eval").body, span)
     except SyntaxError:
+        return _condition(text, span)
+
+
+def _condition(text: str, span: Span) -> Expression | None:
+    """The condition of a statement, where Python gives the whole statement as the place of it."""
+    try:
+        statement = ast.parse(text).body[0]
+    except SyntaxError:
         return None
+    if not isinstance(statement, ast.While | ast.If):
+        return None
+    return Expression(ast.unparse(statement.test), statement.test, span)

@@ -8,10 +8,9 @@ from ..isa.layout import TMOV
 from ..isa.rules.tile_legality import tile_of_memref
 from ..isa.views import MAX_RANK
 from . import tiles
-from .memory import tensor_argument
 from .operations import judged, legal
 from .state import Buffer, Held, State, Unfit, below
-from .windows import Shape, buffer, numbers, opened, pointer_view, shape_for, split
+from .windows import Shape, buffer, numbers, opened, pointer_view, shape_for, split, tensor_argument
 
 # Instructions by name: a generator writes the operations it makes.
 _F32 = ir.dtype("f32")

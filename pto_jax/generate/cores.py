@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from .. import ir
-from . import memory, tiles
-from .memory import part
+from . import tiles, windows
 from .state import Held, Level, State
+from .windows import part
 
 # Instructions by name: a generator writes the operations it makes.
 _INDEX, _BODY_ADDRESS = ir.ScalarType(ir.INDEX), ir.ScalarType(ir.I32)
@@ -202,7 +202,7 @@ def cube_core(state: State, plan: Plan, link: Link, x: ir.Value, w: ir.Value, y:
     _repeat(state, plan, step)
     row = arith(state, "muli", number_of(state, "get_block_idx"), state.constant(plan.rows))
     where = ir.PartitionViewType((plan.rows, plan.cols), ir.F32)
-    state.emit(ir.Op("tstore", (c,), (memory.part(state, y, where, (row, state.constant(0))),)))
+    state.emit(ir.Op("tstore", (c,), (windows.part(state, y, where, (row, state.constant(0))),)))
 
 
 def vector_core(state: State, plan: Plan, link: Link, z: ir.Value, y: ir.Value) -> None:
@@ -256,7 +256,7 @@ def _store(state: State, plan: Plan, held: Held, y: ir.Value, row: ir.Value, cor
         row = arith(state, "addi", row, arith(state, "muli", core, state.constant(plan.part[0])))
     if plan.split == 2:
         col = arith(state, "muli", core, state.constant(plan.part[1]))
-    window = memory.part(state, y, ir.PartitionViewType(held.sizes, ir.F32), (row, col))
+    window = windows.part(state, y, ir.PartitionViewType(held.sizes, ir.F32), (row, col))
     state.emit(ir.Op("tstore", (held.value,), (window,)))
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .. import errors, profiles
 from ..analysis.provenance import GlobalTypes
-from ..interpreter.launch import run_block
+from ..interpreter.interleaving import run_block
 from ..ir import Function, Program, ScalarType
 from .inputs import numbers
 from .tainted import FAR, Broken, Origins, TaintMachine, TooLong

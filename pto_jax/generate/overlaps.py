@@ -19,8 +19,8 @@ from ..isa.memory import TLOAD, TSTORE
 from ..isa.views import ADDPTR, ALLOC_TILE, MAKE_TENSOR_VIEW
 from .buffers import emitted
 from .cores import arith
-from .memory import part
 from .state import Buffer, Held, Level, State, Unfit
+from .windows import part
 
 # Instructions by name: a generator writes the operations it makes.
 _ELEMENTS = tuple(map(ir.dtype, ("f32", "f32", "f16", "i32", "i16", "i8", "u8", "bf16")))

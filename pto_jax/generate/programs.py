@@ -29,13 +29,13 @@ from . import (
     cores,
     cores as generate_cores,
     handles,
-    memory,
     micro,
     operations,
     ordered,
     overlaps,
     ranks,
     tiles,
+    windows,
 )
 from .operations import legal
 from .options import STRAIGHT, Options
@@ -230,12 +230,12 @@ def _store_everything(state: State, grid: int) -> None:
         where = ir.PartitionViewType((rows, cols), t.dtype)
         if not legal(state.profile, ir.Op(TSTORE, (held.value,), (ir.Value("y", where),))):
             continue
-        value = memory.tensor_argument(state, ir.TensorViewType((rows * grid, cols), t.dtype))
+        value = windows.tensor_argument(state, ir.TensorViewType((rows * grid, cols), t.dtype))
         start = state.constant(0)
         if state.block is not None:
             start, size = ir.Value(state.name("k"), ir.ScalarType(ir.INDEX)), state.constant(rows)
             state.emit(ir.Op("arith.muli", (state.block, size), results=(start,)))
-        window = memory.part(state, value, where, (start, state.constant(0)))
+        window = windows.part(state, value, where, (start, state.constant(0)))
         state.emit(ir.Op(TSTORE, (held.value,), (window,)))
 
 

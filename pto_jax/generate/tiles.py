@@ -15,10 +15,10 @@ from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample
 from ..isa.views import ALLOC_TILE
 from . import operations, values
-from .memory import view
 from .operations import Wanted, judged, legal, wanted
 from .selection import select
 from .state import Held, Sizes, State, Unfit
+from .windows import view
 
 
 def instruction(state: State, turn: int | None = None) -> None:

@@ -21,9 +21,8 @@ from ..interpreter import Operand, View, memref_view, run_block
 from ..interpreter.abstract import AbstractMachine
 from ..ir import I1, Function, MemRefType, Op, PartitionViewType, Program, ScalarType, TensorViewType, Value
 from ..isa.effects import traits_of
-from .machine import Blocks, Unseen
+from .machine import Blocks, Unseen, Whole, Windows
 from .numbers import Flags, Integers, Lanes, settled
-from .windows import Whole, Windows
 
 #: Cells up to which a view is cut.
 MAX_CELLS = 1 << 20

@@ -7,6 +7,7 @@ global-memory views, tile handles, control flow, calls.
 from ..isa import load_families
 from . import control_flow as control_flow, micro as micro
 from .control_flow import step_by_step as step_by_step
+from .interleaving import launch as launch, run_block as run_block
 from .interpreter import (
     HANDLERS as HANDLERS,
     Interpreter as Interpreter,
@@ -15,7 +16,6 @@ from .interpreter import (
     executes as executes,
     needs_rule as needs_rule,
 )
-from .launch import launch as launch, run_block as run_block
 from .machine import Machine as Machine
 from .operands import (
     NOWHERE as NOWHERE,

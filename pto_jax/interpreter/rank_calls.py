@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ..analysis.contexts import contexts
-from ..analysis.entries import strides_of, written_buffers
+from ..analysis.entries import contexts, strides_of, written_buffers
 from ..analysis.provenance import GlobalTypes
 from ..errors import ArgumentError, is_number
 from ..ir import (

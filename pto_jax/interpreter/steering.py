@@ -12,7 +12,7 @@ from ..errors import Diagnostic, NotExecutableError
 from ..isa.effects import traits_of
 from .abstract import AbstractMachine, Unknown
 from .cores import communicates
-from .launch import launch
+from .interleaving import launch
 from .machine import After, Arm, Before, Body
 from .operands import Frame, LocalPointer, Operand, Pointer, Scalar, Scope, TileRef
 

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, nearest
 
 Kind = Literal["float", "int", "uint", "index"]
 
@@ -223,8 +223,11 @@ def dtype(name: object) -> DType:
         return name
     found = find_dtype(name) if isinstance(name, str) else _of_array_type(name)
     if found is None:
-        known = ", ".join(d.name for d in ALL_DTYPES)
-        raise ArgumentError(f"unknown element type {name!r}", allowed=f"{known}")
+        names = [d.name for d in ALL_DTYPES]
+        close = nearest(name, names) if isinstance(name, str) else ""
+        fix = f'"{close}"' if close else ""
+        allowed = f"{', '.join(names[:8])}, and {len(names) - 8} more (pto-jax isa types)"
+        raise ArgumentError(f"unknown element type {name!r}", allowed=allowed, fix=fix)
     return found
 
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
+from os import PathLike
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..errors import Span
+from ..errors import ArgumentError, Span, one_of
 from .types import Type
 
 _PRINTER: list[Callable[[Any], str]] = []
@@ -317,3 +318,22 @@ class Program:
 
     def __str__(self) -> str:
         return text_of(self)
+
+
+def require_program(given: object) -> None:
+    """Raise ArgumentError where something is no program.
+
+    >>> require_program("%z = tneg %x")
+    Traceback (most recent call last):
+    pto_jax.errors.ArgumentError: program: got text; allowed: a program; try: pto.parse(text)
+    """
+    if isinstance(given, Program):
+        return
+    got, fix = one_of(given), ""
+    if isinstance(given, str):
+        got, fix = "text", "pto.parse(text)"
+    elif isinstance(given, PathLike):
+        got, fix = f"the name of a file, {str(given)!r}", f'pto.load("{given}")'
+    elif isinstance(getattr(given, "program", None), Program):
+        got, fix = "a kernel", "kernel.program"
+    raise ArgumentError(f"program: got {got}", allowed="a program", fix=fix)

@@ -20,8 +20,8 @@ from ..profiles import ProfileName
 from . import find, find_micro
 from .bind import bind
 from .declare import Instruction, Phase
-from .rules.elements import element_type
 from .rules.tile_legality import tile_of_memref
+from .rules.typesets import element_type
 from .semantics import Apart
 from .traits import UNKNOWN, Effect, Resource, Traits, structural_traits
 

@@ -1,6 +1,6 @@
 """Irregular instructions that make values: sequences, triangles, random numbers, histograms; printing.
 
-Sorting is in :mod:`.irregular_sort`, gathering and scattering in :mod:`.irregular_index`, quantisation
+Sorting is in :mod:`.irregular_sort`, gathering and scattering in :mod:`.irregular_gather`, quantisation
 in :mod:`.irregular_quant`, partially valid operands in :mod:`.irregular_partial`.
 """
 

@@ -1,12 +1,26 @@
-"""Layout and rearrangement: moves between tiles."""
+"""Layout and rearrangement: moves between tiles, and of the exponents of block-scaled formats."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir import Pipe
+from ..ir import MxGroupAxis, Pipe, SLayout, TileType, Type, dtype
+from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from . import assembly, changes, common, declare, memory
-from .rules import block_scales, constraints, fixpipe, handles, layout_moves, regions
-from .rules.forbid import assign
+from .rules import (
+    block_scales,
+    constraints,
+    elementwise,
+    fixpipe,
+    handles,
+    irregular,
+    layout_moves,
+    regions,
+    typesets,
+)
+from .rules.forbid import assign, edit, forbid, one_block, retile
 from .rules.require import require
+from .samples.operations import Sample
+from .semantics import Apart
 
 _OPERANDS = (
     declare.Operand("dst", "out", default=("src",)),
@@ -32,7 +46,7 @@ _no_group_axis = require(
 )
 
 
-INSTRUCTIONS: tuple[declare.Instruction, ...] = (
+_BETWEEN_TILES: tuple[declare.Instruction, ...] = (
     declare.Instruction(
         TMOV,
         "layout",
@@ -114,3 +128,208 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         sized_by=("src",),
     ),
 )
+
+
+# -- shared exponents in the order that products read ------------------------------------------------
+
+#: Rows of exponents in a box, and exponents that lie side by side in it.
+BOX_ROWS, BOX_COLS = 16, 2
+_A5: tuple[ProfileName, ...] = ("a5",)
+_EXPONENT_OPERANDS = (
+    replace(common.DST, extent=regions.OPEN, note="exponents in boxes of 16 x 2"),
+    replace(common.SRC, note="exponents row by row"),
+    declare.Operand("tmp", "tmp", note="scratch"),
+)
+
+
+def across(site: declare.Site) -> bool:
+    """Whether the groups that the exponents belong to lie along the rows (axis1) of what was quantised."""
+    return site.attrs.get("grpAxis") != MxGroupAxis.AXIS0
+
+
+def padded(rows: int) -> int:
+    """Rows in whole boxes.
+
+    >>> padded(20), padded(16)
+    (32, 16)
+    """
+    return -(-rows // BOX_ROWS) * BOX_ROWS
+
+
+def _stored(site: declare.Site) -> int | None:
+    """Exponents that src has room for and that are written to dst."""
+    rows, cols = site.region("dst" if across(site) else "src")
+    if rows is None or cols is None:
+        return None
+    return (padded(rows) if across(site) else rows) * cols
+
+
+_dst_layout = require("layout-zz", "dst.layout == ZZ", _A5)
+
+
+@forbid(
+    "sizes-static",
+    "valid regions of src and dst that stand in their types",
+    _A5,
+    source=changes.DIALECT,
+    invalid_if=retile("src", v_row=None),
+)
+def _static(site: declare.Site) -> Iterator[declare.Finding]:
+    for name, t in site.named("src", "dst"):
+        if None in t.valid:
+            found = f"{name} has valid region {constraints.size(t.v_row)}x{constraints.size(t.v_col)}"
+            yield name, f"{found}; allowed: sizes that its type states"
+
+
+_equal_counts = require(
+    "exponents-equal",
+    "src.valid_elements == dst.valid_elements",
+    _A5,
+    source=changes.DIALECT,
+)
+
+
+@forbid(
+    "groups-whole",
+    "axis1: an even number of valid columns of dst; axis0: pairs of valid rows and 16s of columns of src",
+    _A5,
+    source=f"{constraints.HEADERS}; {changes.DIALECT}",
+    invalid_if=lambda types, attrs, profile: (
+        retile("dst", v_row=1, v_col=1)(types, attrs, profile)
+        and retile("src", v_row=1, v_col=1)(types, attrs, profile)
+    ),
+)
+def _whole_boxes(site: declare.Site) -> Iterator[declare.Finding]:
+    if across(site):
+        cols = site.region("dst")[1]
+        if cols is not None and cols % BOX_COLS:
+            yield "dst", f"dst has {cols} valid columns; allowed: an even number, two to a box"
+        return
+    rows, cols = site.region("src")
+    if rows is not None and (rows < BOX_COLS or rows % BOX_COLS):
+        yield "src", f"src has {rows} valid rows; allowed along axis0: an even number of 2 or more"
+    if cols is not None and cols % BOX_ROWS:
+        yield "src", f"src has {cols} valid columns; allowed along axis0: a multiple of {BOX_ROWS}"
+
+
+_dense = require(
+    "exponents-dense",
+    "src.valid_cols == src.cols",
+    _A5,
+    when=lambda site: not (across(site) and site.region("src")[0] == 1),
+    statement="the valid exponents of src follow each other in its storage",
+    source=f"{constraints.HEADERS}; {changes.DIALECT}",
+    invalid_if=edit("src", lambda t: replace(t, cols=2 * t.cols) if t.v_row != 1 else None),
+)
+
+
+def _room(name: str) -> declare.Constraint:
+    return require(
+        f"{name}-room",
+        f"{name}.bytes >= stored",
+        _A5,
+        let={"stored": _stored},
+        why="the rows in whole boxes",
+        statement=f"{name} has room for whole boxes (axis1: rows rounded up to 16)",
+        source=f"{constraints.HEADERS}; {changes.DIALECT}",
+        invalid_if=edit(name, lambda t: replace(t, rows=t.v_row) if t.v_row else None),
+    )
+
+
+def _scratch(site: declare.Site) -> int | None:
+    """Two blocks of 32 bytes and two bytes of index for every pair of exponents in a row of boxes."""
+    rows, cols = site.region("dst")
+    if not across(site) or rows is None or cols is None:
+        return None
+    return 64 + padded(rows) // BOX_ROWS * cols
+
+
+@forbid(
+    "move-modes",
+    "no reluPreMode or accToVecMode",
+    _A5,
+    source=changes.DIALECT,
+    invalid_if=assign(reluPreMode=1),
+)
+def _no_modes(site: declare.Site) -> Iterator[declare.Finding]:
+    for key in ("reluPreMode", "accToVecMode"):
+        # Extra attributes are legal on every operation; these are those of other moves.
+        if site.op.attrs.get(key):
+            yield None, f"attribute {key} of a move of exponents; allowed: grpAxis"
+
+
+def _samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
+    """Whole boxes and a last one of four rows, exponents in one row, and those of both axes."""
+    zz = SLayout.ROW_MAJOR
+    for i, (name,) in enumerate(instruction.types[profile.name]):
+        d = dtype(name)
+        rows = (16, 20, 16)[i]
+        src = TileType(d, padded(rows), 32, v_row=rows)
+        types: dict[str, Type] = {
+            "src": src,
+            "dst": replace(src, slayout=zz),
+            "tmp": TileType(d, 1, 128),
+        }
+        yield irregular.sample(instruction, ("src", "tmp"), types)
+        if i == 0:
+            yield irregular.sample(instruction, ("src", "tmp"), types | {"src": TileType(d, 1, 512)})
+        pairs = TileType(d, 4, 32)
+        types = {"src": pairs, "dst": replace(pairs, slayout=zz), "tmp": TileType(d, 1, 32)}
+        yield irregular.sample(instruction, ("src", "tmp"), types, {"grpAxis": MxGroupAxis.AXIS0})
+
+
+_MOVE = common.tile_instruction(
+    "tmov.zz",
+    "Reorder the exponents of block-scaled formats into boxes of boxes.",
+    "R and C are the valid rows and columns of dst (axis1) or src (axis0); e[k] is element k of src in "
+    "storage order. axis1: E(r, c) = e[r * C + c] for r < R and 0 for the rows up to the next "
+    "multiple of 16; dst, in storage order, is E in boxes of 16 rows and 2 columns, row by row of boxes, "
+    "each row by row. axis0: E(r, c) = e[r * C + c]; dst is E in boxes of 2 rows and 16 columns, column "
+    "by column of boxes, each column by column. Elements of dst behind the last box stay. Texts write "
+    "tmov, with a second tile that is not in the scaling buffer.",
+    _EXPONENT_OPERANDS,
+    typesets.table((), (), ("u8", "hif8", "f8e8m0")),
+    cls="layout",
+    domain="custom",
+    attributes=(
+        declare.Attribute(
+            "grpAxis", MxGroupAxis, MxGroupAxis.AXIS1, "axis of the groups", mnemonic="mx_group_axis"
+        ),
+    ),
+    placement=(constraints.in_vec(_EXPONENT_OPERANDS, _A5), irregular.plain(("src",), _A5)),
+    extra=(
+        _dst_layout,
+        _static,
+        _equal_counts,
+        _whole_boxes,
+        _dense,
+        _room("src"),
+        _room("dst"),
+        elementwise.scratch_bytes("tmp", _scratch, "indices of boxes", one_block("tmp"), _A5),
+        _no_modes,
+    ),
+    decisions=(
+        declare.Decision(
+            "Hardware writes zeros into src behind its valid rows (axis1); does it change?",
+            "No: no instruction changes its sources; src has to have the room.",
+            f"{constraints.HEADERS}; {changes.DIALECT}",
+        ),
+        declare.Decision(
+            "Is tmp used along axis0?",
+            "No: it may be a tile of any size.",
+            f"{constraints.HEADERS}; {changes.DIALECT}",
+        ),
+    ),
+    sources=(constraints.HEADERS, changes.DIALECT, "assembler's system tests (tquant_mx_dn)"),
+    sampler=_samples,
+    sized_by=("src",),
+    changes=(changes.new("the exponents of tquant.mx in the order that products take"),),
+    assembly=assembly.Assembly(
+        generic=assembly.segments("src dst fp=tmp pre_quant_scalar"), typed_apart=True, tmp_clause="tmov"
+    ),
+    apart=(Apart("dst", ("src",), "PTOAS memory planning (no-alias pairs)", PROFILE_NAMES),),
+)
+
+_EXPONENTS: tuple[declare.Instruction, ...] = (_MOVE,)
+
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (*_BETWEEN_TILES, *_EXPONENTS)

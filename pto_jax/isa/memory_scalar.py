@@ -32,7 +32,7 @@ _OUTSIDE = Decision(
     "pages leave it open; the PTOAS verifier does not look at offsets",
 )
 #: A name that those who build operations use.
-TSETVAL = "tsetval"
+TGETVAL, TSETVAL = "tgetval", "tsetval"
 
 
 def _whole_words(memory: str, value: str) -> Constraint:
@@ -80,7 +80,7 @@ _TILES = tuple(zip((_TILE, _BYTES), (70, 255), strict=True))
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _access(
-        "tgetval",
+        TGETVAL,
         "Read one element of a tile as a scalar.",
         "result = element number offset of the tile's storage, as a bit copy.",
         (Operand("src", "in"), _OFFSET, Operand("result", "out", "scalar")),

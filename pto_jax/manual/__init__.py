@@ -18,21 +18,28 @@ from ..isa.samples.operations import Sample, legal_samples, to_program
 from ..profiles import PROFILES
 from ..text import parse, print_program
 from ..text.type_text import print_type
-from .topics import PROFILES_TOPIC, TYPES_TOPIC, Topic, contradictions_topic
+from .topics import (
+    GRAMMAR_TOPIC,
+    PROFILES_TOPIC,
+    TILE_TOPIC,
+    TYPES_TOPIC,
+    Topic,
+    contradictions_topic,
+    events_topic,
+    micro_topic,
+)
 
 
 @cache
 def topics() -> dict[str, Topic]:
     """The pages that are about more than one instruction, by name."""
-    from . import events, grammar, micro, tile
-
     pages = (
-        grammar.TOPIC,
-        tile.TOPIC,
+        GRAMMAR_TOPIC,
+        TILE_TOPIC,
         TYPES_TOPIC,
         PROFILES_TOPIC,
-        events.topic(),
-        micro.topic(),
+        events_topic(),
+        micro_topic(),
         contradictions_topic(),
     )
     return {t.name: t for t in pages}
@@ -73,7 +80,7 @@ def manual(
     instruction = isa.find(name)
     operation = isa.find_micro(name.removeprefix("pto.")) if instruction is None else None
     if operation is not None:
-        from .micro import operation_page
+        from .topics import operation_page
 
         return operation_page(operation).page(style)
     if instruction is None:

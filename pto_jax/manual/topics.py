@@ -1,16 +1,43 @@
-"""Pages of the manual on topics beside instructions: profiles, types, contradictions of public sources."""
+"""Pages of the manual on topics: language, types, profiles, events, micro-operations, contradictions."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Literal
+from typing import Literal, get_args
 
 from .. import isa
-from ..ir import I1, INDEX, TILE_DTYPES, AddressSpace, DType, GlobalLayout, Loc
+from ..ir import (
+    CONV_RANKS,
+    F16,
+    F32,
+    FRACTALS,
+    I1,
+    I8,
+    INDEX,
+    TILE_DTYPES,
+    AddressSpace,
+    BLayout,
+    Compact,
+    DType,
+    GlobalLayout,
+    Loc,
+    Pad,
+    Pipe,
+    SLayout,
+    TileType,
+)
 from ..isa.declare import Contradiction
+from ..isa.effects import EVENT_PIPES
+from ..isa.micro import MicroOperation
 from ..isa.reference import Section, Style, rendered
+from ..isa.rules.tile_legality import TYPE_RULES
+from ..isa.traits import Through
 from ..profiles import KIB, PROFILES, Profile
+from ..text.attributes import BY_CLASS, ENUMERATIONS
+from ..text.control import CONTROL
+from ..text.formats import format_names
 from ..text.type_text import print_dtype
 from ..text.types import MAX_RANK, OPAQUE
 
@@ -192,3 +219,318 @@ TYPES_TOPIC = Topic(
     ),
     ("type", "dtype", "dtypes", "ptr", "tensor_view", "partition_tensor_view", "view", "scalar", "index"),
 )
+
+
+_FRAGMENT = "%sum = tadd %a, %b : !pto.tile<f32, 16, 64>"
+
+
+def _operations(prefix: str) -> str:
+    return ", ".join(sorted(n for n in format_names() if n.startswith(prefix)))
+
+
+def _attribute_words() -> list[str]:
+    return [f"{e.text(next(iter(e.cls)))}: {', '.join(e.word(m) for m in e.cls)}" for e in ENUMERATIONS]
+
+
+GRAMMAR_TOPIC = Topic(
+    "grammar",
+    "The text language: programs, operations, control flow, attributes.",
+    (
+        Part(
+            "Programs",
+            [
+                'module [attributes {pto.target_arch = "a3"}] { functions }: a program. Without the module, '
+                "functions alone.",
+                "func.func [private] @name(%arg: type, ...) [-> type] [attributes {pto.entry}] { operations; "
+                "return }. Execution starts at the function marked pto.entry, the only one, or --entry.",
+                "Operations alone: a fragment. Its undefined values are its arguments, its last results are "
+                "its results. Types may be left out; they come from the arguments.",
+                "// to the end of the line is a comment. Every %name is defined once.",
+                "!row = !pto.tile<f32, 1, 64> before the module or the operations names a type: %a : !row.",
+            ],
+        ),
+        Part("A fragment", [_FRAGMENT], "program"),
+        Part("A whole program: softmax of 13x37", [program("softmax_13x37")], "program"),
+        Part(
+            "Operations",
+            [
+                "Assembly: %dst = NAME %src, ... : type. One type stands for all tiles.",
+                "SSA: %dst = pto.NAME %src, ... : (types) -> type.",
+                "Destination-passing: pto.NAME ins(%src, ... : types) outs(%dst : type), as programs of the "
+                "assembler are; writes into an allocated tile. `pto-jax fmt --form as|ssa|dps` converts.",
+                "The order of the sources stands on the instruction's page. Types: `pto-jax isa tile` and "
+                "`pto-jax isa types`.",
+            ],
+        ),
+        Part("The three spellings", [program("spellings")], "program"),
+        Part(
+            "Scalars and control flow",
+            [
+                "%c = arith.constant 16 : index, 1.0 : f32, 0x7F800000 : f32 (the bits), true.",
+                _operations("arith."),
+                ", ".join(sorted(CONTROL)) + ", func.call",
+            ],
+        ),
+        Part("Loops, branches, calls", [program("control_flow")], "program"),
+        Part("Attributes", [program("attributes")], "program"),
+        Part("Values of attributes", _attribute_words()),
+    ),
+    ("syntax", "language", "text", "module", "func", "scf", "arith", "attributes", "spellings", "fragment"),
+)
+
+
+_LAYOUT_USE = {
+    "ND": "rows one after the other; what vec instructions take",
+    "DN": "columns one after the other; columns of numbers (16x1)",
+    "NZ": "boxes down the columns, row_major inside; left (a5, cpu_sim), mat, acc",
+    "ZN": "boxes along the rows, col_major inside; right",
+    "ZZ": "boxes along the rows, row_major inside; left (a2a3), scaleleft",
+    "NN": "boxes down the columns, col_major inside; scaleright",
+}
+
+
+def _words(cls: type) -> str:
+    return ", ".join(m.name.lower() for m in cls)  # type: ignore[attr-defined]
+
+
+def _layouts() -> list[str]:
+    rows = []
+    for blayout in BLayout:
+        for slayout in SLayout:
+            name = TileType(F32, 16, 64, blayout=blayout, slayout=slayout).layout
+            rows.append([name, blayout.name.lower(), slayout.name.lower(), _LAYOUT_USE[name]])
+    return table(["name", "blayout", "slayout", "order of the elements, and where it is used"], rows)
+
+
+def _boxes() -> list[str]:
+    rows = []
+    for fractal in FRACTALS:
+        for slayout in (SLayout.ROW_MAJOR, SLayout.COL_MAJOR):
+            boxes = [
+                "x".join(map(str, TileType(d, 1, 1, slayout=slayout, fractal=fractal).box))
+                for d in (F32, F16, I8)
+            ]
+            rows.append([str(fractal), slayout.name.lower(), *boxes])
+    return table(["fractal", "slayout", "f32", "f16", "i8"], rows)
+
+
+TILE_TOPIC = Topic(
+    "tile",
+    "Tile types: spellings, parameters, layouts, valid regions.",
+    (
+        Part(
+            "In short",
+            [
+                "A tile is rows x cols elements in an on-chip memory. Physical sizes are static; the valid "
+                "region, its leading v_row x v_col part, may be given at run time.",
+                "Four spellings of one type: all parameters by key, as programs print it; place and "
+                "dimensions; the positional one of the documentation; dimensions alone.",
+            ],
+            "prose",
+        ),
+        Part("Spellings", [program("tile_spellings")], "program"),
+        Part(
+            "Parameters",
+            [
+                f"loc, or the first word: {_words(Loc)} (default vec; capacities: `pto-jax isa profiles`)",
+                "dtype: an element type (`pto-jax isa types`)",
+                "rows, cols: physical sizes, static and positive",
+                "v_row, v_col, or valid=ROWSxCOLS: the valid region; ? where alloc_tile's valid_row and "
+                "valid_col give it at run time (default: all rows and columns)",
+                f"blayout: {_words(BLayout)} (default row_major): order of rows or of boxes",
+                f"slayout: {_words(SLayout)} (default none_box): order inside boxes",
+                f"fractal: {', '.join(map(str, FRACTALS))} (default 512): bytes of a box: matrix operands, "
+                "accumulators, MX scales",
+                f"pad: {_words(Pad)} or 0 to {max(Pad)} (default null): what loads put beside the data",
+                f"compact: {_words(Compact)} (default null)",
+                "Without a key, after the sizes: blayout, slayout, fractal, pad. Valid sizes have a key.",
+            ],
+        ),
+        Part("Valid regions", [program("valid_regions")], "program"),
+        Part("Layouts", _layouts(), "table"),
+        Part("Rows x columns of a box", _boxes(), "table"),
+        Part(
+            "A number per row",
+            [
+                "Rows of a row_major tile are whole blocks of 32 bytes, so 16 numbers, one per row, are a "
+                "col_major column. Reductions write such columns, trowexpand* read them. Lane-wise "
+                "instructions of a2a3 and a5 take row_major tiles: treshape names the same bytes as a row.",
+            ],
+            "prose",
+        ),
+        Part("A column as a row", [program("column_as_row")], "program"),
+        Part("Matrix operands", [program("matrix_operands")], "program"),
+        Part("Rules", [f"{r.name}: {r.statement}" for r in TYPE_RULES]),
+        Part(
+            "Convolution tiles",
+            [
+                "!pto.conv_tile<mat, 1x2x8x8x16xf16, layout=nc1hwc0>: a flat tile with a layout of its own: "
+                + ", ".join(layout.name.lower() for layout in CONV_RANKS),
+                "padding=LxRxTxB is left, right, top and bottom; filter, stride, dilation and fmap are "
+                "height and width, as in filter=3x2.",
+                "Its array is one row of all elements in the order of the dimensions, [1, 2048] here.",
+            ],
+        ),
+    ),
+    ("tile_buf", "tiles", "layout", "layouts", "blayout", "slayout", "fractal", "valid", "conv_tile"),
+)
+
+
+_SHORT = [
+    "Micro-operations are the level of the A5 vector core below tile instructions. Values are registers of "
+    "256 bytes, predicates of 256 bits and addresses of the unified buffer, which tiles share with them by "
+    "bytes. A program may hold both. Everything that makes or takes a register stands in one pto.vecscope.",
+    "The same operations with the prefix vmi. work on any number of logical lanes.",
+    "Cube code (mad, copies of L0 and L1), SIMT code and the A3 form (pto.ub) are refused by name.",
+]
+_TYPES = [
+    ["!pto.vreg<64xf32>", "256 bytes as lanes of an element type; i16 has no sign, si16 and ui16 have one"],
+    ["!pto.mask<b32>", "a bit per byte of a register; lane i of a b32 mask is bit 4 i"],
+    ["!pto.align", "what an unaligned stream keeps between its operations"],
+    ["!pto.ptr<f32, ub>", "a byte address in the unified buffer; addptr counts elements"],
+    ["!pto.vmi.vreg<512xf32>", "logical lanes; !pto.vmi.mask<512xpred> has a bit for each"],
+]
+_RULES = [
+    "Inactive lanes of a result are zero; bytes of inactive lanes are not stored.",
+    "Floats round to nearest even once per operation and keep subnormals; integers wrap.",
+    "The post-update form returns a second pointer: it accesses the given one and returns it moved.",
+    "Contents of the unified buffer before the first write are undefined; `--sanitize` reports their use.",
+]
+
+
+def _family(family: str, found: list[MicroOperation]) -> Part:
+    rows = [[o.name, o.text, o.types, o.summary] for o in found]
+    return Part(f"Operations: {family}", table(["operation", "operands", "types", "meaning"], rows), "table")
+
+
+def _families() -> Iterator[Part]:
+    by_source: dict[str, list[MicroOperation]] = {}
+    for operation in isa.micro_operations().values():
+        by_source.setdefault(operation.source, []).append(operation)
+    return (_family(source, found) for source, found in by_source.items())
+
+
+def _decisions() -> list[str]:
+    found = {d: None for o in isa.micro_operations().values() for d in o.decisions}
+    return [f"{d.question} {d.choice} ({d.source})" for d in found]
+
+
+def operation_page(operation: MicroOperation) -> Topic:
+    """The page of one micro-operation.
+
+    >>> print(operation_page(isa.micro_operations()["vadd"]).page().splitlines()[0])
+    vadd: Sum of lanes.
+    """
+    kinds = [[letter, " ".join(found)] for letter, found in operation.elements.items()]
+    words = [[name, " ".join(found)] for name, found in operation.choices.items()]
+    parts = (
+        Part("Meaning", [operation.semantics] if operation.semantics else []),
+        Part("Operands and their types", [operation.text, operation.types]),
+        Part("Element types", table(["letter", "types"], kinds) if kinds else [], "table"),
+        Part("Attributes and strings", table(["name", "values"], words) if words else [], "table"),
+        Part("Not executed", [f"{word}: no source says what it does" for word in operation.refused]),
+        Part("Accuracy", [f"within {operation.ulp} ULP"] if operation.ulp else []),
+        Part("Decisions", [f"{d.question} {d.choice} ({d.source})" for d in operation.decisions]),
+        Part("Source", [operation.source] if operation.source else []),
+        Part("See also", ["`pto-jax isa micro`: types, rules of all operations, a kernel"]),
+    )
+    return Topic(operation.name, operation.summary, tuple(p for p in parts if p.items))
+
+
+def micro_topic() -> Topic:
+    """The page."""
+    return Topic(
+        "micro",
+        "Micro-operations: vector registers, masks, addresses.",
+        (
+            Part("In short", _SHORT, "prose"),
+            Part("A kernel", [program("micro")], "program", "a5"),
+            Part("Types", table(["type", "meaning"], _TYPES), "table"),
+            Part("Rules of all operations", _RULES),
+            *_families(),
+            Part("Decisions where sources are silent or differ", _decisions()),
+        ),
+        ("vpto", "vmi", "vreg", "mask", "vecscope", "registers", "micro-operations"),
+    )
+
+
+#: What stands on both sides of an order, by the means of it.
+_ORDERS: dict[Through, str] = {
+    "flag": "two pipes of a core, by a flag of hardware with a number",
+    "event": "two classes of operations of a core, by an event with a number",
+    "token": "the operations of a core that use one buffer, by a token with a number",
+    "pipe": "a whole pipe, or all of them, and what follows",
+    "operation": "one operation, by the event that it returns or the tile that it works on, and what follows",
+    "core": "the cube core and the vector cores of a block",
+    "cores": "all cores",
+    "signal": "processors, by a number in global memory",
+    "transfer": "asynchronous copies and those who wait for them",
+}
+
+
+def _pipes() -> list[str]:
+    """The instructions of each pipe, by their classes."""
+    classes: dict[Pipe, set[str]] = defaultdict(set)
+    for i in isa.instructions().values():
+        if i.syntax == "tile":
+            classes[i.pipe].add(i.cls)
+    words = BY_CLASS[Pipe]
+    rows = [[words.word(p), ", ".join(sorted(classes[p])) or "none by itself"] for p in Pipe]
+    return table(["pipe", "classes of the tile instructions that it executes"], rows)
+
+
+def _moving() -> list[str]:
+    names = [i.name for i in isa.instructions().values() if i.pipe_rule is not None]
+    return [f"By the places of its tiles another pipe may execute: {', '.join(names)}."]
+
+
+def _event_classes() -> list[str]:
+    word = BY_CLASS[Pipe].word
+    return table(["class", "pipe"], [[e.name, word(p)] for e, p in EVENT_PIPES.items()])
+
+
+def _means() -> list[str]:
+    """The instructions of each means of order, by their roles."""
+    roles: dict[Through, dict[str, list[str]]] = {t: defaultdict(list) for t in get_args(Through)}
+    for i in isa.instructions().values():
+        if i.traits.order is not None:
+            roles[i.traits.order.through][i.traits.order.role].append(i.name)
+    return [
+        f"{through} ({_ORDERS[through]}): "
+        + "; ".join(f"{role} {', '.join(names)}" for role, names in found.items())
+        for through, found in roles.items()
+        if found
+    ]
+
+
+def events_topic() -> Topic:
+    """The page; instructions that were added count too."""
+    return Topic(
+        "events",
+        "Order: pipes, events, flags, barriers, cores.",
+        (
+            Part(
+                "In short",
+                [
+                    "The pipes of a core run side by side; each executes its own operations in the order of "
+                    "the program. What one pipe reads and another wrote is ordered by an event, a flag or a "
+                    "barrier. Programs that leave this to a tool (`pto-jax verify --auto-sync`, levels 1 "
+                    "and 2) have none.",
+                    "Results do not depend on them here: operations take effect in the order of the program. "
+                    "`pto-jax verify` warns of uses of the same memory on two pipes that nothing orders, in "
+                    "functions that hold a flag or an event (into others a tool inserts them), and "
+                    "at level 3 without --auto-sync. A wait for a token that nothing sets is an error; "
+                    "a token that is set twice or left over is a warning. With --strict warnings reject, "
+                    "and on a2a3 dependent vector instructions need a barrier of PIPE_V.",
+                ],
+                "prose",
+            ),
+            Part("Events of operations", [program("events")], "program"),
+            Part("Flags between pipes, events between classes", [program("flags")], "program"),
+            Part("Pipes", _pipes(), "table"),
+            Part("Pipes by place", _moving(), "prose"),
+            Part("Classes of operations in events", _event_classes(), "table"),
+            Part("Means, and the instructions that signal, wait, or hold back (barrier)", _means()),
+        ),
+        ("event", "flags", "flag", "pipe", "sync", "synchronisation", "synchronization", "hazard", "hazards"),
+    )

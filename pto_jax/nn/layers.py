@@ -24,7 +24,7 @@ from ..lowering.numerics import NativeFloat
 from ..runtime.interchange import received
 from ..runtime.kernel import Kernel
 from ..runtime.tiles import Tile
-from . import quantisation, tiling
+from . import quantisation
 from .quantisation import (
     GROUP,
     Block,
@@ -48,16 +48,20 @@ _LEAST = {"int8": 127, "fp8": 127 - 18}
 SYMBOLIC_ROWS = 32
 
 
-def scaled(how: quantisation.Settings, total: Array, row: Array, column: Array, bias: Array | None) -> Array:
-    """``total * row * column + bias`` of tiles, as instructions compute it, each rounded to float32.
+def scaled(
+    how: quantisation.Settings, block: Block, total: Array, row: Array, column: Array, bias: Array | None
+) -> Array:
+    """``total * row * column + bias``, as instructions on tiles compute it, each rounded to float32.
 
-    ``total`` is [down, across, m, n] in int32 (format int8) or float32 (fp8), the others float32: ``row``
-    [down, 1, m, 1], ``column`` and ``bias`` [1, across, 1, n].
+    ``total`` is [M, N] in int32 (format int8) or float32 (fp8), the others float32: ``row`` [M, 1],
+    ``column`` and ``bias`` [1, N].
     """
     operands = (total, row, column, *(() if bias is None else (bias,)))
 
-    def instructions(*operands: Array) -> Any:
-        return tiling.each(partial(_tile, how), *operands)
+    def instructions(total: Array, row: Array, *lines: Array) -> Any:
+        # Rows and columns that only pad have no scale of their own.
+        tiles = cut(total, block.m, block.n), cut(row, block.m, 1), *(cut(a, 1, block.n) for a in lines)
+        return joined(each(partial(_tile, how), *tiles), *total.shape)
 
     def attempted(*operands: Array) -> Any:
         return lax.cond(_normal(how, *operands[1:]), _native, instructions, *operands)
@@ -128,6 +132,11 @@ def straight_through(kernel: Callable[..., Any], reference: Callable[..., Any]) 
     >>> half(x)[0, 0].item(), jax.grad(lambda x: half(x).astype(x.dtype).sum())(x)[0, 0].item()
     (1.0, 1.0)
     """
+    for what, given in (("kernel", kernel), ("reference", reference)):
+        if not callable(given):
+            raise ArgumentError(
+                f"straight_through: {what}: got {given!r:.40}", allowed="a function of arrays"
+            )
     name = str(getattr(kernel, "__name__", None) or getattr(kernel, "entry", type(kernel).__name__))
 
     # Unlike a custom_vjp, a custom_jvp serves both modes.
@@ -256,7 +265,8 @@ def linear(
         w_scale = _constant(w_scale)
     if x.ndim < 1 or w.ndim != 2 or x.shape[-1] != w.shape[0] or 0 in w.shape:
         raise ArgumentError(
-            f"linear: got x {list(x.shape)} and w {list(w.shape)}; allowed: x [..., K] and w [K, N]"
+            f"linear: got x {list(x.shape)} and w {list(w.shape)}; "
+            "allowed: x [..., K] and w [K, N], K and N from 1 up"
             + ("; try: w.T" if w.ndim == 2 and x.ndim and x.shape[-1] == w.shape[1] else "")
         )
     if isinstance(bias, str):
@@ -380,30 +390,31 @@ def _forward(
     scale: Array | None,
     w_scale: Array | None,
 ) -> Array:
-    x = stored(x)
+    # Integer products, and what depends on a condition, are computed once in any case.
+    once = stored if how.format.name != "int8" else lambda arrays: arrays
+    x = once(x)
     rows = x.reshape(-1, x.shape[-1])
     if not len(rows):
         return jnp.zeros((*x.shape[:-1], w.shape[1]), x.dtype)
     if scale is not None:
         scale = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
     weights = Quantised(w, w_scale) if is_stored and w_scale is not None else _operand(how, w, w_scale, 0)
-    a, b = stored((_operand(how, rows, scale, 1), weights))
+    a, b = once(_operand(how, rows, scale, 1)), once(weights)
     block = block_of(how.format, rows.shape[0], rows.shape[1], w.shape[1])
-    left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
-    tiles = each(partial(_total, how, len(left)), *left, *right)
-    line = None if bias is None else cut(single(how, bias)[None], 1, block.n)
+    result = _product(how, a, b, block, is_stored)
+    line = None if bias is None else single(how, bias)[None]
     if how.format.largest is not None:
-        # Rows and columns that only pad have no scale of their own.
-        row = cut(jnp.broadcast_to(a.scale, (len(rows), 1)), block.m, 1)
-        column = cut(jnp.broadcast_to(b.scale, (1, w.shape[1])), 1, block.n)
-        tiles = scaled(how, tiles, row, column, line)
+        row = jnp.broadcast_to(a.scale, (len(rows), 1))
+        column = jnp.broadcast_to(b.scale, (1, w.shape[1]))
+        result = scaled(how, block, result, row, column, line)
     elif line is not None:
-        tiles = each(lambda t, b: ops.tcolexpandadd(t, b, **how.options).array, tiles, line)
-    result = joined(tiles, len(rows), w.shape[1])
+        tiles = cut(result, block.m, block.n), cut(line, 1, block.n)
+        sums = each(lambda t, b: ops.tcolexpandadd(t, b, **how.options).array, *tiles)
+        result = joined(sums, *result.shape)
     if x.dtype != np.float32:
         to = {"float16": "f16", "bfloat16": "bf16"}[str(x.dtype)]
         result = lanewise(lambda t: ops.tcvt(t, dst=to, **how.options), result)
-    layer: Array = stored(result).reshape(*x.shape[:-1], w.shape[1])
+    layer: Array = once(result).reshape(*x.shape[:-1], w.shape[1])
     return layer
 
 
@@ -425,6 +436,23 @@ def _sides(how: Settings, x: Quantised, block: Block, side: int) -> tuple[Array,
     if side == 0:
         return tuple(cut(p, block.m, k)[:, None] for p, k in parts)
     return tuple(cut(p, k, block.n).swapaxes(0, 1)[None] for p, k in parts)
+
+
+def _product(how: Settings, a: Quantised, b: Quantised, block: Block, is_stored: bool) -> Array:
+    """The sums [M, N] of products of codes along K, added up as ``tmatmul`` and ``tmatmul_acc`` do.
+
+    ``is_stored`` tells that the codes of weights are an argument.
+
+    Sums of integers modulo 2^32 have no order, so that those of all tiles are one product.
+    """
+    if how.format.name == "int8":
+        # XLA is several times slower with a transposed matrix, which codes that are computed by column are.
+        codes, along = (b.codes, 0) if is_stored else (b.codes.T, 1)
+        contracted = ((1,), (along,)), ((), ())
+        return lax.dot_general(a.codes, codes, contracted, preferred_element_type=np.int32)
+    left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
+    tiles = each(partial(_total, how, len(left)), *left, *right)
+    return joined(tiles, a.codes.shape[0], b.codes.shape[1])
 
 
 def _total(how: Settings, count: int, *operands: Array) -> Array:

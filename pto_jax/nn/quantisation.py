@@ -2,6 +2,7 @@
 
 import ast
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -13,9 +14,9 @@ import numpy as np
 from jax import Array, lax
 
 from .. import ops, profiles
-from ..errors import ArgumentError
+from ..errors import ArgumentError, is_number, one_of
 from ..files import user_code
-from ..ir import TileType
+from ..ir import TileType, dtype
 from ..profiles import ProfileName, profile as find_profile
 from ..runtime.interchange import received
 from .tiling import (
@@ -85,11 +86,11 @@ class Settings:
 
 def settings(what: str, format: str, profile: str | None, numerics: str) -> Settings:
     """Checked settings; without a profile the first that has the format. ArgumentError for what is none."""
-    match = FORMATS.get(format)
+    match = FORMATS.get(format) if isinstance(format, str) else None
     if match is None:
-        raise ArgumentError(f"{what}: format is {format!r}", allowed=", ".join(FORMATS))
-    if numerics not in ("exact", "fast"):
-        raise ArgumentError(f"{what}: numerics is {numerics!r}", allowed="exact, fast")
+        raise ArgumentError(f"{what}: format: got {format!r}", allowed=", ".join(FORMATS))
+    if not isinstance(numerics, str) or numerics not in ("exact", "fast"):
+        raise ArgumentError(f"{what}: numerics: got {numerics!r}", allowed="exact, fast")
     name = match.profiles[0] if profile is None else find_profile(profile).name
     if name not in match.profiles:
         raise ArgumentError(
@@ -169,9 +170,8 @@ def calibrate(
     chosen = settings("calibrate", format, profile, numerics)
     if chosen.format.largest is None:
         raise ArgumentError(f"calibrate: format {format!r} has no scales", allowed="int8, fp8")
-    if percentile is not None and not 0 <= percentile <= 100:
-        raise ArgumentError(f"calibrate: percentile is {percentile}", allowed="0 to 100")
-    x = floats("calibrate: x", x)
+    _require_percentile(percentile)
+    axis, x = _hashable("calibrate", axis), floats("calibrate: x", x)
     if percentile is not None:
         whole_along("calibrate: x", x, _axes(axis, x.ndim), f"axis {axis}, whose percentile is asked for")
     return _calibrated(chosen, axis, percentile)(x)
@@ -204,16 +204,18 @@ def quantise(
     ('int8', [[1, -127], [0, 0]])
     """
     chosen = settings("quantise", format, profile, numerics)
-    x = floats("quantise: x", x)
+    axis, x = _hashable("quantise", axis), floats("quantise: x", x)
     if chosen.format.name == "mx":
         if scale is not None:
             raise ArgumentError("quantise: format 'mx' finds its scales itself", allowed="scale=None")
         if not isinstance(axis, int):
-            raise ArgumentError(f"quantise: axis is {axis} for format 'mx'", allowed="one axis")
+            raise ArgumentError(f"quantise: axis: got {axis} for format 'mx'", allowed="one axis")
         whole_along("quantise: x", x, _axes(axis, x.ndim), f"axis {axis}, whose groups share a scale")
         return _quantised_mx(chosen, axis)(x)
     if chosen.format.largest is None:
-        raise ArgumentError(f"quantise: format {format!r} has no codes", fix="pto.ops.tcvt, x.astype")
+        element = dtype(chosen.format.element).numpy.name
+        got = f"quantise: format {format!r} has no codes"
+        raise ArgumentError(got, allowed="int8, fp8, mx", fix=f"x.astype(jnp.{element})")
     if scale is None:
         scale = _calibrated(chosen, axis, None)(x)
     return _quantised(chosen)(x, scale_of("quantise: scale", scale, x.shape))
@@ -280,7 +282,10 @@ def floats(what: str, x: Any, *, symbolic: bool = False) -> Any:
         )
     x = received(x, what)
     if not hasattr(x, "dtype"):
-        x = np.asarray(x, np.float32)
+        try:
+            x = np.asarray(x, np.float32)
+        except (TypeError, ValueError):
+            raise ArgumentError(f"{what}: got {one_of(x)}", allowed="an array of floats") from None
     if not symbolic and any(not isinstance(n, int) for n in x.shape):
         shape = ", ".join(map(str, x.shape))
         raise ArgumentError(
@@ -343,12 +348,27 @@ def weights_of(w: Quantised, format: Name | None, w_scale: Any) -> tuple[Quantis
     return Quantised(codes, scale if stored == "mx" else scale_of("linear: w.scale", scale, sizes)), stored
 
 
+def _require_percentile(percentile: object) -> None:
+    if percentile is not None and not (isinstance(percentile, int | float) and 0 <= percentile <= 100):
+        raise ArgumentError(f"calibrate: percentile: got {percentile!r}", allowed="0 to 100")
+
+
+def _hashable(what: str, axis: Any) -> Axis:
+    """An axis, several as a tuple, or None for all; ArgumentError for anything else."""
+    axes = tuple(axis) if isinstance(axis, list | tuple) else (axis,)
+    if axis is not None and not all(is_number(a, -sys.maxsize) for a in axes):
+        raise ArgumentError(
+            f"{what}: axis: got {axis!r}", allowed="a number, several, or None", fix="axis=-1"
+        )
+    return axes if isinstance(axis, list | tuple) else axis
+
+
 def _axes(axis: Axis, rank: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(rank))
     axes = (axis,) if isinstance(axis, int) else axis
     if not all(-rank <= a < rank for a in axes):
-        raise ArgumentError(f"axis is {axis}, the array has {rank} axes", allowed=f"{-rank} to {rank - 1}")
+        raise ArgumentError(f"axis: got {axis} for an array of {rank} axes", allowed=f"{-rank} to {rank - 1}")
     return tuple(a % rank for a in axes)
 
 
@@ -362,6 +382,8 @@ def _specs(codes: Any, scale: Any) -> Any:
 
 def lanewise(f: Callable[..., Any], x: Array) -> Array:
     """``f`` of every element of an array, whose result is a Tile of the tile it takes."""
+    if x.size == 0:
+        return jnp.zeros(x.shape, _dtype(f, x.dtype))
     width = even(x.size, VECTOR[1], COLUMNS)
     matrix = jnp.pad(x.reshape(-1), (0, -x.size % width)).reshape(-1, width)
     tiles = each(lambda t: f(t).array, cut(matrix, *vector_size(matrix.shape)))
@@ -371,6 +393,8 @@ def lanewise(f: Callable[..., Any], x: Array) -> Array:
 def _rowwise(f: Callable[..., Any], x: Array, scale: Array) -> Array:
     """``f(tile, column)`` of an array and scales that broadcast to it: each row of a tile has one scale."""
     shape = x.shape
+    if x.size == 0:
+        return jnp.zeros(shape, _dtype(f, x.dtype, scale.dtype))
     scale = scale.reshape((1,) * (x.ndim - scale.ndim) + scale.shape)
     x, scale = (a.reshape(1) if not shape else a for a in (x, scale))
     shared = [i for i, n in enumerate(scale.shape) if n == 1]
@@ -383,6 +407,13 @@ def _rowwise(f: Callable[..., Any], x: Array, scale: Array) -> Array:
     rows, cols = vector_size(matrix.shape)
     tiles = each(lambda t, s: f(t, s).array, cut(matrix, rows, cols), cut(column, rows, 1))
     return jnp.moveaxis(joined(tiles, *matrix.shape).reshape(x.shape), -1, axis).reshape(shape)
+
+
+def _dtype(f: Callable[..., Any], first: Any, *columns: Any) -> Any:
+    """The type of what ``f`` makes of a tile and columns."""
+    rows, cols = vector_size((1, 1))
+    tile, rest = jnp.zeros((rows, cols), first), [jnp.zeros((rows, 1), c) for c in columns]
+    return jax.eval_shape(lambda *tiles: f(*tiles).array, tile, *rest).dtype
 
 
 def single(how: Settings, x: Array) -> Array:
@@ -400,7 +431,12 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
     def part(x: Array, over: frozenset[str]) -> Array:
         x = single(how, x)
         axes = _axes(axis, x.ndim)
-        shape = () if axis is None else tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+        reduced = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+        shape = () if axis is None else reduced
+        if x.size == 0:  # The largest magnitude of nothing is 0.
+            x = jnp.zeros(reduced, x.dtype)
+        if x.size == 0:
+            return jnp.zeros(shape, np.float32)
         if percentile is not None:
             result = jnp.percentile(jnp.abs(x), percentile, axes).reshape(shape)
         elif axis is None:
@@ -510,6 +546,10 @@ def _quantised_mx(how: Settings, axis: int) -> Callable[[Any], Quantised]:
     def part(x: Array) -> Quantised:
         at = _axes(axis, x.ndim)[0]
         x = jnp.moveaxis(single(how, x), at, -1)
+        if x.size == 0:
+            sizes = (x.shape, (*x.shape[:-1], -(-x.shape[-1] // GROUP)))
+            empty = (jnp.zeros(n, d) for n, d in zip(sizes, ("float8_e4m3fn", "float8_e8m0fnu"), strict=True))
+            return Quantised(*(jnp.moveaxis(e, -1, at) for e in empty))
         matrix = x.reshape(-1, x.shape[-1])
         rows, cols = vector_size(matrix.shape)
         words, exponents = each(codes, cut(matrix, rows, cols))
@@ -535,6 +575,8 @@ def _dequantised_mx(how: Settings, axis: int) -> Callable[[Any, Any], Array]:
         return ops.trowexpandmul(ops.tcvt(t, dst="f32", **how.options), factor, **how.options)
 
     def part(codes: Array, scale: Array) -> Array:
+        if codes.size == 0:
+            return jnp.zeros(codes.shape, np.float32)
         at = _axes(axis, codes.ndim)[0]
         codes, scale = (jnp.moveaxis(a, at, -1) for a in (codes, scale))
         count = codes.shape[-1]

@@ -64,7 +64,7 @@ def even(extent: int, largest: int, multiple: int) -> int:
 
 
 def stored(arrays: Any) -> Any:
-    """The same arrays (a pytree), on a CPU computed once for all that use them.
+    """The same arrays (a pytree, sharded alike), on a CPU computed once for all that use them.
 
     XLA fuses a chain of elementwise instructions into each of its uses, the turns of a loop among them, and
     removes optimization barriers before it does. What it does not look through is a loop of which it cannot
@@ -72,19 +72,18 @@ def stored(arrays: Any) -> Any:
     """
     barrier: Any = lax.optimization_barrier
 
-    def loop(x: Array) -> Array:
-        turns = x.reshape(-1)[0] != jnp.zeros((), x.dtype)
-        # Not False: under shard_map the condition varies over the axes that x varies over.
-        handed_on: Array = lax.while_loop(lambda c: c[0], lambda c: (c[0] ^ c[0], barrier(c[1])), (turns, x))[
-            1
-        ]
+    def loop(*some: Array) -> tuple[Array, ...]:
+        turns = some[0].reshape(-1)[0] != jnp.zeros((), some[0].dtype)
+        # Not False: under shard_map the condition varies over the axes that the array varies over.
+        handed_on: tuple[Array, ...] = lax.while_loop(
+            lambda c: c[0], lambda c: (c[0] ^ c[0], barrier(c[1])), (turns, some)
+        )[1]
         return handed_on
 
-    def one(x: Array) -> Array:
-        kept: Array = lax.platform_dependent(x, cpu=loop, default=lambda x: x)
-        return kept
-
-    return jax.tree.map(lambda x: one(x) if x.size else x, arrays)
+    leaves, structure = jax.tree.flatten(arrays)
+    some = [x for x in leaves if x.size]
+    kept = iter(lax.platform_dependent(*some, cpu=loop, default=lambda *some: some) if some else ())
+    return jax.tree.unflatten(structure, [next(kept) if x.size else x for x in leaves])
 
 
 def partition(axes: Iterable[Any]) -> PartitionSpec:

@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..errors import ArgumentError, FileError
+from ..errors import ArgumentError, FileError, one_of
 from ..files import MAX_ARRAYS, read_bytes, write_bytes
 from ..runtime.interchange import received
 from .quantisation import Quantised
@@ -119,7 +119,10 @@ def _library(path: str | Path) -> ModuleType:
     return safetensors
 
 
-def _flat(weights: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def _flat(weights: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(weights, Mapping):
+        got = f"save_weights: got {one_of(weights)}"
+        raise ArgumentError(got, allowed="a mapping of names to arrays", fix='{"w": ...}')
     for name, value in weights.items():
         if not isinstance(name, str) or not name or "." in name:
             raise ArgumentError(f"save_weights: got the name {name!r}", allowed="text without dots")

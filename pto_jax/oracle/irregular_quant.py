@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..ir import BF16, F4E2M1, F8E4M3, DType, MxQuantAlg, QuantType
-from ..isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
+from ..isa.irregular_quant import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
 from . import storage
 from .numbers import Array, decode, encode
 from .step import Step, not_executable, rule

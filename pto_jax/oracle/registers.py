@@ -1,4 +1,4 @@
-"""NumPy rules of arithmetic, logic, comparison and selection on vector registers.
+"""NumPy rules of operations on vector registers and masks.
 
 A rule takes the call and the operands in the order of the text, and returns the results as a tuple. Most are
 written for lanes (:func:`lane_rule`): masks have a bit per lane there.
@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..ir import F16, F32, REGISTER_BYTES, CmpMode, DType, dtype
+from ..ir import F16, F32, REGISTER_BYTES, CmpMode, DType, RoundMode, dtype, unpaired
 from ..isa.micro import MicroCall
-from ..isa.rules.registers import element, governed, lanes
+from ..isa.rules.registers import BLOCK, ROUNDING, element, governed, lanes, part, rounding, saturates
 from . import arithmetic as lane
 from .matrix import fused
-from .micro import Rule, rule
-from .numbers import Array, decode, encode
+from .micro import Rule, rule, signed
+from .numbers import Array, decode, encode, infinity, integral
 from .step import Lane, compare
 
 #: Rules on lanes: masks have a bit per lane, and any number of lanes is allowed.
@@ -239,3 +239,420 @@ def _compare(call: MicroCall, a: Array, b: Array, seed: Array) -> tuple[Array, .
 @lane_rule("vsel")
 def _select(call: MicroCall, a: Array, b: Array, mask: Array) -> tuple[Array, ...]:
     return (np.where(mask, a, b),)
+
+
+# -- moves and counts of lanes and bits --------------------------------------------------------------
+
+# -- registers ---------------------------------------------------------------------------------------
+
+
+def interleaved(a: Array, b: Array) -> tuple[Array, Array]:
+    """The lanes of two sources by turns: their first halves, then their second ones."""
+    both = np.stack([a, b], axis=-1).reshape(-1)
+    return both[: len(a)], both[len(a) :]
+
+
+def separated(a: Array, b: Array) -> tuple[Array, Array]:
+    """The even and the odd lanes of two sources one after the other."""
+    both = np.concatenate([a, b])
+    return both[0::2], both[1::2]
+
+
+lane_rule("vintlv")(lambda call, a, b: interleaved(a, b))
+lane_rule("vdintlv")(lambda call, a, b: separated(a, b))
+
+
+def _half(call: MicroCall) -> int:
+    return 1 if call.attributes["part"] == "HIGHER" else 0
+
+
+lane_rule("vintlvv2")(lambda call, a, b: interleaved(a, b)[_half(call) : _half(call) + 1])
+lane_rule("vdintlvv2")(lambda call, a, b: separated(a, b)[_half(call) : _half(call) + 1])
+
+
+@lane_rule("vselr")
+def _pick(call: MicroCall, words: Array, index: Array) -> tuple[Array, ...]:
+    """Positions count modulo the number of lanes."""
+    return (words[index.astype(np.int64) % len(words)],)
+
+
+@lane_rule("vsqz")
+def _squeeze(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
+    kept = words[mask]
+    return (np.concatenate([kept, np.zeros(len(words) - len(kept), words.dtype)]),)
+
+
+@lane_rule("vusqz")
+def _count_before(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
+    return ((np.cumsum(mask) - mask).astype(words.dtype),)
+
+
+@lane_rule("vpack")
+def _pack(call: MicroCall, words: Array) -> tuple[Array, ...]:
+    low = words.astype(element(call.results[0]).word)
+    rest = np.zeros_like(low)
+    return (np.concatenate([rest, low] if _half(call) else [low, rest]),)
+
+
+@lane_rule("vsunpack", "vzunpack")
+def _unpack(call: MicroCall, words: Array, part: Array) -> tuple[Array, ...]:
+    source, target = element(call.types[0]), element(call.results[0])
+    half = len(words) // 2
+    chosen = words[half:] if int(part) else words[:half]
+    signed = np.dtype(f"{'i' if call.name == 'vsunpack' else 'u'}{source.word_bits // 8}")
+    return (chosen.view(signed).astype(target.word),)
+
+
+@lane_rule("vbitcast")
+def _reinterpret(call: MicroCall, words: Array) -> tuple[Array, ...]:
+    return (np.ascontiguousarray(words).view(element(call.results[0]).word),)
+
+
+@lane_rule("vbr")
+def _broadcast(call: MicroCall, value: Array) -> tuple[Array, ...]:
+    t = lanes(call.results[0])
+    return (np.full(t.lanes, value.reshape(-1)[0]).astype(t.dtype.word),)
+
+
+@lane_rule("vdup")
+def _duplicate(call: MicroCall, source: Array, mask: Array) -> tuple[Array, ...]:
+    chosen = source.reshape(-1)[-1 if call.attributes.get("position") == "HIGHEST" else 0]
+    return (zeroed(mask, np.full(len(mask), chosen).astype(element(call.results[0]).word)),)
+
+
+@lane_rule("vci")
+def _count_up(call: MicroCall, base: Array) -> tuple[Array, ...]:
+    t = lanes(call.results[0])
+    d = t.dtype
+    step = np.arange(t.lanes)
+    step = -step if call.attributes.get("order") == "DESC" else step
+    if d.is_float:
+        return (encode(decode(base, d) + step.astype(np.float32), d),)
+    return (base.astype(d.word) + step.astype(d.word),)
+
+
+# -- masks -------------------------------------------------------------------------------------------
+
+_WIDTHS = (8, 16, 32)
+
+
+def _width(call: MicroCall) -> int:
+    """Bytes per lane of the mask that an operation makes, or reorders."""
+    bits = call.results[0]
+    assert isinstance(bits, int), bits
+    return bits // 8
+
+
+@rule("ppack")
+def _pack_mask(call: MicroCall, bits: Array) -> tuple[Array, ...]:
+    even, none = bits[0::2], np.zeros(REGISTER_BYTES // 2, np.bool_)
+    return (np.concatenate([none, even] if _half(call) else [even, none]),)
+
+
+@rule("punpack")
+def _unpack_mask(call: MicroCall, bits: Array) -> tuple[Array, ...]:
+    return (image(bits[REGISTER_BYTES // 2 :] if _half(call) else bits[: REGISTER_BYTES // 2]),)
+
+
+rule("pbitcast")(lambda call, bits: (bits,))
+rule("pand")(lambda call, a, b, mask: (a & b & mask,))
+rule("por")(lambda call, a, b, mask: ((a | b) & mask,))
+rule("pxor")(lambda call, a, b, mask: ((a ^ b) & mask,))
+rule("pnot")(lambda call, a, mask: (~a & mask,))
+rule("psel")(lambda call, a, b, mask: (np.where(mask, a, b),))
+
+
+@rule(*(f"pintlv_b{width}" for width in _WIDTHS))
+def _interleave_masks(call: MicroCall, a: Array, b: Array) -> tuple[Array, ...]:
+    """Lanes keep the bits that they have in the image."""
+    low, high = _by_lane(a, _width(call)), _by_lane(b, _width(call))
+    both = np.stack([low, high], axis=1).reshape(-1)
+    return both[:REGISTER_BYTES], both[REGISTER_BYTES:]
+
+
+@rule(*(f"pdintlv_b{width}" for width in _WIDTHS))
+def _separate_masks(call: MicroCall, a: Array, b: Array) -> tuple[Array, ...]:
+    both = _by_lane(np.concatenate([a, b]), _width(call))
+    return both[0::2].reshape(-1), both[1::2].reshape(-1)
+
+
+def _by_lane(bits: Array, width: int) -> Array:
+    return bits.reshape(-1, width)
+
+
+# -- reductions and histograms -----------------------------------------------------------------------
+
+
+def first_of(count: int, *words: Array) -> Array:
+    """Lanes from the first one on, zeros after them."""
+    made = np.concatenate([w.reshape(-1) for w in words])
+    return np.concatenate([made, np.zeros(count - len(made), made.dtype)])
+
+
+def tree_sum(d: DType, words: Array) -> Array:
+    """Sums along the last axis: neighbours first, then neighbours among the sums; every sum is rounded.
+
+    Of an odd number of sums the last one waits for the next round.
+
+    >>> from pto_jax.ir import I32
+    >>> int(tree_sum(I32, np.arange(5, dtype=np.uint32))[0])
+    10
+    """
+    while words.shape[-1] > 1:
+        pairs = words.shape[-1] // 2 * 2
+        sums = lane.add(d, words[..., 0:pairs:2], words[..., 1:pairs:2])
+        words = np.concatenate([sums, words[..., pairs:]], axis=-1)
+    return words
+
+
+@lane_rule("vcadd")
+def _sum(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
+    """Narrow integers are summed in the wider type of the result."""
+    source, target = element(call.types[0]), element(call.results[0])
+    active = zeroed(mask, words)
+    if source != target:
+        active = encode(decode(active, source), target)
+    return (first_of(REGISTER_BYTES // target.word.itemsize, tree_sum(target, active)),)
+
+
+@lane_rule("vcgadd")
+def _block_sums(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
+    sums = tree_sum(element(call.types[0]), _blocks(zeroed(mask, words)))
+    return (first_of(len(words), sums),)
+
+
+def _blocks(words: Array) -> Array:
+    return words.reshape(-1, BLOCK // words.dtype.itemsize)
+
+
+@lane_rule("vcpadd")
+def _pair_sums(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
+    active = zeroed(mask, words)
+    return (first_of(len(words), lane.add(element(call.types[0]), active[0::2], active[1::2])),)
+
+
+def neutral(d: DType, largest: bool) -> Array:
+    """The word that no other is beyond: an infinity or a limit of integers."""
+    if d.is_float:
+        return np.asarray(infinity(d) | (largest << (d.bits - 1)), d.word)
+    return np.asarray(d.min_int if largest else d.max_int).astype(d.word)
+
+
+def extreme(d: DType, words: Array, largest: bool) -> Array:
+    """The extremes along the last axis, which stays."""
+    better = larger if largest else smaller
+    found = words[..., :1]
+    for k in range(1, words.shape[-1]):
+        found = better(d, found, words[..., k : k + 1])
+    # Of a single word too a NaN is the canonical one.
+    return better(d, found, found)
+
+
+def _position(d: DType, words: Array, best: Array) -> int:
+    """The first lane that compares equal to the extreme, or that is NaN as it is."""
+    numbers, wanted = decode(words, d), decode(best, d)
+    return int(np.argmax((numbers == wanted) | (np.isnan(numbers) & np.isnan(wanted))))
+
+
+@lane_rule("vcmax", "vcmin")
+def _extreme(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
+    d, largest = element(call.types[0]), call.name == "vcmax"
+    filled = np.where(mask, words, neutral(d, largest))
+    best = extreme(d, filled, largest)
+    position = np.array([_position(d, filled, best)], d.word)
+    return (first_of(len(words), best, position),)
+
+
+@lane_rule("vcgmax", "vcgmin")
+def _block_extremes(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
+    d, largest = element(call.types[0]), call.name == "vcgmax"
+    filled = np.where(mask, words, neutral(d, largest))
+    return (first_of(len(words), extreme(d, _blocks(filled), largest)),)
+
+
+@lane_rule("vcbmax", "vcbmin")
+def _extreme_lanes(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
+    d, largest = element(call.types[0]), call.name == "vcbmax"
+    filled = np.where(mask, words, neutral(d, largest))
+    best = extreme(d, filled, largest)
+    numbers, wanted = decode(words, d), decode(best, d)
+    return first_of(len(words), best), mask & ((numbers == wanted) | (np.isnan(numbers) & np.isnan(wanted)))
+
+
+@lane_rule("dhistv2", "chistv2")
+def _histogram(call: MicroCall, counts: Array, samples: Array, mask: Array, part: Array) -> tuple[Array, ...]:
+    """Counts of values from 128 times ``part`` on; cumulative ones count all values up to each."""
+    bins = np.bincount(samples[mask], minlength=256)
+    bins = np.cumsum(bins) if call.name == "chistv2" else bins
+    first = len(counts) * int(part)
+    return (counts + bins[first : first + len(counts)].astype(counts.dtype),)
+
+
+# -- conversions -------------------------------------------------------------------------------------
+
+
+def converted(words: Array, source: DType, target: DType, letter: str, *, saturate: bool) -> Array:
+    """Words of another element type, lane by lane; ``letter`` is that of the letter."""
+    values = decode(words, source)
+    if source.is_integer and target.is_integer:
+        return _integers(values, source, target, saturate)
+    if target.is_float:
+        return _to_float(values, target, letter, saturate)
+    with np.errstate(invalid="ignore"):
+        whole = whole_number(values.astype(np.float64), letter)
+    low, high = (target.min_int, target.max_int) if saturate else _wide_limits(target)
+    return encode(_clamped(whole, low, high), target)
+
+
+def whole_number(x: Array, letter: str) -> Array:
+    """Float64 values rounded to whole numbers by the letter of the text."""
+    if letter == "H":
+        return np.copysign(np.ceil(np.abs(x) - 0.5), x)
+    return integral(x, ROUNDING[letter])
+
+
+def _wide_limits(d: DType) -> tuple[int, int]:
+    """Numbers that do not fit and are not saturated go through an integer of 32 bits or more."""
+    bits = max(32, d.bits)
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+def _clamped(whole: Array, low: int, high: int) -> Array:
+    inside = (whole > float(low)) & (whole < float(high))
+    number = np.where(inside, whole, 0.0).astype(np.int64)
+    number = np.where(whole >= float(high), np.int64(high), number)
+    return np.where(whole <= float(low), np.int64(low), number)
+
+
+def _integers(values: Array, source: DType, target: DType, saturate: bool) -> Array:
+    """Low bits; saturated, and from signed to wider unsigned integers, the nearest integer of the type."""
+    wide = values.astype(np.int64)
+    if saturate or (source.is_signed and not target.is_signed and target.bits > source.bits):
+        wide = np.clip(wide, target.min_int, target.max_int)
+    return encode(wide, target)
+
+
+def _to_float(values: Array, target: DType, letter: str, saturate: bool) -> Array:
+    x = _sticky(values)
+    mode = RoundMode.ROUND if letter == "H" else ROUNDING[letter]
+    # A tie moved by the least step towards zero is no tie any more, and nothing else becomes one.
+    x = np.copysign(np.nextafter(x, 0.0), x) if letter == "H" else x
+    with np.errstate(all="ignore"):
+        words = encode(x, target, mode=mode, saturate=saturate)
+    if saturate and np.isnan(x).any():
+        return np.where(np.isnan(x), target.word.type(0), words)
+    return words
+
+
+def _sticky(values: Array) -> Array:
+    """Float64 values; of 64-bit integers a last bit stands for those that do not fit."""
+    if values.dtype != np.int64:
+        return values.astype(np.float64)
+    near = values.astype(np.float64)
+    lost = np.abs(values) > 2**53
+    kept = np.where(lost, values & ~np.int64(2047), values)
+    low = (values != kept) & lost
+    return np.where(low, (kept | np.int64(1024)).astype(np.float64), np.where(lost, near, values))
+
+
+@lane_rule("vcvt")
+def _convert(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
+    """Narrowing leaves zeros between the lanes of a part, widening reads only those of a part."""
+    source, target = element(call.types[0]), element(call.results[0])
+    at = part(call)
+    if target.word_bits > source.word_bits:
+        step = target.word_bits // source.word_bits * source.numbers // target.numbers
+        words, mask = words[at::step], mask[at::step]
+    words, mask = numbers(words, source), np.repeat(mask, source.numbers)
+    made = zeroed(
+        mask, converted(words, unpaired(source), unpaired(target), rounding(call), saturate=saturates(call))
+    )
+    made = elements(made, target)
+    if target.word_bits >= source.word_bits:
+        return (made,)
+    return (spread(made, source.word_bits // target.word_bits * target.numbers // source.numbers, at),)
+
+
+def numbers(words: Array, d: DType) -> Array:
+    """The numbers in elements of two, the first one in the low half; of other elements the words."""
+    if not d.pair_of:
+        return words
+    one = unpaired(d)
+    both = np.stack([words & ((1 << one.bits) - 1), words >> one.bits], axis=-1)
+    return both.reshape(-1).astype(one.word)
+
+
+def elements(words: Array, d: DType) -> Array:
+    """Elements of two numbers each: :func:`numbers` undone."""
+    if not d.pair_of:
+        return words
+    wide = words.astype(d.word)
+    return np.asarray(wide[0::2] | wide[1::2] << d.word.type(unpaired(d).bits))
+
+
+def spread(words: Array, step: int, part: int) -> Array:
+    """Every lane followed, and for later parts preceded, by zeros."""
+    made = np.zeros(len(words) * step, words.dtype)
+    made[part::step] = words
+    return made
+
+
+@lane_rule("vmulscvt")
+def _scale_and_convert(call: MicroCall, words: Array, scale: Array, mask: Array) -> tuple[Array, ...]:
+    product = lane.multiply(F32, words, scale)
+    made = converted(product, F32, element(call.results[0]), rounding(call), saturate=False)
+    return (spread(zeroed(mask, made), 2, part(call)),)
+
+
+@lane_rule("vtrc")
+def _to_whole(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
+    """Whole numbers in the float type; zeros keep the sign."""
+    d = element(call.types[0])
+    x = decode(words, d).astype(np.float64)
+    whole = np.copysign(whole_number(x, rounding(call)), x)
+    return (zeroed(mask, encode(whole, d)),)
+
+
+# -- masks of a pattern or of a count ----------------------------------------------------------------
+
+
+def _mask(call: MicroCall, chosen: "Array") -> Array:
+    """The image of lanes, by their numbers."""
+    bits = call.results[0]
+    assert isinstance(bits, int)
+    image = np.zeros(256, np.bool_)
+    image[np.asarray(chosen, np.int64) * (bits // 8)] = True
+    return image
+
+
+def _lanes(call: MicroCall) -> int:
+    bits = call.results[0]
+    assert isinstance(bits, int)
+    return 2048 // bits
+
+
+def _pattern(call: MicroCall) -> tuple[Array, ...]:
+    pattern, lanes = str(call.attributes["pattern"]).removeprefix("PAT_"), _lanes(call)
+    every = np.arange(lanes)
+    if pattern.startswith("VL"):
+        return (_mask(call, every[: int(pattern[2:])]),)
+    if pattern.startswith("M"):
+        return (_mask(call, every[:: int(pattern[1:])]),)
+    count = {"ALL": lanes, "ALLF": 0, "H": lanes // 2, "Q": lanes // 4}[pattern]
+    return (_mask(call, every[:count]),)
+
+
+def _of_count(call: MicroCall, count: Array) -> tuple[Array, ...]:
+    left, lanes = int(count), _lanes(call)
+    return _mask(call, np.arange(min(left, lanes))), np.asarray(max(0, left - lanes), np.uint32)
+
+
+def _rest(call: MicroCall, trip: Array, bound: Array) -> tuple[Array, ...]:
+    lanes = np.arange(_lanes(call))
+    return (_mask(call, lanes[lanes + signed(trip) * len(lanes) < signed(bound)]),)
+
+
+for _bits in (8, 16, 32):
+    rule(f"pset_b{_bits}", f"pge_b{_bits}")(_pattern)
+    rule(f"plt_b{_bits}")(_of_count)
+    rule(f"pltm_b{_bits}")(_rest)

@@ -9,11 +9,10 @@ from ..ir import F32, CmpMode, dtype, unpaired
 from ..isa.micro import MicroCall
 from ..isa.rules.registers import element, lanes, listed
 from ..isa.vmi import OLD_CONVERSIONS, OLD_REDUCTIONS
-from . import arithmetic as lane, registers_moves, registers_reduce
+from . import arithmetic as lane, registers
 from .micro import Memory, memory_rule, rule
 from .numbers import Array, decode, encode
-from .registers import LANE_RULES, zeroed
-from .registers_convert import converted, elements, numbers
+from .registers import LANE_RULES, converted, elements, numbers, zeroed
 from .step import compare
 
 _UNMASKED = ("vselr",)
@@ -96,12 +95,12 @@ def _exponential(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
 
 @rule("vmi.vintlv")
 def _interleave(call: MicroCall, a: Array, b: Array, mask: Array | None = None) -> tuple[Array, ...]:
-    return registers_moves.interleaved(a, b)
+    return registers.interleaved(a, b)
 
 
 @rule("vmi.vdintlv")
 def _separate(call: MicroCall, a: Array, b: Array, mask: Array | None = None) -> tuple[Array, ...]:
-    return registers_moves.separated(a, b)
+    return registers.separated(a, b)
 
 
 @rule("vmi.vci")
@@ -146,10 +145,10 @@ def _reduce(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
     name = OLD_REDUCTIONS.get(name, name)
     groups = int(call.attributes.get("group") or call.attributes.get("num_groups") or 1)
     if name == "vcadd":
-        return (registers_reduce.tree_sum(d, zeroed(mask, words).reshape(groups, -1))[:, 0],)
+        return (registers.tree_sum(d, zeroed(mask, words).reshape(groups, -1))[:, 0],)
     largest = name == "vcmax"
-    filled = np.where(mask, words, registers_reduce.neutral(d, largest)).reshape(groups, -1)
-    return (registers_reduce.extreme(d, filled, largest)[:, 0],)
+    filled = np.where(mask, words, registers.neutral(d, largest)).reshape(groups, -1)
+    return (registers.extreme(d, filled, largest)[:, 0],)
 
 
 @rule("vmi.vdhist", "vmi.vchist")

@@ -13,6 +13,7 @@ from ..ir import Function, KernelKind, Op, Pipe, Program
 from ..isa import effects
 from ..isa.micro import Access
 from ..isa.rules.pipes import CUBE_PIPES
+from ..text import SUFFIXES
 from .blocks import ALL, block_of
 from .clocks import Race, Use
 from .judged import Judged
@@ -20,6 +21,8 @@ from .regions import LINE
 from .signals import EVENTS, Pair
 from .walk import CourseRun
 
+#: The first free number of a flag between two pipes.
+Events = Counter[tuple[Pipe | None, Pipe | None]]
 Kind = Literal["race", "deadlock", "unmatched", "overlap"]
 
 
@@ -99,11 +102,23 @@ def races(judged: Judged, runs: Sequence[CourseRun]) -> Iterator[Finding]:
             pair = judged.orders[key[0]], judged.orders[key[1]], key[2], key[3]
             first, count = listed.get(pair, (race, 0))
             listed[pair] = first, count + run.clocks.counts[key]
+    events = free_events(judged)
     for (one, two, *_), (race, count) in sorted(listed.items(), key=lambda item: (item[0][1], item[0][0])):
-        yield _race(race, count, one >= two)
+        yield _race(race, count, one >= two, events)
 
 
-def _race(race: Race, count: int, carried: bool) -> Finding:
+def free_events(judged: Judged) -> Counter[tuple[Pipe | None, Pipe | None]]:
+    """The first number behind those of the flags of the text, for each pair of pipes."""
+    free: Counter[tuple[Pipe | None, Pipe | None]] = Counter()
+    for op in judged.resolved.program.walk():
+        event = op.attrs.get("event")
+        if isinstance(event, int):
+            ends = effects.ends_of(op)
+            free[ends] = max(free[ends], event + 1)
+    return free
+
+
+def _race(race: Race, count: int, carried: bool, events: Events) -> Finding:
     first, use = race.first, race.second
     where = f" ({first.op.span})" if first.op.span else ""
     if race.announced == "scope":
@@ -128,7 +143,7 @@ def _race(race: Race, count: int, carried: bool) -> Finding:
         f"PIPE_{first.pipe.name}{between[0]}{earlier}; allowed: {allowed} between them"
     )
     span = next((v.span for v in (*use.op.ins, *use.op.outs) if str(v) == use.value and v.span), use.op.span)
-    return _finding(race, count, message, _edge(first, use, carried), span)
+    return _finding(race, count, message, _edge(first, use, carried, events), span)
 
 
 def _finding(race: Race, count: int, message: str, missing: str, span: Span | None = None) -> Finding:
@@ -222,17 +237,17 @@ def _publishing(*, signal: bool) -> str:
     return next(n for n, o in orders if o is not None and o.publishes and (o.role == "signal") == signal)
 
 
-def _barrier_of_cores() -> str:
-    """The instruction at which all cores meet."""
+def _ordering(role: str, through: str) -> str:
+    """The instruction that orders in this way."""
     orders = ((name, i.traits.order) for name, i in isa.instructions().items())
-    return next(n for n, o in orders if o is not None and (o.role, o.through) == ("barrier", "cores"))
+    return next(n for n, o in orders if o is not None and (o.role, o.through) == (role, through))
 
 
-def _edge(first: Use, use: Use, carried: bool) -> str:
+def _edge(first: Use, use: Use, carried: bool, events: Events) -> str:
     """The edge that is missing, and the usual way to add it."""
     edge = f"PIPE_{first.pipe.name} -> PIPE_{use.pipe.name}"
     if block_of(first.core) != block_of(use.core):
-        steps = f"{_publishing(signal=False)} and {_barrier_of_cores()}"
+        steps = f"{_publishing(signal=False)} and {_ordering('barrier', 'cores')}"
         return f"{edge} from {first.core} to {use.core}; try: {steps} behind {first.op.name}"
     if first.core != use.core:
         return (
@@ -240,14 +255,29 @@ def _edge(first: Use, use: Use, carried: bool) -> str:
             f"PIPE_{first.pipe.name} behind {first.op.name}, sync.wait before {use.op.name}"
         )
     if first.pipe == use.pipe:
-        return f"{edge}; try: barrier PIPE_{use.pipe.name} between {first.op.name} and {use.op.name}"
-    flag = f"flag[PIPE_{first.pipe.name}, PIPE_{use.pipe.name}, id]"
+        barrier = _spelled(use.op, _ordering("barrier", "pipe"), use.pipe)
+        return f"{edge}; try: {barrier} between {first.op.name} and {use.op.name}"
+    event = events[first.pipe, use.pipe] % EVENTS
+    names = (_ordering(role, "flag") for role in ("signal", "wait"))
+    set_, wait = (_spelled(use.op, name, first.pipe, use.pipe, event=event) for name in names)
     if carried:
         return (
-            f"{edge} on the back edge of the loop; try: set_{flag} behind {first.op.name} and before "
-            f"the loop, wait_{flag} before {use.op.name} and behind the loop"
+            f"{edge} on the back edge of the loop; try: {set_} behind {first.op.name} and before "
+            f"the loop, {wait} before {use.op.name} and behind the loop"
         )
-    return f"{edge}; try: set_{flag} behind {first.op.name}, wait_{flag} before {use.op.name}"
+    return f"{edge}; try: {set_} behind {first.op.name}, {wait} before {use.op.name}"
+
+
+def _spelled(near: Op, name: str, *pipes: Pipe, event: int | None = None) -> str:
+    """An operation on pipes in the language of another operation: C++, Python or PTO text."""
+    span, words = near.span, [f"PIPE_{pipe.name}" for pipe in pipes]
+    words += [f"EVENT_ID{event}"] if event is not None else []
+    if span is not None and span.python:
+        return f"pto.{name}({', '.join(map(repr, words))})"
+    if span is not None and span.file.endswith(SUFFIXES):
+        return f"{'pipe_' if event is None else ''}{name}({', '.join(words)});"
+    listed = ", ".join(f"<{word}>" for word in words)
+    return f"pto.{name} {listed}" if event is None else f"pto.{name}[{listed}]"
 
 
 def between_blocks(judged: Judged, function: Function, runs: Sequence[CourseRun]) -> Iterator[Finding]:

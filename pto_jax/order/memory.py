@@ -6,7 +6,7 @@ that is free, which is an estimate of what a tool chooses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -125,14 +125,20 @@ class Memory:
         op = self.ops[at]
         return f"line {op.span.line} ({op.name})" if op.span is not None else op.name
 
-    def lines(self, capacity: dict[Loc, int]) -> Iterator[str]:
-        """The text of the page: for every buffer its peak, and a bar of lines for every tile."""
+    def lines(self, capacity: Mapping[Loc, int], least: Mapping[Loc, int] | None = None) -> Iterator[str]:
+        """The text of the page: for every buffer its peak, and a bar of lines for every tile.
+
+        ``least`` has the bytes that any plan needs, which the verifier compares with the capacity.
+        """
         for buffer in self.buffers:
             peak, room = buffer.peak, capacity.get(buffer.loc, 0)
             share = f" of {room} bytes ({100 * peak.bytes / room:.0f} %)" if room else " bytes"
             kind = ", addresses estimated" if buffer.estimated else ""
             yield f"@{self.function.name}, {buffer.loc.name.lower()} buffer{kind}"
             yield f"  peak {peak.bytes}{share} at {self.place(peak.at)}: {', '.join(peak.tiles)}"
+            needed = (least or {}).get(buffer.loc, peak.bytes)
+            if buffer.estimated and needed < peak.bytes:
+                yield f"  at least {needed} bytes: a destination may take the bytes of a source that ends"
             width = max(len(bar.name) for bar in buffer.bars)
             for bar in buffer.bars:
                 around = f"[{bar.start}, {bar.end})"

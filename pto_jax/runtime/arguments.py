@@ -31,6 +31,7 @@ from ..ir import (
 from ..isa.effects import traits_of
 from ..isa.rules.constraints import spelled
 from ..lowering import Accesses
+from ..profiles import OPTIONS
 from . import conversion, interchange, tiles
 
 MAX_BUFFER_ELEMENTS = 2**31 - 1
@@ -181,10 +182,10 @@ def check_accesses(name: str, size: int, accesses: Accesses) -> None:
         message = f"got offset {position}; allowed: an element of {name}, {places}"
         raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))
     place = f"{op.name}{f' at {op.span}' if op.span else ''}"
-    needs = f"the program's views need {accesses.last + 1} ({place})"
+    allowed = f"at least {accesses.last + 1}, which the program's views need ({place})"
     if accesses.first < 0:
-        needs = f"{place} addresses elements from {accesses.first} on"
-    raise ArgumentError(f"argument {name!r}: got {size} elements, {needs}")
+        allowed = f"accesses from 0 on; {place} begins at element {accesses.first}"
+    raise ArgumentError(f"argument {name!r}: got {size} elements", allowed=allowed)
 
 
 def extents(array: Any, dtype: DType) -> tuple[int, ...]:
@@ -228,7 +229,7 @@ def bound(
 ) -> dict[str, Any]:
     """Arguments by name; ArgumentError for one that is missing, unknown or given twice."""
     if len(args) > len(names):
-        fix = f"kernel({', '.join(names)})"
+        fix = f"{_callable(kernel)}({', '.join(names)})"
         got = f"{kernel}: got {len(args)} arguments"
         raise ArgumentError(got, allowed=f"{len(names)}: {_list(names)}", fix=fix)
     values = dict(zip(names, args, strict=False))
@@ -236,6 +237,8 @@ def bound(
         if name not in names:
             close = nearest(name, [n for n in names if n not in kwargs])
             fix = f"{close}=..." if close else ""
+            if name in OPTIONS:
+                fix = f"pto.compile(program, {name}={value!r})"
             raise ArgumentError(f"{kernel}: got the argument {name!r}", allowed=_list(names), fix=fix)
         if name in values:
             raise ArgumentError(f"{kernel}: argument {name!r} is given twice")
@@ -243,9 +246,14 @@ def bound(
     missing = [n for n in names if n not in values and n not in optional]
     if missing:
         got = f"got {_list(list(values))}" if values else "got no arguments"
-        fix = f"kernel({', '.join(names)})"
+        fix = f"{_callable(kernel)}({', '.join(names)})"
         raise ArgumentError(f"{kernel}: {got}", allowed=f"also {_list(missing)}", fix=fix)
     return values
+
+
+def _callable(kernel: str) -> str:
+    """The name of a kernel in Python, where its program has one."""
+    return kernel if kernel.isidentifier() and kernel != FRAGMENT else "kernel"
 
 
 def optional(program: Program, function: Function, outputs: Iterable[str]) -> frozenset[str]:

@@ -45,14 +45,14 @@ def accepts(dtype: DType, given: np.dtype[Any]) -> bool:
     return dtype.is_integer and given.kind in "iu" and given.itemsize * 8 == dtype.word_bits
 
 
-def as_array(x: Any, dtype: DType, what: str) -> Any:
+def as_array(x: Any, dtype: DType, what: str, allowed: str = interchange.ALLOWED) -> Any:
     """``x`` as an array whose type holds ``dtype``; lists and numbers are converted, arrays never.
 
     Raises ArgumentError naming both types when they differ.
     """
     if isinstance(getattr(x, "dtype", None), DType):
         raise ArgumentError(f"{what}: got a Tile", allowed=f"{dtype.name}; its array is tile.array")
-    x = interchange.received(x, what)
+    x = interchange.received(x, what, allowed)
     if not hasattr(x, "dtype"):
         return _converted(x, dtype, what)
     original, x = x, settled(x)
@@ -125,7 +125,9 @@ def _kinds(dtype: DType) -> str:
 
 def as_scalar(x: Any, dtype: DType, what: str) -> Any:
     """``x`` as a 0-d array of ``dtype``; ``index`` takes integers of every width."""
-    array = _as_index(x, what) if dtype.kind == "index" else as_array(x, dtype, what)
+    array = (
+        _as_index(x, what) if dtype.kind == "index" else as_array(x, dtype, what, f"a number ({dtype.name})")
+    )
     if np.shape(array) != ():
         shape = tuple(np.shape(array))
         raise ArgumentError(
@@ -139,7 +141,7 @@ def as_scalar(x: Any, dtype: DType, what: str) -> Any:
 
 
 def _as_index(x: Any, what: str) -> Any:
-    x = interchange.received(x, what)
+    x = interchange.received(x, what, "index (an integer)")
     if not hasattr(x, "dtype"):
         return _converted(x, I64, what, "index (an integer)")
     _nothing_wraps(x, what)

@@ -128,10 +128,7 @@ def execute(
             kernel.program, kernel.entry, kernel.grid, tuple(sorted(sizes.items()))
         ),
     )
-    operands = [
-        _operand(machine, a, _apart(mode, kernel, a, prepared.get(a.name)), a.name not in kernel.outputs)
-        for a in kernel.arguments
-    ]
+    operands = [_bound(machine, mode, kernel, a, prepared.get(a.name)) for a in kernel.arguments]
     scope = Scope()
     returned = launch(kernel.program, machine, kernel.function, operands, scope, kernel.grid)
     report = Report.of(machine.violations)
@@ -165,10 +162,16 @@ def _flat(value: Any, dtype: ir.DType) -> Array:
     return words
 
 
-def _apart(mode: Mode, kernel: Executable, argument: Argument, value: Any) -> Any:
-    """An argument's value; of a buffer that is written, one that no other argument is computed from."""
-    written = argument.name in kernel.outputs and isinstance(argument.type, GlobalTypes)
-    return computed_before(value)[0] if written and mode.nested and value is not None else value
+def _bound(machine: JaxMachine, mode: Mode, kernel: Executable, argument: Argument, value: Any) -> Operand:
+    """What an argument is in the program; of a buffer that is written, no other argument is computed from it."""
+    name, constant = argument.name, argument.name not in kernel.outputs
+    if constant or not mode.nested or value is None or not isinstance(argument.type, GlobalTypes):
+        return _operand(machine, argument, value, constant)
+    _operand(machine, argument, value, constant)
+    passed = machine.buffers[name]
+    operand = _operand(machine, argument, computed_before(value)[0], constant)
+    machine.passed[name] = machine.buffers[name], passed
+    return operand
 
 
 def _operand(machine: JaxMachine, argument: Argument, value: Any, constant: bool) -> Operand:

@@ -17,7 +17,7 @@ ALLOWED = (
 )
 
 
-def received(x: Any, what: str) -> Any:
+def received(x: Any, what: str, allowed: str = ALLOWED) -> Any:
     """``x`` as an array of NumPy or JAX; Python numbers and lists stay as they are.
 
     Structured arrays and objects that are no arrays raise ArgumentError.
@@ -25,7 +25,7 @@ def received(x: Any, what: str) -> Any:
     if isinstance(x, jax.Array):
         return x
     if not isinstance(x, np.ndarray | np.generic):
-        x = _foreign(x, what)
+        x = _foreign(x, what, allowed)
     return _native(x, what) if isinstance(x, np.ndarray | np.generic) else x
 
 
@@ -35,14 +35,14 @@ def before_narrowing(x: Any) -> np.ndarray[Any, Any] | np.generic | None:
     return inner if inner is not None and inner.dtype.itemsize > np.dtype(x.dtype).itemsize else None
 
 
-def _foreign(x: Any, what: str) -> Any:
+def _foreign(x: Any, what: str, allowed: str) -> Any:
     if hasattr(x, "__dlpack__"):
         return _through_dlpack(x, what)
     if hasattr(x, "__array__"):
         return np.asarray(x)
     if isinstance(x, bool | int | float | list | tuple):
         return x
-    raise ArgumentError(f"{what}: got {_named(x)}", allowed=f"{ALLOWED}")
+    raise ArgumentError(f"{what}: got {_named(x)}", allowed=allowed)
 
 
 def _through_dlpack(x: Any, what: str) -> Any:
@@ -81,5 +81,7 @@ def _named(x: Any) -> str:
     """What a value is, in a message."""
     if x is None:
         return "None"
+    if isinstance(x, str):
+        return f"the text {x!r:.40}"
     module = type(x).__module__.partition(".")[0]
     return f"{'' if module == 'builtins' else module + '.'}{type(x).__name__}"

@@ -1,7 +1,8 @@
 """Calls that check their accesses, apart from the results if integer arguments determine them.
 
 What a program accesses follows mostly from its integers. Then a function of these alone judges the accesses,
-once for the same numbers, and nobody waits for the results. Elsewhere one function gives both.
+once for the same numbers, and nobody waits for the results. What a message shows is computed by a function of
+its own, which few calls need. Elsewhere one function gives all.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,9 +11,10 @@ from typing import Any, TypeAlias
 
 import jax
 import numpy as np
+from jax import lax
+from jax.core import Tracer
 
-from ..lowering.primitives import ClosedJaxpr
-from . import trace_parts
+from ..lowering.primitives import ClosedJaxpr, Jaxpr, Literal, by_jax
 from .state import PackedReport
 
 #: Results by name.
@@ -25,10 +27,11 @@ REMEMBERED = 4096
 
 @dataclass(frozen=True)
 class Judged:
-    """A function of results, and one that judges the accesses by some leaves of the arguments."""
+    """A function of results, and two of some leaves of the arguments: whether rules are broken, the report."""
 
     results: Callable[..., Results]
-    judge: Callable[..., PackedReport]
+    flags: Callable[..., Any]
+    report: Callable[..., PackedReport]
     places: tuple[int, ...]
     inside: set[tuple[bytes, ...]] = field(default_factory=set)
 
@@ -39,12 +42,13 @@ class Judged:
         key = tuple(np.asarray(n).tobytes() for n in numbers)
         if key in self.inside:
             return results, NOTHING
-        report = self.judge(*numbers)
-        if report.kept:
-            if len(self.inside) >= REMEMBERED:
-                self.inside.clear()
-            self.inside.add(key)
-        return results, report
+        flags = self.flags(*numbers)
+        if isinstance(flags, Tracer) or np.asarray(flags).any():
+            return results, self.report(*numbers)
+        if len(self.inside) >= REMEMBERED:
+            self.inside.clear()
+        self.inside.add(key)
+        return results, NOTHING
 
 
 @dataclass(frozen=True)
@@ -71,20 +75,178 @@ def _judged(traced: Any, leaves: Sequence[Any]) -> Judged | None:
     first, rules = (len(jax.tree.leaves(part)) for part in traced.out_info)
     jaxpr: ClosedJaxpr = traced.jaxpr
     wanted, others = [False] * first + [True] * rules, [True] * first + [False] * rules
-    needed = trace_parts.inputs(jaxpr.jaxpr, wanted)
+    needed = inputs(jaxpr.jaxpr, wanted)
     arrays = any(n and x.ndim for n, x in zip(needed, leaves, strict=True))
     if not rules or arrays or jaxpr.effects:
         return None
 
     @jax.jit
     def pto(*args: Any) -> Any:
-        found = trace_parts.evaluate(jaxpr, jax.tree.leaves(args), others)
+        found = evaluate(jaxpr, jax.tree.leaves(args), others)
         return jax.tree.unflatten(results, found[:first])
+
+    def of_numbers(numbers: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+        rest = iter(numbers)
+        found = evaluate(jaxpr, [next(rest) if n else None for n in needed], wanted)
+        return found[first:]
 
     @jax.jit
     def judge(*numbers: Any) -> Any:
-        rest = iter(numbers)
-        found = trace_parts.evaluate(jaxpr, [next(rest) if n else None for n in needed], wanted)
-        return jax.tree.unflatten(report, found[first:])
+        # The flags are the first leaf of a report.
+        return of_numbers(numbers, [False] * first + [True] + [False] * (rules - 1))[0]
 
-    return Judged(pto, judge, tuple(i for i, n in enumerate(needed) if n))
+    @jax.jit
+    def judge_in_full(*numbers: Any) -> Any:
+        return jax.tree.unflatten(report, of_numbers(numbers, wanted))
+
+    return Judged(pto, judge, judge_in_full, tuple(i for i, n in enumerate(needed) if n))
+
+
+#: Which of some values are needed.
+Needed: TypeAlias = "list[bool]"
+
+
+def inputs(jaxpr: Jaxpr, wanted: Sequence[bool]) -> Needed:
+    """Which arguments of a trace its wanted results need."""
+    live = _live(jaxpr, wanted)[1]
+    return [v in live for v in jaxpr.invars]
+
+
+def evaluate(traced: ClosedJaxpr, values: Sequence[Any], wanted: Sequence[bool]) -> list[Any]:
+    """The wanted results of a trace, from the arguments that they need; None for the other ones."""
+    jaxpr = traced.jaxpr
+    environment: dict[Any, Any] = dict(zip(jaxpr.constvars, traced.consts, strict=True))
+    environment.update(zip(jaxpr.invars, values, strict=True))
+
+    def read(v: Any) -> Any:
+        return v.val if isinstance(v, Literal) else environment.get(v)
+
+    for eqn, outputs in _live(jaxpr, wanted)[0]:
+        results = _evaluated(eqn, [read(v) for v in eqn.invars], outputs)
+        environment.update(zip(eqn.outvars, results, strict=True))
+    return [read(v) if w else None for v, w in zip(jaxpr.outvars, wanted, strict=True)]
+
+
+def _live(jaxpr: Jaxpr, wanted: Sequence[bool]) -> tuple[list[tuple[Any, Needed]], set[Any]]:
+    """The equations that wanted results need, each with its needed results, and the variables they need."""
+    live = {v for v, w in zip(jaxpr.outvars, wanted, strict=True) if w and not isinstance(v, Literal)}
+    equations = []
+    for eqn in reversed(jaxpr.eqns):
+        outputs = [v in live for v in eqn.outvars]
+        if any(outputs):
+            equations.append((eqn, outputs))
+            operands = zip(eqn.invars, _operands(eqn, outputs), strict=True)
+            live |= {v for v, used in operands if used and not isinstance(v, Literal)}
+    return equations[::-1], live
+
+
+def _operands(eqn: Any, wanted: Needed) -> Needed:
+    """Which operands of an equation its wanted results need."""
+    p = eqn.params
+    match _kind(eqn):
+        case "jit":
+            return inputs(p["jaxpr"].jaxpr, wanted)
+        case "cond":
+            branches = [inputs(b.jaxpr, wanted) for b in p["branches"]]
+            return [True, *map(any, zip(*branches, strict=True))]
+        case "while":
+            carried = _carried_while(p, wanted)
+            condition = inputs(p["cond_jaxpr"].jaxpr, [True])[: p["cond_nconsts"]]
+            return condition + inputs(p["body_jaxpr"].jaxpr, carried)[: p["body_nconsts"]] + carried
+        case "scan":
+            n, m, traced = _scanned(p)
+            carried = _carried(traced.jaxpr, n, wanted[:m], wanted[m:])
+            used = inputs(traced.jaxpr, carried + wanted[m:])
+            return used[:n] + carried + used[n + m :]
+    return [True] * len(eqn.invars)
+
+
+def _kind(eqn: Any) -> str:
+    """The control flow that an equation is; what depends on the platform is left to JAX."""
+    return "" if eqn.params.get("branches_platforms") else eqn.primitive.name
+
+
+def _carried(body: Jaxpr, first: int, wanted: Needed, rest: Needed) -> Needed:
+    """Which of the values that a loop carries, from operand ``first`` on, wanted ones need in any trip."""
+    used = inputs(body, wanted + rest)[first : first + len(wanted)]
+    more = _both(wanted, used)
+    return wanted if more == wanted else _carried(body, first, more, rest)
+
+
+def _carried_while(p: dict[str, Any], wanted: Needed) -> Needed:
+    condition = inputs(p["cond_jaxpr"].jaxpr, [True])[p["cond_nconsts"] :]
+    return _carried(p["body_jaxpr"].jaxpr, p["body_nconsts"], _both(wanted, condition), [])
+
+
+def _both(first: Needed, second: Needed) -> Needed:
+    return [a or b for a, b in zip(first, second, strict=True)]
+
+
+def _evaluated(eqn: Any, values: list[Any], wanted: Needed) -> list[Any]:
+    if all(wanted) and all(_operands(eqn, wanted)):
+        return by_jax(eqn, values)
+    match _kind(eqn):
+        case "jit":
+            return evaluate(eqn.params["jaxpr"], values, wanted)
+        case "cond":
+            return _cond(eqn.params, values, wanted)
+        case "while":
+            return _while(eqn.params, values, wanted)
+        case "scan":
+            return _scan(eqn.params, values, wanted)
+    return by_jax(eqn, values)
+
+
+def _chosen(values: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
+    return [x for x, n in zip(values, needed, strict=True) if n]
+
+
+def _spread(values: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
+    """Values at the needed places, None at the others."""
+    rest = iter(values)
+    return [next(rest) if n else None for n in needed]
+
+
+def _cond(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
+    def branch(traced: ClosedJaxpr) -> Callable[[], list[Any]]:
+        return lambda: _chosen(evaluate(traced, values[1:], wanted), wanted)
+
+    return _spread(lax.switch(values[0], list(map(branch, p["branches"]))), wanted)
+
+
+def _while(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
+    n, m = p["cond_nconsts"], p["cond_nconsts"] + p["body_nconsts"]
+    carried = _carried_while(p, wanted)
+
+    def condition(state: Sequence[Any]) -> Any:
+        return evaluate(p["cond_jaxpr"], [*values[:n], *_spread(state, carried)], [True])[0]
+
+    def body(state: Sequence[Any]) -> Sequence[Any]:
+        results = evaluate(p["body_jaxpr"], [*values[n:m], *_spread(state, carried)], carried)
+        return _chosen(results, carried)
+
+    return _spread(lax.while_loop(condition, body, _chosen(values[m:], carried)), carried)
+
+
+def _scanned(p: dict[str, Any]) -> tuple[int, int, ClosedJaxpr]:
+    """How many constants a scan has and how many values it carries, and its body; trees in JAX 0.12."""
+    if "num_consts" in p:
+        return p["num_consts"], p["num_carry"], p["jaxpr"]
+    fixed, carried, _ = map(len, p["ft_in"].unpack())
+    return fixed, carried, ClosedJaxpr(p["jaxpr"], ())
+
+
+def _scan(p: dict[str, Any], values: list[Any], wanted: Needed) -> list[Any]:
+    n, count, traced = _scanned(p)
+    m, stacked = n + count, wanted[count:]
+    carried = _carried(traced.jaxpr, n, wanted[:count], stacked)
+    used = inputs(traced.jaxpr, carried + stacked)[m:]
+
+    def body(state: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
+        operands = [*values[:n], *_spread(state, carried), *_spread(rows, used)]
+        results = evaluate(traced, operands, carried + stacked)
+        return _chosen(results[:count], carried), _chosen(results[count:], stacked)
+
+    options = {k: p[k] for k in ("length", "reverse")}
+    state, rows = lax.scan(body, _chosen(values[n:m], carried), _chosen(values[m:], used), **options)
+    return _spread(state, carried) + _spread(rows, stacked)

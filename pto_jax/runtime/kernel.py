@@ -20,7 +20,7 @@ from .. import api, grids, profiles
 from ..analysis import entries
 from ..analysis.entries import Argument, GlobalTypes
 from ..analysis.resolve import fill, resolve, with_entry
-from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, is_number, nearest
+from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError, is_number, nearest, one_of
 from ..interpreter.operands import BLOCK_NUMBERS
 from ..ir import DType, Function, Program, ScalarType, TileType, Type, UnknownType, short_list
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses, primitives
@@ -76,10 +76,11 @@ def _checked(profile: str | Profile, numerics: str, out_of_region: str | None, s
 
 
 def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         close = nearest(value, allowed)
         fix = f'{name}="{close}"' if close else ""
-        raise ArgumentError(f"{name}: got {value!r}", allowed=", ".join(allowed), fix=fix)
+        got = repr(value) if isinstance(value, str | int | float) else one_of(value)
+        raise ArgumentError(f"{name}: got {got}", allowed=", ".join(allowed), fix=fix)
 
 
 def _shapes(
@@ -457,6 +458,11 @@ class Kernel:
         >>> [str(a.dtype) for a in kernel.export().in_avals]
         ['float32', 'float32', 'float32']
         """
+        if platforms is not None and not (
+            isinstance(platforms, list | tuple) and platforms and all(isinstance(p, str) for p in platforms)
+        ):
+            got = f"platforms: got {platforms!r}"
+            raise ArgumentError(got, allowed="names of platforms", fix='platforms=("cpu", "cuda")')
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
         own = [jax.export.DisabledSafetyCheck.custom_call(primitives.TRITON)]
         export = jax.export.export(jax.jit(self), platforms=platforms, disabled_checks=own)
@@ -684,6 +690,9 @@ def compile(  # noqa: PLR0913 - keywords
     resolved = resolve(with_entry(program))
     program = resolved.program
     function = entries.select_entry(program, entry)
+    if checks is not None and not isinstance(checks, bool):
+        raise ArgumentError(f"checks: got {checks!r}", allowed="None, False, True")
+    _require_names(scalars)
     if scalars:
         resolved = resolve(with_scalars(program, function, scalars))
         program = resolved.program
@@ -712,6 +721,12 @@ def compile(  # noqa: PLR0913 - keywords
     return _kernel(
         program, function.name, semantics, checks, program.places, max_steps, grid, partial_launch, warn
     )
+
+
+def _require_names(scalars: object) -> None:
+    if scalars is not None and not isinstance(scalars, Mapping):
+        got = f"scalars: got {one_of(scalars)}"
+        raise ArgumentError(got, allowed="numbers by the names of arguments", fix='scalars={"rows": 200}')
 
 
 @lru_cache(maxsize=4096)

@@ -10,9 +10,16 @@ from .. import errors, isa
 from ..ir import INDEX, DType, Pipe, ScalarType, TileType, Type, attrs
 from ..isa.samples.operations import Sample, legal_samples
 from ..profiles import PROFILES, Profile
-from .op_messages import python_name, spelled
-from .op_request import ArrayType, DestinationType, NumberType, Request, SourceType
-from .op_types import resolve
+from .op_types import (
+    ArrayType,
+    DestinationType,
+    NumberType,
+    Request,
+    SourceType,
+    python_name,
+    resolve,
+    spelled,
+)
 
 #: Element types, the best known one first, of instructions on numbers and on bits.
 _NUMBERS, _BITS = ("f32", "f16", "i32"), ("i32", "i16", "i8")

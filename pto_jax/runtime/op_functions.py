@@ -29,7 +29,7 @@ from ..ir import (
 from ..isa.reference import every_type
 from ..lowering import RULES, JaxMachine, Plan, Semantics
 from ..lowering.bits import x64
-from . import conversion, interchange, kernel, op_examples, op_messages, op_request, op_types, state
+from . import conversion, interchange, kernel, op_examples, op_types, state
 from .kernel import choices
 from .tiles import Tile, tile
 
@@ -48,7 +48,7 @@ def request_of(
     dst: Any,
     attributes: Mapping[str, Any],
     profile: profiles.Profile,
-) -> tuple[op_request.Request, dict[str, Any]]:
+) -> tuple[op_types.Request, dict[str, Any]]:
     """A call as far as types go, and its sources and destination tiles by name."""
     checked = attrs({_key(instruction, k): _member(instruction, k, v) for k, v in attributes.items()})
     sources = [_taken(s, f"{instruction.name}: source {i}") for i, s in enumerate(sources)]
@@ -59,7 +59,7 @@ def request_of(
     outputs = _destinations(instruction, form, dst)
     destinations = tuple((n, _destination(instruction, d)) for n, d in outputs.items())
     values = {**named, **{n: d for n, d in outputs.items() if isinstance(d, Tile) or is_array(d)}}
-    return op_request.Request(instruction.name, form, types, destinations, checked, profile), values
+    return op_types.Request(instruction.name, form, types, destinations, checked, profile), values
 
 
 def is_array(x: Any) -> bool:
@@ -84,12 +84,12 @@ def _form(instruction: isa.Instruction, sources: Sequence[Any]) -> tuple[str, ..
     forms = call_forms(instruction)
     fitting = [f for f in forms if len(f) == len(sources)]
     if not fitting:
-        raise ArgumentError(op_messages.miscounted(instruction, forms, len(sources)))
+        raise ArgumentError(op_types.miscounted(instruction, forms, len(sources)))
     kinds = [_kind(instruction, i, s) for i, s in enumerate(sources)]
     for form in fitting:
         if [k == "tile" for k in kinds] == [instruction.operand(n).kind == "tile" for n in form]:
             return form
-    raise ArgumentError(op_messages.mismatched(instruction, fitting, kinds, [_described(s) for s in sources]))
+    raise ArgumentError(op_types.mismatched(instruction, fitting, kinds, [_described(s) for s in sources]))
 
 
 def _kind(instruction: isa.Instruction, index: int, source: Any) -> str:
@@ -110,18 +110,18 @@ def _described(source: Any) -> str:
     return f"an array of shape {tuple(shape)}" if shape else type(source).__name__
 
 
-def _source(instruction: isa.Instruction, index: int, name: str, source: Any) -> op_request.SourceType:
+def _source(instruction: isa.Instruction, index: int, name: str, source: Any) -> op_types.SourceType:
     what = f"{instruction.name}: source {index}"
     if isinstance(source, Tile):
         return source.single(what).type
     if instruction.operand(name).kind == "tile":
         return _array_type(f"{what} ({name})", source)
     if not hasattr(source, "dtype"):
-        return op_request.NumberType(None)
+        return op_types.NumberType(None)
     if instruction.operand(name).kind == "index":
-        return op_request.NumberType(INDEX)
+        return op_types.NumberType(INDEX)
     try:
-        return op_request.NumberType(from_numpy(source.dtype))
+        return op_types.NumberType(from_numpy(source.dtype))
     except ArgumentError:
         raise ArgumentError(
             f"{what} ({name}): got a scalar of {source.dtype}",
@@ -129,7 +129,7 @@ def _source(instruction: isa.Instruction, index: int, name: str, source: Any) ->
         ) from None
 
 
-def _array_type(what: str, array: Any) -> op_request.ArrayType:
+def _array_type(what: str, array: Any) -> op_types.ArrayType:
     shape = tuple(array.shape)
     if len(shape) != 2:
         fix = "x[None, :]" if len(shape) == 1 else "jax.vmap(f) for leading axes" if shape else ""
@@ -145,7 +145,7 @@ def _array_type(what: str, array: Any) -> op_request.ArrayType:
         raise ArgumentError(f"{what}: got an array of {array.dtype}", allowed=listed, fix=fix)
     if 0 in shape:
         raise ArgumentError(f"{what}: got an array of shape {shape}", allowed="at least one row and column")
-    return op_request.ArrayType(element, *shape)
+    return op_types.ArrayType(element, *shape)
 
 
 # -- destinations --------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def _destinations(instruction: isa.Instruction, form: tuple[str, ...], dst: Any)
     return {o.name: None if o.kind == "vector" else next(entries) for o in every}
 
 
-def _destination(instruction: isa.Instruction, dst: Any) -> op_request.DestinationType:
+def _destination(instruction: isa.Instruction, dst: Any) -> op_types.DestinationType:
     what = f"{instruction.name}: dst"
     if dst is None or isinstance(dst, TileType):
         return dst
@@ -204,14 +204,14 @@ def _element(dst: Any) -> DType:
 def _key(instruction: isa.Instruction, key: str) -> str:
     attribute = instruction.attribute(key)
     if attribute is None:
-        raise ArgumentError(op_messages.unknown_keyword(instruction, key, OPTIONS))
+        raise ArgumentError(op_types.unknown_keyword(instruction, key, OPTIONS))
     return attribute.name
 
 
 def _member(instruction: isa.Instruction, key: str, value: Any) -> AttrValue:
     attribute = instruction.attribute(key)
     if attribute is None:
-        raise ArgumentError(op_messages.unknown_keyword(instruction, key, OPTIONS))
+        raise ArgumentError(op_types.unknown_keyword(instruction, key, OPTIONS))
     if issubclass(attribute.type, IntEnum) and not isinstance(value, attribute.type):
         name = str(value).upper().removeprefix("CAST_")
         if name not in attribute.type.__members__:
@@ -271,7 +271,7 @@ def function(name: str) -> Callable[..., Any]:
             report.raise_if_broken()
         return result
 
-    call.__name__ = call.__qualname__ = op_messages.python_name(instruction)
+    call.__name__ = call.__qualname__ = op_types.python_name(instruction)
     call.__module__ = PUBLIC
     call.__doc__ = _help(instruction)
     call.__signature__ = _signature(instruction)  # type: ignore[attr-defined]
@@ -296,7 +296,7 @@ def _signature(instruction: isa.Instruction) -> inspect.Signature:
 
 
 def _help(instruction: isa.Instruction) -> str:
-    lines = [instruction.summary, "", op_messages.forms_text(instruction, call_forms(instruction)), ""]
+    lines = [instruction.summary, "", op_types.forms_text(instruction, call_forms(instruction)), ""]
     lines += [instruction.semantics, ""]
     lines += [_destination_help(o) for o in instruction.destinations if o.kind == "tile"]
     lines += [f"{a.name}: {a.meaning} (default {_shown(a.default)})" for a in instruction.attributes]
@@ -351,7 +351,7 @@ def _semantics(options: Mapping[str, Any]) -> Semantics:
 
 def _request(
     instruction: isa.Instruction, sources: Sequence[Any], options: Mapping[str, Any], semantics: Semantics
-) -> tuple[op_request.Request, dict[str, Any]]:
+) -> tuple[op_types.Request, dict[str, Any]]:
     attributes = {n: v for n, v in options.items() if n not in OPTIONS}
     return request_of(instruction, sources, options.get("dst"), attributes, semantics.profile)
 
@@ -445,7 +445,7 @@ def _value(declared: Value, given: Any, what: str) -> Any:
 
 
 def _execute(
-    request: op_request.Request, typed: op_types.Typed, semantics: Semantics, values: Mapping[str, Any]
+    request: op_types.Request, typed: op_types.Typed, semantics: Semantics, values: Mapping[str, Any]
 ) -> tuple[Any, state.Report | None]:
     machine = JaxMachine(semantics, Plan([], {}), {}, checks=True)
     types = {v.name: v.type for v in (*typed.op.ins, *typed.op.outs)}
@@ -486,7 +486,7 @@ def _results(
 
 
 def _fresh_region(
-    request: op_request.Request, name: str, t: TileType, values: Mapping[str, Any]
+    request: op_types.Request, name: str, t: TileType, values: Mapping[str, Any]
 ) -> tuple[Any, Any]:
     """Valid sizes of a new destination: static ones from its type, others as the sources have them."""
     if t.v_row is not None and t.v_col is not None:

@@ -40,11 +40,11 @@ from ..lowering import (
 from ..lowering.bits import x64
 from ..lowering.canary import cached_code
 from ..lowering.machine.program import Observer
-from ..oracle.ranks import run_ranks
+from ..oracle.interpret import run_ranks
 from ..schedules import rank_schedules, ranks
 from ..schedules.ranks import RankReport
 from . import arguments, conversion
-from .debug import inspection, rank_steps
+from .debug import inspection
 from .debug.inspection import Trace
 from .execution import contents, warn_once
 from .state import PackedReport, Report, State
@@ -522,7 +522,7 @@ class RankKernel:
 
         The outputs by name, and the tiles of every core. Whatever the order depends on is known here.
         """
-        return rank_steps.observed(self, observer, *self.prepared(args, kwargs))  # pyright: ignore[reportArgumentType]
+        return inspection.observed(self, observer, *self.prepared(args, kwargs))  # pyright: ignore[reportArgumentType]
 
     def trace(self, /, *args: Any, start: int = 1, limit: int = 1000, **kwargs: Any) -> Trace:
         """Execute instruction by instruction; the steps of all ranks, as :meth:`Kernel.trace` gives them.

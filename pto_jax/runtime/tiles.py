@@ -368,7 +368,9 @@ def tile(
     if type is None:
         type = _type_of(x, find_dtype(dtype) if dtype is not None else None)
     elif not isinstance(type, TileType):
-        raise ArgumentError(f"tile: type is {type!r}", allowed="a TileType")
+        raise ArgumentError(
+            f"tile: type: got {type!r}", allowed="a TileType", fix="pto.tile_type(dtype, rows, cols)"
+        )
     x = conversion.as_array(x, type.dtype, "tile")
     if tuple(x.shape) != type.shape:
         raise ArgumentError(f"tile: got shape {tuple(x.shape)}", allowed=f"{type.shape}, the shape of type")
@@ -379,7 +381,7 @@ def tile(
             raise ArgumentError(f"tile: got no valid sizes for the type {type}", fix="valid=(rows, cols)")
         return Tile(words, None, None, type)
     if not isinstance(valid, tuple | list) or len(valid) != 2:
-        raise ArgumentError(f"tile: valid is {valid!r}", allowed="(rows, cols)")
+        raise ArgumentError(f"tile: valid: got {valid!r}", allowed="(rows, cols)")
     rows, cols = (_size(v, n, axis) for v, n, axis in zip(valid, type.shape, ("rows", "cols"), strict=True))
     return Tile(words, rows, cols, type.with_valid(None, None))
 
@@ -399,6 +401,8 @@ def _type_of(x: Any, named: DType | None) -> TileType:
 
 
 def _size(size: Any, extent: int, axis: str) -> Array:
+    if isinstance(size, str | bytes) or size is None:
+        raise ArgumentError(f"tile: got valid {axis} {size!r}", allowed="an integer scalar")
     array: Array = conversion.settled(jnp.asarray(size))
     if array.ndim or not jnp.issubdtype(array.dtype, jnp.integer):
         raise ArgumentError(

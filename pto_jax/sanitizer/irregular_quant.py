@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..ir import QuantType
-from ..isa.irregular_quant_mx import FP4_ALGS, GROUP, algorithm, along_rows
+from ..isa.irregular_quant import FP4_ALGS, GROUP, algorithm, along_rows
 from ..isa.irregular_sort import BLOCK, slots
 from ..oracle.irregular_quant import group_counts, put_exponent, put_flat
 from ..oracle.irregular_sort import Records, merge

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import MxGroupAxis
-from ..isa.layout_exponents import padded
+from ..isa.layout import padded
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..oracle.layout import insert as write_window, window
 from ..oracle.numbers import decode
-from . import quantise, shadow
-from .quantise import is_plain, parameters
+from . import memory, shadow
+from .memory import is_plain, parameters
 from .shadow import first
 from .step import ShadowStep, shadow_rule
 
@@ -18,10 +18,10 @@ from .step import ShadowStep, shadow_rule
 @shadow_rule("tmov")
 def move(step: ShadowStep) -> None:
     """A copy, or a conversion lane by lane."""
-    if quantise.is_plain(step):
+    if memory.is_plain(step):
         step.moved("src")
         return
-    step.put(shadow.first(step.raw("src"), quantise.parameters(step, np.arange(step.region[1])[None, :])))
+    step.put(shadow.first(step.raw("src"), memory.parameters(step, np.arange(step.region[1])[None, :])))
 
 
 OVERWRITTEN = "behind exponents that were put in boxes: hardware clears the rows that fill up the last one"

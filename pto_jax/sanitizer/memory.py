@@ -19,7 +19,6 @@ from ..oracle.memory import (
 from ..oracle.numbers import Array
 from ..oracle.quantise import has_relu
 from ..oracle.storage import map_of
-from .quantise import parameters
 from .shadow import as_words, first
 from .step import ShadowStep, shadow_rule
 
@@ -156,3 +155,17 @@ def _scatter(step: ShadowStep) -> None:
 def _prefetch(step: ShadowStep) -> None:
     """The destination is scratch."""
     step.lose("scratch of a prefetch", map_of(step.type()))
+
+
+def is_plain(step: ShadowStep) -> bool:
+    """Whether an instruction moves bits, and changes none of them."""
+    quantises = step.is_tile("fp") or "preQuantScalar" in step.operands
+    same = step.dtype("src") == step.dtype()
+    return same and not quantises and not has_relu(step)
+
+
+def parameters(step: ShadowStep, columns: Array) -> Array:
+    """The words of the parameter row that quantise some columns."""
+    if not step.is_tile("fp"):
+        return np.zeros((1, 1), np.int32)
+    return step.gather("fp", np.zeros((1, 1), np.int64), columns)

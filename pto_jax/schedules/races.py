@@ -12,7 +12,7 @@ import numpy as np
 from .. import api, ir, order
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..analysis.roots import orders_itself
-from ..errors import ArgumentError, PtoError, PtoWarning, VerifyError
+from ..errors import ArgumentError, PtoError, PtoWarning, VerifyError, is_number, one_of
 from ..isa import effects
 from ..oracle import run
 from ..order import Finding, Place, event_numbers, hangs
@@ -81,7 +81,7 @@ def races(
     >>> races(pto.parse("tadd %d, %a, %b : !pto.tile<16x16xf32>"))
     []
     """
-    _check(sync, schedules, inputs)
+    _require_options(sync, inputs, 1 if grid is None else grid, schedules)
     selected = api.resolve_profile(program, profile, arch=arch)
     resolved = resolve(program, selected)
     mode = mode_of(resolved.program, selected) if sync == "auto" else sync
@@ -111,10 +111,15 @@ def races(
     return witnessed(resolved, found, inputs, grid or 1, schedules, seed)
 
 
-def _check(sync: str, schedules: int, inputs: Mapping[str, Any] | None) -> None:
-    """ArgumentError for arguments that do not fit each other."""
+def _require_options(sync: str, inputs: object, grid: int, schedules: int) -> None:
+    """ArgumentError for options that :func:`races` does not take."""
     if sync not in SYNC:
         raise ArgumentError(f"sync {sync!r}", allowed=", ".join(SYNC))
+    for name, n, least in (("schedules", schedules, 0), ("grid", grid, 1)):
+        if not is_number(n, least):
+            raise ArgumentError(f"{name}: got {n!r}", allowed=f"a number from {least} up")
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise ArgumentError(f"inputs: got {one_of(inputs)}", allowed="arrays and numbers by name")
     if schedules and inputs is None:
         raise ArgumentError("schedules without inputs", allowed="inputs for every argument")
 

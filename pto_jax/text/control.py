@@ -111,7 +111,8 @@ def _scalar(reader: Reader, value: AttrValue, dtype: DType, start: int, raw: str
         if isinstance(value, int) and raw[:2].lower() == "0x":
             return _float_of_bits(reader, value, dtype, start)
         if isinstance(value, int):
-            c.fail(f"got an integer of type {dtype}; a float constant has a decimal point", start=start)
+            got = f"got the integer {value} of type {dtype}"
+            c.fail(got, start=start, allowed="a number with a decimal point", fix=f"{value}.0")
         return value
     if isinstance(value, float):
         c.fail(f"got a number with a decimal point of type {dtype}; allowed: an integer", start=start)

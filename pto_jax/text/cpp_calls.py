@@ -9,8 +9,7 @@ from enum import IntEnum
 from .. import ir
 from ..isa.bind import accepts
 from ..isa.declare import Attribute, Instruction, Operand
-from .cpp_body import Thing
-from .cpp_expressions import Expressions
+from .cpp_expressions import Expressions, Thing
 from .cpp_names import intrinsic, intrinsics, members, ordered, plain
 from .cpp_values import INT64, CType, Named, Number, Unplaced, View
 from .names import suggestion

@@ -8,11 +8,10 @@ from functools import cache
 from typing import Any, NoReturn
 
 from .. import ir
-from .cpp_body import Groups, Thing
 from .cpp_calls import Calls
+from .cpp_expressions import Groups, Thing
 from .cpp_names import members, plain
 from .cpp_tokens import MAX_DEPTH, Words
-from .cpp_types import Types, extents, pipe_settings, tile_type, view_type
 from .cpp_values import (
     ELEMENTS,
     INT,
@@ -24,8 +23,13 @@ from .cpp_values import (
     Pipe,
     Pointer,
     Sizes,
+    Types,
     Unplaced,
     View,
+    extents,
+    pipe_settings,
+    tile_type,
+    view_type,
 )
 
 #: Words behind which a statement begins.

@@ -6,11 +6,9 @@ from .. import ir, isa
 from ..errors import VerifyError
 from ..isa.traits import BRANCH, BRANCH_IF
 from . import control, custom, dictionaries, formats
-from .generic import SEGMENTS, segments_of
-from .generic_structure import NUMBERED
-from .literals import constant_text
+from .generic_structure import NUMBERED, SEGMENTS, segments_of
 from .names import assembly, trailing
-from .printer import Spelling, print_binding, tile_lines
+from .printer import Spelling, constant_text, print_binding, tile_lines
 from .type_text import print_type, print_types
 
 #: Structured operations whose regions end with a yield that their own syntax leaves out.

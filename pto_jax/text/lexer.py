@@ -206,9 +206,9 @@ class Source:
         """The character position of a span of this text."""
         return self._starts[span.line - 1] + span.col - 1
 
-    def fail_at(self, message: str, start: int, end: int) -> NoReturn:
+    def fail_at(self, message: str, start: int, end: int, allowed: str = "", fix: str = "") -> NoReturn:
         """Raise a ParseError at the given characters."""
-        raise ParseError(Diagnostic("error", message, self.span(start, end)))
+        raise ParseError(Diagnostic("error", message, self.span(start, end), allowed=allowed, fix=fix))
 
 
 class Cursor(Source):
@@ -432,13 +432,22 @@ class Cursor(Source):
 
     def unexpected(self, expected: str) -> NoReturn:
         """Raise a ParseError that names the current token and what was expected."""
-        self.fail(f"got {self.found()}; allowed: {expected}")
+        named = expected.startswith("a value ") and self.text.isidentifier()
+        self.fail(f"got {self.found()}", allowed=expected, fix=f"%{self.text}" if named else "")
 
-    def fail(self, message: str, *, start: int | None = None, end: int | None = None) -> NoReturn:
+    def fail(
+        self,
+        message: str,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        allowed: str = "",
+        fix: str = "",
+    ) -> NoReturn:
         """Raise a ParseError at the current token, or at the given characters."""
         begin = self.start if start is None else start
         stop = self.end if end is None else end
-        self.fail_at(message, begin, stop)
+        self.fail_at(message, begin, stop, allowed, fix)
 
     def fail_since(self, start: int, message: str) -> NoReturn:
         """Raise a ParseError at all that was read since a character."""

@@ -1,5 +1,7 @@
 """The printer: programs as text, instructions in assembly, SSA or destination-passing syntax."""
 
+import math
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -8,8 +10,9 @@ from typing import Literal
 from .. import ir
 from ..ir import INDEX, Form, Op, ScalarType, TileType, Type, UnknownType, Value
 from ..isa.history import said, unwritten
-from . import control, dictionaries, formats, literals, names, tile_syntax
+from . import control, dictionaries, formats, names, tile_syntax
 from .custom import custom_text, has_parts
+from .dictionaries import print_float
 from .names import assembly, trailing
 from .type_text import Style, print_results, print_type, print_types
 
@@ -304,7 +307,7 @@ class Printer:
         binding = print_binding(op.results)
         match op.name:
             case "arith.constant":
-                yield f"{indent}{binding}arith.constant {literals.constant_text(op)}"
+                yield f"{indent}{binding}arith.constant {constant_text(op)}"
             case "scf.for":
                 yield f"{indent}{binding}{_for_head(op)} {{"
                 yield from self._inside(op.regions[0], indent)
@@ -447,3 +450,34 @@ def _for_head(op: ir.Op) -> str:
     if not isinstance(variable.type, ir.ScalarType) or variable.type.dtype.name != "index":
         head += f" : {print_type(variable.type)}"
     return head
+
+
+_FLOAT_BITS = {"f16": ("<e", "<H", 0), "f32": ("<f", "<I", 0), "bf16": ("<f", "<I", 16)}
+
+
+def constant_text(op: ir.Op) -> str:
+    """The value of a constant, with its type unless that is plain: ``true``, ``8 : index``."""
+    value = op.attrs["value"]
+    t: ir.Type = op.results[0].type if op.results else ir.UnknownType()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        items = ", ".join(_number(v, t) for v in value)
+        return f"dense<[{items}]> : {print_type(t)}"
+    return f"{_number(value, t)} : {print_type(t)}"
+
+
+def _number(value: object, t: ir.Type) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return _bits(value, t)
+    if isinstance(value, float):
+        return print_float(value)
+    return str(int(value)) if isinstance(value, int) else str(value)
+
+
+def _bits(value: float, t: ir.Type) -> str:
+    """An infinity or NaN, which MLIR writes as the bits of its type."""
+    name = t.dtype.name if isinstance(t, ir.ScalarType | ir.VectorType) else "f32"
+    number, word, shift = _FLOAT_BITS.get(name, _FLOAT_BITS["f32"])
+    (raw,) = struct.unpack(word, struct.pack(number, value))
+    return f"0x{raw >> shift:X}"

@@ -304,7 +304,7 @@ class ProgramReader(reader.Reader):
         return result
 
     def _generic(self, results: list[reader.Mention], start: int) -> ir.Op:
-        from . import generic, generic_structure
+        from . import generic_structure
 
         c = self.cursor
         name_start = c.start
@@ -315,7 +315,7 @@ class ProgramReader(reader.Reader):
             return generic_structure.read_structure(self, parts)
         if name not in instruction_names():
             self._unknown(spelled, name_start)
-        return generic.read_generic(self, tile_syntax.TileOp(name, results, start))
+        return generic_structure.read_generic(self, tile_syntax.TileOp(name, results, start))
 
     def _in_language(self, name: str, spelled: str, start: int) -> None:
         """Report an instruction that only later versions have than the one that the user says.

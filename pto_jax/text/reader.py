@@ -74,9 +74,11 @@ class Scopes:
             known = "used as a parameter" if mention.name in self._parameters else "defined"
             self._cursor.fail(
                 f"got a second definition of %{mention.name}, which was {known} on line {place.line}, "
-                f"column {place.col}; a value is defined once",
+                f"column {place.col}",
                 start=mention.start,
                 end=mention.end,
+                allowed="one definition of each value",
+                fix="" if f"{mention.name}_2" in self._bindings else f"%{mention.name}_2",
             )
         self._bindings[mention.name] = _Binding(type_, mention.start, mention.end)
         self._levels[-1].append(mention.name)
@@ -105,7 +107,7 @@ class Scopes:
 
         ParseError for a value that is not defined, or is of another type than the written one.
         """
-        binding = self._find(mention.name) or self._open(mention)
+        binding = self._find(mention.name) or self._open(mention, written)
         if isinstance(written, UnknownType) and written == UnknownType():
             written = None
         result = binding.type
@@ -128,15 +130,17 @@ class Scopes:
         match = self._bindings.get(name)
         return self._bindings.get(f"{name}#0") if match is None else match
 
-    def _open(self, mention: Mention) -> _Binding:
+    def _open(self, mention: Mention, written: Type | None = None) -> _Binding:
         if not self._open_names:
             nearby = list(self._bindings)[-_SUGGESTED_FROM:]
             close = names.suggestion(mention.name, nearby, "%")
+            fix = "" if close or not isinstance(written, TileType) else _allocation(mention.name, written)
             self._cursor.fail(
-                f"got the undefined value %{mention.name}{close}; a value is an argument or the result "
-                "of an operation before",
+                f"got the undefined value %{mention.name}{close}",
                 start=mention.start,
                 end=mention.end,
+                allowed="an argument, or the result of an operation before",
+                fix=fix,
             )
         self._parameters.append(mention.name)
         binding = _Binding(UnknownType(), mention.start, mention.end)
@@ -170,6 +174,14 @@ class Scopes:
             binding = self._bindings[name]
             out.append(Value(name, binding.type, self._cursor.span(binding.start, binding.end)))
         return tuple(out)
+
+
+def _allocation(name: str, t: TileType) -> str:
+    """The operation that defines a tile."""
+    from ..isa.rules.constraints import spelled
+    from ..isa.views import ALLOC_TILE
+
+    return f"%{name} = pto.{ALLOC_TILE} : {spelled(t)}"
 
 
 def _difference(written: Type, defined: Type) -> str:

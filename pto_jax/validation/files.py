@@ -4,6 +4,7 @@ The result is equality, or the instruction where the two executions diverge.
 """
 
 import multiprocessing
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..api import load
-from ..errors import ArgumentError, FileError, PtoError
+from ..api import load, verify
+from ..errors import ArgumentError, Diagnostic, FileError, PtoError
 from ..failures import folders
-from ..ir import Program, TextLanguage
-from ..profiles import ProfileName
+from ..ir import Op, PartitionViewType, Program, PtrType, TensorViewType, TextLanguage
+from ..isa import effects
+from ..profiles import Profile, ProfileName
 from ..runtime.array_files import read_inputs
-from . import changes, translation
+from . import translation
 from .jobs import Job, pairs
 from .trace import Parting, Span, parting, place, run, trace
 from .translation import Failure, Pair, Result
@@ -99,7 +101,7 @@ def _compared(name: str, before: Path, after: Path, how: Comparing) -> Verdict:
     if first == second:
         return Verdict(name, "same")
     inputs = 0
-    warnings = tuple(map(str, changes.new_warnings(first, second, how.profile)))
+    warnings = tuple(map(str, new_warnings(first, second, how.profile)))
     for entry in _entries(first):
         verdict = _entry(
             Verdict(name, "equal", warnings=warnings), (first, second), entry, how, before.with_suffix(".npz")
@@ -147,7 +149,7 @@ def _entry(
         before=place(where.before if where else None),
         after=place(where.after if where else None) or _broken(failure),
         parting=str(where) if where else "",
-        change=changes.only_change(before, after),
+        change=only_change(before, after),
         element=folders.first_difference(failure.comparison, "buffer", "before", "after"),
     )
 
@@ -270,3 +272,61 @@ def lines(verdict: Verdict) -> Iterator[str]:
     """A verdict in words: what differs, and where."""
     yield f"{verdict.name}: {verdict.kind}" + (f": {verdict.message}" if verdict.message else "")
     yield from (f"    {line}" for line in (verdict.parting, verdict.change, *verdict.warnings) if line)
+
+
+# -- changes of the text -----------------------------------------------------------------------------
+
+_VIEWS = (PtrType, TensorViewType, PartitionViewType)
+
+
+def new_warnings(before: Program, after: Program, profile: Profile | ProfileName | None) -> list[Diagnostic]:
+    """The warnings about one program that the other one does not get, wherever the texts have them."""
+    old = Counter(map(_said, verify(before, profile)))
+    listed = []
+    for finding in verify(after, profile):
+        if old[_said(finding)]:
+            old[_said(finding)] -= 1
+        elif finding.severity == "warning":
+            listed.append(finding)
+    return listed
+
+
+def _said(finding: Diagnostic) -> tuple[str | None, ...]:
+    """A finding without the places that it names."""
+    return (
+        finding.severity,
+        finding.rule,
+        finding.instruction,
+        re.sub(r"\([^()\s]*:\d+:\d+\)", "", finding.message),
+    )
+
+
+def only_change(before: Program, after: Program) -> str:
+    """The tile, view or loop that differs where two programs are the same apart from one; else nothing.
+
+    Such an operation computes nothing that could be seen to differ, only its users do.
+    """
+    first, second = list(before.walk()), list(after.walk())
+    if len(first) != len(second):
+        return ""
+    pairs = zip(first, second, strict=True)
+    changed = [(a, b) for a, b in pairs if _without_uses(a) != _without_uses(b)]
+    if len(changed) != 1:
+        return ""
+    old, new = changed[0]
+    if not new.regions and not any(
+        effects.loc_of(v.type) is not None or isinstance(v.type, _VIEWS) for v in new.results
+    ):
+        return ""
+    return f"the only change: {_place(old)}, {_place(new)}"
+
+
+def _without_uses(op: Op) -> tuple[object, ...]:
+    """What an operation says by itself: the types of its operands are said where those are made."""
+    names = [[v.name for v in values] for values in (op.ins, op.outs)]
+    return op.name, names, op.attributes, op.groups, [(v.name, v.type) for v in op.results]
+
+
+def _place(op: Op) -> str:
+    text = op.span.text.strip() if op.span is not None else ""
+    return f"{op.name} ({op.span})" + (f": {text}" if text else "")

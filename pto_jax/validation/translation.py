@@ -11,6 +11,8 @@ Memory that nothing has written reads as the profile says: programs that use it 
 True
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -20,13 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis import entries, provenance
-from ..errors import ArgumentError, Diagnostic, ExecutionError
+from ..errors import ArgumentError, Diagnostic, ExecutionError, PtoError
 from ..generate.fitting import fit, integers, suits
 from ..generate.inputs import STYLES, Style, draw, draw_scalar, numbers, shape_of
 from ..ir import I64, INDEX, ArrayType, DType, Program, ScalarType, TileType, Type, VectorType, dtype
 from ..profiles import Profile, profile as find_profile
 from ..runtime.kernel import Kernel, compile
+from ..runtime.ranks import RankKernel
 from ..runtime.tiles import Tile
+from ..schedules.ranks import RankFinding
 from ..text import SUFFIXES
 from ..vectors.compare import EXACT, Comparison, compare_words
 from ..vectors.manifest import Rule
@@ -408,3 +412,46 @@ def _shape(argument: entries.Argument, other: entries.Argument) -> tuple[int, ..
     if argument.min_elements is None or other.min_elements is None:
         return theirs if argument.min_elements is None else ours
     return max(ours, theirs, key=lambda s: int(np.prod(s)))
+
+
+# -- several ranks -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RankPair:
+    """Two kernels of as many ranks, and the pair of their arguments and results."""
+
+    before: RankKernel
+    after: RankKernel
+    pair: Pair
+
+    @staticmethod
+    def of(before: RankKernel, after: RankKernel, ulp: Mapping[str, int] | None = None) -> RankPair:
+        """The pair of two kernels; ArgumentError where arguments do not match or nothing is written."""
+        one: Any = before
+        two: Any = after
+        pair = Pair(one, two, order_of(one, two, ()), ulp=ulp or {}, run=_interpreted)
+        if not pair.results:
+            raise ArgumentError("neither program writes a buffer: there is nothing to compare")
+        return RankPair(before, after, pair)
+
+    def lost(self, values: Mapping[str, Any]) -> tuple[RankFinding, ...]:
+        """What the program after leaves to the order of the ranks, where the one before leaves nothing."""
+        if not self.before.judge(values).exact:
+            return ()
+        return self.after.judge(self.pair.ordered(values)).findings
+
+
+def compared(both: RankPair, number: int, values: Mapping[str, Any]) -> Failure | None:
+    """The first difference on an input, by the names of the program before; its errors are raised."""
+    return compare(both.pair, values, number).failure
+
+
+def _interpreted(kernel: Any, inputs: Mapping[str, Any]) -> Executed:
+    """What the interpreter gives, or the diagnostics of what ended it."""
+    try:
+        return kernel.interpreted(*kernel.prepared((), inputs)), []
+    except PtoError as error:
+        if not error.diagnostics:
+            raise
+        return {}, list(error.diagnostics)

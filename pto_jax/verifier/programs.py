@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
-from .. import isa
+from .. import isa, profiles
 from ..analysis import facts, resolve as resolution
-from ..analysis.calls import too_many_calls, too_many_trips
+from ..analysis.entries import too_many_calls, too_many_trips
 from ..analysis.facts import OperandFacts
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..analysis.roots import orders_itself
@@ -37,7 +37,7 @@ from ..isa.queries import INTTOPTR
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.traits import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
-from . import control_flow, functions, pipes, scalars, targets, unwritten
+from . import control_flow, functions, pipes, scalars, unwritten
 from .capacity import capacity_findings
 from .errors import error_of
 from .overlaps import Place, Reserved, in_reserved, overwritten, shared_bytes
@@ -279,7 +279,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         sink.extend(pipes.pipe_findings(program, profile))
         if build.level != EXPLICIT:
             sink.extend(capacity_findings(resolved, profile))
-        sink.extend(targets.target_findings(program, profile))
+        sink.extend(target_findings(program, profile))
         sink.extend(unwritten.unwritten_findings(resolved))
         sink.extend(order_findings(resolved, build, sink))
     return _in_source_order(list(sink.found))
@@ -530,3 +530,21 @@ def _makes(op: Op) -> bool:
     """Whether an operation makes a tile: it allocates one, or binds its destination as a result."""
     placement = traits_of(op).placement
     return (placement is not None and placement.allocates) or op.form in functions.BINDING
+
+
+_DEVICE, _ARCH = "pto.device-spec", "pto.target_arch"
+
+
+def target_findings(program: Program, profile: profiles.Profile) -> Iterator[Diagnostic]:
+    """A warning for every architecture or device whose name nobody knows: another profile may be meant."""
+    seen = [program.attributes, *program.children]
+    for name, text in dict.fromkeys(pair for attributes in seen for pair in attributes):
+        if name == _ARCH and not profiles.is_arch(text):
+            allowed = ", ".join(sorted(a for p in profiles.PROFILES.values() for a in p.arch))
+        elif name == _DEVICE and not profiles.is_device(text):
+            allowed = f"names that begin with {', '.join(profiles.DEVICES)}"
+        else:
+            continue
+        shown = f'"{text}"' if isinstance(text, str) else str(text)
+        message = f"unknown {name} = {shown}, so that profile {profile.name} is used; allowed: {allowed}"
+        yield Diagnostic("warning", message, rule="target")

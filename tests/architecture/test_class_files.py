@@ -23,12 +23,11 @@ Table = Mapping[str, Callable[..., Any]]
 CONTROL_FLOW = ("control_flow",)
 #: Families whose name no class name begins with.
 FAMILY = {
-    **dict.fromkeys(("sync_handles", "sync_events", "sync_memory"), "sync_config"),
-    **dict.fromkeys(("memrefs", "multi_tiles", "local_storage", "hash_table"), "views"),
+    **dict.fromkeys(("sync_handles", "sync_events"), "sync_config"),
+    **dict.fromkeys(("multi_tiles", "local_storage", "hash_table"), "views"),
     **dict.fromkeys(("queries", "pointers", "memory_scalar"), "views"),
     "tile_scalar": "elementwise",
     "fixpipe": "matrix",
-    "pipe_handles": "pipes",
 }
 
 

@@ -27,14 +27,14 @@ LONG = {
         "text.printer.Printer._op text.types.TypeReader._dispatch"
     ),
     "one keyword after the other": (
-        "nn.layers.linear oracle.interpret.run oracle.ranks.run_ranks runtime.kernel.compile "
+        "nn.layers.linear oracle.interpret.run oracle.interpret.run_ranks runtime.kernel.compile "
         "runtime.rank_launches.launches"
     ),
     "functions that JAX traces, and what they close over": (
         "lowering.machine.control_flow._looped lowering.machine.control_flow.branch lowering.products._native"
     ),
     "one step of a command or a search after the other": (
-        "cases.comparison._alone cli.diff._two cli.fuzz._fuzz cli.run.run "
+        "cases.comparison._alone cli.fuzz._fuzz cli.run.run "
         "failures.folder.write interpreter.rank_calls.bind interpreter.together._enter "
         "isa.samples.operations.to_program vectors.cases.case_program"
     ),
@@ -42,15 +42,10 @@ LONG = {
 #: Shorter files by what they are alone for.
 SHORT = {
     "a command": "__main__ cli.conformance cli.lsp cli.step",
-    "a family of instructions, as in the other packages": (
-        "interpreter.memory_indexed lowering.predicates oracle.predicates oracle.ub_sort "
-        "sanitizer.matrix sanitizer.quantise"
-    ),
+    "a family of instructions, as in the other packages": "interpreter.memory_indexed sanitizer.matrix",
     "a public module": "builder.functions examples.ranks",
     "what several packages read and none of them owns": (
-        "builder.handles builder.instructions cases.machine_names cases.messages cases.shown "
-        "cases.versions failures.folders failures.known isa.rules.elements isa.rules.typesets "
-        "runtime.op_request text.literals text.names verifier.errors verifier.targets"
+        "builder.handles builder.instructions cases.identity cases.shown text.names verifier.errors"
     ),
 }
 

@@ -10,10 +10,9 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import errors
-from pto_jax.cases import legal_orders, mutation
+from pto_jax.cases import mutation, targets
 from pto_jax.cases.comparison import compare_case
-from pto_jax.cases.legal_orders import LegalOrders
-from pto_jax.cases.targets import Oracle
+from pto_jax.cases.targets import LegalOrders, Oracle
 from pto_jax.cli.main import main
 from pto_jax.generate.options import IN_TURN, PRESETS
 from pto_jax.generate.programs import Case, cases, generate
@@ -30,7 +29,7 @@ def test_programs_that_order_their_pipes_have_the_bits_of_their_text_in_other_or
 
 def test_another_order_shows_what_a_flag_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the check, mutants that lost flags give other bits: the orders are adversarial."""
-    monkeypatch.setattr(legal_orders, "races", lambda *_, **__: [])
+    monkeypatch.setattr(targets, "races", lambda *_, **__: [])
     kinds = []
     for case in cases(11, 8, PRESETS["ordered"]):
         tokens = [op for op in case.program.walk() if orders(op) and op.name == "set_flag"]

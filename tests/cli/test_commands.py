@@ -141,9 +141,9 @@ def test_isa_prints_the_matrix_and_one_page(shell: Shell) -> None:
 
 
 USAGE: dict[str, tuple[list[str], str]] = {
-    "no command": ([], "required"),
     "unknown command": (["fly"], "invalid choice: 'fly'"),
     "unknown option": (["run", "--fast"], "unrecognized arguments: --fast"),
+    "misspelt option": (["run", "--example", "softmax", "--sede=3"], "--sede=3; nearest: --seed"),
     "nothing to run": (["run"], "either a FILE or --example"),
     "two things to run": (["run", "x.pto", "--example", "vector_add"], "either a FILE or --example"),
     "unknown example": (["run", "--example", "nope"], "no example is called 'nope'; allowed: vector_add"),
@@ -171,6 +171,16 @@ def test_wrong_use_is_one_clear_line_and_status_2(name: str, shell: Shell) -> No
     assert shell(*args) == 2
     assert message in shell.err and "Traceback" not in shell.err
     assert shell.err.rstrip().splitlines()[-1].startswith("pto-jax")
+
+
+def test_unknown_options_show_the_usage_of_their_command(shell: Shell) -> None:
+    assert shell("doctor", "--fast") == 2
+    assert shell.err.startswith("usage: pto-jax doctor ")
+
+
+def test_without_a_command_all_commands_are_shown(shell: Shell) -> None:
+    assert shell() == 2
+    assert "races " in shell.err and "Execute a program" in shell.err
 
 
 WRONG_INPUTS: dict[str, tuple[dict[str, Any], str]] = {

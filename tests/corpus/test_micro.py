@@ -18,8 +18,7 @@ import pytest
 import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.ir import Program
-from pto_jax.system_tests.run import run_system_tests
-from pto_jax.system_tests.suite import system_tests
+from pto_jax.system_tests.run import run_system_tests, system_tests
 
 _FOLDER = Path(os.environ.get("PTO_CORPUS", "")) / "test/vpto/cases"
 _PRESENT = bool(os.environ.get("PTO_CORPUS")) and _FOLDER.is_dir()

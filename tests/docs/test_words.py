@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pto_jax.cli.commands import parser
+from pto_jax.devices import contract
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ("instructions", "language", "tables", "commands", "gallery")
@@ -43,6 +44,12 @@ WORDS = (
         r"\bof (one's|your|its|their) own\b|\bby (itself|themselves)\b",
         "custom, your, alone",
     ),
+    (
+        (HELP,),
+        r"\b[Ww]hat (an?|the|its?|each|every|no|programs|generated|versions|orders|stands|is|follows|two)\b",
+        "the noun",
+    ),
+    ((HELP,), r"\b(knows?|come and go|made of)\b", "the noun, or the subject that acts"),
     ((MESSAGES,), r"\bfound\b(?! in\b)", "got"),
     ((MESSAGES,), r"\b([a-z]{2,}) \1\b|\ba (index|i8|i16|i32|i64|u8|f\d+)\b", "the right article, one word"),
 )
@@ -75,6 +82,8 @@ def pages() -> list[Path]:
 def helps(sub: argparse.ArgumentParser, name: str = "pto-jax") -> Iterator[tuple[str, str]]:
     """The descriptions and option texts of a parser and of its commands."""
     yield name, f"{sub.description or ''}\n{sub.epilog or ''}"
+    for group in sub._action_groups:
+        yield f"{name} group", group.title or ""
     for action in sub._actions:
         if action.help and action.help != argparse.SUPPRESS:
             yield f"{name} {'/'.join(action.option_strings) or action.dest}", action.help
@@ -110,6 +119,7 @@ def test_pages_use_the_words_of_the_glossary(page: Path) -> None:
 
 def test_help_uses_the_words_of_the_glossary() -> None:
     assert [p for name, text in helps(parser()) for p in problems(HELP, name, text)] == []
+    assert list(problems(HELP, "--help-dut", contract.text())) == []
 
 
 def test_messages_use_the_words_of_the_glossary() -> None:
@@ -144,6 +154,8 @@ def test_each_word_is_noticed() -> None:
         "What a profile has",
         "it goes on",
         "by itself",
+        "what a campaign found",
+        "a store that knows its options",
         "found 3",
         "the the",
     )

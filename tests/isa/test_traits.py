@@ -11,8 +11,8 @@ import pytest
 
 from pto_jax import ir
 from pto_jax.analysis.entries import fragment_outputs
-from pto_jax.cases.accuracy import bounds
 from pto_jax.cases.targets import UNBOUNDED, Oracle
+from pto_jax.cases.ulp import result_bounds
 from pto_jax.cost.program import cost
 from pto_jax.generate.options import CORES
 from pto_jax.generate.programs import Case, generate
@@ -356,7 +356,7 @@ def test_a_bound_tile_is_an_alias_for_everyone() -> None:
         f"%m = memref.alloc() : {memref}\n%b = pto.bind_tile %m : {memref} -> {memref}\n"
         f"pto.texp ins(%x : {tile}) outs(%b : {memref})\npto.tneg ins(%m : {memref}) outs(%y : {tile})"
     )
-    assert bounds(program, program.functions[0]) == {"b": 1, "y": UNBOUNDED}
+    assert result_bounds(program, program.functions[0]) == {"b": 1, "y": UNBOUNDED}
     assert fragment_outputs(parse("\n".join(str(program).splitlines()[:2]))) == ("b",)
 
 

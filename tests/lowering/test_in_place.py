@@ -13,6 +13,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 import pto_jax as pto
+from pto_jax.examples import EXAMPLES
 from pto_jax.ir import F32, U32, TileType
 from pto_jax.lowering import Semantics, lockstep, slicing
 from pto_jax.lowering.bits import x64
@@ -208,3 +209,23 @@ def test_lockstep_with_one_opcode_reads_nothing_that_it_has_overwritten() -> Non
     for number, (destination, source) in enumerate([(0, 0), (1, 1), (1, 0)]):
         expected[number, destination] = words.reshape(3, 2, 16, 16)[number, source].T
     assert (results == expected.reshape(3, 2, 256)).all()
+
+
+@pytest.mark.parametrize("numerics", ["exact", "fast"])
+@pytest.mark.parametrize("donated", [False, True], ids=["kept", "donated"])
+def test_a_choice_over_a_whole_buffer_needs_no_copy_of_it(numerics: str, donated: bool) -> None:
+    """A part with a valid region of run time, in a buffer that the source is computed from."""
+    example = EXAMPLES["masked_tile"]
+    program = pto.parse(example.path.read_text())
+    kernel = pto.compile(program, numerics=numerics)
+    y = np.random.default_rng(0).normal(size=(40, 80)).astype(np.float32)
+    x = np.roll(y, 7, axis=(0, 1)) + y[::-1]
+    expected = interpret(program, [x, y, 29, 50])["y"]
+
+    def nested(y: Any) -> Any:
+        return kernel(jnp.roll(y, 7, axis=(0, 1)) + y[::-1], y, 29, 50)["y"]
+
+    call = jax.jit(nested, donate_argnums=0 if donated else ())
+    assert np.array_equal(call(jnp.asarray(y)), expected)
+    compiled = jax.jit(nested).lower(y).compile().as_text()
+    assert "dynamic-update-slice" not in compiled

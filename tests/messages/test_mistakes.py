@@ -93,6 +93,59 @@ LINES = {
 }  # fmt: skip
 
 
+#: The wrong line, the message, and the line with ``FIX`` where the fix is pasted.
+PARTS = {
+    "a layout by its name": ('m = pto.alloc_tile("f32", 16, 64, layout="nz")', "alloc_tile: got layout='nz'",
+                             'm = pto.alloc_tile("f32", 16, 64, FIX)'),
+    "a memory": ('m = pto.alloc_tile("f16", 16, 16, memory="L1")', "alloc_tile: got memory='L1'",
+                 'm = pto.alloc_tile("f16", 16, 16, FIX)'),
+    "one size": ('m = pto.alloc_tile("f32", 16, 64, valid=8)', "valid: got 8; allowed: two sizes",
+                 'm = pto.alloc_tile("f32", 16, 64, FIX)'),
+    "a shape": ('m = pto.alloc_tile("f32", (16, 64))', "got no rows and columns", "m = FIX"),
+    "a slice of a view": ("pto.tload(t, vx[0:16, 0:64])", "got a slice of ", "pto.tload(t, FIX)"),
+    "a slice without an end": ("pto.tload(t, vx[0:, :])", "got a slice of ", "pto.tload(t, FIX)"),
+    "a slice from a number": ("pto.tload(t, vx[n - n:n - n + 16])", "got a slice", "pto.tload(t, FIX)"),
+    "an element": ("v = t[0, 3]", "got an element of the tile t", "v = FIX"),
+    "an element that is set": ("t[0, 3] = 1.0", "got an element of the tile t", "FIX"),
+    "the length": ("v = len(t)", "len(t): got a tile; allowed: its sizes", "v = FIX"),
+    "a method of arrays": ("t.exp()", "got the attribute 'exp' of the tile t", "FIX"),
+    "a format": ('v = f"{n:d}"', "n: got the format 'd'", "FIX"),
+    "an index as a condition": ("with pto.if_(n): pto.tneg(t, t)", "if_: got n: index; allowed: i1",
+                                "with FIX: pto.tneg(t, t)"),
+    "two types": ("v = n + pto.cast(n, 'f32')", "+: got n: index, and ", "v = FIX"),
+    "a constant of another type": ("pto.tmuls(t, t, n + 1)", "allowed: a scalar of type f32", "FIX"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "message", "fixed"), PARTS.values(), ids=PARTS)
+def test_the_fix_of_a_part_of_a_line_works(line: str, message: str, fixed: str) -> None:
+    said = refused(lambda: run_kernel(line))
+    assert message in said
+    run_kernel(fixed.replace("FIX", fix_of(said)))
+
+
+#: Lines that no fix repairs, and what their messages got.
+PLAIN = {
+    "while n: break": "n has no truth value in Python",
+    "np.arange(n)": "np.arange(n): n has no truth value in Python",
+    "pto.tadd(t, t, np.ones((16, 64), np.float32))": "got an array of float32 of shape (16, 64)",
+    "pto.tneg(t, t.type)": "got the type vec 16x64xf32; allowed: a tile",
+    "pto.tneg(pto.partition_view(vx, [0, 0], [16, 64]), t)": "got a partition_tensor_view<16x64xf32>",
+    "pto.alloc_tile('f32', n, 64)": "rows: got n: index; allowed: a positive Python integer",
+    "pto.alloc_tile(16, 64, 'f32')": "unknown element type 16",
+}
+
+
+@pytest.mark.parametrize(("line", "message"), PLAIN.items(), ids=PLAIN)
+def test_a_line_without_sense_is_one_clear_error(line: str, message: str) -> None:
+    assert message in refused(lambda: run_kernel(line))
+
+
+def test_an_instruction_that_does_not_exist_is_named() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'tscale'; did you mean"):
+        run_kernel("pto.tscale(t, t, 0.5)")
+
+
 @pytest.mark.parametrize(("line", "message", "fix"), LINES.values(), ids=LINES)
 def test_the_fix_of_a_line_of_a_kernel_works(line: str, message: str, fix: str) -> None:
     said = refused(lambda: run_kernel(f"v = {line}" if not line.startswith("m =") else line))

@@ -82,6 +82,23 @@ CALLS = {
         'pto.tile_type("f16", 16, 16, loc="L0A")', "loc: got 'L0A'", 'pto.tile_type("f16", 16, 16, FIX)'),
     "a format in the place of the bias": (
         'pto.nn.linear(X, X.T, "fp8")', "linear: bias: got 'fp8'", "pto.nn.linear(X, X.T, FIX)"),
+    "one size of a valid region": (
+        'pto.tile_type("f32", 16, 64, valid=8)', "valid: got 8; allowed: two sizes",
+        'pto.tile_type("f32", 16, 64, FIX)'),
+    "an option in a call": (
+        "kernel(X, X, grid=1)", "got the argument 'grid'; allowed: x, y",
+        "(lambda program: FIX(X, X))(pto.parse(TEXT))"),
+    "a kernel for a program": (
+        "pto.verify(pto.compile(pto.parse(TEXT)))", "got a kernel; allowed: a program",
+        "(lambda kernel: pto.verify(FIX))(pto.compile(pto.parse(TEXT)))"),
+    "bytes for text": (
+        "pto.parse(TEXT.encode())", "parse: got a bytes; allowed: text",
+        "(lambda text: pto.parse(FIX))(TEXT.encode())"),
+    "codes of a format without scales": (
+        'pto.nn.quantise(X, format="f16")', "format 'f16' has no codes; allowed: int8, fp8, mx",
+        "(lambda x, jnp: FIX)(X, __import__('jax').numpy)"),
+    "an array for weights": (
+        'pto.nn.save_weights("w", X)', "save_weights: got an ndarray; allowed: a mapping", "FIX"),
     "an array for the arguments": (
         "pto.sanitize(pto.parse(TEXT), X)", "function fragment: got an array",
         "(lambda x, y: pto.sanitize(pto.parse(TEXT), [TILE(v) for v in FIX]))(X, X)"),
@@ -100,6 +117,36 @@ def test_the_fix_of_a_call_works(call: str, got: str, fixed: str) -> None:
     fix = fix.replace("=...", "='FLOOR'" if "rmode" in fix else "=X")
     with warnings.catch_warnings(action="ignore"):
         eval(fixed.replace("FIX", fix), names)
+
+
+#: Mistakes that no fix repairs: the message names what it got and what is allowed, and is no traceback.
+PLAIN = {
+    "pto.parse(None)": "parse: got None; allowed: text",
+    "pto.load(None)": "path: got None; allowed: the name of a file",
+    'pto.load("kernel.py")': "kernel.py: got Python code; allowed: PTO text",
+    "pto.verify(None)": "got None; allowed: a program",
+    "pto.races(3)": "got an int; allowed: a program",
+    "pto.cost(None)": "got None; allowed: a program",
+    "pto.oracle.run(TEXT, {})": "got text; allowed: a program",
+    'pto.oracle.run(None, {}, profile="a5")': "got None; allowed: a program",
+    "pto.sanitize(None)": "got None; allowed: a program",
+    "pto.kernel(3)": "kernel: got 3; allowed: a Python function",
+    "pto.kernel(types=3)(lambda x: None)": "kernel: types: got 3; allowed: types by name",
+    'pto.kernel(profile="a5")(lambda: None)': "kernel: got the keyword 'profile'; allowed: types, name",
+    'pto.tile(X, valid=("a", 2))': "tile: got valid rows 'a'; allowed: an integer scalar",
+    "pto.tile(X, valid=3)": "tile: valid: got 3; allowed: (rows, cols)",
+    "pto.straight_through(None, None)": "straight_through: kernel: got None; allowed: a function",
+    'pto.nn.calibrate(X, percentile="a")': "calibrate: percentile: got 'a'; allowed: 0 to 100",
+    'pto.nn.linear(X, X.T, format="int4")': "linear: format: got 'int4'; allowed: int8",
+    "pto.ops.tload(X)": "tload works on more than tiles and numbers; allowed: pto.tload in a kernel",
+    "pto.tadd(X, X, X)": "tadd: no program is being built here; allowed: inside a function with @pto.kernel",
+    "kernel(X, 'y')": "argument 'y': got the text 'y'; allowed: an array",
+}
+
+
+@pytest.mark.parametrize(("call", "message"), PLAIN.items(), ids=PLAIN)
+def test_a_call_without_sense_is_one_clear_error(call: str, message: str) -> None:
+    assert message in str(refused(lambda: eval(call, {**NAMES, "kernel": kernel})))
 
 
 #: The mistake in a text, what the message got, and the word that its fix takes the place of.
@@ -129,6 +176,43 @@ def test_the_word_that_is_meant_can_be_pasted_into_the_text(text: str, got: str,
     assert len(pto.parse(text.replace(word, diagnostic.fix)).functions) == 1
 
 
+FUNCTION = """\
+func.func @k(%x: !pto.tensor_view<16x64xf32>, %y: !pto.tensor_view<16x64xf32>) {
+  %half = arith.constant 0.5 : f32
+  %t = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32>
+  pto.tload ins(%x : !pto.tensor_view<16x64xf32>) outs(%t : !pto.tile_buf<vec, 16x64xf32>)
+  pto.tmuls ins(%t, %half : !pto.tile_buf<vec, 16x64xf32>, f32) outs(%t : !pto.tile_buf<vec, 16x64xf32>)
+  pto.tstore ins(%t : !pto.tile_buf<vec, 16x64xf32>) outs(%y : !pto.tensor_view<16x64xf32>)
+  return
+}
+"""
+#: A line of the function, what is written instead, the message, and the line that the fix becomes.
+LINES = {
+    "no allocation": (
+        "  %t = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32>\n", "",
+        "got the undefined value %t; allowed: an argument, or the result of an operation before", "  FIX\n"),
+    "an integer for a float": (
+        "  %half = arith.constant 0.5 : f32\n", "  %half = arith.constant 2 : f32\n",
+        "got the integer 2 of type f32; allowed: a number with a decimal point",
+        "  %half = arith.constant FIX : f32\n"),
+    "a name without a sign": (
+        "ins(%t, %half :", "ins(t, %half :", "got 't'; allowed: a value '%name'", "ins(FIX, %half :"),
+    "one name twice": (
+        "  return\n", "  %t = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32>\n  return\n",
+        "got a second definition of %t, which was defined on line 3",
+        "  FIX = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32>\n  return\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "wrong", "message", "fixed"), LINES.values(), ids=LINES)
+def test_the_fix_of_a_line_of_text_works(line: str, wrong: str, message: str, fixed: str) -> None:
+    error = refused(lambda: pto.parse(FUNCTION.replace(line, wrong, 1)))
+    assert message in str(error)
+    (diagnostic,) = error.diagnostics
+    text = FUNCTION.replace(line, fixed.replace("FIX", diagnostic.fix), 1)
+    assert pto.verify(pto.parse(text), profile="a2a3", raise_on_error=True) == []
+
+
 def test_a_comma_that_is_missing_is_named() -> None:
     (diagnostic,) = refused(lambda: pto.parse(TEXT.replace(", %y", " %y"))).diagnostics
     assert "a comma before an operand %y" in diagnostic.message
@@ -145,7 +229,7 @@ def test_a_file_name_is_no_program(tmp_path: Path) -> None:
 def test_an_array_for_a_tile_of_the_interpreter() -> None:
     program = pto.parse(TEXT)
     error = refused(lambda: pto.sanitize(program, (X, X)))
-    assert "argument x: got a ndarray; allowed: an OracleTile of vec 16x64xf32" in str(error)
+    assert "argument x: got an ndarray; allowed: an OracleTile of vec 16x64xf32" in str(error)
     made = eval(error.fix, {**NAMES, "x": X})
     assert pto.sanitize(program, (made, made)).findings == ()
 
@@ -181,3 +265,81 @@ def test_the_profile_of_a_focus_can_be_pasted(
     assert main([*asked, "--tested", "eager"]) == 2
     fix = re.findall(r"; try: (.*)", capsys.readouterr().err)[0].split()
     assert main([*asked[:-2], *fix, "--tested", "eager", "--workers", "1"]) == 0
+
+
+UNORDERED = """\
+func.func @k(%x: !pto.tensor_view<16x64xf32>, %y: !pto.tensor_view<16x64xf32>) attributes {pto.entry} {
+  %t = pto.alloc_tile : !pto.tile_buf<vec, 16x64xf32>
+  pto.tload ins(%x : !pto.tensor_view<16x64xf32>) outs(%t : !pto.tile_buf<vec, 16x64xf32>)
+  pto.tneg ins(%t : !pto.tile_buf<vec, 16x64xf32>) outs(%t : !pto.tile_buf<vec, 16x64xf32>)
+  pto.set_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID0>]
+  pto.wait_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID0>]
+  pto.tstore ins(%t : !pto.tile_buf<vec, 16x64xf32>) outs(%y : !pto.tensor_view<16x64xf32>)
+  return
+}
+"""
+EMITTED = """\
+__global__ AICORE void k(__gm__ float *v1, __gm__ float *v2) {
+    Tile<TileType::Vec, float, 16, 64, BLayout::RowMajor, 16, 64> v5;
+    TASSIGN(v5, 0);
+    pto::Shape<1, 1, 1, 16, 64> v11 = pto::Shape<1, 1, 1, 16, 64>();
+    pto::Stride<1024, 1024, 1024, 64, 1> v12 = pto::Stride<1024, 1024, 1024, 64, 1>();
+    GlobalTensor<float, pto::Shape<1, 1, 1, 16, 64>, pto::Stride<1024, 1024, 1024, 64, 1>, pto::Layout::ND>
+        v13 = GlobalTensor<float, pto::Shape<1, 1, 1, 16, 64>,
+                           pto::Stride<1024, 1024, 1024, 64, 1>, pto::Layout::ND>(v1, v11, v12);
+    GlobalTensor<float, pto::Shape<1, 1, 1, 16, 64>, pto::Stride<1024, 1024, 1024, 64, 1>, pto::Layout::ND>
+        v14 = GlobalTensor<float, pto::Shape<1, 1, 1, 16, 64>,
+                           pto::Stride<1024, 1024, 1024, 64, 1>, pto::Layout::ND>(v2, v11, v12);
+    TLOAD(v5, v13);
+    TADDS(v5, v5, 1.0f);
+    set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    TSTORE(v14, v5);
+}
+"""
+BUILT = """\
+@pto.kernel(types={"x": pto.ptr("f32"), "y": pto.ptr("f32")})
+def k(x, y):
+    t = pto.alloc_tile("f32", 16, 64)
+    pto.tload(t, pto.GlobalTensor(x, (16, 64)))
+    pto.tneg(t, t)
+    pto.set_flag("V", "MTE3", 0)
+    pto.wait_flag("V", "MTE3", 0)
+    pto.tstore(pto.GlobalTensor(y, (16, 64)), t)
+"""
+
+
+def _python(text: str, file: Path) -> pto.Program:
+    file.write_text(f"import pto_jax as pto\n{text}")
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    program: pto.Program = names["k"].program
+    return program
+
+
+def _loaded(text: str, file: Path) -> pto.Program:
+    file.write_text(text)
+    return pto.load(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix", "read"),
+    [(UNORDERED, ".pto", _loaded), (EMITTED, ".cpp", _loaded), (BUILT, ".py", _python)],
+    ids=["text", "c++", "python"],
+)
+def test_the_flag_of_a_race_can_be_pasted_in_the_language_of_the_program(
+    text: str, suffix: str, read: Callable[[str, Path], pto.Program], tmp_path: Path
+) -> None:
+    found = pto.races(read(text, tmp_path / f"k{suffix}"))
+    assert found[0].missing.startswith("PIPE_MTE2 -> PIPE_V; try: ")
+    match = re.search(r"try: (.+) behind (\w+), (.+) before (\w+)", found[0].missing)
+    assert match is not None
+    set_, first, wait, second = match.groups()
+    lines = []
+    for line in text.splitlines():
+        word = line.strip().lower()
+        indent = line[: len(line) - len(line.lstrip())]
+        lines += [indent + wait] if word.removeprefix("pto.").startswith(second) else []
+        lines += [line]
+        lines += [indent + set_] if word.removeprefix("pto.").startswith(first) else []
+    assert pto.races(read("\n".join(lines) + "\n", tmp_path / f"repaired{suffix}")) == []

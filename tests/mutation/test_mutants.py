@@ -18,8 +18,8 @@ _NOTHING_TO_CHANGE = set(
 )
 #: The level below tiles: tests/registers and tests/micro compare its rules with formulas, one by one.
 _BELOW_TILES = set(
-    "machine.affine machine.local_memory machine.strided machine.together micro predicates registers "
-    "registers_convert registers_moves registers_reduce ub_memory ub_sort ub_transfers vmi".split()
+    "machine.affine machine.local_memory machine.strided machine.together micro registers ub_memory "
+    "vmi".split()
 )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pto_jax.nn import layers
-from pto_jax.nn.quantisation import settings
-from pto_jax.nn.tiling import each
+from pto_jax.nn.quantisation import Block, Settings, settings
+from pto_jax.nn.tiling import cut, each, joined
 
 DRAW = np.random.default_rng(0)
 M, N = 16, 32
@@ -19,17 +19,24 @@ M, N = 16, 32
 
 def operands(format: str, power: int, bias_power: int) -> list[Any]:
     largest = 127 * 127 * 64 if format == "int8" else 1 << 24
-    total = DRAW.integers(-largest, largest, (2, 1, M, N), np.int32)
+    total = DRAW.integers(-largest, largest, (2 * M, N), np.int32)
     total[DRAW.random(total.shape) < 0.1] = 0
     if format == "fp8":
         total = total.astype(np.float32) * np.float32(2.0**-18)
-    shapes = ((2, 1, M, 1), (1, 1, 1, N), (1, 1, 1, N))
+    shapes = ((2 * M, 1), (1, N), (1, N))
     powers = (power, power, bias_power)
     lines = [
         (DRAW.standard_normal(s) * 2.0**p).astype(np.float32) for s, p in zip(shapes, powers, strict=True)
     ]
-    lines[0][0, 0, :2, 0] = 0, np.nan
+    lines[0][:2, 0] = 0, np.nan
     return [jnp.asarray(a) for a in (total, *lines)]
+
+
+def by_instructions(how: Settings, total: Any, row: Any, *lines: Any) -> Any:
+    tiles = each(
+        lambda *t: layers._tile(how, *t), cut(total, M, N), cut(row, M, 1), *(x[None, None] for x in lines)
+    )
+    return np.asarray(joined(tiles, *total.shape))
 
 
 @pytest.mark.parametrize("biased", [True, False])
@@ -45,8 +52,9 @@ def test_bits_are_those_of_the_instructions(
     total, row, column, bias = operands(format, power, bias_power)
     line = bias if biased else None
     given = (row, column, bias) if biased else (row, column)
-    found = np.asarray(jax.jit(lambda *a: layers.scaled(how, *a))(total, row, column, line))
-    wanted = np.asarray(each(lambda *t: layers._tile(how, *t), total, *given))
+    block = Block(M, 1, N)
+    found = np.asarray(jax.jit(lambda *a: layers.scaled(how, block, *a))(total, row, column, line))
+    wanted = by_instructions(how, total, *given)
     np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
     if biased:
         assert bool(layers._normal(how, *given)) == native
@@ -56,5 +64,5 @@ def test_float32_alone_loses_subnormals() -> None:
     how = settings("test", "int8", None, "exact")
     given = operands("int8", -72, -140)
     lost = np.asarray(jax.jit(layers._native)(*given))
-    wanted = np.asarray(each(lambda *t: layers._tile(how, *t), *given))
+    wanted = by_instructions(how, *given)
     assert (lost.view(np.uint32) != wanted.view(np.uint32)).any()

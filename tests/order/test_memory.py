@@ -41,6 +41,23 @@ def test_tiles_without_addresses_take_turns_by_their_lifetimes() -> None:
     assert vec.peak.bytes == 8192
 
 
+def test_the_command_names_the_least_that_the_verifier_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, t = tmp_path / "k.pto", "!pto.tile_buf<vec, 600x64xf32>"
+    half = t.replace("f32", "f16")
+    path.write_text(
+        f"func.func @f(%out: !pto.tensor_view<600x64xf16>) {{\n%one = arith.constant 1.0 : f32\n"
+        f"%x = pto.alloc_tile : {t}\n%y = pto.alloc_tile : {half}\n"
+        f"pto.texpands ins(%one : f32) outs(%x : {t})\npto.tcvt ins(%x : {t}) outs(%y : {half})\n"
+        f"pto.tstore ins(%y : {half}) outs(%out : !pto.tensor_view<600x64xf16>)\nreturn\n}}\n"
+    )
+    assert main(["verify", str(path)]) == main(["memory", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "peak 230400 of 196608 bytes (117 %)" in shown
+    assert "at least 153600 bytes: a destination may take the bytes of a source that ends" in shown
+
+
 def test_the_command_shows_the_peak_and_exits_with_1_for_lost_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,7 +99,7 @@ def test_the_command_races_names_its_mode_and_writes_json(
     assert found["kind"] == "race" and found["count"] >= 1 and found["mode"] == "as-written"
     assert found["first"]["pipe"] == "PIPE_MTE2" and found["second"]["pipe"] == "PIPE_V"
     assert found["first"]["operation"] == "tload" and found["second"]["line"] == found["first"]["line"] + 1
-    assert "PIPE_MTE2 -> PIPE_V; try: set_flag" in found["missing"]
+    assert "PIPE_MTE2 -> PIPE_V; try: pto.set_flag" in found["missing"]
     path.write_text(
         HEAD + FLAG + "pto.barrier <PIPE_V>\n" + add("d", "a") + add("e", "d") + "return\n}", encoding="utf-8"
     )

@@ -11,7 +11,7 @@ import pytest
 import pto_jax as pto
 from pto_jax.examples import EXAMPLES, example
 from pto_jax.pictures import timeline
-from pto_jax.pictures.schedule import Schedule, schedule
+from pto_jax.pictures.timeline import Schedule, schedule
 from pto_jax.profiles import profile_of_program
 from tests.cli.conftest import DOUBLED
 

@@ -11,7 +11,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import errors
-from pto_jax.cases import rank_cases
+from pto_jax.cases import targets
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cli.main import main
 from pto_jax.devices.machines import machine
@@ -74,8 +74,8 @@ def test_a_wrong_verdict_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr("pto_jax.schedules.ranks.judge", lambda *_, **__: RankReport())
         for mutant in cases(21, 6, MUTANTS):
             with pytest.raises(errors.PtoError):
-                rank_cases.judged(mutant)
-        assert rank_cases.judged(right)
+                targets.judged(mutant)
+        assert targets.judged(right)
     found = ranks.draw(random.Random(3), mutant=True)
     wrong = replace(right, program=pto.parse(found.text), origin=())
     outcome = compare_case(wrong, machine("oracle"), machine("races"))

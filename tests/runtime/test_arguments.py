@@ -101,7 +101,7 @@ FIELDS = np.zeros((8, 64), [("re", np.float16), ("im", np.float16)])
     ("value", "message"),
     [
         (None, "argument 'x': got None; allowed: an array of NumPy or JAX, an object with __dlpack__ or "),
-        ("ones", "argument 'x': got str; allowed: an array of NumPy or JAX"),
+        ("ones", "argument 'x': got the text 'ones'; allowed: an array of NumPy or JAX"),
         ({"a": 1}, "argument 'x': got dict; allowed: an array of NumPy or JAX"),
         ([[1.0, 2.0], [3.0]], "argument 'x': got the list .*; allowed: f32; try: np.asarray"),
         (["1"], "argument 'x': got the list .*; allowed: f32"),
@@ -131,7 +131,7 @@ def test_what_is_no_buffer(stored: pto.Kernel, value: Any, message: str) -> None
         ("%d = tneg %a : !pto.tile<8x64xf32>", np.ones((4, 8, 64), np.float32), r"jax.vmap\(kernel\)$"),
         ("%d = tneg %a : !pto.tile<8x64xf32>", np.ones((4, 9, 64), np.float32), "allowed: vec 8x64xf32$"),
         ("%d = tneg %a", np.ones(64, np.float32), r"allowed: a Tile, a \[rows, cols\] array or a number$"),
-        ("%d = tneg %a", "text", "argument 'a': got str; allowed: an array"),
+        ("%d = tneg %a", "text", "argument 'a': got the text 'text'; allowed: an array"),
     ],
 )  # fmt: skip
 def test_tiles_of_another_shape(text: str, value: Any, message: str) -> None:

@@ -17,8 +17,7 @@ from pto_jax.errors import ArgumentError, VerifyError
 from pto_jax.ir import ScalarType, TileType, Type, attrs
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.profiles import PROFILES, Profile
-from pto_jax.runtime.op_request import ArrayType, NumberType, Request, SourceType
-from pto_jax.runtime.op_types import resolve
+from pto_jax.runtime.op_types import ArrayType, NumberType, Request, SourceType, resolve
 from tests.tables import every
 
 #: Instructions whose destination is also read, whose destination's size no source says, and whose

@@ -5,6 +5,7 @@ Every instruction of the class stands in one program, between the instructions t
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -211,3 +212,39 @@ def test_a_prefetch_has_completed_at_once() -> None:
     kernel = pto.compile(read)
     for out in (kernel(x, w), kernel.eager(x, w), oracle.run(read, (x, w))):
         assert np.asarray(out["x"])[0] == 1
+
+
+#: Instructions that set a token, and those that take it.
+TOKENS = {
+    "record_event": "wait_event",
+    "set_flag": "wait_flag",
+    "set_flag_dyn": "wait_flag_dyn",
+}
+
+
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
+@pytest.mark.parametrize(("setter", "waiter"), TOKENS.items(), ids=map("-".join, TOKENS.items()))
+def test_a_token_is_set_before_it_is_taken(setter: str, waiter: str) -> None:
+    pair = f"{IDLE[setter]}\n{IDLE[setter].replace(setter, waiter)}"
+    for text, starved in ((pair, False), (IDLE[setter].replace(setter, waiter), True)):
+        with pytest.raises(pto.ExecutionError) if starved else nullcontext():
+            oracle.run(program(text), given(), profile="a5")
+
+
+#: Instructions whose number may be a value of the program.
+NUMBERED = (
+    "set_cross_block",
+    "wait_cross_block",
+    "sync.set",
+    "sync.wait",
+    "set_intra_block",
+    "wait_intra_block",
+)
+
+
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
+@pytest.mark.parametrize("name", NUMBERED)
+def test_the_number_of_a_flag_may_be_a_value(name: str) -> None:
+    arguments, text = given(), program(IDLE[name].rpartition(",")[0] + ", %n")
+    wanted = np.abs(arguments["x"] + arguments["x"])
+    np.testing.assert_array_equal(oracle.run(text, arguments, profile="a5")["y"], wanted)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from pto_jax.runtime import trace_parts
+from pto_jax.runtime import judged_calls
 
 
 def _while(x: Any, n: Any) -> Any:
@@ -61,10 +61,10 @@ def test_parts_of_a_trace_are_computed_from_what_they_need(form: str, numbers: b
         traced = jax.make_jaxpr(FORMS[form])(x, n)
         results = FORMS[form](jnp.asarray(x), jnp.asarray(n))
         wanted = [part == numbers for part in (0, 1) for _ in jax.tree.leaves(results[part])]
-        needed = trace_parts.inputs(traced.jaxpr, wanted)
+        needed = judged_calls.inputs(traced.jaxpr, wanted)
         assert needed == [False, True] if numbers else needed[0]
         given = [v if used else None for v, used in zip((x, n), needed, strict=True)]
-        parts = jax.jit(lambda *v, t=traced, w=wanted: trace_parts.evaluate(t, v, w))(*given)
+        parts = jax.jit(lambda *v, t=traced, w=wanted: judged_calls.evaluate(t, v, w))(*given)
         for part, whole, w in zip(parts, jax.tree.leaves(results), wanted, strict=True):
             assert (part is not None) == w
             if w:

@@ -14,7 +14,7 @@ from pto_jax.isa.bind import bind
 from pto_jax.isa.declare import Instruction
 from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.profiles import profile
-from pto_jax.text.cpp_body import scalar_of
+from pto_jax.text.cpp_expressions import scalar_of
 from pto_jax.text.cpp_statements import Statements
 from pto_jax.text.cpp_tokens import Words
 from pto_jax.text.cpp_values import INT64, Named, Number, Pointer, View

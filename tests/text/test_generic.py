@@ -10,7 +10,7 @@ from pto_jax import isa
 from pto_jax.errors import ParseError
 from pto_jax.isa.declare import Instruction
 from pto_jax.text import parse
-from pto_jax.text.generic import segments_of
+from pto_jax.text.generic_structure import segments_of
 from tests.tables import every
 from tests.text.test_spellings import only
 

@@ -16,8 +16,7 @@ from pto_jax.interpreter import Execution
 from pto_jax.ir import PartitionViewType, ScalarType, TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
-from pto_jax.vectors.exclusions import PROGRAM_EXCLUSIONS, OtherNans
-from pto_jax.vectors.executed import Executed
+from pto_jax.vectors.exclusions import PROGRAM_EXCLUSIONS, Executed, OtherNans
 
 NAN, SIGNALLING = 0x7FC00000, 0x7F800001
 

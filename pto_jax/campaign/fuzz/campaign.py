@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ... import errors, profiles
 from ...cases.comparison import COMPARED
-from ...cases.machine_names import DEVICES, is_device
+from ...cases.identity import DEVICES, is_device
+from ...failures.folders import named
 from ...failures.junit import JunitCase, Kind
-from ...failures.known import named
 from ...profiles import PROFILE_NAMES
 from .batch import Block
 from .goal import bins_of_json, bins_to_json, goal_lines
-from .identity import differences, identity
-from .plan import Plan
+from .plan import Plan, differences, identity
 from .pool import Pool
 from .progress import Progress, duration
 from .store import Store

@@ -27,12 +27,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ...cases.versions import versions
+from ...cases.identity import versions
 from ...errors import ArgumentError, PtoError
 from ...files import read_json
-from . import identity, pool
+from . import pool
 from .batch import Batch, Block
-from .plan import Plan
+from .plan import Plan, differences
 from .pool import Pool
 
 #: Seconds that a process has to end once nothing is left for it to do.
@@ -310,7 +310,7 @@ class Cluster:
         result: Finished = future.result()
         if result.refused:
             raise (ArgumentError if result.usage else PtoError)(result.refused)
-        if other := identity.differences(result.versions, versions()):
+        if other := differences(result.versions, versions()):
             raise PtoError(f"a worker has other versions: {'; '.join(other)}; install the same everywhere")
         self.device, self.peak = result.device, max(self.peak, result.peak)
         self.rejected |= result.rejected

@@ -29,9 +29,9 @@ from ... import api, errors, profiles
 from ...analysis import provenance
 from ...analysis.entries import Argument, arguments, select_entry
 from ...analysis.resolve import resolve, with_entry
-from ...cases import accuracy, comparison, mutation, targets
+from ...cases import comparison, mutation, targets
 from ...cases.kernels import kernel, kernels_only
-from ...cases.ulp import Histograms
+from ...cases.ulp import Histograms, result_bounds
 from ...devices import machines
 from ...devices.conversation import Server
 from ...errors import ArgumentError, FileError, PtoError
@@ -45,11 +45,10 @@ from ...generate.state import Input
 from ...interpreter.steering import signals
 from ...ir import FRAGMENT, Function, Program, ScalarType, TileType, VectorType
 from ...isa.effects import traits_of
-from ..devices.refusals import Refusals, finished
-from . import batch, messages
-from .batch import Batch, Failure
+from ..refusals import Refusals, finished
+from . import batch
+from .batch import Batch, Failure, Note
 from .coverage import of_program
-from .messages import Note
 from .plan import Plan
 
 #: Inputs drawn for one that breaks no run-time rule; the later half are more careful.
@@ -104,7 +103,7 @@ class Programs:
     seed: int
     grid: int | None
     subjects: list[Subject] = field(default_factory=list)
-    notes: list[messages.Note] = field(default_factory=list)
+    notes: list[batch.Note] = field(default_factory=list)
     attempts: int = ATTEMPTS
     #: Whether programs are mutated after their first turn.
     mutate: bool = False
@@ -124,7 +123,7 @@ class Programs:
                 except FileError:
                     raise
                 except PtoError as error:
-                    made.notes.append(messages.Note(_rejection(file, profile, error), rejected=True))
+                    made.notes.append(batch.Note(_rejection(file, profile, error), rejected=True))
         made.notes += [note for s in made.subjects for note in _uncompared(s)]
         if not made.subjects:
             raise PtoError("\n".join(["no program can be executed", *(n.text for n in made.notes)]))
@@ -155,7 +154,7 @@ def _mutant(subject: Subject, said: str, exact: bool) -> tuple[Subject, tuple[st
     result = mutation.mutated(subject.program, subject.profile, random.Random(said))
     program = resolve(result.program).program
     function = program.function(subject.function.name) or program.entries[0]
-    ulp = {} if exact else accuracy.bounds(program, function)
+    ulp = {} if exact else result_bounds(program, function)
     pool = tuple(numbers((program,)))
     changes = result.changes or ("nothing was changed: no mutation is legal",)
     return replace(subject, program=program, function=function, pool=pool, ulp=ulp), (subject.file, *changes)
@@ -176,7 +175,7 @@ def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) ->
             got = f"{function.name} waits for signals of other processors"
             fix = "pto-jax diff or races with --ranks N, or --preset ranks"
             raise ArgumentError(got, allowed="programs of one processor", fix=fix)
-        ulp = {} if exact else accuracy.bounds(program, function)
+        ulp = {} if exact else result_bounds(program, function)
         subjects.append(Subject(file, program, function, target, tuple(numbers((program,))), ulp))
     return subjects
 
@@ -190,10 +189,10 @@ def _rejection(file: str, profile: str | None, error: PtoError) -> str:
     return "\n".join([f"{file}: rejected{under}", *shown, *more])
 
 
-def _uncompared(subject: Subject) -> Iterator[messages.Note]:
+def _uncompared(subject: Subject) -> Iterator[batch.Note]:
     names = [n for n, bound in subject.ulp.items() if bound == targets.UNBOUNDED]
     if names:
-        yield messages.Note(
+        yield batch.Note(
             f"{subject.file}: {', '.join(names)}: computed from results that are only bounded (texp and "
             "alike): their elements are not compared between these machines"
         )
@@ -337,7 +336,7 @@ class Source(Protocol):
         """How often a case may be drawn."""
 
     @property
-    def notes(self) -> Sequence[messages.Note]:
+    def notes(self) -> Sequence[batch.Note]:
         """What a user should know about the cases."""
 
     def case(self, index: int, attempt: int) -> Case:
@@ -352,7 +351,7 @@ class Generated:
     options: tuple[Options, ...]
     kernels: bool = False
     attempts: int = 1
-    notes: tuple[messages.Note, ...] = ()
+    notes: tuple[batch.Note, ...] = ()
 
     @staticmethod
     def of(plan: Plan) -> Generated:

@@ -13,7 +13,7 @@ from ...generate.programs import Case
 from ...ir import F32, Program, TileType
 from ...isa.views import MAKE_TENSOR_VIEW
 from ...lockstep.programs import STEPS
-from ..lockstep.executor import covered_cells
+from ..lockstep import covered_cells
 from . import coverage, executor_cases
 from .plan import Plan
 

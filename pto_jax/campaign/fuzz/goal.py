@@ -51,7 +51,7 @@ from ...ir import TILE_DTYPES, TileType
 from ...isa.samples.operations import Sample
 from ...profiles import PROFILE_NAMES, ProfileName, profile as find_profile
 from ...text.names import canonical, suggestion
-from . import coverage, messages
+from . import batch, coverage
 from .coverage import CONTROLS, PARTS, REGIONS, operands_part, shown
 from .focus import CLASSES, generated, generated_micro, micro_options, with_statements
 
@@ -144,7 +144,7 @@ class Aimed:
     options: tuple[Options, ...]
     bins: tuple[Bin, ...]
     kernels: bool = False
-    notes: Sequence[messages.Note] = ()
+    notes: Sequence[batch.Note] = ()
     attempts: int = 1
 
     def case(self, index: int, attempt: int = 0) -> Case:

@@ -13,15 +13,15 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from time import perf_counter
 
-from ...cases import comparison, machine_names
+from ...cases import comparison, identity
+from ...cases.identity import device
 from ...cases.targets import Target
-from ...cases.versions import device
 from ...errors import ArgumentError, FileError, PtoError, UnusableDeviceError
 from ...extension import load_from_environment
 from ...failures.recorder import Keeper, Record, Recorder, forget
 from ...generate.programs import Case
+from .batch import Board, Done, Failed, Note, Piece, Ready, Task
 from .executor_cases import Beat, CaseExecutor, Executor, Say
-from .messages import Board, Done, Failed, Note, Piece, Ready, Task
 from .plan import Plan
 
 
@@ -61,12 +61,12 @@ def make(plan: Plan, recorder: Recorder, beat: Beat, say: Say = bool) -> Executo
 
     Raises PtoError for machines and programs that there are not.
     """
-    if plan.lockstep and machine_names.is_device(plan.tested):
-        from ..lockstep.executor import DeviceExecutor
+    if plan.lockstep and identity.is_device(plan.tested):
+        from ..lockstep import DeviceExecutor
 
         return DeviceExecutor(plan, recorder, beat, say)
     if plan.lockstep:
-        from ..lockstep.executor import LockstepExecutor
+        from ..lockstep import LockstepExecutor
 
         return LockstepExecutor(plan, recorder, say)
     return CaseExecutor(plan, recorder, beat)

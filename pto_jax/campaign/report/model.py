@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...cases.comparison import COMPARED
-from ...cases.machine_names import device_options
+from ...cases.identity import device_options
 from ...cases.ulp import Histogram, Histograms, bounds, label
 from ...errors import FileError
 from ...files import load_arrays, read_json, read_text
 from ...profiles import PROFILE_NAMES, ProfileName
 from ...runtime.array_files import REGION
-from .. import store_check
-from ..fuzz import batch, goal
+from ..fuzz import batch, goal, store
 from ..fuzz.batch import Failure
 from .coverage import Coverage, coverage
 
@@ -68,10 +67,10 @@ class Contents:
 def read(path: str | Path) -> Contents:
     """What a store says at this moment; nothing is written. Raises FileError for a file that is none."""
     where = Path(path)
-    store_check.header(where)
-    with store_check.complaints(path), contextlib.closing(_opened(where)) as database:
+    store.header(where)
+    with store.complaints(path), contextlib.closing(_opened(where)) as database:
         database.execute("BEGIN")
-        store_check.check(database, path, SCHEMA)
+        store.check(database, path, SCHEMA)
         return _read(database, str(path))
 
 
@@ -82,7 +81,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     is.
     """
     address = path.resolve().as_uri()
-    database = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=store_check.BUSY, isolation_level=None)
+    database = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=store.BUSY, isolation_level=None)
     try:
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
@@ -107,7 +106,7 @@ def _read(database: sqlite3.Connection, name: str) -> Contents:
         failing[int(start)].append(failure.cause)
     causes = set[str]()
     columns = ("start", "finished", "count", "seconds", "worker", "kinds", "coverage", "ulp", "refusals")
-    query = f"SELECT {store_check.selected(database, 'batch', *columns)} FROM batch ORDER BY finished, start"
+    query = f"SELECT {store.selected(database, 'batch', *columns)} FROM batch ORDER BY finished, start"
     for start, finished, count, seconds, worker, kinds, cell_counts, ulp, refusals in database.execute(query):
         cells, here = len(contents.coverage), failing[int(start)]
         contents.kinds.update(json.loads(kinds))

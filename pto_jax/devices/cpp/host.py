@@ -22,9 +22,8 @@ from ...ir import ScalarType, Type
 from ...isa.effects import traits_of
 from ...profiles import CPU_SIM
 from ...vectors.compare import has_ordered_bits
-from . import operations, spelling, support, writer
-from .spelling import identifier, valid_sizes
-from .writer import Mode, Unit, Writer, called
+from . import operations, support, writer
+from .writer import Mode, Unit, Writer, called, identifier, valid_sizes
 
 _MAIN = """
 //! The folder of the expected results and of the masks that say which elements are compared.
@@ -272,7 +271,7 @@ def translate(case: Case, outputs: Iterable[str], mode: Mode) -> Translation:
     }
     resolved = resolve(program)
     unit = Unit(program, resolved, mode, writer.Places.of(resolved, function, numbers), operations.write)
-    name = unit.name("fragment" if program.fragment else spelling.identifier(function.name))
+    name = unit.name("fragment" if program.fragment else writer.identifier(function.name))
     host = Host(case, unit, function, name)
     text = host.body(outputs)
     device = "\n\n".join(["\n".join(unit.types.lines()), *unit.functions])

@@ -9,11 +9,10 @@ from enum import IntEnum
 
 from ...analysis.addresses import scalar_dtype
 from ...ir import AccPhase, Coalesce, Loc, Precision, ScatterAtomicOp, ScatterConflict, StPhase
-from ...isa.irregular_quant_mx import algorithm, along_rows
+from ...isa.irregular_quant import algorithm, along_rows
 from ...isa.rules.typesets import BYTE_FLOATS
 from ...text.cpp_names import intrinsic, member, ordered
-from .spelling import valid_sizes
-from .writer import Call
+from .writer import Call, valid_sizes
 
 Text = Callable[[Call], str]
 

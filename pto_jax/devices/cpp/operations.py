@@ -7,8 +7,7 @@ from ...analysis.addresses import scalar_dtype
 from ...isa.effects import pipe_of
 from ...text.cpp_names import member
 from .intrinsics import needs_scratch, text
-from .spelling import identifier, refuse, valid_sizes
-from .writer import CONTROL, Call, Writer, expression
+from .writer import CONTROL, Call, Writer, expression, identifier, refuse, valid_sizes
 
 Handler = Callable[[Writer, ir.Op], None]
 

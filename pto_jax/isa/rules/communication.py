@@ -9,7 +9,7 @@ from ...ir import F32, PartitionViewType, TensorViewType, TileType, Type
 from ...profiles import Profile
 from .. import declare, traits
 from ..declare import AttrMap, Constraint, Finding, Operand, Site
-from . import elements, handles
+from . import handles, typesets
 from .forbid import Types, assign, forbid, give, present, retile, retype
 
 SOURCES = ("PTO ISA communication pages", "pto_comm_inst.hpp; PTOAS dialect definition and verifier")
@@ -80,7 +80,7 @@ def equal_elements(*names: str) -> declare.Constraint:
 
     @forbid("types-equal", f"{', '.join(names)} have one element type", source=PAGE, invalid_if=breaks)
     def rule(site: declare.Site) -> Iterator[declare.Finding]:
-        found = {n: elements.element_type(site.types.get(n)) for n in names}
+        found = {n: typesets.element_type(site.types.get(n)) for n in names}
         first = next((d for d in found.values() if d is not None), None)
         for name, d in found.items():
             if d is not None and first is not None and d != first:

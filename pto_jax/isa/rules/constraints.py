@@ -15,10 +15,15 @@ from itertools import pairwise
 from ...ir import TILE_DTYPES, BLayout, DType, Language, Loc, TileType, Type, element_order, find_dtype
 from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, Operand, RegionRule, Site
-from .elements import element_type as element_type, same_element as same_element, with_dtype as with_dtype
 from .forbid import HEADERS as HEADERS, Types, edit, first_tile, forbid, retype, shrunk
 from .require import require
-from .typesets import Rows, TypeTable
+from .typesets import (
+    Rows,
+    TypeTable,
+    element_type as element_type,
+    same_element as same_element,
+    with_dtype as with_dtype,
+)
 
 _BLOCK_BITS = 256
 #: Types and pairs of types that one message lists.

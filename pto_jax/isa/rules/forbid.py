@@ -20,7 +20,7 @@ from typing import Any, Literal
 from ...ir import BLayout, Language, TileType, Type, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Breaker, Check, Constraint, Fix, RegionRule
-from .elements import element_type, with_dtype
+from .typesets import element_type, with_dtype
 
 HEADERS = "pto-isa headers of the backend"
 #: Operand types of a sample by name, which edits change.

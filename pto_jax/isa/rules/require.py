@@ -26,8 +26,8 @@ from typing import Any, Literal, TypeAlias
 from ...ir import AddressSpace, AttrValue, BLayout, Language, Loc, Pad, Pipe, SLayout, TileType, Type, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, Fix, RegionRule, Site
-from .elements import element_type, same_element, with_dtype
 from .forbid import HEADERS, Types, as_columns, forbid
+from .typesets import element_type, same_element, with_dtype
 
 #: Parameters of tile types by the name of a layout.
 _LAYOUTS = {

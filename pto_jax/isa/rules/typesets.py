@@ -1,7 +1,9 @@
-"""Sets of element types that declarations share, as rows of a type table."""
+"""Element types of operands, and sets of them that declarations share as rows of a type table."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from ...ir import DType, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
 from ...profiles import ProfileName
 
 Row = tuple[str, ...]
@@ -46,3 +48,21 @@ def table(cpu_sim: tuple[str, ...], a2a3: tuple[str, ...], a5: tuple[str, ...]) 
 def pairs(cpu_sim: Rows, a2a3: Rows, a5: Rows) -> TypeTable:
     """A type table with several type variables."""
     return {"cpu_sim": cpu_sim, "a2a3": a2a3, "a5": a5}
+
+
+_Typed = TileType | ScalarType | PtrType | TensorViewType | PartitionViewType | MemRefType
+
+
+def element_type(t: Type | None) -> DType | None:
+    """The element type of any typed value, None where it has none or it is not known."""
+    return t.dtype if isinstance(t, _Typed) else None
+
+
+def with_dtype(t: Type, d: DType) -> Type:
+    """The same kind of value with another element type."""
+    return replace(t, dtype=d) if isinstance(t, _Typed) else t
+
+
+def same_element(a: DType, b: DType) -> bool:
+    """Equal types, or a signless integer of the text (``i32``) standing for an unsigned one."""
+    return a == b or (a.is_integer and b.is_integer and a.bits == b.bits and "i1" not in (a.name, b.name))

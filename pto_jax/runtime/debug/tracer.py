@@ -28,7 +28,7 @@ from ...errors import ArgumentError
 from ...interpreter import Execution, Operand, Scope, TileRef, needs_rule
 from ...ir import DType, Op, Program, ScalarType
 from ...isa.effects import loc_of, traits_of
-from . import micro_operations
+from . import trace_text
 from .trace_text import Words, operand_text, place, words_of, written_attributes
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Recorder(ABC):
         self._words = {}
         if not self.wants():
             return
-        for name in micro_operations.reads(execution):
+        for name in trace_text.reads(execution):
             operand = execution.operands.get(name)
             if isinstance(operand, TileRef):
                 self._words[name] = words_of(machine, operand)
@@ -191,10 +191,10 @@ class Recorder(ABC):
     def _micro(
         self, machine: JaxMachine, execution: Execution, results: Mapping[str, Words]
     ) -> Iterator[str]:
-        if not micro_operations.is_lanewise(execution):
-            yield micro_operations.summary(execution)
+        if not trace_text.is_lanewise(execution):
+            yield trace_text.summary(execution)
             return
-        yield from micro_operations.lanes(
+        yield from trace_text.lanes(
             execution,
             self._words,
             _scalars(machine, execution),
@@ -277,7 +277,7 @@ def _scalars(machine: JaxMachine, execution: Execution) -> dict[str, tuple[DType
     """Raw words of the scalar operands, by name."""
     context, scalars = machine.context(execution), {}
     for name, value in machine.inputs(execution, context).items():
-        if name in micro_operations.reads(execution) and not isinstance(execution.operands[name], TileRef):
+        if name in trace_text.reads(execution) and not isinstance(execution.operands[name], TileRef):
             scalars[name] = (context.dtype(name), np.asarray(value))
     return scalars
 

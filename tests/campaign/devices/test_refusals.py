@@ -11,11 +11,10 @@ from xml.etree import ElementTree
 import pytest
 
 from pto_jax.api import parse
-from pto_jax.campaign.devices.cutting import without
-from pto_jax.campaign.devices.refusals import Refusals
 from pto_jax.campaign.fuzz.batch import Batch
 from pto_jax.campaign.fuzz.executor_cases import CaseExecutor
 from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.campaign.refusals import Refusals, without
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.kernels import kernel, kernels_only
 from pto_jax.cases.targets import Oracle, Run, Target

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pto_jax.failures.known import read_known, write_known
+from pto_jax.failures.folders import read_known, write_known
 
 
 def machines(against: str, tested: str) -> list[str]:

@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 
 from pto_jax.campaign.fuzz import campaign
-from pto_jax.campaign.fuzz.identity import differences, identity
-from pto_jax.campaign.fuzz.plan import LOCKSTEP_ALONE, LOCKSTEP_BATCH, LOCKSTEP_OPCODES, Plan
+from pto_jax.campaign.fuzz.plan import (
+    LOCKSTEP_ALONE,
+    LOCKSTEP_BATCH,
+    LOCKSTEP_OPCODES,
+    Plan,
+    differences,
+    identity,
+)
 from pto_jax.campaign.fuzz.store import Store
 from pto_jax.cli import fuzz as commands_fuzz, fuzz_plan
-from pto_jax.cli.fuzz_resume import resumed
+from pto_jax.cli.fuzz_plan import resumed
 from pto_jax.generate.options import PRESETS
 
 

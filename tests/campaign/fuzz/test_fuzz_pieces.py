@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax.campaign.fuzz.batch import Batch, Block, Failure
+from pto_jax.campaign.fuzz.batch import Batch, Block, Board, Failure, Task
 from pto_jax.campaign.fuzz.campaign import announcement
 from pto_jax.campaign.fuzz.executor_cases import CaseExecutor
-from pto_jax.campaign.fuzz.messages import Board, Task
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.store import Store
 from pto_jax.campaign.fuzz.worker import Guarded

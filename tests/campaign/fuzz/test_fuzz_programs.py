@@ -12,9 +12,9 @@ import pytest
 import pto_jax as pto
 from pto_jax.campaign.fuzz.executor_cases import ATTEMPTS, CaseExecutor, Programs
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.cases.accuracy import bounds
 from pto_jax.cases.comparison import Outcome, compare_case
 from pto_jax.cases.targets import Engine, Oracle, Target
+from pto_jax.cases.ulp import result_bounds
 from pto_jax.errors import PtoError
 from pto_jax.failures.recorder import Record, forget
 from tests.campaign.blocks import joined
@@ -167,4 +167,4 @@ def test_no_program_is_left(tmp_path: Path) -> None:
 )
 def test_bounds_follow_the_data(text: str, expected: dict[str, int]) -> None:
     program = pto.parse(text)
-    assert bounds(program, program.functions[0]) == expected
+    assert result_bounds(program, program.functions[0]) == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pto_jax.campaign.fuzz.messages import Board, Note, Task
+from pto_jax.campaign.fuzz.batch import Board, Note, Task
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.worker import Guarded, make
 from tests.campaign.blocks import joined

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from pto_jax.campaign.fuzz.batch import Batch, Block, Failure
-from pto_jax.campaign.fuzz.identity import identity
-from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.campaign.fuzz.plan import Plan, identity
 from pto_jax.campaign.fuzz.store import Store
 from pto_jax.errors import FileError
 from tests.campaign.blocks import joined

@@ -12,7 +12,7 @@ import pto_jax as pto
 from pto_jax.campaign.fuzz.coverage import of_program
 from pto_jax.campaign.fuzz.goal import Aimed, described, goal_lines, parse_goal, reached, read_goal
 from pto_jax.campaign.fuzz.plan import Plan, in_lockstep
-from pto_jax.campaign.lockstep.executor import covered_cells
+from pto_jax.campaign.lockstep import covered_cells
 from pto_jax.errors import ArgumentError
 from pto_jax.generate.options import PRESETS, STRAIGHT
 from pto_jax.verifier.programs import verify_program

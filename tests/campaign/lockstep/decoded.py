@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pto_jax.devices.lockstep_cases import decoder, pool_of
+from pto_jax.devices.lockstep import decoder, pool_of
 from pto_jax.generate.programs import Case
 from pto_jax.lockstep import values
 from pto_jax.lockstep.programs import STEPS, contents, draw

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pto_jax.campaign import lockstep as devices
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.lockstep import executor as devices
-from pto_jax.campaign.lockstep.executor import DeviceExecutor
+from pto_jax.campaign.lockstep import DeviceExecutor
 from pto_jax.cases.comparison import Outcome
 from pto_jax.cases.targets import Oracle, Run, Target
 from pto_jax.cli.main import main
 from pto_jax.devices.exchange import program_text
-from pto_jax.devices.lockstep_cases import decoder
+from pto_jax.devices.lockstep import decoder
 from pto_jax.devices.machines import machine
 from pto_jax.errors import ArgumentError, NotExecutableError
 from pto_jax.failures.recorder import Record

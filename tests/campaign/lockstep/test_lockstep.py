@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from pto_jax.campaign.lockstep.executor import finished
+from pto_jax.campaign.lockstep import finished
 from pto_jax.cases.comparison import Outcome, compare_case
 from pto_jax.cases.targets import Oracle
 from pto_jax.ir import F16, F32, I32, U8

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.lockstep.executor import LockstepExecutor
+from pto_jax.campaign.lockstep import LockstepExecutor
 from pto_jax.cases.comparison import Outcome, compare_cases
 from pto_jax.cases.targets import Oracle, Target
 from pto_jax.devices.lockstep import Lockstep

@@ -15,10 +15,10 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa
-from pto_jax.campaign.devices.refusals import Refusals
 from pto_jax.campaign.fuzz import coverage
 from pto_jax.campaign.fuzz.focus import Focus, generated_micro
 from pto_jax.campaign.fuzz.goal import Aimed, parse_goal
+from pto_jax.campaign.refusals import Refusals
 from pto_jax.cases.comparison import compare_case
 from pto_jax.cases.expectation import open_bits
 from pto_jax.cases.kernels import kernel, kernels_only
@@ -37,7 +37,7 @@ from pto_jax.lowering.bits import x64
 from pto_jax.lowering.rules import Semantics
 from pto_jax.oracle import micro as oracle
 from pto_jax.profiles import profile
-from pto_jax.sanitizer.registers import shadow_of_results
+from pto_jax.sanitizer.micro import shadow_of_results
 from pto_jax.verifier.programs import verify_program
 
 engine.load_rules()

@@ -12,18 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax.cases.comparison import Outcome, compare_case
-from pto_jax.cases.messages import normalised
+from pto_jax.cases.comparison import Outcome, compare_case, normalised
 from pto_jax.cases.recording import numbered
 from pto_jax.cases.targets import Oracle, Run
 from pto_jax.cli.main import main
 from pto_jax.devices.conversation import Server
 from pto_jax.devices.dut import Command
 from pto_jax.failures.folder import read, shrink_folder, size
+from pto_jax.failures.isolation import depends, varied
 from pto_jax.failures.recorder import Keeper
 from pto_jax.failures.reduce import shrink_attributes
 from pto_jax.failures.search import Machines, Search
-from pto_jax.failures.variants import depends, varied
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, cases
 from pto_jax.ir import AccPhase, RoundMode

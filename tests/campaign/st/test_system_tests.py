@@ -13,8 +13,7 @@ from pto_jax.errors import FileError
 from pto_jax.system_tests import cpp_program
 from pto_jax.system_tests.cpp_program import Pointer, read
 from pto_jax.system_tests.host import HostProgram
-from pto_jax.system_tests.run import executor, run_system_tests
-from pto_jax.system_tests.suite import system_tests
+from pto_jax.system_tests.run import executor, run_system_tests, system_tests
 
 HOST = """
 #include "acl/acl.h"

@@ -16,28 +16,28 @@ from time import monotonic
 import numpy as np
 from numpy.typing import NDArray
 
-from ...cases import targets
-from ...cases.comparison import COMPARED, Outcome, attempts, compare_case
-from ...cases.targets import Run, Target
-from ...cases.ulp import Histograms
-from ...devices.conversation import Request, Server, request
-from ...devices.lockstep_cases import decoder, outputs, pool_of
-from ...devices.machines import machine
-from ...errors import ArgumentError
-from ...failures.recorder import Record, Recorder
-from ...generate.options import layout_name
-from ...generate.programs import Case
-from ...lockstep import opcodes, programs, stream, values
-from ...lockstep.opcodes import Opcode
-from ...lockstep.stream import CHUNK, FILLED, Mode, Runner, coverage
-from ...lockstep.tables import Table
-from ...lowering.lockstep import Programs
-from ..devices.refusals import Refusals, feature
-from ..fuzz.batch import Batch, Failure
-from ..fuzz.coverage import attributes_part, named, of_program, operands_part
-from ..fuzz.executor_cases import Beat, Executor, Say, failure
-from ..fuzz.plan import Plan
-from ..fuzz.progress import ENDLESS
+from ..cases import targets
+from ..cases.comparison import COMPARED, Outcome, attempts, compare_case
+from ..cases.targets import Run, Target
+from ..cases.ulp import Histograms
+from ..devices.conversation import Request, Server, request
+from ..devices.lockstep import decoder, outputs, pool_of
+from ..devices.machines import machine
+from ..errors import ArgumentError
+from ..failures.recorder import Record, Recorder
+from ..generate.options import layout_name
+from ..generate.programs import Case
+from ..lockstep import opcodes, programs, stream, values
+from ..lockstep.opcodes import Opcode
+from ..lockstep.stream import CHUNK, FILLED, Mode, Runner, coverage
+from ..lockstep.tables import Table
+from ..lowering.lockstep import Programs
+from .fuzz.batch import Batch, Failure
+from .fuzz.coverage import attributes_part, named, of_program, operands_part
+from .fuzz.executor_cases import Beat, Executor, Say, failure
+from .fuzz.plan import Plan
+from .fuzz.progress import ENDLESS
+from .refusals import Refusals, feature
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""Campaigns on devices under test."""

@@ -1,1 +1,0 @@
-"""Campaigns in lockstep."""
