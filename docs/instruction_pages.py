@@ -8,16 +8,18 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain
 
-from pto_jax import api, isa
+import numpy as np
+
+from pto_jax import api, isa, oracle
 from pto_jax.cli import examples
 from pto_jax.examples import EXAMPLES
-from pto_jax.ir import TILE_DTYPES, TileType
+from pto_jax.ir import F32, TILE_DTYPES, TileType
 from pto_jax.isa.declare import Attribute, Constraint, Contradiction, Decision, Instruction
 from pto_jax.isa.history import changes_of
 from pto_jax.isa.reference import attribute_cells, other_names, sentences, status, types_text
 from pto_jax.isa.rules.constraints import spelled
 from pto_jax.manual import example as text_example
-from pto_jax.pictures.cells import cells_of, draw
+from pto_jax.pictures.cells import array_cells, cells_of, draw
 from pto_jax.pictures.svg import Canvas
 from pto_jax.profiles import PROFILE_NAMES, ProfileName
 from pto_jax.runtime import op_examples, op_functions
@@ -40,6 +42,24 @@ CLASSES = {
 _FORMS = {"as": "assembly", "ssa": "SSA", "dps": "destination-passing"}
 #: Columns of wrapped programs; rows of types that are listed one by one.
 _COLUMNS, _COMBINATIONS = 84, 16
+#: Transfers that are drawn: a window of a view, with the constants in front.
+_NUMBERS = "".join(f"%c{n} = arith.constant {n} : index\n" for n in (1, 3, 4, 8))
+_WINDOW = """\
+%window = pto.partition_view %{0}, offsets = [%c1, %c4], sizes = [%c3, %c8]
+    : !pto.tensor_view<5x16xf32> -> !pto.partition_tensor_view<3x8xf32>
+"""
+_MOVES = {
+    "tload": _WINDOW.format("src") + "pto.tload ins(%window : !pto.partition_tensor_view<3x8xf32>) "
+    "outs(%dst : !pto.tile_buf<vec, 4x8xf32, valid=3x8>)",
+    "tstore": _WINDOW.format("dst") + "pto.tstore ins(%src : !pto.tile_buf<vec, 4x8xf32, valid=3x8>) "
+    "outs(%window : !pto.partition_tensor_view<3x8xf32>)",
+    "mgather": "pto.mgather ins(%src, %indexes : !pto.partition_tensor_view<5x8xf32>, "
+    "!pto.tile_buf<vec, 1x8xi32, valid=1x4>) outs(%dst : !pto.tile_buf<vec, 4x8xf32>) "
+    "{coalesce = #pto<coalesce row>}",
+    "mscatter": "pto.mscatter ins(%src, %indexes : !pto.tile_buf<vec, 4x8xf32>, "
+    "!pto.tile_buf<vec, 1x8xi32, valid=1x4>) outs(%dst : !pto.partition_tensor_view<5x8xf32>) "
+    "{coalesce = #pto<coalesce row>}",
+}
 #: A blank between operands or types, outside of a type.
 _BREAK = re.compile(r"(?<=[,:>)]) (?![^<]*>)")
 
@@ -134,6 +154,8 @@ def _wrapped(program: str) -> str:
 
 def picture(i: Instruction) -> str:
     """The sources and results of the example as coloured cells, "" where no lane moves."""
+    if i.name in _MOVES:
+        return _moved(i.name)
     call = op_examples.example(i) if op_functions.is_function(i) else None
     if call is None or (i.lanes == "same" and not i.converts) or not call.results:
         return ""
@@ -146,6 +168,27 @@ def picture(i: Instruction) -> str:
     canvas, top = Canvas(480, f"{i.name}: {', '.join(name for name, _ in shown)}"), 0.0
     for name, tile in shown:
         top = draw(canvas, cells_of(tile, name), top)
+    return canvas.picture(top + 8).svg
+
+
+def _moved(name: str) -> str:
+    """A transfer between global memory and a tile: what it reads, and what it has written."""
+    program = api.parse(_NUMBERS + _MOVES[name])
+    given: dict[str, object] = {}
+    for value in program.functions[0].args:
+        t = value.type
+        shape = t.shape if isinstance(t, TileType) else t.dims  # type: ignore[union-attr]
+        numbers = np.arange(np.prod(shape)).reshape(shape)
+        numbers = {"dst": np.full(shape, -1), "indexes": numbers * 3 % 5}.get(value.name, numbers)
+        array = numbers.astype(t.dtype.numpy)  # type: ignore[union-attr]
+        given[value.name] = oracle.OracleTile(t, array) if isinstance(t, TileType) else array
+    written = oracle.run(program, given)
+    canvas, top = Canvas(480, f"{name}: {', '.join(given)}"), 0.0
+    shown = {**given, **written}
+    for argument in sorted(shown, key=["src", "indexes", "dst"].index):
+        value = shown[argument]
+        array = isinstance(value, np.ndarray)
+        top = draw(canvas, array_cells(argument, value, F32) if array else cells_of(value, argument), top)
     return canvas.picture(top + 8).svg
 
 
@@ -162,6 +205,8 @@ def _result(i: Instruction) -> Iterator[str]:
 
 def _types(i: Instruction) -> Iterator[str]:
     if not i.type_vars or not any(i.types.values()):
+        having = ["any" if types_text(i, p) != "-" else "" for p in PROFILE_NAMES]
+        yield from ("## Types", "", *table(["", *PROFILE_NAMES], [["element types", *having]]), "")
         return
     yield from ("## Types", "")
     disputed = [d.question for d in i.decisions if isinstance(d, Contradiction)]

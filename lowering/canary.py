@@ -244,7 +244,7 @@ def _flags() -> np.uint32:
 def _computed(checked: Sequence[Check], device: Any) -> list[NDArray[Any]]:
     """The words of what the checks give on a device, compiled together.
 
-    What need not come last is one array with the flags, which is one kernel.
+    What need not come last is one array with the flags.
     """
 
     def pto_canary(arguments: Any) -> Any:
@@ -252,7 +252,7 @@ def _computed(checked: Sequence[Check], device: Any) -> list[NDArray[Any]]:
         joined = [(c, r) for c, r in zip(checked, results, strict=True) if not c.last]
         words = [lax.bitcast_convert_type(r, np.uint32).reshape(-1) for _, r in joined]
         last = [r for c, r in zip(checked, results, strict=True) if c.last]
-        return lax.concatenate([*words, lax.full((1,), flags)], 0), last
+        return _as_rows([*words, lax.full((1,), flags)]), last
 
     flags = _flags()
 
@@ -262,9 +262,19 @@ def _computed(checked: Sequence[Check], device: Any) -> list[NDArray[Any]]:
         for setting in (x64(), jax.default_device(device), cached_code(), *quiet):
             settings.enter_context(setting)
         joined, last = jax.device_get(jax.jit(pto_canary)([c.arguments for c in checked]))
-    sizes = [c.words.size for c in checked if not c.last]
-    parts, own = iter(np.split(joined, np.cumsum(sizes))), iter(last)
-    return [next(own) if c.last else next(parts) for c in checked]
+    rows, own = iter(joined), iter(last)
+    return [next(own) if c.last else next(rows)[: c.words.size] for c in checked]
+
+
+def _as_rows(lines: Sequence[UInt32[Array, " _"]]) -> UInt32[Array, "lines _"]:
+    """Lines of words as rows of one array: a choice between them is one kernel, a concatenation many."""
+    shape = len(lines), max(line.size for line in lines)
+    number = lax.broadcasted_iota(np.int32, shape, 0)
+    rows = lax.full(shape, np.uint32(0))
+    for i, line in enumerate(lines):
+        padded = lax.pad(line, np.uint32(0), ((0, shape[1] - line.size, 0),))
+        rows = lax.select(lax.eq(number, np.int32(i)), lax.broadcast_in_dim(padded, shape, (1,)), rows)
+    return rows
 
 
 @contextmanager

@@ -174,7 +174,7 @@ def _folded(
 
     trips = count // unroll if count > unroll else 0
     if trips:
-        start = slicing.repeated(trips, trip, start)
+        start = slicing.repeated(np.int32(trips), trip, start)
     return reduce(step, map(line, range(trips * unroll, count)), start)
 
 

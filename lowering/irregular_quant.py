@@ -137,7 +137,7 @@ def _maximum(words: UInt32[Array, "lines groups 32"]) -> UInt32[Array, "lines gr
     return found
 
 
-def _exponent(c: Context, largest: UInt32[Array, "*shape"], alg: MxQuantAlg) -> UInt32[Array, "*shape"]:
+def _exponent(largest: UInt32[Array, "*shape"], alg: MxQuantAlg) -> UInt32[Array, "*shape"]:
     """The shared exponents (biased by 127) as 32-bit words; 255 where the magnitude is NaN."""
     nan = largest > _INF
     if alg not in _NV:
@@ -200,7 +200,7 @@ def _quantise(c: Context, words: UInt[Array, "lines elements"], alg: MxQuantAlg)
     lines, elements = words.shape
     single = bits.to_single(flush(c, words, d), d).reshape(lines, elements // GROUP, GROUP)
     largest = _largest(single, alg)
-    exponent = _exponent(c, largest, alg)
+    exponent = _exponent(largest, alg)
     factor = _factor(exponent, largest)
     if alg == MxQuantAlg.OCP_MX_FP8_E4M3:
         scaled = _scaled(single, exponent[:, :, None])

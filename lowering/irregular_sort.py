@@ -29,9 +29,10 @@ from pto_jax.isa.irregular_sort import BLOCK, RECORD_BYTES, slots
 
 from . import bits, merging_gpu, platforms, slicing
 from .irregular import iota, scalar, source
+from .numerics import broadcast
 from .platforms import by_platform
 from .region import all_ones, fit, flush, lanes, sizes
-from .rules import ROW, Context, Inputs, Outputs, rule
+from .rules import Context, Inputs, Outputs, Result, rule
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Int32, Integer, Shaped, UInt, UInt32
@@ -113,7 +114,8 @@ class _Places(NamedTuple):
 def _places(count: int, job: Merge) -> _Places:
     number = lax.iota(np.int32, count)
     if job.grouped:
-        return _Places(number < job.limit, number % job.length[0] == np.int32(0), number // job.group)
+        of_list = broadcast(lax.rem)(number, job.length[0])
+        return _Places(number < job.limit, of_list == np.int32(0), broadcast(lax.div)(number, job.group))
     after = number[:, None] - job.begin
     listed = (after >= np.int32(0)) & (after < job.length)
     return _Places(listed.any(1), (after == np.int32(0)).any(1), jnp.zeros_like(number))
@@ -177,8 +179,9 @@ def _stepwise(values: UInt[Array, " records"], d: DType, job: Merge, count: int)
         taken, stopped = carry
         begin = job.begin
         if job.grouped:
-            taken = jnp.where(number % job.group == np.int32(0), np.int32(0), taken)
-            begin = begin + number // job.group * job.group
+            of_group = lax.rem(number, job.group)
+            taken = jnp.where(of_group == np.int32(0), np.int32(0), taken)
+            begin = begin + (number - of_group)
         left, where = taken < job.length, begin + taken
         exceeding, exceeded = (x.at[where].get(mode="clip") for x in (challenger, incumbent))
         best, found = merging_gpu.greatest(left, exceeding, exceeded)
@@ -220,10 +223,10 @@ def _tsort32(c: Context, inputs: Inputs) -> Outputs:
     written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < v_col * np.int32(slots(src.dtype.bits)))
     if c.profile == "cpu_sim":
         written = written & (v_row == i_row) & (v_col == i_col)
-    result: Outputs = {"dst": jnp.where(written, new, old)}
+    words = jnp.where(written, new, old)
     if _is_row(c, "dst", "src", "idx") and (src.cols, t.cols) == (shape[1], records.shape[1]):
-        result[ROW + "dst"] = SortedRow(src.dtype, *made_of, jnp.ones((), bool))
-    return result
+        return {"dst": Result(words, row=SortedRow(src.dtype, *made_of, jnp.ones((), bool)))}
+    return {"dst": words}
 
 
 def _ranked(
@@ -459,8 +462,7 @@ def _tmrgsort(c: Context, inputs: Inputs) -> Outputs:
     known = lanes(inputs, "src0").row if whole else None
     made = known.merged(scalar(inputs, "blockLen")) if isinstance(known, SortedRow) else None
     if made is not None:
-        words = jnp.where(made.certain, made.first(t.cols), result["dst"])
-        result = {"dst": words, ROW + "dst": made}
+        result = {"dst": Result(jnp.where(made.certain, made.first(t.cols), result["dst"]), row=made)}
     if several:
         counts = jnp.pad(taken, (0, len(_LISTS) - len(names)))
         result["executed"] = lax.convert_element_type(counts, np.uint16)

@@ -26,7 +26,8 @@ from pto_jax.ir import GlobalLayout
 from . import platforms, region, slicing
 from .bits import elements_at, from_words, raw
 from .machine import storage
-from .machine.addresses import begin, distance, limited, product, wide
+from .machine.addresses import Positions, begin, distance, limited, product, wide
+from .numerics import broadcast
 from .rules import Context, GlobalMemory, Inputs, memory_rule
 from .slicing import slice_at, with_slice
 
@@ -137,8 +138,8 @@ class Block:
     ) -> Elements:
         """:meth:`put` of the rows and columns before ``limits``, which are at most those of the block.
 
-        Words that are ``costly`` to compute are computed apart. ``around`` are the elements of the buffer, for
-        a result that is no update.
+        Words that are ``costly`` to compute are computed apart. ``around`` are the elements of the buffer,
+        for a result that is no update.
         """
         found = self.rectangle(buffer.shape[0])
         by_axis = tuple(self.runs[i][0] for i in self.back) == (self.rows, self.cols)
@@ -153,11 +154,11 @@ class Block:
         places = [lax.broadcasted_iota(np.int32, lines.shape, axis) for axis in (0, 1)]
         begins = [np.int32(n) for n in first]
         parts = [(p >= b) & (p < b + n) for p, b, n in zip(places, begins, limits, strict=True)]
-        around = [(n, m - n - k) for n, m, k in zip(first, lines.shape, extents, strict=True)]
+        margins = [(n, m - n - k) for n, m, k in zip(first, lines.shape, extents, strict=True)]
         new = self._ordered(words).reshape(extents)
         if costly and platforms.expected() == "cpu":
             (new,) = slicing.computed_before(new)
-        return lax.select(parts[0] & parts[1], jnp.pad(new, around), lines).reshape(-1)
+        return lax.select(parts[0] & parts[1], jnp.pad(new, margins), lines).reshape(-1)
 
     def _ordered(self, words: Lanes) -> Shaped[Array, "..."]:
         """[rows, cols] in the order of the runs."""
@@ -317,16 +318,17 @@ class Window:
 
         A NumPy array where everything is static.
         """
-        numbers = np.indices(shape, dtype=np.int64, sparse=True)
+        numbers: tuple[Positions, ...] = np.indices(shape, dtype=np.int64, sparse=True)
         where = begin(self.offset, self.strides)
         for axes, number in zip(self.axes, numbers, strict=True):
             # What the slowest dimension is asked for beyond its extent is beyond the window.
             for axis in reversed(axes):
                 extent = positive(self.shape[axis])
                 if not (isinstance(extent, int) and extent == 1):
-                    index = number if axis == axes[0] else number % wide(extent)
+                    index = number
+                    if axis != axes[0]:
+                        number, index = _divided(number, extent)
                     where = where + distance(index, self.strides[axis])
-                    number = number // wide(extent)
         for number, extent, size in zip(numbers, self.lanes(), shape, strict=True):
             if isinstance(extent, int) and isinstance(where, np.ndarray | np.integer):
                 where = np.where(number < extent, where, np.int64(-1))
@@ -431,6 +433,14 @@ def _meets(window: Window, shape: tuple[int, int]) -> bool:
     where = np.asarray(window.addresses(shape))
     where = where[where >= 0]
     return bool(np.unique(where).size != where.size)
+
+
+def _divided(number: Positions, by: Scalar) -> tuple[Positions, Positions]:
+    """Quotient and remainder of numbers from 0 on and a number from 1 on."""
+    if isinstance(by, int):
+        return number // np.int64(by), number % np.int64(by)
+    dividend, divisor = jnp.asarray(number), jnp.asarray(wide(by))
+    return broadcast(lax.div)(dividend, divisor), broadcast(lax.rem)(dividend, divisor)
 
 
 def positive(n: Scalar) -> Scalar:
@@ -701,7 +711,7 @@ def _writer(width: int) -> Callable[..., Any]:
             return lax.dynamic_update_slice(buffers, new, start, allow_negative_indices=False)
 
         carried = slicing.varied(buffers, words, begin, count, length)
-        written: Array = lax.fori_loop(np.int32(0), np.int32(begin.shape[0]), step, carried)
+        written: Array = slicing.repeated(np.int32(begin.shape[0]), step, carried)
         return written
 
     return slicing.of_batches(write, 2)

@@ -129,8 +129,8 @@ def register_width(call: MicroCall) -> int:
     return found.dtype.word_bits
 
 
-def result_width(call: MicroCall, at: int = 0) -> int:
-    """Bits of an element of a result."""
-    t = call.results[at]
+def result_width(call: MicroCall) -> int:
+    """Bits of an element of the first result."""
+    t = call.results[0]
     assert isinstance(t, Lanes)
     return t.dtype.word_bits

@@ -33,7 +33,7 @@ from jax.custom_batching import custom_vmap
 from pto_jax.ir import F8E8M0, F32, DType
 from pto_jax.isa.rules.matrix import SCALE_GROUP
 
-from . import bits, merging_gpu
+from . import bits, merging_gpu, slicing
 from .bits import x64
 from .platforms import by_platform
 
@@ -250,19 +250,18 @@ def _careful(
 ) -> UInt32[Array, "batch M N"]:
     """The fold in float64, rounded to the float32 grid after every step."""
     x, y = operands[2:] if len(operands) > 2 else (bits.decode32(o) for o in operands)
-    rows, columns = x.transpose(2, 0, 1), y.transpose(1, 0, 2)
     add = lax.add if precision.exact else odd_sum
 
     def step(k: Int[Array, ""], total: Float64[Array, "batch M N"]) -> Float64[Array, "batch M N"]:
-        u = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False, allow_negative_indices=False)
-        v = lax.dynamic_index_in_dim(columns, k, 0, keepdims=False, allow_negative_indices=False)
-        return settle(add(u[:, :, None] * v[:, None, :], total))
+        u = lax.dynamic_index_in_dim(x, k, 2, allow_negative_indices=False)
+        v = lax.dynamic_index_in_dim(y, k, 1, allow_negative_indices=False)
+        return settle(add(u * v, total))
 
     # Derived from the operands: shard_map tracks over which axes a loop carry varies.
-    first = _zero(rows[0])[:, :, None] + _zero(columns[0])[:, None, :]
+    first = _zero(x[:, :, :1]) + _zero(y[:, :1])
     if start is not None:
         first = jnp.where(first == 0, bits.decode32(start), first)
-    return bits.encode32(lax.fori_loop(np.int32(0), np.int32(rows.shape[0]), step, first))
+    return bits.encode32(slicing.repeated(np.int32(x.shape[2]), step, first))
 
 
 def _zero(x: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
@@ -328,8 +327,7 @@ def _native(
 
     some = (lax.convert_element_type(o, U32) for o in (operands[0][:, :, :1], operands[1][:, :1, :1]))
     blank = jnp.zeros((batch, m, n), U32) | (next(some) & next(some) & U32(0))
-    done: Array = lax.fori_loop(np.int32(0), _int32(-(-batch // size)), step, blank)
-    return done
+    return slicing.repeated(_int32(-(-batch // size)), step, blank)
 
 
 def _int32(size: int) -> np.int32 | Array:

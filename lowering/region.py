@@ -18,7 +18,7 @@ from pto_jax.ir import F32, BLayout, CmpMode, DType, TileType
 
 from . import bits, platforms
 from .numerics import ExactFloat, Integer, NativeFloat, Num, Real
-from .rules import VALUE, Context, Inputs, Lanes, Outputs, rule
+from .rules import Context, Inputs, Lanes, Outputs, Result, rule
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Shaped, UInt
@@ -147,7 +147,7 @@ def computed(context: Context, inputs: Inputs, result: Num) -> Outputs:
     assert isinstance(a, ExactFloat | NativeFloat)
     words, value = a.words_and_value(result)
     shape = context.tile("dst").shape
-    return {"dst": merge(context, inputs, words), VALUE + "dst": jnp.broadcast_to(value, shape)}
+    return {"dst": Result(merge(context, inputs, words), jnp.broadcast_to(value, shape))}
 
 
 def choice(context: Context, inputs: Inputs, first: str, second: str, mode: CmpMode) -> Outputs:

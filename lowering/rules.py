@@ -89,7 +89,17 @@ class Lanes(NamedTuple):
 
 #: Tiles and scalars (0-d words) by declared operand name.
 Inputs: TypeAlias = "Mapping[str, Lanes | Word]"
-#: New words of a destination, their values (:data:`VALUE`, float64), or a :class:`Row` of them (:data:`ROW`).
+
+
+class Result(NamedTuple):
+    """New words of a destination, with their values (float64) or a :class:`Row` of them, if available."""
+
+    words: Words
+    value: Values | None = None
+    row: Row | None = None
+
+
+#: New words of a destination, or a :class:`Result`.
 Output: TypeAlias = Any
 #: The results of a rule by name.
 Outputs: TypeAlias = "dict[str, Output]"
@@ -101,7 +111,7 @@ class Context:
 
     ``types`` have the static valid sizes that are known at this site (None: traced); ``covered`` names
     the sources whose valid region is known to contain the destination's, so that they need no fill.
-    ``carry`` asks for values and rows besides words (:data:`VALUE`), where the caller can use them.
+    ``carry`` asks for values and rows besides words (:class:`Result`), where the caller can use them.
     """
 
     instruction: str
@@ -152,9 +162,6 @@ class Context:
         """The arithmetic of an operand's element type."""
         return self.semantics.arithmetic(self.dtype(name))
 
-
-#: Prefixes of results that are the values of a destination's words, or give the words of its only row.
-VALUE, ROW = "value of ", "row of "
 
 Rule: TypeAlias = "Callable[[Context, Inputs], Mapping[str, Output]]"
 RULES: dict[str, Rule] = {}

@@ -29,7 +29,7 @@ from .bits import elements_at, x64
 from .platforms import by_platform
 
 if TYPE_CHECKING:
-    from jaxtyping import Int32, Shaped, UInt
+    from jaxtyping import Int, Int32, Shaped, UInt
 
     #: Where a slice begins along a dimension.
     Start: TypeAlias = "Int32[Array, ''] | Int32[np.ndarray, ''] | np.int32"
@@ -67,7 +67,12 @@ def of_batches(
             x if has else jnp.broadcast_to(x, (axis_size, *x.shape))
             for x, has in zip(args[:arrays], batched, strict=False)
         ]
-        result = run(*(x.reshape(math.prod(x.shape[:2]), *x.shape[2:]) for x in batches), *args[arrays:])
+        sizes = [(math.prod(x.shape[:2]), *x.shape[2:]) for x in batches]
+        if sizes[0][0] == 0:
+            one = [jnp.zeros((1, *s[1:]), x.dtype) for s, x in zip(sizes, batches, strict=True)]
+            result = jax.eval_shape(run, *one, *args[arrays:])
+            return jnp.zeros((*batches[0].shape[:2], *result.shape[1:]), result.dtype), True
+        result = run(*(x.reshape(s) for x, s in zip(batches, sizes, strict=True)), *args[arrays:])
         return result.reshape(*batches[0].shape[:2], *result.shape[1:]), True
 
     return run
@@ -82,24 +87,19 @@ def varied(x: Shaped[Array, "*shape"], *others: Shaped[Array, "..."]) -> Shaped[
 
 
 def repeated(
-    trips: Int32[Array, ""] | int,
-    step: Callable[[Int32[Array, ""], Carry], Carry],
-    carried: Carry,
+    trips: Int[Array, ""] | np.integer[Any], step: Callable[[Int[Array, ""], Carry], Carry], carried: Carry
 ) -> Carry:
-    """``lax.fori_loop`` from 0: with one counter, an int32, where ``lax`` has two for a known number of trips.
+    """``lax.fori_loop`` from 0 with one counter, where ``lax`` has two for a known number of trips.
 
     A counter is a kernel of XLA, which takes longer to compile than to execute.
     """
-
-    def body(state: tuple[Int32[Array, ""], Carry]) -> tuple[Int32[Array, ""], Carry]:
-        return state[0] + np.int32(1), step(*state)
-
-    last = lax.while_loop(
-        lambda s: lax.lt(s[0], np.int32(trips) if isinstance(trips, int) else trips),
-        body,
-        (jnp.asarray(np.int32(0)), carried),
+    one = trips.dtype.type(1)
+    _, last = lax.while_loop(
+        lambda state: lax.lt(state[0], trips),
+        lambda state: (lax.add(state[0], one), step(*state)),
+        (jnp.asarray(trips.dtype.type(0)), carried),
     )
-    return last[1]
+    return last
 
 
 def slice_at(
@@ -144,12 +144,14 @@ def computed_before(*arrays: Any) -> tuple[Any, ...]:
 def _through_loop(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
     word = _some_word(arrays[0])
     # No square leaves the remainder 2 or 3 when it is divided by 4.
-    turns = lax.convert_element_type(lax.bitwise_and(lax.mul(word, word), word.dtype.type(2)), np.int32)
+    turns = lax.ne(lax.bitwise_and(lax.mul(word, word), word.dtype.type(2)), word.dtype.type(0))
     carried = tuple(varied(x, word) for x in arrays)
-    looped: tuple[Array, ...] = lax.fori_loop(
-        np.int32(0), turns, lambda _, xs: tuple(x + x.dtype.type(1) for x in xs), carried
-    )
-    return looped
+
+    def turn(state: tuple[Bool[Array, ""], tuple[Array, ...]]) -> tuple[Bool[Array, ""], tuple[Array, ...]]:
+        return state[0] ^ state[0], tuple(x + x.dtype.type(1) for x in state[1])
+
+    looped = lax.while_loop(lambda state: state[0], turn, (turns, carried))
+    return looped[1]
 
 
 def _some_word(array: Shaped[Array, "..."]) -> UInt[Array, ""]:

@@ -15,7 +15,7 @@ from jax import Array, lax
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.ir import dtype
 from pto_jax.isa.micro import MicroCall
-from pto_jax.isa.ub_sort import GROUP, LISTS, RECORD
+from pto_jax.isa.ub_transfers import GROUP, LISTS, RECORD
 
 from . import formulas
 from .irregular_sort import Merge, as_records, descending, merged

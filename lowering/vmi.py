@@ -32,6 +32,10 @@ _PLAIN = (
 )
 
 
+#: The operands of sums whose last one may be the carry: without a mask.
+_CARRIED = {"vaddcs": 3, "vsubcs": 3}
+
+
 def _masked(operands: tuple[Array, ...]) -> tuple[Array, ...]:
     """The operands with a mask of all lanes where they have none."""
     if operands[-1].dtype == np.bool_:
@@ -40,10 +44,12 @@ def _masked(operands: tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def _as_registers(name: str) -> None:
-    function = LANE_RULES[name]
+    function, unmasked = LANE_RULES[name], _CARRIED.get(name)
 
     @rule(f"vmi.{name}")
     def execute(call: RegisterCall, *operands: Array) -> tuple[Array, ...]:
+        if len(operands) == unmasked:
+            operands = (*operands, jnp.ones(operands[0].shape, bool))
         return function(replace(call, name=name), *(operands if name == "vselr" else _masked(operands)))
 
 

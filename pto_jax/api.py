@@ -55,7 +55,7 @@ def parse(text: str, file: str = "<text>", *, language: TextLanguage | None = No
         got = f"parse: got the name of a file, {text!r}"
         raise ArgumentError(got, allowed="the text of a program", fix=f'pto.load("{text}")')
     if language is not None and language not in TEXT_LANGUAGES:
-        raise ArgumentError(f"language {language!r}", allowed=", ".join(TEXT_LANGUAGES))
+        raise ArgumentError(f"language: got {language!r}", allowed=", ".join(TEXT_LANGUAGES))
     return reader.parse(text, file=str(file), language=language)
 
 
@@ -96,7 +96,7 @@ def verify(
     from .verifier.programs import Build, verify_program
 
     if level is not None and level not in LEVELS:
-        raise ArgumentError(f"level {level}", allowed=", ".join(map(str, LEVELS)))
+        raise ArgumentError(f"level: got {level}", allowed=", ".join(map(str, LEVELS)))
     selected, build = resolve_profile(program, profile, arch=arch), Build(level, auto_sync, strict)
     findings = list(verify_program(program, selected, portable=portable, build=build))
     errors = [d for d in findings if d.severity == "error"]

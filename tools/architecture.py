@@ -73,6 +73,13 @@ text { fill: #1c2333; text-anchor: middle; font-weight: 600; }
 .small { font-size: 12px; fill: #44506b; font-weight: 400; }
 .title { font-size: 13px; fill: #44506b; font-weight: 400; }
 path { stroke: #5b6b8c; stroke-width: 1.5; fill: none; marker-end: url(#tip); }
+.paper { fill: #ffffff; }
+@media (prefers-color-scheme: dark) {
+.paper { fill: #161b23; } .band { fill: #1c222c; stroke: #3b4554; }
+.test { fill: #43371b; } .write { fill: #4a2a1d; } .execute { fill: #1f3a2c; }
+.check { fill: #223350; } .program { fill: #3a2746; }
+text { fill: #e6eaf1; } .small, .title { fill: #b6bfcd; }
+}
 """
 _WIDTH, _BOX, _ROW = 480, 216, 52
 
@@ -129,7 +136,7 @@ def picture() -> str:
         f'{len(BANDS)} bands, each of which uses those below it">\n<style>\n{_STYLE}</style>\n'
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
         'orient="auto"><path d="M0 0L8 4L0 8z" style="fill:#5b6b8c;stroke:none;marker-end:none"/></marker>'
-        f'</defs>\n<rect width="{_WIDTH}" height="{top - 14}" fill="#ffffff"/>\n'
+        f'</defs>\n<rect class="paper" width="{_WIDTH}" height="{top - 14}"/>\n'
     )
     return head + "\n".join(drawn) + "\n</svg>\n"
 

@@ -1,12 +1,15 @@
-"""The picture of the README: a tile before and after a saturating conversion.
+"""The picture of the README, a tile before and after a saturating conversion, and those of a tutorial.
 
-``python -m tools.pictures --update`` writes it into ``docs/_static``; a test compares the bytes.
+``python -m tools.pictures --update`` writes them into ``docs/_static``; a test compares the bytes.
 """
 
 from __future__ import annotations
 
+import linecache
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +18,9 @@ from pto_jax.pictures import Picture
 from pto_jax.pictures.cells import cells_of, draw
 from pto_jax.pictures.svg import Canvas
 
-PICTURE = Path(__file__).parents[1] / "docs/_static/tile.svg"
+DOCS = Path(__file__).parents[1] / "docs"
+PICTURE = DOCS / "_static/tile.svg"
+TUTORIAL = DOCS / "tutorials/first_kernel.md"
 #: Rows x columns of the tile, and those that are valid.
 SHAPE, VALID = (4, 16), (3, 10)
 PROGRAM = "%z = taddreluconv %x, %x : (!pto.tile<f32, 4, 16>, !pto.tile<f32, 4, 16>) -> !pto.tile<f16, 4, 16>"
@@ -40,7 +45,24 @@ def picture() -> Picture:
     return canvas.picture(draw(canvas, cells_of(z, "z"), middle + 34) + 8)
 
 
+def of_the_tutorial() -> dict[Path, Picture]:
+    """On-chip memory and pipes of the kernel that the tutorial defines first."""
+    found = re.search(r"^```python\n(.*?)^```$", TUTORIAL.read_text(encoding="utf-8"), re.M | re.S)
+    assert found is not None
+    source, name = found[1].partition("\n\n\nX = ")[0], "first_kernel.py"
+    # The builder names values after the variables of the source.
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    names: dict[str, Any] = {}
+    exec(compile(source, name, "exec"), names)
+    program = names["narrow"].program
+    return {
+        DOCS / "_static/narrow-memory.svg": pto.pictures.memory(program),
+        DOCS / "_static/narrow-pipes.svg": pto.pictures.timeline(program, arguments={"rows": 40}),
+    }
+
+
 if __name__ == "__main__":
     if sys.argv[1:] != ["--update"]:
         sys.exit("usage: python -m tools.pictures --update")
-    picture().save(PICTURE)
+    for path, drawn in {PICTURE: picture(), **of_the_tutorial()}.items():
+        drawn.save(path)

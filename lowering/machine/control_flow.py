@@ -28,7 +28,7 @@ from pto_jax.interpreter import UNSETTLED, Choice, Frame, Operand, Pointer, Scal
 from pto_jax.interpreter.operands import LocalPointer, Register
 from pto_jax.ir import I1, INDEX, DType, Op, ScalarType, TileType
 
-from .. import scalars
+from .. import scalars, slicing
 from ..bits import from_words, moved_as, raw
 from ..scalars import to_native
 from . import predicted_writes, storage
@@ -586,12 +586,11 @@ Runner: TypeAlias = "Callable[[Step, list[Leaf], int], list[Leaf]]"
 def loop(
     machine: TileMemory, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
 ) -> tuple[Operand, ...]:
-    """``lax.fori_loop`` over the trips."""
+    """``lax`` control flow over the trips."""
     count = np.int64(trips) if isinstance(trips, int) else to_native(trips, INDEX)
 
     def run(step: Step, data: list[Leaf], position: int) -> list[Leaf]:
-        found: list[Leaf] = lax.fori_loop(np.int64(0), count, step, data)
-        return found
+        return slicing.repeated(count, step, data)
 
     return _looped(machine, frame, inits, carried_dtypes(frame.op, len(inits)), body, run)
 

@@ -41,7 +41,7 @@ from pto_jax.profiles import ProfileName
 
 from .. import platforms, scalars, slicing
 from ..bits import from_words, recast, restored
-from ..rules import MEMORY_RULES, ROW, RULES, VALUE, Context, GlobalMemory, Inputs, Lanes, MemoryRule, jitted
+from ..rules import MEMORY_RULES, RULES, Context, GlobalMemory, Inputs, Lanes, MemoryRule, Result, jitted
 from . import (
     addresses,
     block_numbers,
@@ -197,9 +197,9 @@ class JaxMachine(tile_memory.TileMemory):
         context = self.context(e)
         self._check(e)
         results = jitted(context)(self.inputs(e, context))
-        for name, words in results.items():
-            if name not in e.vectors and not name.startswith((VALUE, ROW)):
-                self.write(e.tile(name), words, results.get(VALUE + name), results.get(ROW + name))
+        for name, result in results.items():
+            if name not in e.vectors:
+                self.write(e.tile(name), *(result if isinstance(result, Result) else Result(result)))
         return {n: from_words(results[n], t.dtype.numpy) for n, t in e.vectors.items()}
 
     def inputs(self, e: Execution, context: Context) -> Inputs:

@@ -10,7 +10,6 @@ from .. import isa
 from ..files import user_code
 from ..ir import F32, INDEX, AttrValue, DType, Form, ScalarType, Symbol, Type, find_dtype
 from ..isa.bind import accepts
-from ..profiles import PROFILES
 from ..text import formats
 from . import argument_types, arith, synchronise
 from .body import NO_PROGRAM, WHERE_PROGRAMS, Node, building, current
@@ -70,16 +69,16 @@ def _destinations(instruction: isa.Instruction) -> list[tuple[str, ...]]:
     ]
 
 
-@cache
-def shown_type(instruction: isa.Instruction, operand: str) -> Type | None:
-    """The type that the declaration's first sample gives an operand."""
-    from ..isa.samples.operations import legal_samples
-
-    for profile in PROFILES.values():
-        for sample in legal_samples(instruction, profile):
-            if operand in sample.types:
-                return sample.types[operand]
-    return None
+def declared_type(operand: isa.Operand, types: Mapping[str, Type]) -> Type | None:
+    """The type that a declaration gives a number or a result, beside operands of some types."""
+    if operand.kind == "index":
+        return ScalarType(INDEX)
+    element = find_dtype(operand.dtype or "")
+    if isinstance(operand.type, str):
+        element = getattr(types.get(operand.type), "dtype", None)
+    elif operand.type is not None:
+        return operand.type
+    return ScalarType(element) if isinstance(element, DType) else None
 
 
 class _Call:
@@ -207,19 +206,17 @@ class _Call:
     def number_type(self, name: str, bound: Mapping[str, Any]) -> DType:
         """The element type of an operand that is given as a Python number."""
         operand = self.instruction.operand(name)
-        if operand.kind == "index":
-            return INDEX
-        declared = find_dtype(operand.dtype or "")
-        if declared is not None:
-            return declared
-        for other, argument in bound.items():
-            t = getattr(argument, "type", None)
+        types = {n: argument.type for n, argument in bound.items() if hasattr(argument, "type")}
+        types |= dict(zip((o.name for o in self.instruction.destinations), self.types, strict=False))
+        t = declared_type(operand, types)
+        if isinstance(t, ScalarType):
+            return t.dtype
+        for other, t in types.items():
             if operand.dtype is not None and self.instruction.operand(other).dtype == operand.dtype:
                 d = getattr(t, "dtype", None)
                 if isinstance(d, DType):
                     return d
-        t = shown_type(self.instruction, name)
-        return t.dtype if isinstance(t, ScalarType) else F32 if isinstance(bound[name], float) else INDEX
+        return F32 if isinstance(bound[name], float) else INDEX
 
     def indices(self, form: tuple[str, ...], bound: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
         places = [v for v in bound.values() if isinstance(v, Indexed)]
@@ -236,7 +233,7 @@ class _Call:
     def result_types(self, destinations: tuple[str, ...]) -> tuple[Type, ...]:
         if self.types:
             return self.types
-        types = [shown_type(self.instruction, n) for n in destinations]
+        types = [declared_type(self.instruction.operand(n), {}) for n in destinations]
         return tuple(t for t in types if t is not None)
 
 

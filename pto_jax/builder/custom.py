@@ -21,7 +21,7 @@ from ..text.formats import (
 )
 from . import argument_types, arith, places, synchronise
 from .body import Node, current
-from .calls import KINDS, attributes_of, document, python_name, renamed, shown_type
+from .calls import KINDS, attributes_of, declared_type, document, python_name, renamed
 from .values import Handle, described
 
 
@@ -250,6 +250,11 @@ class Call:
         back = {w: d for d, w in self.aliases().items() if d in names}
         return names.get(back.get(name, name))
 
+    def types_of(self, given: Mapping[str, Any]) -> dict[str, ir.Type]:
+        """The types of operands by their names in the declaration."""
+        pairs = ((self.declared(name), v) for name, v in given.items() if isinstance(v, Handle))
+        return {operand.name: v.type for operand, v in pairs if operand is not None}
+
     def number_type(self, name: str, value: Any, given: Mapping[str, Any]) -> ir.DType:
         """The element type of an operand that is given as a Python number."""
         for other, same in ((i.targets, name in i.targets) for i in self.fmt.flat if isinstance(i, TypeItem)):
@@ -262,18 +267,9 @@ class Call:
         if OPERAND_TYPES.get(name) == ir.ScalarType(ir.INDEX):
             return ir.INDEX
         operand = self.declared(name)
-        shown = None
-        if self.instruction is not None and operand is not None:
-            shown = shown_type(self.instruction, operand.name)
-        if name == "value":
-            place = next((v for k, v in given.items() if k != "value" and isinstance(v, Handle)), None)
-            d = getattr(place.type, "dtype", None) if place is not None else None
-            if isinstance(d, ir.DType):
-                return d
-        if isinstance(shown, ir.ScalarType):
-            return shown.dtype
-        if name == "addr":
-            return ir.I64
+        declared = declared_type(operand, self.types_of(given)) if operand is not None else None
+        if isinstance(declared, ir.ScalarType):
+            return declared.dtype
         return ir.I1 if isinstance(value, bool) else ir.F32 if isinstance(value, float) else ir.INDEX
 
     def result(self, given: Mapping[str, Any], attributes: Mapping[str, ir.AttrValue]) -> ir.Type | None:
@@ -299,10 +295,10 @@ class Call:
                     return self.operand(same, given[same], given)[0].type
         type_ = _derived(self.name, handles, given, attributes)
         if type_ is None and self.instruction is not None:
-            results = [o for o in self.instruction.destinations if o.kind in ("scalar", "handle")]
-            type_ = shown_type(self.instruction, results[0].name) if results else None
+            types = self.types_of(handles)
+            type_ = next((declared_type(o, types) for o in self.instruction.destinations), None)
         if type_ is None:
-            self.wrong("got no type for the result, which does not follow from the operands: type= is needed")
+            self.wrong("got no type for the result, which does not follow from the operands (type=)")
         return type_
 
 
@@ -332,10 +328,6 @@ def _derived(
             return replace(first, rows=rows, cols=cols, v_row=v_row, v_col=v_col)
         case "addptr" | "bind_tile":
             return first
-        case "get_tensor_view_dim" | "get_tensor_view_stride":
-            return ir.ScalarType(ir.INDEX)
-        case "load_scalar" | "tgetval" if isinstance(d, ir.DType):
-            return ir.ScalarType(d)
         case "tensor_view_addr" if isinstance(d, ir.DType):
             return ir.PtrType(d)
         case "tile_buf_addr" if isinstance(first, ir.TileType):

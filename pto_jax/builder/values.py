@@ -75,7 +75,7 @@ class Handle:
         return f"<{type(self).__name__} {self}: {self.type}>"
 
 
-def described(value: object) -> str:
+def described(value: Any) -> str:
     """Any Python object as messages show it: values by name and type, arrays by shape, others cut short.
 
     >>> import numpy as np
@@ -233,9 +233,10 @@ class TileHandle(Handle):
     def _no_element(self, place: Any, fix: str) -> NoReturn:
         """Refuse an element of the tile; the fix addresses it where its place in the storage is known."""
         t = self.type
-        row, col = place if isinstance(place, tuple) and len(place) == 2 else (None, None)
-        plain = isinstance(t, TileType) and t.layout == "ND" and isinstance(row, int) and isinstance(col, int)
-        offset = str(row * t.cols + col) if isinstance(t, TileType) and plain else ""
+        offset = ""
+        match place:
+            case (int(row), int(col)) if isinstance(t, TileType) and t.layout == "ND":
+                offset = str(row * t.cols + col)
         fail(
             f"got an element of the tile {self.name}",
             allowed="instructions on whole tiles, and elements by their number in the tile's storage",

@@ -186,7 +186,7 @@ def _element(program: ir.Program, profile: Profile, rng: random.Random) -> tuple
             return ir.ScalarType(new) if t.dtype == old and old.name not in _NUMBERS else t
         return replace(t, dtype=new) if isinstance(t, _Typed) and t.dtype == old else t
 
-    numbers = _converting(old, new) if old.name not in _NUMBERS else _same
+    numbers = _converting(new) if old.name not in _NUMBERS else _same
     return _retyped(program, change, numbers), f"{old.name} became {new.name}"
 
 
@@ -195,7 +195,7 @@ _NUMBERS = frozenset({"index", "i64", "i32", "i1"})
 _INDICES = (ir.ScalarType(ir.INDEX), ir.ScalarType(ir.I64))
 
 
-def _converting(old: ir.DType, new: ir.DType) -> _Rewriting:
+def _converting(new: ir.DType) -> _Rewriting:
     """Constants of an element type become those of another one."""
 
     def one(op: ir.Op) -> tuple[ir.Op, ...]:

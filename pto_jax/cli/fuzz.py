@@ -321,14 +321,14 @@ def _check_numbers(args: argparse.Namespace) -> None:
     for name, smallest in least.items():
         value = getattr(args, name)
         if value is not None and not value >= smallest:
-            raise ArgumentError(f"--{name.replace('_', '-')} is {value}", allowed=f"{smallest:g} or more")
+            raise ArgumentError(f"--{name.replace('_', '-')}: got {value}", allowed=f"{smallest:g} or more")
     if args.minutes is not None and not args.minutes > 0:
-        raise ArgumentError(f"--minutes is {args.minutes:g}", allowed="more than 0")
+        raise ArgumentError(f"--minutes: got {args.minutes:g}", allowed="more than 0")
     for name in ("case_timeout", "dut_timeout"):
         if not getattr(args, name) > 0:
             raise ArgumentError(
-                f"--{name.replace('_', '-')} is {getattr(args, name):g}", allowed="more than 0 seconds"
+                f"--{name.replace('_', '-')}: got {getattr(args, name):g}", allowed="more than 0 seconds"
             )
     for name in ("seed", "start", "count"):
         if (getattr(args, name) or 0) >= 1 << 62:
-            raise ArgumentError(f"--{name} is {getattr(args, name)}", allowed="less than 2**62")
+            raise ArgumentError(f"--{name}: got {getattr(args, name)}", allowed="less than 2**62")

@@ -59,7 +59,7 @@ def add(command: Adder) -> None:
         sub,
         (
             "races k.pto --ranks 4 --shared y,s --context ctx=y",
-            "accesses of processors that no signal orders",
+            "accesses that no signal orders",
         ),
         ("races k.pto", "exit status 0: nothing, 1: findings, 2: unreadable"),
         ("races k.pto --schedules 8", "with the bits that a race changes"),
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
         least = 1 if name == "grid" else 0
         if getattr(args, name) is not None and getattr(args, name) < least:
             print(
-                f"pto-jax races: error: --{name} is {getattr(args, name)}; allowed: {least} or more",
+                f"pto-jax races: error: --{name}: got {getattr(args, name)}; allowed: {least} or more",
                 file=sys.stderr,
             )
             return USAGE

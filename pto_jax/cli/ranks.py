@@ -173,7 +173,7 @@ def _refuse(options: RunOptions) -> None:
     if options.sanitize is not None:
         check_options(options)
     if options.seed < 0:
-        raise ArgumentError(f"--seed is {options.seed}; 0 or more is needed")
+        raise ArgumentError(f"--seed: got {options.seed}", allowed="0 or more")
     clash = {
         "--numerics fast": options.numerics != "exact",
     }

@@ -1,7 +1,7 @@
 """The cost of a program: its instructions with sizes and counts, totals per pipe, and unknown parts."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,9 @@ from ..isa import effects, traits
 from .cce_stub import CONTROL
 from .instruction import figure_of, model_called
 from .work import Figure, Model, ModelName, Path, Size, Work, at_least, ceil_div, fold, is_number, no_data
+
+#: Where notes about instructions without a figure name the instruction.
+_NO_FIGURE = " has no figure for "
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,10 +167,23 @@ def _text(report: CostReport) -> Iterator[str]:
     unknown = sum(line.times is None for line in report.lines)
     if missing:
         counted = f"{len(missing)} of {len(report.lines)} instructions"
-        yield f"not in the totals, {counted}: {'; '.join(dict.fromkeys(figure.note for figure in missing))}"
+        yield f"not in the totals, {counted}: {_reasons(figure.note for figure in missing)}"
     if unknown:
         yield f"counted once: {unknown} instructions run an unknown number of times"
     yield from report.notes
+
+
+def _reasons(notes: Iterable[str]) -> str:
+    """The notes of figures that are missing, with what they have in common said once.
+
+    >>> _reasons(["m has no figure for tmuls", "m has no figure for tcvt", "sizes are unknown"])
+    'm has no figure for tmuls, tcvt; sizes are unknown'
+    """
+    listed: dict[str, list[str]] = {}
+    for note in dict.fromkeys(notes):
+        head, found, rest = note.partition(_NO_FIGURE)
+        listed.setdefault(head + found, []).append(rest)
+    return "; ".join(head + ", ".join(rest for rest in parts if rest) for head, parts in listed.items())
 
 
 def _row(line: CostLine, model: str) -> tuple[str, ...]:

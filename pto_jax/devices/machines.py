@@ -3,8 +3,8 @@
 ======================== ==========================================================================
 ``oracle``               the reference interpreter (also ``interpreter``); ``oracle:again`` in another process
 ``eager``                this engine, operation by operation
-``jit``                  this engine, compiled
-``vmap``                 this engine, compiled for a batch of three calls, all compared
+``jit``                  this engine, compiled; ``jit:o0`` without XLA's optimisations, three times as fast
+``vmap``                 this engine, compiled for a batch of three calls, all compared; ``vmap:o0`` likewise
 ``fast``                 this engine, compiled with fast numerics
 ``profile``              this engine, eager; needs a profile: ``profile:a5``
 ``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode
@@ -36,7 +36,7 @@ from ..profiles import PROFILE_NAMES, ProfileName
 from . import contract
 
 NAMES = (
-    "oracle[:again][:Q] eager[:Q] jit[:Q] vmap[:Q] fast[:Q] profile:Q lockstep[:grouped] "
+    "oracle[:again][:Q] eager[:Q] jit[:o0][:Q] vmap[:o0][:Q] fast[:Q] profile:Q lockstep[:grouped] "
     "sanitizer[:strict][:Q] races[:Q] dut:COMMAND dut-server:COMMAND "
     "python:MODULE:NAME"
 )
@@ -78,7 +78,7 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
 
 
 def _batched(words: list[str], profile: ProfileName | None) -> Target:
-    return Batched(profile)
+    return Batched(profile, optimised="o0" not in words)
 
 
 def _lockstep(words: list[str], profile: ProfileName | None) -> Target:
@@ -123,7 +123,7 @@ def _of_module(text: str) -> Target:
 
 
 def _engine(mode: Mode, numerics: Numerics, words: list[str], profile: ProfileName | None) -> Target:
-    return Engine(mode, profile, numerics)
+    return Engine(mode, profile, numerics, optimised="o0" not in words)
 
 
 def _oracle(words: list[str], profile: ProfileName | None) -> Target:
@@ -138,8 +138,8 @@ _WORDS = {
     "oracle": _Word(_oracle, ("again",)),
     "interpreter": _Word(_oracle, ("again",)),
     "eager": _Word(partial(_engine, "eager", "exact")),
-    "jit": _Word(partial(_engine, "jit", "exact")),
-    "vmap": _Word(_batched),
+    "jit": _Word(partial(_engine, "jit", "exact"), ("o0",)),
+    "vmap": _Word(_batched, ("o0",)),
     "fast": _Word(partial(_engine, "jit", "fast")),
     "profile": _Word(partial(_engine, "eager", "exact")),
     "lockstep": _Word(_lockstep, ("grouped",), profile=False),

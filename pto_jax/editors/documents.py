@@ -214,7 +214,7 @@ class Settings:
             allowed = _ALLOWED[name]
             if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
                 words = ", ".join("null" if a is None else str(a).lower() for a in allowed)
-                raise errors.ArgumentError(f"setting {name} is {value!r}", allowed=f"{words}")
+                raise errors.ArgumentError(f"setting {name}: got {value!r}", allowed=f"{words}")
         return replace(self, **cast("dict[str, Any]", given))
 
 

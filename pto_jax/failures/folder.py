@@ -39,7 +39,7 @@ from ..cases.shown import marked
 from ..cases.targets import Run, Target
 from ..devices.exchange import load_outputs, program_text, save_inputs, save_outputs
 from ..devices.machines import DUT_TIMEOUT, machine
-from ..errors import FileError
+from ..errors import FileError, with_article
 from ..extension import loaded
 from ..files import folder_replacing, load_arrays, read_json, read_text, write_text
 from ..files.read import reason
@@ -66,7 +66,7 @@ class About:
     """What is known of a failure beside its programs.
 
     The instruction at fault, its cause, the names of the machines, and what becomes of it where something
-    else is chosen (:mod:`.variants`).
+    else is chosen (:mod:`.isolation`).
     """
 
     instruction: str
@@ -283,7 +283,7 @@ def _case(report: Mapping[str, Any], execution: Mapping[str, Any], program: ir.P
 def _report(path: Path) -> dict[str, Any]:
     report = read_json(path, regular=True)
     if not isinstance(report, dict):
-        raise FileError(f"{path}: got a {type(report).__name__}", allowed="an object")
+        raise FileError(f"{path}: got {with_article(type(report).__name__)}", allowed="an object")
     for key, kind in _KEYS.items():
         if type(report.get(key)) is not kind:
             raise FileError(f"{path}: {key}: got {_shown(report.get(key))}", allowed=kind.__name__)
@@ -327,7 +327,7 @@ def _input(
             f"{path}: got no array {name}; it holds {held}", allowed=f"one for each argument ({name}: {t})"
         )
     if not isinstance(t, Held):
-        raise FileError(f"{path}: argument {name} is a {t}, which no folder holds")
+        raise FileError(f"{path}: argument {name} is {with_article(t)}, which no folder holds")
     array, d = arrays[name], t.dtype
     if not _holds(array.dtype, d):
         raise FileError(f"{path}: {name}: got {array.dtype}", allowed=f"{d}, or its words as {d.word}")
@@ -368,7 +368,7 @@ def _region(path: Path, name: str, t: ir.TileType, given: NDArray[Any] | None) -
         )
     rows, cols = (int(n) for n in given)
     if not (0 <= rows <= t.rows and 0 <= cols <= t.cols):
-        raise FileError(f"{path}: {name}{REGION} is {rows}x{cols}", allowed=f"{t}")
+        raise FileError(f"{path}: {name}{REGION}: got {rows}x{cols}", allowed=f"{t}")
     return rows, cols
 
 

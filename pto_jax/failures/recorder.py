@@ -101,7 +101,10 @@ class Keeper:
         """A failure that is not made small: its cause is what is said of it."""
         from .folder import About, save
 
-        cause = f"{outcome.kind}: {normalised(next(iter(outcome.message.splitlines()), ''))}"
+        message = next(iter(outcome.message.splitlines()), "")
+        for name in (outcome.reference, outcome.tested):
+            message = message.removeprefix(f"{name}: ")
+        cause = f"{outcome.kind}: {normalised(message)}"
         if self._folder is None or self._kept[cause] >= self._each:
             return Record(cause=cause)
         machines.form = None

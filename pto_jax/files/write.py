@@ -59,7 +59,7 @@ def folder_replacing(path: Path) -> Iterator[Path]:
         for leftover in (part, old):
             shutil.rmtree(leftover, ignore_errors=True)
         if where.exists() and not where.is_dir():
-            raise NotADirectoryError(None, "it is a file; a folder is needed")
+            raise NotADirectoryError(None, "got a file; allowed: a folder")
         part.mkdir(parents=True)
     try:
         yield part

@@ -145,7 +145,7 @@ def _arms(
 def _if(state: State, statements: Statements) -> None:
     condition = state.condition()
     tiles, scalars = _inits(state) if state.chance(0.6) else ([], [])
-    tiles = [h for h in tiles if not _may_shrink(state, h)]
+    tiles = [h for h in tiles if not _may_shrink(h)]
     both = bool(tiles or scalars) or state.chance(0.5)
     arms = _arms(state, statements, 2 if both else 1, tiles, scalars)
     results = _results(state, tiles, scalars)
@@ -154,7 +154,7 @@ def _if(state: State, statements: Statements) -> None:
 
 def _select(state: State, statements: Statements) -> None:
     """The selection of one of two tiles, a branch in another spelling."""
-    candidates = [h for h in state.tiles() if h.sizes is not None and not _may_shrink(state, h)]
+    candidates = [h for h in state.tiles() if h.sizes is not None and not _may_shrink(h)]
     if not candidates:
         return _if(state, statements)
     held, condition = state.rng.choice(candidates), state.condition()
@@ -165,7 +165,7 @@ def _select(state: State, statements: Statements) -> None:
     )
 
 
-def _may_shrink(state: State, held: Held) -> bool:
+def _may_shrink(held: Held) -> bool:
     """Whether an arm may change the tile's region, so that what it hands on has no known one."""
     return not held.type.is_static
 

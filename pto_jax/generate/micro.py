@@ -19,6 +19,7 @@ from ..isa import micro_operations
 from ..isa.micro import SCOPE_LOOP, SCOPES
 from ..isa.views import ADDPTR
 from .control import barrier
+from .micro_logical import LogicalWriter
 from .micro_samples import MicroSample, element, register, select_micro
 from .micro_scope import AREA, RESULTS, Area, ScopeWriter, storable
 from .options import CASTPTR, TRANSFERS
@@ -66,11 +67,14 @@ class KernelWriter:
             self.load(gm, area)
         self.before()
         self.sync(Pipe.MTE2, Pipe.V)
-        scopes = self.rng.randint(1, 2) if len(inside) > 3 else 1
-        size = -(-len(inside) // scopes)
-        for number in range(scopes):
-            self.scope(inside[number * size : (number + 1) * size])
-            self.between()
+        # A scope has logical registers or physical ones.
+        parts = [[s for s in inside if s.operation.is_logical == logical] for logical in (False, True)]
+        for part in [p for p in parts if p] or [[]]:
+            scopes = self.rng.randint(1, 2) if len(part) > 3 else 1
+            size = -(-len(part) // scopes)
+            for number in range(scopes):
+                self.scope(part[number * size : (number + 1) * size])
+                self.between()
         self.sync(Pipe.V, Pipe.MTE3)
         self.store()
 
@@ -281,11 +285,15 @@ class KernelWriter:
 
     def scope(self, samples: Sequence[MicroSample]) -> None:
         """A vector scope: loads, operations, and the registers that it has made in memory."""
-        writer = ScopeWriter(self.state, [a for _, a in self.areas], self.keep)
+        logical = bool(samples) and samples[0].operation.is_logical
+        kind = LogicalWriter if logical else ScopeWriter
+        writer = kind(self.state, [a for _, a in self.areas], self.keep)
         loop = self.state.chance(0.15)
         with writer.region(loop) as level:
             for _ in range(self.rng.randint(2, 3)):
-                writer.load(register(element(self.rng.choice(_LOADED))))
+                d = element(self.rng.choice(_LOADED))
+                t = writer.of(d, writer.lanes()) if isinstance(writer, LogicalWriter) else register(d)
+                writer.load(t)
             first = len(writer.pool.registers)
             self.statements(writer, list(samples))
             self.show(writer, writer.pool.registers[first:])
@@ -336,13 +344,16 @@ class KernelWriter:
         d = storable(t.dtype)
         key = f"{d.name}{len(self.shown) if ulp else ''}{'~' if ulp else ''}"
         shown = self.shown.get(key) or self.room(key, d, ulp)
-        if shown.count == RESULTS:
-            return
         lanes = _REGISTER // (d.storage_bits // 8)
+        size = -(-t.lanes // lanes) if t.logical else 1
+        if shown.count + size > RESULTS:
+            return
         at = self.state.constant(shown.count * lanes)
-        shown.count += 1
-        mask = writer.whole(t)
-        writer.emit("vsts", (value, shown.ub, at, mask))
+        shown.count += size
+        if isinstance(writer, LogicalWriter):
+            writer.made("vmi.vstore", {"value": value, "dest": shown.ub, "offset": at}, ())
+        else:
+            writer.emit("vsts", (value, shown.ub, at, writer.whole(t)))
         # The next trip of a loop stores to the same place.
         writer.written.add(id(shown))
 

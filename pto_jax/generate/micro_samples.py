@@ -24,6 +24,8 @@ from .options import Options
 
 #: Element types of registers that no declaration restricts.
 _ANY = "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f8e4m3 f8e5m2 hif8 f4e2m1_pair f4e1m2_pair".split()
+#: Those of logical registers: one element is one lane.
+_LOGICAL = [name for name in _ANY if not name.endswith("_pair")]
 #: Widths that distributions name, and the one for bytes that does not.
 _NAMED_WIDTH, _FOURFOLD, _BYTE, _WORD = re.compile(r"_B(\d+)$"), "UNPK4", 8, 32
 _PAIRS = {d.name: d for d in (ir.F4E2M1_PAIR, ir.F4E1M2_PAIR)}
@@ -83,9 +85,9 @@ def element(name: str) -> DType:
     return _PAIRS.get(name) or ir.dtype(name)
 
 
-def register(d: DType, *, signless: bool = False) -> VRegType:
-    """The register of an element type."""
-    return VRegType(2048 // d.word_bits, d, signless=signless)
+def register(d: DType, *, signless: bool = False, logical: bool = False) -> VRegType:
+    """The register of an element type; a logical one stands for any number of lanes."""
+    return VRegType(2048 // d.word_bits, d, signless=signless, logical=logical)
 
 
 def _suits(choice: str, sample: MicroSample) -> bool:
@@ -117,8 +119,8 @@ def _widened(a: VRegType, b: VRegType) -> bool:
 
 
 def _gathered(value: VRegType, offsets: VRegType) -> bool:
-    """Offsets of elements are numbers as wide as these."""
-    return offsets.dtype.is_integer and _width(offsets) == _width(value) and _width(value) in (16, 32)
+    """Offsets of elements are numbers without a sign as wide as these."""
+    return offsets.dtype.name[0] == "u" and _width(offsets) == _width(value) and _width(value) in (16, 32)
 
 
 def _scattered(value: VRegType, offsets: VRegType) -> bool:
@@ -127,7 +129,34 @@ def _scattered(value: VRegType, offsets: VRegType) -> bool:
 
 
 def _wide_offsets(value: VRegType, offsets: VRegType) -> bool:
-    return offsets.dtype.is_integer and _width(offsets) == 32 and _width(value) in (16, 32)
+    return offsets.dtype.is_integer and _width(offsets) == 32 and _width(value) == 32
+
+
+def _equal(a: VRegType, b: VRegType) -> bool:
+    return a.dtype == b.dtype
+
+
+def _indices(value: VRegType, positions: VRegType) -> bool:
+    return positions.dtype.name[0] == "u" and _same(value, positions)
+
+
+def _counts(counts: VRegType, values: VRegType) -> bool:
+    return counts.dtype == ir.U16
+
+
+def _positions(value: VRegType, offsets: VRegType) -> bool:
+    """Offsets of 16 or 32 bits reach every byte of an area."""
+    return offsets.dtype.name in ("u16", "u32") and _width(value) <= _WORD
+
+
+def _kinds(source: str, target: str, *, wider: bool | None = None) -> Callable[[VRegType, VRegType], bool]:
+    """Element types of two kinds, of which the second one is wider, narrower, or any."""
+
+    def holds(a: VRegType, b: VRegType) -> bool:
+        fit = a.dtype.kind in source.split() and b.dtype.kind in target.split()
+        return fit and (wider is None or (_width(a) != _width(b) and (_width(a) < _width(b)) == wider))
+
+    return holds
 
 
 _RELATIONS: Mapping[str, Callable[[VRegType, VRegType], bool]] = {
@@ -138,6 +167,19 @@ _RELATIONS: Mapping[str, Callable[[VRegType, VRegType], bool]] = {
     "scattered": _scattered,
     "wide offsets": _wide_offsets,
     "any": lambda a, b: a != b,
+    "equal": _equal,
+    "equal floats": lambda a, b: _equal(a, b) and a.dtype.is_float,
+    "equal integers": lambda a, b: _equal(a, b) and a.dtype.is_integer,
+    "indices": _indices,
+    "counts": _counts,
+    "positions": _positions,
+    "extended": _kinds("float", "float", wider=True),
+    "truncated": _kinds("float", "float", wider=False),
+    "to signed": _kinds("float", "int"),
+    "to unsigned": _kinds("float", "uint"),
+    "from signed": _kinds("int uint", "float"),
+    "widened integers": _kinds("int uint", "int uint", wider=True),
+    "narrowed integers": _kinds("int uint", "int uint", wider=False),
     "none": lambda a, b: True,
 }
 
@@ -162,10 +204,11 @@ def letters_of(operation: MicroOperation) -> tuple[str, ...]:
 
 def _samples(operation: MicroOperation) -> Iterator[MicroSample]:
     letters = letters_of(operation)
-    names = [operation.elements.get(letter) or _ANY for letter in letters]
+    every = _LOGICAL if operation.is_logical else _ANY
+    names = [operation.elements.get(letter) or every for letter in letters]
     relation = _RELATIONS[options.RELATIONS.get(operation.name, "none")]
-    for chosen in product(*names):
-        types = tuple(register(element(name)) for name in chosen)
+    for chosen in product(*([n for n in listed if n in every] for listed in names)):
+        types = tuple(register(element(name), logical=operation.is_logical) for name in chosen)
         sample = MicroSample(operation, letters, types)
         if options.converts(operation) and sample.pair is None:
             continue
@@ -181,7 +224,8 @@ def rule_holds(sample: MicroSample) -> bool:
     if sample.pair is not None:
         return True
     values = [ir.Value(f"v{k}", t) for k, t in enumerate(sample.types)]
-    op = ir.Op(sample.name, tuple(values[:1]), results=tuple(values[-1:]))
+    takes_one = sample.operation.types.partition(" ")[0] in sample.letters
+    op = ir.Op(sample.name, tuple(values[:takes_one]), results=tuple(values[-1:]))
     return not any(message for rule in sample.operation.rules for message in rule(op))
 
 

@@ -21,6 +21,8 @@ from ..ir import (
     I32,
     INDEX,
     U8,
+    U16,
+    U32,
     AddressSpace,
     AlignType,
     DType,
@@ -45,8 +47,11 @@ from .state import Level, State
 AREA = 2048
 #: Registers of results that each element type has room for.
 RESULTS = 8
-#: Operations whose offset the text says, as a small number, and gathers whose offsets count bytes.
-_IMMEDIATE, _BYTES = frozenset({"pldi", "psti", "sprsti"}), frozenset({"vgatherb"})
+#: Gathers whose offsets count bytes.
+_BYTES = frozenset({"vgatherb"})
+#: Stores of words of 32 bits, and masks that become ones for narrower or for wider lanes.
+_WORDS = frozenset({"sprsti", "sprsts"})
+_NEXT_WIDTH = {"ppack": {32: 16, 16: 8}, "punpack": {8: 16, 16: 32}}
 
 
 @dataclass(frozen=True)
@@ -271,7 +276,7 @@ class ScopeWriter:
         """A value for an operand of a signature."""
         if kind[0] == "s":
             return self.state.scalar(sample.register(kind[1:]).dtype)
-        if kind in ("i16", "i32", "n"):
+        if kind in ("i16", "i32", "n", "x"):
             number = self.small(sample, name)
             numbers[name] = number
             d = {"i16": I16, "i32": I32}.get(kind, INDEX)
@@ -359,7 +364,7 @@ class ScopeWriter:
             base = self.base(self.pointer_type(sample), moved=False)
         most = (base.area.size - size - base.byte) // unit // step
         units = step * self.rng.randint(0, max(0, most))
-        if sample.name in _IMMEDIATE:
+        if place.offset and place.offset == sample.operation.immediate:
             units = min(units, 127)
         values[place.pointer] = base.pointer
         if place.offset:
@@ -370,7 +375,9 @@ class ScopeWriter:
     def pointer_type(self, sample: MicroSample) -> DType:
         """The element type of the pointer of an access: that of the register, words for what has none."""
         registers = [t.dtype for t in sample.types]
-        return storable(registers[0]) if registers else self.rng.choice((U8, I32))
+        if registers:
+            return storable(registers[0])
+        return self.rng.choice((U32, I32) if sample.name in _WORDS else (U8, I32))
 
     def offset(self, sample: MicroSample, place: Place, units: int, step: int, most: int) -> Value:
         """An offset of some units: a number of the text, or one that execution computes."""
@@ -379,8 +386,10 @@ class ScopeWriter:
         )
         if kinds[place.offset] == "i16":
             return self.state.constant(units, I16)
-        if sample.name in _IMMEDIATE:
-            return self.state.constant(units)
+        if place.offset == sample.operation.immediate:
+            return self.state.constant(units, I32 if kinds[place.offset] == "i32" else INDEX)
+        if kinds[place.offset] == "i32":
+            return self.number(units, I32)
         usable = [(c, trips) for c, trips in self.pool.counters if (trips - 1) <= most]
         if usable and units // step >= usable[-1][1] - 1:
             counter, trips = usable[-1]
@@ -511,7 +520,7 @@ class ScopeWriter:
         if self.state.chance(0.5):
             self.emit("vstar", (align, pointer))
         else:
-            self.emit("vstas", (align, pointer, self.state.constant(0)))
+            self.emit("vstas", (align, pointer, self.state.constant(0, I32)))
 
     def squeezed(self, sample: MicroSample) -> None:
         """Active lanes moved to the front and stored, one or two times, at the address register."""
@@ -531,7 +540,7 @@ class ScopeWriter:
     def mask_stream(self, sample: MicroSample) -> None:
         """A stream of masks, one bit per lane."""
         bits = self.rng.choice((8, 16, 32))
-        at = self.anywhere(U8, 64)
+        at = self.anywhere(self.rng.choice([d for d in (U16, U32) if bits in (8, d.bits)]), 64)
         masks = [self.mask(bits) for _ in range(self.rng.randint(1, 2))]
         self.ordered(at.area, write=True)
         pointer, (align,) = at.pointer, self.emit("init_align", (), (AlignType(),))
@@ -540,11 +549,41 @@ class ScopeWriter:
         self.flush(align, pointer)
 
     def repacked(self, sample: MicroSample) -> None:
-        """A mask that becomes one of another width."""
+        """A mask that becomes one of another width: of the next one, where it is packed."""
         source, target = self.rng.sample((8, 16, 32), 2)
+        if sample.name in _NEXT_WIDTH:
+            target = _NEXT_WIDTH[sample.name].get(source, source) if self.state.chance(0.8) else source
         self.pool.masks += self.emit(
             sample.name, (self.mask(source),), (MaskType(target),), **self.attributes(sample)
         )
+
+    def duplicated(self, sample: MicroSample) -> None:
+        """A scalar in every active lane, or a lane of a register."""
+        (t,) = sample.types
+        source = self.scalar_or_register(sample)
+        attributes = self.attributes(sample) if isinstance(source.type, VRegType) else {}
+        mask = self.mask(mask_bits(t))
+        self.add(sample, self.emit(sample.name, (source, mask), (t,), **attributes))
+
+    def summed(self, sample: MicroSample) -> None:
+        """A sum of lanes, most of floats below 2, so that it is finite and rounded."""
+        t = sample.register("T")
+        value = self.register(t)
+        if t.dtype.is_float and self.state.chance(0.7):
+            value = self.below_two(value, t)
+        results = [sample.register("D" if "D" in sample.letters else "T")]
+        self.add(sample, self.emit(sample.name, (value, self.mask(mask_bits(t))), results))
+
+    def below_two(self, value: Value, t: VRegType) -> Value:
+        """The lanes without the highest bit of the exponent."""
+        plain = register(element(f"i{t.dtype.bits}"))
+        every = self.whole(t)
+        kept = self.state.constant(-1 - (1 << t.dtype.bits - 2), element(f"i{t.dtype.bits}"))
+        (limit,) = self.emit("vdup", (kept, every), (plain,))
+        (bits,) = self.emit("vbitcast", (value,), (plain,))
+        (bits,) = self.emit("vand", (bits, limit, every), (plain,))
+        (made,) = self.emit("vbitcast", (bits,), (t,))
+        return made
 
     def shifted(self, sample: MicroSample) -> None:
         """A shift by lanes, whose counts are mostly below the width."""
@@ -622,4 +661,6 @@ _BUILT: Mapping[str, Callable[[ScopeWriter, MicroSample], None]] = {
     "pstu": ScopeWriter.mask_stream,
     **dict.fromkeys(("ppack", "punpack", "pbitcast"), ScopeWriter.repacked),
     **dict.fromkeys(("vshl", "vshr"), ScopeWriter.shifted),
+    **dict.fromkeys(("vcadd", "vcgadd", "vcpadd"), ScopeWriter.summed),
+    "vdup": ScopeWriter.duplicated,
 }

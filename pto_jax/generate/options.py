@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias, get_args
 from ..ir import LayoutName, TileType
 from ..isa.declare import InstructionClass
 from ..isa.micro import MicroOperation
+from ..isa.vmi import OLD_CONVERSIONS
 from ..profiles import PROFILE_NAMES, ProfileName
 from . import values
 
@@ -111,12 +112,27 @@ RELATIONS = {
     "vscatter": "scattered",
     "vgather2_bc": "wide offsets",
     "vbitcast": "any",
+    **dict.fromkeys("vmi.vshl vmi.vshr".split(), "same"),
+    "vmi.vselr": "indices",
+    "vmi.vinterpret_cast": "any",
+    **dict.fromkeys("vmi.vcadd vmi.vcmax vmi.vcmin vmi.group_broadcast".split(), "equal"),
+    **{f"vmi.group_reduce_{n}f": "equal floats" for n in ("add", "max", "min")},
+    **{f"vmi.group_reduce_{n}i": "equal integers" for n in ("add", "max", "min")},
+    **dict.fromkeys("vmi.vdhist vmi.vchist".split(), "counts"),
+    **dict.fromkeys("vmi.vgather vmi.vgatherb vmi.vscatter".split(), "positions"),
+    "vmi.extf": "extended",
+    "vmi.truncf": "truncated",
+    "vmi.fptosi": "to signed",
+    "vmi.fptoui": "to unsigned",
+    "vmi.sitofp": "from signed",
+    **dict.fromkeys("vmi.extsi vmi.extui".split(), "widened integers"),
+    "vmi.trunci": "narrowed integers",
 }
 
 
 def converts(operation: MicroOperation) -> bool:
     """Whether the attributes of a micro-operation follow from its two element types."""
-    return operation.name == "vcvt"
+    return operation.name.removeprefix("vmi.") in ("vcvt", *OLD_CONVERSIONS)
 
 
 #: Micro-operations that move data between memories, sort it there, or set how that is done: between scopes.
@@ -129,11 +145,8 @@ TRANSFERS = frozenset(
 )
 
 
-#: Micro-operations that no generated kernel has, and why; those on logical registers by their prefix.
-MICRO_REASONS = {
-    **dict.fromkeys(("dsb", "dcci"), "without an effect on values: no machine could differ"),
-    "vmi.": "not generated yet: registers of any number of lanes",
-}
+#: Micro-operations that no generated kernel has, and why.
+MICRO_REASONS = dict.fromkeys(("dsb", "dcci"), "without an effect on values: no machine could differ")
 
 
 def micro_reason(name: str) -> str | None:
@@ -142,8 +155,7 @@ def micro_reason(name: str) -> str | None:
     >>> micro_reason("vadd"), micro_reason("dsb")
     (None, 'without an effect on values: no machine could differ')
     """
-    prefix = f"{name.partition('.')[0]}."
-    return MICRO_REASONS.get(name) or (MICRO_REASONS.get(prefix) if name.startswith(prefix) else None)
+    return MICRO_REASONS.get(name)
 
 
 #: Kinds of valid regions; those of ``dynamic`` ones only execution knows.

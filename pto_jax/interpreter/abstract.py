@@ -128,8 +128,8 @@ class NoStorage:
     def micro(self, op: ir.Op, call: MicroCall, operands: Mapping[str, Operand]) -> tuple[Operand, ...]:
         """Registers without contents, and unknown scalars."""
         scalars = (v.type.dtype if isinstance(v.type, ir.ScalarType) else None for v in op.results)
-        found = [Register(None) if d is None else self.number(d) for d in scalars]
-        return tuple(found[: len(call.results)])
+        values = [Register(None) if d is None else self.number(d) for d in scalars]
+        return tuple(values[: len(call.results)])
 
     def rebind(self, op: ir.Op, ref: TileRef, type: ir.TileType, address: Scalar) -> Hashable:
         """What :meth:`allocate` gives at the address."""

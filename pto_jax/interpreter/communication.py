@@ -56,8 +56,8 @@ class Session:
     last: Copy | None = None
 
 
-def _refused(op: Op, found: str, allowed: str) -> NotExecutableError:
-    message = f"got {found}; allowed: {allowed}"
+def _refused(op: Op, got: str, allowed: str) -> NotExecutableError:
+    message = f"got {got}; allowed: {allowed}"
     return NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
 
 
@@ -114,8 +114,8 @@ def deliver(
 ) -> None:
     """Write a tile, row by row, to the elements of a view, or add it to them."""
     window = Value("view", PartitionViewType(_extents(interpreter, op, dst), dst.dtype))
-    given = attrs(atomicType=mode) if mode != AtomicType.ATOMIC_NONE else attrs()
-    store = Op("tstore", (Value("fetched", tile.type),), (window,), attributes=given, span=op.span)
+    attributes = attrs(atomicType=mode) if mode != AtomicType.ATOMIC_NONE else attrs()
+    store = Op("tstore", (Value("fetched", tile.type),), (window,), attributes=attributes, span=op.span)
     _execute(interpreter, store, {"dst": _plain(dst), "src": tile})
 
 
@@ -126,9 +126,9 @@ def _plain(view: View) -> View:
 
 def _extents(interpreter: Interpreter, op: Op, view: View) -> tuple[int, ...]:
     sizes = [interpreter.machine.known(n) for n in view.shape]
-    known = tuple(n for n in sizes if n is not None)
-    if len(known) == len(sizes):
-        return known
+    extents = tuple(n for n in sizes if n is not None)
+    if len(extents) == len(sizes):
+        return extents
     if interpreter.machine.abstract:
         return (1,) * len(sizes)
     raise _refused(op, "a view of an extent that only execution knows", "known extents")
@@ -186,8 +186,8 @@ def _satisfied(
 ) -> tuple[Scalar, Scalar]:
     """What an element of a signal is, and whether it compares as wanted."""
     machine = interpreter.machine
-    found = machine.load(op, place, I32)
-    return found, scalar(machine, f"arith.cmpi.{_HOLDS[compared]}", (found, value), I32, I1)
+    signal = machine.load(op, place, I32)
+    return signal, scalar(machine, f"arith.cmpi.{_HOLDS[compared]}", (signal, value), I32, I1)
 
 
 @executes("twait")
@@ -206,12 +206,12 @@ def _first_lacking(
 ) -> tuple[str, int] | None:
     """What the first element that does not compare as wanted waits for, and what it is; None for none."""
     for place in places:
-        found, holds = _satisfied(interpreter, op, place, compared, value)
-        known = interpreter.machine.known(holds)
-        if known is None:
+        signal, holds = _satisfied(interpreter, op, place, compared, value)
+        broken = interpreter.machine.known(holds)
+        if broken is None:
             raise _unsettled(interpreter, op)
-        if not known:
-            at, number = (interpreter.machine.known(n) or 0 for n in (place.offset, found))
+        if not broken:
+            at, number = (interpreter.machine.known(n) or 0 for n in (place.offset, signal))
             return f"{Cell(str(place.buffer), at)} {compared.name.lower()} {value}", number
     return None
 

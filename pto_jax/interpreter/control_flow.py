@@ -26,7 +26,7 @@ def _for(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     carried = tuple(scope[v] for v in op.group("inits"))
     region = op.regions[0]
     trips = _trips(interpreter, op, lower, upper, step)
-    known = interpreter.machine.known(trips)
+    count = interpreter.machine.known(trips)
 
     def steps(trip: Scalar, operands: tuple[Operand, ...]) -> Steps[tuple[Operand, ...]]:
         counter = _counter(interpreter, lower, step, trip)
@@ -37,16 +37,16 @@ def _for(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     def body(trip: Scalar, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
         return complete(steps(trip, operands))
 
-    unrolled = known is not None and interpreter.machine.unrolls(op, known)
+    unrolled = count is not None and interpreter.machine.unrolls(op, count)
     if not unrolled and _meets(interpreter, op):
         frame = interpreter.frame(op, scope)
         meeting = Meeting(op, "the other cores", "loop", frame, trips, carried, [steps])
-        found = yield from met(meeting)
-        unrolled, carried = found is None, carried if found is None else found
+        results = yield from met(meeting)
+        unrolled, carried = results is None, carried if results is None else results
     elif not unrolled:
         carried = interpreter.machine.loop(interpreter.frame(op, scope), trips, carried, body)
     if unrolled:
-        carried = yield from _written_out(interpreter, scope, op, (lower, step, known), carried)
+        carried = yield from _written_out(interpreter, scope, op, (lower, step, count), carried)
     _bind(op, carried, scope)
 
 
@@ -58,9 +58,9 @@ def _written_out(
     carried: tuple[Operand, ...],
 ) -> Steps[tuple[Operand, ...]]:
     """A loop trip by trip; its course is the lower bound, the step and the number of trips."""
-    (lower, step, known), region, machine = course, op.regions[0], interpreter.machine
+    (lower, step, count), region, machine = course, op.regions[0], interpreter.machine
     first, stride = machine.known(lower), machine.known(step)
-    for trip in range(known or 0):
+    for trip in range(count or 0):
         if first is not None and stride is not None:
             counter = machine.counter(first + trip * stride)
         else:
@@ -90,19 +90,19 @@ def _trips(interpreter: Interpreter, op: Op, lower: Scalar, upper: Scalar, step:
 
     A step that is not positive is an error, or no trip where only execution knows it.
     """
-    low, high, known = (interpreter.machine.known(n) for n in (lower, upper, step))
-    if known is None or known <= 0:
-        broken = interpreter.scalar("arith.cmpi.sle", (step, 0), INDEX, I1) if known is None else True
+    low, high, stride = (interpreter.machine.known(n) for n in (lower, upper, step))
+    if stride is None or stride <= 0:
+        broken = interpreter.scalar("arith.cmpi.sle", (step, 0), INDEX, I1) if stride is None else True
         interpreter.machine.require(op, "step", "a positive step", broken, "a step of {}", (step,))
-    if known is not None and known <= 0:
+    if stride is not None and stride <= 0:
         return 0
-    if known is not None and low is not None and high is not None:
-        return max(0, -((low - high) // known))
-    return _run_time_trips(interpreter, lower, upper, step, known)
+    if stride is not None and low is not None and high is not None:
+        return max(0, -((low - high) // stride))
+    return _run_time_trips(interpreter, lower, upper, step, stride)
 
 
 def _run_time_trips(
-    interpreter: Interpreter, lower: Scalar, upper: Scalar, step: Scalar, known: int | None
+    interpreter: Interpreter, lower: Scalar, upper: Scalar, step: Scalar, stride: int | None
 ) -> Scalar:
     """As above, without a sum that could leave 64 bits: the distance is an unsigned number.
 
@@ -114,11 +114,11 @@ def _run_time_trips(
 
     before_last = of("divui", of("subi", of("subi", upper, lower), 1), step)
     count = of("addi", before_last, 1)
-    if known is None or known == 1:
+    if stride is None or stride == 1:
         overflows = of("cmpi.slt", count, 0, result=I1)
         count = of("select", overflows, MAX_TRIPS, count)
     runs = of("cmpi.sgt", upper, lower, result=I1)
-    if known is None:
+    if stride is None:
         positive = of("cmpi.sgt", step, 0, result=I1)
         runs = interpreter.scalar("arith.andi", (runs, positive), I1, I1)
     return of("select", runs, count, 0)
@@ -131,9 +131,9 @@ def _counter(interpreter: Interpreter, lower: Scalar, step: Scalar, trip: Scalar
 @executes("scf.if")
 def _if(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     condition = scope[op.ins[0]]
-    known = interpreter.machine.known(condition)
-    if known is not None:
-        taken = op.regions[0 if known else 1] if known or len(op.regions) > 1 else Region(())
+    truth = interpreter.machine.known(condition)
+    if truth is not None:
+        taken = op.regions[0 if truth else 1] if truth or len(op.regions) > 1 else Region(())
         results = yield from interpreter.block(taken, Scope(scope))
     elif _meets(interpreter, op):
         regions = [*op.regions, Region(())][:2]
@@ -162,9 +162,9 @@ def _switch(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     index = scope[op.ins[0]]
     cases = op.attrs["cases"]
     assert isinstance(cases, tuple)
-    known = interpreter.machine.known(index)
-    if known is not None:
-        at = cases.index(known) if known in cases else len(cases)
+    number = interpreter.machine.known(index)
+    if number is not None:
+        at = cases.index(number) if number in cases else len(cases)
         results = yield from interpreter.block(op.regions[at], Scope(scope))
     else:
         frame = interpreter.frame(op, scope)
@@ -239,14 +239,14 @@ def _while_together(
     stepping = machine.unrolls(op, machine.max_steps)
     condition, *passed = yield from before(inits)
     for _ in range(machine.max_steps + 1):
-        known = machine.known(condition)
-        if known is not None and not known:
+        truth = machine.known(condition)
+        if truth is not None and not truth:
             return tuple(passed)
-        if known is None or not stepping:
+        if truth is None or not stepping:
             meeting = Meeting(op, "the other cores", "while", frame, condition, passed, [again])
-            found = yield from met(meeting)
-            if found is not None:
-                return found
+            results = yield from met(meeting)
+            if results is not None:
+                return results
         condition, *passed = yield from again(passed)
     raise _too_many(op, machine)
 
@@ -329,10 +329,10 @@ def _cast(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     if isinstance(value, View):
         scope.bind(op.results[0], Pointer(value.buffer, value.dtype, value.offset))
         return
-    known = wrapped(value, result) if isinstance(value, int) else None
+    number = wrapped(value, result) if isinstance(value, int) else None
     scope.bind(
         op.results[0],
-        interpreter.machine.scalar("arith.bitcast", [value], source, result) if known is None else known,
+        interpreter.machine.scalar("arith.bitcast", [value], source, result) if number is None else number,
     )
 
 
@@ -394,9 +394,9 @@ class _Graph:
                 label, given = targets[0], values
                 continue
             first = 1 + len(last.group("to0"))
-            both, known = (values[1:first], values[first:]), machine.known(values[0])
-            if known is not None:
-                label, given = targets[0 if known else 1], both[0 if known else 1]
+            both, truth = (values[1:first], values[first:]), machine.known(values[0])
+            if truth is not None:
+                label, given = targets[0 if truth else 1], both[0 if truth else 1]
                 continue
             if label in chosen:
                 raise NotExecutableError(_loop(last))
@@ -411,10 +411,10 @@ class _Graph:
         raise ExecutionError(Diagnostic("error", message, self.op.span, self.op.name, rule="steps"))
 
     def _arm(
-        self, label: str, given: tuple[Operand, ...], stop: str, scope: Scope, chosen: tuple[str, ...]
+        self, label: str, operands: tuple[Operand, ...], stop: str, scope: Scope, chosen: tuple[str, ...]
     ) -> tuple[Operand, ...]:
         """What one side of a branch hands to where both meet."""
-        return complete(self.run(label, given, stop, Scope(scope), chosen))
+        return complete(self.run(label, operands, stop, Scope(scope), chosen))
 
 
 def _loop(branch: Op) -> Diagnostic:

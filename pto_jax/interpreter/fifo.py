@@ -81,10 +81,10 @@ def ring(op: Op, scope: Scope) -> Ring:
     number = op.attrs.get("id", 0)
     assert isinstance(number, int)
     try:
-        found: Ring = scope[name_of(number)]
+        value: Ring = scope[name_of(number)]
     except KeyError:
         return Ring(("id", str(number)), ("id", str(number)))
-    return found
+    return value
 
 
 # -- tiles -------------------------------------------------------------------------------------------
@@ -115,11 +115,11 @@ def _packed(interpreter: Interpreter, op: Op, tile: TileRef, split: int) -> Entr
     valid: Scalar | None = None
     if split:
         axis = (split - 1) % 2
-        given = (tile.v_row, tile.v_col)[axis]
+        size = (tile.v_row, tile.v_col)[axis]
         if not machine.halves_of_valid:
             sizes[axis] = tile.type.shape[axis]
-        elif machine.known(given) is None:
-            valid = given
+        elif machine.known(size) is None:
+            valid = size
     return Entry(machine.contents(tile), (sizes[0], sizes[1]), valid)
 
 
@@ -170,10 +170,10 @@ def half(interpreter: Interpreter, op: Op, tile: TileRef, split: int, which: int
         rounded = interpreter.scalar("arith.addi", (valid, 1), INDEX, INDEX)
         first = interpreter.scalar("arith.divsi", (rounded, 2), INDEX, INDEX)
     sizes[axis] = min(size, (sizes[axis] + 1 - which) // 2 if machine.halves_of_valid else size)
-    known = machine.known(first)
-    if known is None:
+    start = machine.known(first)
+    if start is None:
         return Entry(_window(interpreter, op, tile, axis, size, first), (sizes[0], sizes[1]))
-    return Entry(_part(contents, axis, known, known + size), (sizes[0], sizes[1]))
+    return Entry(_part(contents, axis, start, start + size), (sizes[0], sizes[1]))
 
 
 def _part(contents: Any, axis: int, start: int, end: int | None) -> Any:
@@ -202,8 +202,8 @@ def pop_tile(interpreter: Interpreter, op: Op, t: TileType, through: Ring) -> St
     )
     if not fits or words != t.dtype.word:
         rows, cols = entry.sizes
-        found = f"a slot of {rows}x{cols} words of {words.itemsize} bytes for a tile {t}"
-        raise refused(op, f"{found}; allowed: equal sizes")
+        got = f"a slot of {rows}x{cols} words of {words.itemsize} bytes for a tile {t}"
+        raise refused(op, f"{got}; allowed: equal sizes")
     return _fitted(interpreter, op, entry.contents, t)
 
 
@@ -248,13 +248,13 @@ def allocate(interpreter: Interpreter, op: Op, t: Type, through: Ring) -> Steps[
         return slot(interpreter, op, t, through, interpreter.machine.one_of(through.slots))
     shared, core = meeting(interpreter, op), interpreter.core
     partnered(op, shared, core)
-    made = _counter(shared, "allocated", through, core)
-    number = shared.counts.get(made, 0)
-    shared.counts[made] = number + 1
+    counter = _counter(shared, "allocated", through, core)
+    number = shared.counts.get(counter, 0)
+    shared.counts[counter] = number + 1
     others = receivers(shared, split_of(op)) if core.kind == "cube" else (Core("cube"),)
     while number - min(_freed(shared, through, o) for o in others) >= through.slots:
         yield Waiting(op, "a free slot of the pipe")
-    return slot(interpreter, op, t, through, _turned(interpreter, made, number))
+    return slot(interpreter, op, t, through, _turned(interpreter, counter, number))
 
 
 def commit(interpreter: Interpreter, op: Op, through: Ring) -> None:
@@ -359,11 +359,11 @@ def own_half(interpreter: Interpreter, op: Op, given: Operand | None) -> None:
     """A core pushes and pops its own half; another one's is refused."""
     if given is None or interpreter.machine.abstract:
         return
-    known = interpreter.machine.known(given)
-    if known != interpreter.core.subblock:
-        found = "a number that only execution knows" if known is None else f"{known}"
+    number = interpreter.machine.known(given)
+    if number != interpreter.core.subblock:
+        got = "a number that only execution knows" if number is None else f"{number}"
         core = interpreter.core.subblock
-        raise refused(op, f"aiv_subblockid {found} on vector core {core}; allowed: the number of the core")
+        raise refused(op, f"aiv_subblockid {got} on vector core {core}; allowed: the number of the core")
 
 
 def refused(op: Op, found: str) -> NotExecutableError:

@@ -263,8 +263,8 @@ def _check_launch(program: Program, function: Function, grid: int) -> None:
     """Several blocks share global memory only: nothing else can go in or come out."""
     tile = next((v for v in function.args if isinstance(v.type, TileType)), None)
     if tile is not None or program.fragment:
-        found = f"the tile argument {tile}" if tile is not None else "a fragment"
-        message = f"got {found} on {grid} blocks; allowed: a function of buffers and scalars, or one block"
+        what = f"the tile argument {tile}" if tile is not None else "a fragment"
+        message = f"got {what} on {grid} blocks; allowed: a function of buffers and scalars, or one block"
         raise NotExecutableError(Diagnostic("error", message, function.span, rule="grid"))
 
 
@@ -308,17 +308,19 @@ def numbered(
     One block of one rank may be given the numbers of another one.
     """
     numbers = {name: number for name, number in _numbers(interpreter).items() if number is not None}
-    found = []
+    launch_operands = []
     for argument, operand in zip(function.args, operands, strict=True):
         number = numbers.get(argument.name)
         given = operand is not None and interpreter.shared.count == 1 and interpreter.shared.world is None
         if number is None or given:
-            found.append(operand)
+            launch_operands.append(operand)
         elif isinstance(number, int) or not isinstance(argument.type, ScalarType):
-            found.append(number)
+            launch_operands.append(number)
         else:
-            found.append(interpreter.scalar("arith.index_cast", (number,), INDEX, argument.type.dtype))
-    return tuple(found)
+            launch_operands.append(
+                interpreter.scalar("arith.index_cast", (number,), INDEX, argument.type.dtype)
+            )
+    return tuple(launch_operands)
 
 
 def _numbers(interpreter: Interpreter) -> dict[str, Scalar]:

@@ -191,10 +191,10 @@ class Interpreter:
                 operands[name] = ref
                 scope.bind(result, ref)
         execution = Execution(op, bound, operands, self._attrs(op, bound), vectors)
-        made = self._execute(execution, scope)
+        results = self._execute(execution, scope)
         for name in vectors:
             store = scope.update if op.outs else scope.bind
-            store(bound.values[name], made[name])
+            store(bound.values[name], results[name])
 
     def _execute(self, execution: Execution, scope: Scope) -> Mapping[str, Operand]:
         """Execute an instruction, once for each storage a handle may stand for."""
@@ -247,8 +247,8 @@ class Interpreter:
                 return run(with_storage(operand, options[at]))
             hit = self.scalar("arith.cmpi.eq", (choice.index, at), ir.INDEX, ir.I1)
             arms = (lambda: run(with_storage(operand, options[at])), lambda: first_of(at + 1))
-            known = self.machine.known(hit)
-            return arms[0 if known else 1]() if known is not None else self.machine.branch(frame, hit, arms)
+            truth = self.machine.known(hit)
+            return arms[0 if truth else 1]() if truth is not None else self.machine.branch(frame, hit, arms)
 
         return first_of(0)
 

@@ -24,12 +24,12 @@ def loaded(machine: Machine, execution: Execution) -> Execution:
 def _tile(machine: Machine, op: Op, view: View) -> TileRef:
     """A tile with the elements of a view, row by row."""
     extents = [machine.known(n) for n in view.shape]
-    known = [n for n in extents if n is not None]
-    if len(known) != len(extents):
+    sizes = [n for n in extents if n is not None]
+    if len(sizes) != len(extents):
         message = "got indexes of an extent that only execution knows; allowed: known extents"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
-    t = TileType(view.dtype, prod(known[:-1]), known[-1])
-    tile, window = Value("loaded", t), Value("view", PartitionViewType(tuple(known), view.dtype))
+    t = TileType(view.dtype, prod(sizes[:-1]), sizes[-1])
+    tile, window = Value("loaded", t), Value("view", PartitionViewType(tuple(sizes), view.dtype))
     ref = TileRef(t, machine.fresh(op, tile, t), *t.shape)
     load = Op("tload", (window,), (tile,), span=op.span)
     bound = isa.bind(isa.instructions()[load.name], load)

@@ -36,8 +36,8 @@ def _micro(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     results = interpreter.machine.micro(op, call, operands)
     if declared.updated(op):
         results = (*results, ends[-1])
-    for value, found in zip(op.results, results, strict=True):
-        scope.bind(value, found)
+    for value, result in zip(op.results, results, strict=True):
+        scope.bind(value, result)
 
 
 @executes("ld_dev")
@@ -80,9 +80,9 @@ def _require_aligned(interpreter: Interpreter, op: Op, pointer: LocalPointer, al
         return
     rest = interpreter.scalar("arith.remsi", (pointer.address, aligned), INDEX, INDEX)
     broken = interpreter.scalar("arith.cmpi.ne", (rest, 0), INDEX, I1)
-    known = interpreter.machine.known(broken)
+    truth = interpreter.machine.known(broken)
     allowed = f"a multiple of {aligned} bytes"
-    broken = broken if known is None else bool(known)
+    broken = broken if truth is None else bool(truth)
     interpreter.machine.require(op, "address-aligned", allowed, broken, "address {}", (pointer.address,))
 
 

@@ -341,10 +341,10 @@ class Frame:
 
     def names(self) -> dict[str, Operand]:
         """What the names around the region stand for."""
-        found: dict[str, Operand] = {}
+        operands: dict[str, Operand] = {}
         for names in reversed(self._places[1:]):
-            found.update(names)
-        return found
+            operands.update(names)
+        return operands
 
     def __getitem__(self, key: tuple[int, str]) -> Operand:
         return self._places[key[0]][key[1]]

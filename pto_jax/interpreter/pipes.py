@@ -67,9 +67,9 @@ def push(interpreter: Interpreter, op: Op, entry: Operand, through: Ring, scope:
 
 @executes("tpop_from_aic", "tpop_from_aiv")
 def _pop(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
-    given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
-    fifo.own_half(interpreter, op, given.get("aiv_subblockid"))
-    sizes = (given.get("valid_row"), given.get("valid_col"))
+    operands = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
+    fifo.own_half(interpreter, op, operands.get("aiv_subblockid"))
+    sizes = (operands.get("valid_row"), operands.get("valid_col"))
     popped = yield from pop(interpreter, op, op.results[0], fifo.ring(op, scope), sizes)
     scope.bind(op.results[0], popped)
 

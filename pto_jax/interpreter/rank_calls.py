@@ -78,22 +78,22 @@ class RankCall:
     def buffers(self) -> dict[str, DType]:
         """The buffers that arguments are parts of, with the type of their elements."""
         types = {a.name: a.type for a in self.function.args}
-        found: dict[str, DType] = {}
+        dtypes: dict[str, DType] = {}
         for name, binding in self.bindings.items():
             t = types[name]
             if isinstance(binding, Part) and isinstance(t, GlobalTypes):
-                found.setdefault(binding.buffer, t.dtype)
-        return found
+                dtypes.setdefault(binding.buffer, t.dtype)
+        return dtypes
 
     @property
     def numbers(self) -> dict[str, DType]:
         """The scalars that a call gives."""
-        found: dict[str, DType] = {}
+        dtypes: dict[str, DType] = {}
         for a in self.function.args:
             binding = self.bindings.get(a.name)
             if isinstance(binding, Number) and binding.values is None and isinstance(a.type, ScalarType):
-                found[binding.name] = a.type.dtype
-        return found
+                dtypes[binding.name] = a.type.dtype
+        return dtypes
 
     @property
     def records(self) -> tuple[str, ...]:
@@ -177,14 +177,14 @@ def bind(
             bindings[name] = Number(name)
         else:
             raise ArgumentError(
-                f"{function.name}: argument {name!r} is {t}; allowed on {ranks} ranks: buffers and scalars"
+                f"{function.name}: argument {name!r}: got {t}; allowed on {ranks} ranks: buffers and scalars"
             )
     windows = tuple(dict.fromkeys((*shared, *records.values())))
-    known = {b.buffer for b in bindings.values() if isinstance(b, Part)}
-    _check_windows(shared, known | set(records.values()))
+    buffers = {b.buffer for b in bindings.values() if isinstance(b, Part)}
+    _check_windows(shared, buffers | set(records.values()))
     for name, window in records.items():
-        if window not in known | set(shared):
-            allowed = ", ".join(sorted(known | set(shared))) or "none"
+        if window not in buffers | set(shared):
+            allowed = ", ".join(sorted(buffers | set(shared))) or "none"
             raise ArgumentError(f"context: {name!r} is that of {window!r}; allowed: a buffer: {allowed}")
     return RankCall(program, function.name, ranks, grid, bindings, windows, tuple(recognised.items()))
 
@@ -207,7 +207,7 @@ def _check_windows(shared: Sequence[str], reached: set[str]) -> None:
 
 def _record(name: str, t: object) -> Record:
     if not isinstance(t, PtrType) or t.dtype.storage_bits != I64.storage_bits:
-        raise ArgumentError(f"context: argument {name!r} is {t}; allowed: a pointer to i64")
+        raise ArgumentError(f"context: argument {name!r}: got {t}; allowed: a pointer to i64")
     return Record()
 
 
@@ -218,9 +218,9 @@ def _peer(name: str, given: tuple[str, int | Sequence[int]], ranks: int) -> Part
         buffer, which = given
         listed = (which,) * ranks if isinstance(which, int) else tuple(map(int, which))
     except (TypeError, ValueError):
-        raise ArgumentError(f"peers: {name!r} is {given!r}; allowed: {allowed}") from None
+        raise ArgumentError(f"peers: {name!r}: got {given!r}; allowed: {allowed}") from None
     if not isinstance(buffer, str) or len(listed) != ranks or not all(0 <= r < ranks for r in listed):
-        raise ArgumentError(f"peers: {name!r} is {given!r}; allowed: {allowed}")
+        raise ArgumentError(f"peers: {name!r}: got {given!r}; allowed: {allowed}")
     return Part(buffer, listed)
 
 

@@ -162,9 +162,9 @@ class World:
             return pointer
         name, rank = self.owners[pointer.buffer]
         if name not in self.shared or not 0 <= rank + further < self.count:
-            found = f"an address {further} windows away from {pointer.buffer}"
+            got = f"an address {further} windows away from {pointer.buffer}"
             allowed = "a window of the ranks" if name in self.shared else f"its own bytes; try: shared={name}"
-            message = f"got {found}; allowed: {allowed}"
+            message = f"got {got}; allowed: {allowed}"
             raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="window"))
         offset = pointer.offset - (further << STRIDE) * 8 // bits
         return replace(pointer, buffer=part(name, rank + further), offset=offset)

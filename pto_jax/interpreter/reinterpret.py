@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from ..errors import Diagnostic, NotExecutableError
+from ..errors import Diagnostic, NotExecutableError, with_article
 from ..ir import INDEX, BLayout, MemRefType, Op, SLayout, TileType, Value
 from ..isa.rules.tile_legality import tile_of_memref
 from .interpreter import Interpreter, executes
@@ -16,7 +16,7 @@ def tile_type(op: Op, value: Value) -> TileType:
     """The type of a value that is a tile, or a local memref that stands for one."""
     t = tile_of_memref(value.type) if isinstance(value.type, MemRefType) else value.type
     if not isinstance(t, TileType):
-        message = f"got a {value.type}; allowed: a tile, or a local memref of constant extents"
+        message = f"got {with_article(value.type)}; allowed: a tile, or a local memref of constant extents"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     if t.boxed and t.cols % t.stored_box[1]:
         message = f"got {t}, which is no whole boxes of {t.box[0]}x{t.box[1]}; allowed: whole boxes"
@@ -97,8 +97,8 @@ def _rest(interpreter: Interpreter, valid: Scalar, start: Scalar, size: int) -> 
 def of_each(ref: TileRef, make: Callable[[TileRef], Hashable]) -> Operand:
     """The storage that is made of each one a handle may stand for."""
     if isinstance(ref.storage, Choice):
-        made = tuple(make(with_storage(ref, option)) for option in ref.storage.options)
-        return replace(ref.storage, options=made)
+        options = tuple(make(with_storage(ref, option)) for option in ref.storage.options)
+        return replace(ref.storage, options=options)
     return make(ref)
 
 
@@ -119,8 +119,8 @@ def _bind_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         fractal=config.get("s_fractal_size", t.fractal),
         pad=type(t.pad)(config.get("pad", t.pad)),
     )
-    given = [scope[op.group(name)[0]] if op.group(name) else None for name in ("valid_row", "valid_col")]
-    rows, cols = (n if valid is None else valid for n, valid in zip(t.shape, given, strict=True))
-    known = interpreter.machine.known(rows), interpreter.machine.known(cols)
-    t = t.with_valid(*known)
+    sizes = [scope[op.group(name)[0]] if op.group(name) else None for name in ("valid_row", "valid_col")]
+    rows, cols = (n if valid is None else valid for n, valid in zip(t.shape, sizes, strict=True))
+    valid_sizes = interpreter.machine.known(rows), interpreter.machine.known(cols)
+    t = t.with_valid(*valid_sizes)
     bind_handle(interpreter, op, scope, TileRef(t, _seen(interpreter, op, ref, t), rows, cols))

@@ -26,17 +26,17 @@ def signals(
 ) -> frozenset[str]:
     """The arguments of a function that hold signals: what it notifies, waits for and looks at."""
     resolved = resolve(program)
-    names, found = resolved.origins(function), set[str]()
+    names, arguments = resolved.origins(function), set[str]()
     for op in function.walk():
         value = resolved.of(op).values.get("signal")
         if value is not None:
-            found |= names.get(value.name, frozenset())
+            arguments |= names.get(value.name, frozenset())
         callee = called(program, op)
         if callee is not None and callee.name not in active:
-            given = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
+            arguments_of = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
             for inner in signals(program, callee, active | {function.name}):
-                found |= names.get(given.get(inner, ""), frozenset())
-    return frozenset(found)
+                arguments |= names.get(arguments_of.get(inner, ""), frozenset())
+    return frozenset(arguments)
 
 
 @dataclass
@@ -124,12 +124,12 @@ def _meets(program: ir.Program, op: ir.Op) -> bool:
 
 
 def _inside(program: ir.Program, op: ir.Op) -> list[ir.Op]:
-    found = list(op.walk())
-    for inner in list(found):
+    operations = list(op.walk())
+    for inner in list(operations):
         callee = called(program, inner)
         if callee is not None:
-            found += [o for o in callee.walk() if called(program, o) is not callee]
-    return found
+            operations += [o for o in callee.walk() if called(program, o) is not callee]
+    return operations
 
 
 def _signals(op: ir.Op) -> bool:

@@ -75,10 +75,10 @@ def side_by_side(
 def go_on(machine: Machine, block: Block, waiting: Mapping[Core, Waiting]) -> None:
     """Execute the regions that all cores have come to, or let those go on that can."""
     meetings = {core: w for core, w in waiting.items() if isinstance(w, Meeting)}
-    known = {core: machine.known(m.steers) for core, m in meetings.items()}
-    alike = len({m.kind for m in meetings.values()}) == 1 and len(set(known.values())) == 1
+    numbers = {core: machine.known(m.steers) for core, m in meetings.items()}
+    alike = len({m.kind for m in meetings.values()}) == 1 and len(set(numbers.values())) == 1
     together = meetings and len(meetings) == len(waiting) and alike
-    if together and None in known.values():
+    if together and None in numbers.values():
         _enter(machine, block, meetings)
     elif together:
         try:
@@ -86,29 +86,29 @@ def go_on(machine: Machine, block: Block, waiting: Mapping[Core, Waiting]) -> No
         except Apart:
             for meeting in meetings.values():
                 meeting.alone = True
-    elif any(n is not None for n in known.values()):
-        for core, n in known.items():
+    elif any(n is not None for n in numbers.values()):
+        for core, n in numbers.items():
             meetings[core].alone = n is not None
     elif meetings:
         core, meeting = next(iter(meetings.items()))
         raise _apart(meeting.op, f"core {core.name} comes here, and another core to another region")
     else:
-        raise ExecutionError([_stuck(core, found) for core, found in waiting.items()])
+        raise ExecutionError([_stuck(core, wait) for core, wait in waiting.items()])
     block.changes += 1
 
 
-def _stuck(core: Core, found: Waiting) -> Diagnostic:
-    message = f"core {core.name} waits for {found.what} for ever"
-    return Diagnostic("error", message, found.op.span, found.op.name, rule="deadlock")
+def _stuck(core: Core, wait: Waiting) -> Diagnostic:
+    message = f"core {core.name} waits for {wait.what} for ever"
+    return Diagnostic("error", message, wait.op.span, wait.op.name, rule="deadlock")
 
 
 class Apart(NotExecutableError):
     """Cores that meet do not take the same way, as far as the text shows."""
 
 
-def _apart(op: Op, found: str) -> Apart:
+def _apart(op: Op, pipes: str) -> Apart:
     message = (
-        f"got pipes under control flow that only execution knows: {found}; "
+        f"got pipes under control flow that only execution knows: {pipes}; "
         "allowed: loops and branches that all cores of a block enter together"
     )
     return Apart(Diagnostic("error", message, op.span, op.name, rule="pipe"))
@@ -253,10 +253,10 @@ def _turns(
     op: Op, before: Mapping[tuple[Any, ...], int], after: Mapping[tuple[Any, ...], int]
 ) -> dict[tuple[Any, ...], int]:
     """How many slots of each direction of a pipe a region has allocated, popped and freed alike."""
-    found: dict[tuple[Any, ...], set[int]] = {}
+    counts_by_pipe: dict[tuple[Any, ...], set[int]] = {}
     for key, count in after.items():
-        found.setdefault(key[1:3], set()).add(count - before.get(key, 0))
-    used = {direction: counts for direction, counts in found.items() if counts != {0}}
+        counts_by_pipe.setdefault(key[1:3], set()).add(count - before.get(key, 0))
+    used = {direction: counts for direction, counts in counts_by_pipe.items() if counts != {0}}
     for direction, counts in used.items():
         kinds = {key[0] for key in after if key[1:3] == direction}
         if len(counts) != 1 or len(kinds) != _KINDS_OF_COUNTS:

@@ -61,9 +61,9 @@ def _alloc_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     result = op.results[0]
     t = result.type
     assert isinstance(t, TileType)
-    given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
-    storage = interpreter.machine.allocate(op, t, given.get("addr"))
-    ref = TileRef(t, storage, *region_of(t, given.get("valid_row"), given.get("valid_col")))
+    operands = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
+    storage = interpreter.machine.allocate(op, t, operands.get("addr"))
+    ref = TileRef(t, storage, *region_of(t, operands.get("valid_row"), operands.get("valid_col")))
     interpreter.machine.region(op, ref)
     scope.bind(result, ref)
 
@@ -102,9 +102,9 @@ def bind_window(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     sizes = list(written) if isinstance(written, tuple) else [scope[v] for v in op.group("sizes")]
     lead = len(view.shape) - len(sizes)
     offsets, sizes = [0] * lead + offsets, [*view.shape[:lead], *sizes]
-    found = window(interpreter.machine, op, source.name, view, offsets, sizes)
+    part = window(interpreter.machine, op, source.name, view, offsets, sizes)
     dims = extents(result.type, len(sizes)) or sizes
-    scope.bind(result, _of_rank(interpreter, found, len(dims)))
+    scope.bind(result, _of_rank(interpreter, part, len(dims)))
 
 
 def _of_rank(interpreter: Interpreter, view: View, rank: int) -> View:
@@ -147,9 +147,9 @@ def _set_validshape(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 def _addptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     pointer, offset = (scope[v] for v in op.ins)
     if isinstance(pointer, TileRef | LocalPointer):
-        found = local_pointer(pointer)
-        size = found.dtype.storage_bits // 8
-        scope.bind(op.results[0], moved(interpreter.machine, found, offset, size))
+        start = local_pointer(pointer)
+        size = start.dtype.storage_bits // 8
+        scope.bind(op.results[0], moved(interpreter.machine, start, offset, size))
         return
     further = replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset))
     world = interpreter.shared.world
@@ -191,7 +191,7 @@ def _hashfind(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         hashed = number.hashed(query)
 
         def probe(count: Scalar, state: tuple[Operand, ...]) -> tuple[Operand, ...]:
-            found, searching = state
+            position, searching = state
             slot = number("andi", number("addi", hashed, number("index_cast", count, source=INDEX)), last)
             slot = number.index("index_cast", slot, source=I32)
             key = machine.load(op, element(keys, slot), I32)
@@ -200,10 +200,10 @@ def _hashfind(interpreter: Interpreter, op: Op, scope: Scope) -> None:
             takes = number.index("select", hit, searching, 0)
             takes = number("cmpi.ne", takes, 0, source=INDEX, result=I1)
             stops = either(machine, hit, end)
-            return number.index("select", takes, value, found), number.index("select", stops, 0, searching)
+            return number.index("select", takes, value, position), number.index("select", stops, 0, searching)
 
-        found, _ = _repeated(machine, frame, PROBES, (ABSENT, 1), probe)
-        machine.store(op, element(dst, at), number("index_cast", found, source=INDEX))
+        position, _ = _repeated(machine, frame, PROBES, (ABSENT, 1), probe)
+        machine.store(op, element(dst, at), number("index_cast", position, source=INDEX))
         return ()
 
     _repeated(machine, frame, number.elements(queries), (), look_up)
@@ -213,11 +213,11 @@ def _repeated(
     machine: Machine, frame: Frame, trips: Scalar, inits: tuple[Operand, ...], body: Body
 ) -> tuple[Operand, ...]:
     """What is carried after so many trips, or once the last of it is known to be 0."""
-    known = machine.known(trips)
-    if known is None or not machine.unrolls(frame.op, known):
+    count = machine.known(trips)
+    if count is None or not machine.unrolls(frame.op, count):
         return machine.loop(frame, trips, inits, body)
     carried = inits
-    for trip in range(known):
+    for trip in range(count):
         if carried and machine.known(carried[-1]) == 0:
             break
         carried = body(machine.counter(trip), carried)
@@ -337,7 +337,7 @@ def _field(op: Op) -> tuple[int, DType]:
     t, path = op.ins[0].type, op.attrs["path"]
     assert isinstance(t, StructType)
     leaves = list(t.leaves())
-    return next((i, d) for i, (found, d) in enumerate(leaves) if found == path)
+    return next((i, d) for i, (leaf, d) in enumerate(leaves) if leaf == path)
 
 
 @executes("tgetval")
@@ -407,8 +407,8 @@ def memref_view(name: str, t: MemRefType, extents: Sequence[int]) -> View:
     """An argument that is a memref, as a view; ``extents`` are those of the array given for it."""
     if None in t.dims and len(extents) != len(t.dims):
         raise ArgumentError(f"argument {name!r}: got shape {tuple(extents)}", allowed=f"{t}")
-    known = extents if None in t.dims else t.dims
-    shape = tuple(n if d is None else d for d, n in zip(t.dims, known, strict=True))
+    dims = extents if None in t.dims else t.dims
+    shape = tuple(n if d is None else d for d, n in zip(t.dims, dims, strict=True))
     return View(name, t.dtype, t.offset or 0, shape, strides_of(shape, t.strides))
 
 
@@ -452,11 +452,11 @@ def _alloc_multi_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     (result,) = op.results
     assert isinstance(result.type, MultiTileType)
     slot = result.type.slot
-    given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
+    operands = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
     bytes_of_all = result.type.count * slot_bytes(slot)
     row = TileType(slot.dtype, 1, bytes_of_all * 8 // slot.dtype.storage_bits, loc=slot.loc)
-    storage = interpreter.machine.allocate(op, row, given.get("addr"))
-    sizes = region_of(slot, given.get("valid_row"), given.get("valid_col"))
+    storage = interpreter.machine.allocate(op, row, operands.get("addr"))
+    sizes = region_of(slot, operands.get("valid_row"), operands.get("valid_col"))
     scope.bind(result, TileRef(row, storage, *sizes))
 
 
@@ -519,7 +519,7 @@ def _tile_subview(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     (tile,) = op.group("tile")
     ref, t = scope[tile], tile_type(op, op.results[0])
     starts = [scope[v] for v in op.group("offsets")]
-    given = [scope[op.group(n)[0]] if op.group(n) else None for n in ("valid_row", "valid_col")]
+    sizes = [scope[op.group(n)[0]] if op.group(n) else None for n in ("valid_row", "valid_col")]
     require_inside(interpreter.machine, op, f"%{tile.name}", starts, t.shape, ref.type.shape)
     _require_boxes(interpreter, op, ref.type, starts)
     row, col = starts
@@ -536,7 +536,7 @@ def _tile_subview(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         return machine.window(op, option, t, row, col)
 
     bind_handle(
-        interpreter, op, scope, TileRef(t, of_each(ref, windowed), *region_of(t, *given), pitched=True)
+        interpreter, op, scope, TileRef(t, of_each(ref, windowed), *region_of(t, *sizes), pitched=True)
     )
 
 
@@ -548,8 +548,8 @@ def _require_boxes(interpreter: Interpreter, op: Op, t: TileType, starts: Sequen
     for start, box, unit in zip(starts, t.box, ("row", "column"), strict=True):
         rest = scalar(machine, "arith.remsi", (start, box), INDEX, INDEX)
         broken = scalar(machine, "arith.cmpi.ne", (rest, 0), INDEX, I1)
-        found = f"{unit} offset {{}} of a tile in boxes of {box} {unit}s"
-        machine.require(op, "window-boxes", "the beginning of a box", broken, found, (start,))
+        got = f"{unit} offset {{}} of a tile in boxes of {box} {unit}s"
+        machine.require(op, "window-boxes", "the beginning of a box", broken, got, (start,))
 
 
 @executes("get_tensor_view_stride")
@@ -573,25 +573,25 @@ def _tile_buf_addr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
 @executes("castptr")
 def _castptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    given, t = scope[op.ins[0]], op.results[0].type
-    found: Operand
+    source, t = scope[op.ins[0]], op.results[0].type
+    pointer: Operand
     if not isinstance(t, PtrType):
-        if isinstance(given, TileRef) or (isinstance(given, LocalPointer) and given.tile is not None):
+        if isinstance(source, TileRef) or (isinstance(source, LocalPointer) and source.tile is not None):
             raise _refused(op, "the address of a tile, which the planner chooses")
-        found = given.address if isinstance(given, LocalPointer) else address_of(interpreter, given)
-    elif isinstance(given, LocalPointer):
-        found = replace(given, dtype=t.dtype)
-    elif isinstance(given, Pointer):
-        found = _retyped(interpreter, op, given, t.dtype)
-    elif isinstance(given, TileRef):
-        found = _elements(interpreter, op, given, t.dtype)
+        pointer = source.address if isinstance(source, LocalPointer) else address_of(interpreter, source)
+    elif isinstance(source, LocalPointer):
+        pointer = replace(source, dtype=t.dtype)
+    elif isinstance(source, Pointer):
+        pointer = _retyped(interpreter, op, source, t.dtype)
+    elif isinstance(source, TileRef):
+        pointer = _elements(interpreter, op, source, t.dtype)
     elif t.space == AddressSpace.GM:
-        found = pointer_at(interpreter, op, given, t.dtype)
+        pointer = pointer_at(interpreter, op, source, t.dtype)
     elif t.space == AddressSpace.VEC:
-        found = LocalPointer(t.dtype, t.space, given)
+        pointer = LocalPointer(t.dtype, t.space, source)
     else:
         raise _refused(op, f"an address in {t.space.name.lower()}, which names no storage without an extent")
-    scope.bind(op.results[0], found)
+    scope.bind(op.results[0], pointer)
 
 
 @executes("pointer_cast")
@@ -630,14 +630,14 @@ def pointer_at(interpreter: Interpreter, op: Op, address: Scalar, dtype: DType) 
     # The buffer is the address divided by the distance of two, rounded down.
     at = of("andi", address, (1 << SPAN) - 1)
     number = of("subi", of("divsi", of("subi", address, at), 1 << SPAN), 1)
-    known = machine.known(number)
+    index = machine.known(number)
     ends = (of("cmpi.slt", number, 0, result=I1), of("cmpi.sge", number, len(memory), result=I1))
     outside = windows.either(machine, *ends)
-    if known is not None and 0 <= known < len(memory) and not memory[known]:
+    if index is not None and 0 <= index < len(memory) and not memory[index]:
         outside = True
     machine.require(op, "address", "an address of a buffer", outside, "address {}", (address,))
-    if known is not None:
-        buffer: Operand = memory[known] if 0 <= known < len(memory) and memory[known] else first
+    if index is not None:
+        buffer: Operand = memory[index] if 0 <= index < len(memory) and memory[index] else first
     else:
         buffer = Choice(number, memory) if len(memory) > 1 else first
     offset = _counted(interpreter, op, at, 1, dtype.storage_bits // 8)
@@ -672,8 +672,8 @@ def _elements(interpreter: Interpreter, op: Op, ref: TileRef, dtype: DType) -> T
     return replace(ref, type=t, storage=storage, v_row=1, v_col=t.cols, pitched=False)
 
 
-def _refused(op: Op, found: str) -> NotExecutableError:
-    return NotExecutableError(Diagnostic("error", f"got {found}", op.span, op.name, rule="executable"))
+def _refused(op: Op, got: str) -> NotExecutableError:
+    return NotExecutableError(Diagnostic("error", f"got {got}", op.span, op.name, rule="executable"))
 
 
 @executes("get_validshape")

@@ -13,8 +13,8 @@ from .operands import NOWHERE, Execution, Scalar, TileRef, View
 
 def scalar(machine: Machine, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
     """An ``arith`` operation, folded when every operand is a Python integer."""
-    known = fold(name, args, source, result)
-    return known if known is not None else machine.scalar(name, args, source, result)
+    constant = fold(name, args, source, result)
+    return constant if constant is not None else machine.scalar(name, args, source, result)
 
 
 def advanced(machine: Machine, base: Scalar, index: Scalar, stride: Scalar = 1) -> Scalar:
@@ -48,9 +48,9 @@ def window(
     Behind the last element of a view its buffer may go on: programs are launched on more rows than their
     views declare. Elsewhere a window that leaves its view would have elements of another row.
     """
-    found = replace(view, offset=_start(machine, view, offsets), shape=tuple(sizes), root=view.root or view)
-    require_inside(machine, op, f"%{name}", offsets, sizes, view.shape, found)
-    return found
+    inner = replace(view, offset=_start(machine, view, offsets), shape=tuple(sizes), root=view.root or view)
+    require_inside(machine, op, f"%{name}", offsets, sizes, view.shape, inner)
+    return inner
 
 
 def _start(machine: Machine, view: View, indices: Sequence[Scalar]) -> Scalar:
@@ -77,13 +77,13 @@ def require_inside(
         return
     slowest = view is not None
     for axis, numbers in enumerate(zip(offsets, sizes, extents, strict=True)):
-        found = f"offset {{}} and size {{}} in dimension {axis} of {what}, whose extent is {{}}"
+        got = f"offset {{}} and size {{}} in dimension {axis} of {what}, whose extent is {{}}"
         offset, size, extent = (_settled(machine, n) for n in numbers)
         broken = _exceeds(machine, offset, size, extent)
         if view is not None and slowest and broken is not False:
             broken = _both(machine, broken, _leaves_buffer(machine, view))
         broken = either(machine, broken, *(_compared(machine, "slt", n, 0) for n in (offset, size)))
-        machine.require(op, "window", f"a window inside {what}", broken, found, numbers)
+        machine.require(op, "window", f"a window inside {what}", broken, got, numbers)
         slowest = slowest and isinstance(extent, int) and extent == 1
 
 
@@ -107,8 +107,8 @@ def require_fitting(machine: Machine, e: Execution) -> None:
         broken = _both(machine, either(machine, *larger), *some)
         sizes = "x".join(["{}"] * len(have)) + ("" if len(have) > 1 else " elements")
         allowed = f"{view} has the shape of the valid region of {tile}"
-        found = f"a window of {sizes} for a valid region of {sizes}"
-        machine.require(e.op, "window-size", allowed, broken, found, (*have, *want))
+        got = f"a window of {sizes} for a valid region of {sizes}"
+        machine.require(e.op, "window-size", allowed, broken, got, (*have, *want))
 
 
 def _shapes(
@@ -166,15 +166,15 @@ def _combined(machine: Machine, name: str, decisive: bool, conditions: Sequence[
     unknown = [c for c in conditions if not isinstance(c, bool)]
     if not unknown:
         return not decisive
-    found = unknown[0]
+    result = unknown[0]
     for c in unknown[1:]:
-        found = machine.scalar(name, (found, c), I1, I1)
-    return found
+        result = machine.scalar(name, (result, c), I1, I1)
+    return result
 
 
 def _settled(machine: Machine, n: Scalar) -> Scalar:
-    known = machine.known(n)
-    return n if known is None else known
+    number = machine.known(n)
+    return n if number is None else number
 
 
 def _is(a: Scalar, n: int) -> bool:

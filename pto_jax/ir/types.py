@@ -317,7 +317,7 @@ class TileType:
             found = getattr(self, name)
             if not isinstance(found, kind):
                 raise ArgumentError(
-                    f"TileType: {name} is {found!r}",
+                    f"TileType: {name}: got {found!r}",
                     allowed=f"a member of {kind.__name__}; pto.tile_type takes names",
                 )
         for name in ("rows", "cols"):
@@ -325,7 +325,7 @@ class TileType:
                 object.__setattr__(self, name, operator.index(getattr(self, name)))
             except TypeError:
                 found = getattr(self, name)
-                raise ArgumentError(f"TileType: {name} is {found!r}", allowed="an integer") from None
+                raise ArgumentError(f"TileType: {name}: got {found!r}", allowed="an integer") from None
 
     @property
     def shape(self) -> tuple[int, int]:

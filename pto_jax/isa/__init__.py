@@ -109,7 +109,6 @@ CLASSES = (
     "multi_tiles",
     "local_storage",
     "queries",
-    "pointers",
     "memory_scalar",
     "elementwise",
     "elementwise_select",
@@ -165,7 +164,6 @@ MICRO_FAMILIES = (
     "vmi",
     "ub_memory",
     "ub_transfers",
-    "ub_sort",
 )
 
 
@@ -208,8 +206,8 @@ def find(name: str) -> Instruction | None:
     ('tmatmul.acc', 'memref.alloc')
     """
     key = name.lower().removeprefix("pto.")
-    found = instructions().get(ALIASES.get(key, key))
-    return found or (instructions().get(_dotted().get(key, "")) if "_" in key else None)
+    declaration = instructions().get(ALIASES.get(key, key))
+    return declaration or (instructions().get(_dotted().get(key, "")) if "_" in key else None)
 
 
 @cache
@@ -237,8 +235,8 @@ def find_micro(name: str) -> MicroOperation | None:
 
 def micro_operation(op: Op) -> MicroOperation | None:
     """The declaration of an operation that is a micro-operation; None for others."""
-    known = structural_traits(op.name) is not None or find(op.name) is not None
-    return None if known else find_micro(op.name)
+    other = structural_traits(op.name) is not None or find(op.name) is not None
+    return None if other else find_micro(op.name)
 
 
 @cache

@@ -58,12 +58,12 @@ def bind(instruction: Instruction, op: ir.Op) -> Bound:
     if chosen is None or destinations is None:
         raise errors.VerifyError(_mismatch(instruction, op))
     values.update(zip((o.name for o in destinations), op.destinations, strict=True))
-    given: dict[str, ir.AttrValue] = {}
+    attributes: dict[str, ir.AttrValue] = {}
     for key, value in op.attributes:
         attribute = instruction.attribute(key)
-        given[attribute.name if attribute else key] = value
-    attrs = {a.name: given.pop(a.name, a.default) for a in instruction.attributes}
-    return Bound(instruction, values, {**attrs, **given}, chosen)
+        attributes[attribute.name if attribute else key] = value
+    attrs = {a.name: attributes.pop(a.name, a.default) for a in instruction.attributes}
+    return Bound(instruction, values, {**attrs, **attributes}, chosen)
 
 
 def _destinations(instruction: Instruction, count: int) -> Sequence[Operand] | None:
@@ -102,10 +102,10 @@ def _by_group(instruction: Instruction, op: ir.Op) -> tuple[tuple[str, ...] | No
 
 def _mismatch(instruction: Instruction, op: ir.Op) -> errors.Diagnostic:
     wanted = " or ".join(_describe(instruction, f) for f in instruction.forms)
-    found = ", ".join(f"{v}: {v.type}" for v in op.ins)
+    got = ", ".join(f"{v}: {v.type}" for v in op.ins)
     return errors.Diagnostic(
         "error",
-        f"got {len(op.ins)} source operand(s) ({found}) and {len(op.destinations)} destination(s); "
+        f"got {len(op.ins)} source operand(s) ({got}) and {len(op.destinations)} destination(s); "
         f"allowed: {wanted} with {len(instruction.destinations)} destination(s)",
         op.span,
         instruction.name,

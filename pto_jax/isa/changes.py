@@ -62,9 +62,9 @@ def new(after: str = "", source: str = DIALECT) -> Change:
     return Change("2026-08", "new", "", after, source)
 
 
-def removed(instead: str, source: str = DIALECT) -> Change:
+def removed(instead: str) -> Change:
     """The assembler dropped the name in August 2026; texts with it are still read."""
-    return Change("2026-08", "removed", "", instead, source)
+    return Change("2026-08", "removed", "", instead, DIALECT)
 
 
 def form(before: str, after: str, source: str = DIALECT) -> Change:

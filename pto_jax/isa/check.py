@@ -65,21 +65,21 @@ def check_op(
     instruction = find(op.name)
     if instruction is None:
         return [unsupported(op)]
-    found = list(_attributes(instruction, op))
+    findings = list(_attributes(instruction, op))
     try:
         bound = bound or bind(instruction, op)
     except VerifyError as error:
-        return found + list(error.diagnostics)
-    found += _operands(instruction, bound, op)
+        return findings + list(error.diagnostics)
+    findings += _operands(instruction, bound, op)
     if types:
-        found += _types(bound, profile, op)
+        findings += _types(bound, profile, op)
     site = build_site(bound, op, profile, valid, constants, shapes, layouts, level)
     for constraint in instruction.constraints:
         if profile.name in constraint.profiles:
-            found += _findings(constraint, site, language)
+            findings += _findings(constraint, site, language)
     if level is not None and language == ir.PRESENT:
-        found += _implied(site, level)
-    return found
+        findings += _implied(site, level)
+    return findings
 
 
 def unsupported(op: ir.Op) -> Diagnostic:
@@ -217,8 +217,8 @@ def _implied(site: Site, level: int) -> Iterator[Diagnostic]:
         if level == EXPLICIT:
             message = f"{operand.name} is missing at level {level}; allowed: {operand.name} with an address"
         elif None in sizes and implied.of in site.types:
-            found = f"{operand.name} is missing, and {implied.of} has the valid region {_region(sizes)}"
-            message = f"{found}; allowed without it: sizes that the type states, as tools make it of them"
+            got = f"{operand.name} is missing, and {implied.of} has the valid region {_region(sizes)}"
+            message = f"{got}; allowed without it: sizes that the type states, as tools make it of them"
         if message:
             yield Diagnostic(
                 "error", message, site.op.span, site.instruction.name, operand.name, f"{operand.name}-given"
@@ -314,8 +314,8 @@ def _attributes(instruction: Instruction, op: ir.Op) -> Iterator[Diagnostic]:
     for key, value in op.attributes:
         attribute = instruction.attribute(key)
         if attribute is None:
-            known = ", ".join(a.name for a in instruction.attributes) or "none"
-            message = f"unknown attribute {key}, which has no effect; allowed: {known}"
+            names = ", ".join(a.name for a in instruction.attributes) or "none"
+            message = f"unknown attribute {key}, which has no effect; allowed: {names}"
             yield Diagnostic("warning", message, op.span, instruction.name, None, "attribute-known")
         elif not attribute.takes(value):
             message = f"{key} = {value}; allowed: {_values(attribute)}"

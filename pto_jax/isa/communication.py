@@ -323,7 +323,7 @@ def _async_copy(name: str, summary: str) -> Instruction:
         gm("dst", note="destination"),
         gm("src"),
         handle_operand("session"),
-        handle_operand("event", out=True),
+        handle_operand("event", result=EVENT),
     )
     types: dict[str, ir.Type] = {"dst": _FLAT, "src": _FLAT, "session": SESSION, "event": EVENT}
     return comm(
@@ -354,7 +354,7 @@ ASYNC_INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             staging("scratch"),
             Operand("workspace", "in", "ptr", note="bytes of global memory"),
-            handle_operand("session", out=True),
+            handle_operand("session", result=SESSION),
         ),
         (Shown({"scratch": _SCRATCH, "workspace": _WORKSPACE, "session": SESSION}, attrs={"sync_id": 0}),),
         (

@@ -71,23 +71,23 @@ class RegionRule:
         >>> RegionRule("equal-rows", ("dst", "src")).broken({"dst": (8, 1), "src": (7, 16)}, {})
         True
         """
-        found: Any = False
+        result: Any = False
         if not self.applies(sizes):
-            return found
+            return result
         if self.test is not None:
             return self.test(sizes, types)
         present = [(sizes[n][0], sizes[n][1] * _numbers(types.get(n))) for n in self.operands if n in sizes]
         if self.kind in ("non-empty", "no-half"):
             for rows, cols in present:
                 no_row, no_col = rows <= 0, cols <= 0
-                found = found | (no_row | no_col if self.kind == "non-empty" else no_row ^ no_col)
-            return found
+                result = result | (no_row | no_col if self.kind == "non-empty" else no_row ^ no_col)
+            return result
         for rows, cols in present[1:]:
             if self.kind != "equal-cols":
-                found = found | (rows != present[0][0])
+                result = result | (rows != present[0][0])
             if self.kind != "equal-rows":
-                found = found | (cols != present[0][1])
-        return found
+                result = result | (cols != present[0][1])
+        return result
 
 
 Role = Literal["out", "in", "inout", "tmp"]
@@ -157,7 +157,9 @@ class Operand:
     the profiles that use scratch which no tool puts in. A scalar that ``converts`` may have another type of
     its kind, integer or float. A view that is ``loaded_as`` another operand stands for it: a tile with the
     elements of the view. In examples its elements are ``shown``, where general ones would say little,
-    and its last rows and columns are not valid, as many as ``lacking`` counts.
+    and its last rows and columns are not valid, as many as ``lacking`` counts. ``type`` is that of a
+    result, or of a Python number, which nothing else determines; the name of an operand stands for the
+    element type of that one.
 
     >>> from pto_jax.isa import instructions
     >>> scalar = instructions()["tadds"].operand("scalar")
@@ -184,6 +186,7 @@ class Operand:
     within: str = ""
     shown: tuple[float, ...] = ()
     lacking: tuple[int, int] = (0, 0)
+    type: Type | str | None = None
 
     @property
     def vector(self) -> VectorType:

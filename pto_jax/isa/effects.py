@@ -38,9 +38,9 @@ def traits_in(function: Function) -> list[Traits]:
 
 @lru_cache(maxsize=4096)
 def _traits(name: str) -> Traits:
-    known = structural_traits(name)
-    if known is not None:
-        return known
+    structural = structural_traits(name)
+    if structural is not None:
+        return structural
     declared = find(name) or find_micro(name)
     return declared.traits if declared is not None else UNKNOWN
 
@@ -83,8 +83,8 @@ def aliased(op: Op) -> tuple[Value, Value] | None:
     alias = traits_of(op).alias
     if alias is None:
         return None
-    made, source = next(iter(op.destinations), None), _source(op, alias.source)
-    return None if made is None or source is None else (made, source)
+    result, source = next(iter(op.destinations), None), _source(op, alias.source)
+    return None if result is None or source is None else (result, source)
 
 
 def placed(op: Op) -> tuple[Value, Value | None] | None:

@@ -181,12 +181,12 @@ def _pair(types: Mapping[str, Type], profile: Profile) -> Conversion | None:
     invalid_if=_break_saturation,
 )
 def _saturation_effect(site: Site) -> Iterator[Finding]:
-    row, given = _pair(site.types, site.profile), site.attrs.get("sat_mode")
-    if row is None or not isinstance(given, SaturationMode) or "sat_mode" in site.op.implied:
+    row, mode = _pair(site.types, site.profile), site.attrs.get("sat_mode")
+    if row is None or not isinstance(mode, SaturationMode) or "sat_mode" in site.op.implied:
         return
-    acts = row.saturation(given, tmp="tmp" in site.types)
-    if acts is not None and acts != given:
-        yield "dst", f"sat_mode {given.name} has no effect for {_where(site)}, which acts as {acts.name}"
+    acts = row.saturation(mode, tmp="tmp" in site.types)
+    if acts is not None and acts != mode:
+        yield "dst", f"sat_mode {mode.name} has no effect for {_where(site)}, which acts as {acts.name}"
 
 
 def _saturation_meant(
@@ -213,13 +213,13 @@ def _break_rounding(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     invalid_if=_break_rounding,
 )
 def _rounding_effect(site: Site) -> Iterator[Finding]:
-    row, given = _pair(site.types, site.profile), site.attrs.get("rmode")
-    if row is None or not isinstance(given, RoundMode) or given in (RoundMode.NONE, RoundMode.RINT):
+    row, mode = _pair(site.types, site.profile), site.attrs.get("rmode")
+    if row is None or not isinstance(mode, RoundMode) or mode in (RoundMode.NONE, RoundMode.RINT):
         return
-    if given not in row.modes and row.fallback not in (None, given):
+    if mode not in row.modes and row.fallback not in (None, mode):
         listed = ", ".join(m.name for m in row.modes) or "none"
         acts = f"acts as {row.fallback.name} for {_where(site)}"
-        yield "dst", f"rmode {given.name} {acts}; modes with an effect: {listed}"
+        yield "dst", f"rmode {mode.name} {acts}; modes with an effect: {listed}"
 
 
 def _where(site: Site) -> str:
@@ -272,7 +272,7 @@ TCVT = tile_instruction(
     "integers. a2a3 and a5: f32 to f32 rounds to a whole number; floats to integers truncate under a mode "
     "that the pair has not, ODD included (into i4 they round to nearest even); i32 to f16 (a2a3) rounds "
     "to nearest even and floats to hif8 (a5) half away from zero under every mode; i16 to u32 (a5) makes 0 "
-    "of negative numbers under every sat_mode. Where a mode has no effect, verify says so.",
+    "of negative numbers under every sat_mode. Where a mode has no effect, the verifier warns.",
     _CVT_OPERANDS,
     pairs(_pairs_of("cpu_sim"), _pairs_of("a2a3"), _pairs_of("a5")),
     type_vars=("D", "S"),

@@ -135,7 +135,7 @@ _DECISIONS = (
     Decision(
         "What if fp holds elements that are not 64 bits wide?",
         "The operation is accepted with a warning and is not executed.",
-        "PTOAS programs declare f16 and f32 tiles; the instruction pages want 64-bit words",
+        "PTOAS programs declare f16 and f32 tiles; the instruction pages require 64-bit words",
     ),
     Decision(
         "What if a word lies outside fp?",

@@ -21,8 +21,8 @@ def _elements(t: Type | None) -> int | None:
     """How many elements a view has, None where its type leaves that open."""
     if not isinstance(t, TensorViewType | PartitionViewType):
         return None
-    known = [n for n in t.dims if n is not None]
-    return prod(known) if len(known) == len(t.dims) else None
+    extents = [n for n in t.dims if n is not None]
+    return prod(extents) if len(extents) == len(t.dims) else None
 
 
 @forbid(

@@ -54,7 +54,7 @@ def unwritten(language: Language) -> Unwritten:
     >>> unwritten("2026-04"), [(a, v.name) for a, v, _ in unwritten("2026-08")["tcvt"]]
     ({}, [('sat_mode', 'OFF')])
     """
-    found = {}
+    defaults = {}
     for name, instruction in instructions().items():
         values = tuple(
             (attribute.name, last.value, last.unless)
@@ -62,8 +62,8 @@ def unwritten(language: Language) -> Unwritten:
             for last in [d for d in attribute.unwritten if d.language <= language][-1:]
         )
         if values:
-            found[name] = values
-    return found
+            defaults[name] = values
+    return defaults
 
 
 def said(name: str, found: Mapping[str, AttrValue], language: Unwritten) -> dict[str, AttrValue]:
@@ -131,11 +131,11 @@ def changes_of(instruction: Instruction) -> tuple[Change, ...]:
 
 
 def _defaults(instruction: Instruction) -> list[Change]:
-    found = []
+    lines = []
     for attribute in instruction.attributes:
         for d in attribute.unwritten:
             value = getattr(d.value, "name", d.value)
-            found.append(
+            lines.append(
                 Change(d.language, "default", f"no {attribute.name}: {d.before}", f"{value}", d.source)
             )
-    return found
+    return lines

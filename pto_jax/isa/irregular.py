@@ -367,7 +367,7 @@ THISTOGRAM = tile_instruction(
             f"{SIMULATOR_VALUES}; {HEADERS}",
         ),
         Decision(
-            "The text knows isMSB, the C++ interface a byte; which attribute holds?",
+            "The text has isMSB, the C++ interface a byte; which attribute holds?",
             "Both are read; byte wins. isMSB false is byte 0, true the highest byte of the element.",
             f"PTOAS dialect definition; {HEADERS}",
         ),

@@ -158,9 +158,9 @@ def _breaks_counts(types: Types, attrs: declare.AttrMap, profile: Profile) -> bo
 def _counts_given(site: declare.Site) -> Iterator[declare.Finding]:
     compare = gather_form(site) == "compare"
     if compare != ("cdst" in site.values):
-        found = "dst and cdst" if "cdst" in site.values else "dst alone"
+        got = "dst and cdst" if "cdst" in site.values else "dst alone"
         allowed = "dst and cdst (matches per row)" if compare else "dst"
-        yield None, f"destinations {found} in the {gather_form(site)} form; allowed: {allowed}"
+        yield None, f"destinations {got} in the {gather_form(site)} form; allowed: {allowed}"
     dst, cdst = element_type(site.types.get("dst")), element_type(site.types.get("cdst"))
     if compare and cdst is not None and dst is not None and cdst != dst:
         yield "cdst", f"cdst has element type {cdst}, dst has {dst}; allowed: one element type for both"
@@ -177,8 +177,8 @@ def _compare_mode(site: declare.Site) -> Iterator[declare.Finding]:
         return
     mode, src = site.attrs.get("cmpMode"), element_type(site.types.get("src"))
     if mode not in (ir.CmpMode.EQ, ir.CmpMode.GT):
-        found = mode.name if isinstance(mode, ir.CmpMode) else mode
-        yield None, f"cmpMode is {found}; allowed in the comparison form: EQ, GT"
+        got = mode.name if isinstance(mode, ir.CmpMode) else mode
+        yield None, f"cmpMode is {got}; allowed in the comparison form: EQ, GT"
     elif site.profile.name == "a2a3" and src is not None and src.is_integer and mode != ir.CmpMode.EQ:
         yield "src", f"{src} compared with GT; allowed on a2a3: EQ"
 
@@ -331,7 +331,7 @@ TGATHER = common.tile_instruction(
     "of src is not consulted. Mask form, GATHER_ROW: the elements of the valid region of src whose column "
     "fits the pattern are packed in row-major order from the start of dst's storage on, across its rows. "
     "GATHER_COL: the rows of src that fit the pattern are copied to consecutive rows of dst, over the valid "
-    "columns of src. Bits are copied; what does not fit dst is dropped, other elements stay. Comparison "
+    "columns of src. Bits are copied; elements that do not fit dst are dropped, others stay. Comparison "
     "form: for each valid row r of src, the numbers offset + r * cols + c (static columns of src) of its "
     "valid columns c with src[r,c] <mode> kValue are packed from column 0 of row r of dst; the element r of "
     "cdst in storage order is how many they are. Comparisons with NaN are false.",
@@ -538,8 +538,8 @@ def _offset_type(site: Site) -> Iterator[Finding]:
 def _pattern_given(site: Site) -> Iterator[Finding]:
     pattern = site.attrs.get("maskPattern")
     if ("indexes" in site.values) == (pattern is not None):
-        found = "neither indexes nor" if pattern is None else "both indexes and"
-        yield None, f"{found} maskPattern; allowed: one of them"
+        got = "neither indexes nor" if pattern is None else "both indexes and"
+        yield None, f"{got} maskPattern; allowed: one of them"
 
 
 @forbid(
@@ -657,7 +657,7 @@ TSCATTER = tile_instruction(
         ),
         Decision(
             "Does A2/A3 have the mask form?",
-            "Yes: its header implements it, though a page says A5 only.",
+            "Yes: its header implements it, though a page states A5 only.",
             HEADERS,
         ),
     ),

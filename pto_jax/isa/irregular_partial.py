@@ -63,11 +63,11 @@ def _part_region(
         if any(n is None for region in regions for n in region):
             return
         if broken(dict(zip(("dst", "src0", "src1"), regions, strict=True)), {}):
-            found = " and ".join(f"{size(r)}x{size(c)}" for r, c in regions[1:])
+            got = " and ".join(f"{size(r)}x{size(c)}" for r, c in regions[1:])
             whole = "the {}x{} of dst".format(*map(size, regions[0]))
             yield (
                 "src0",
-                f"the valid regions of src0 and src1 are {found}; allowed: {allowed.format(whole)}",
+                f"the valid regions of src0 and src1 are {got}; allowed: {allowed.format(whole)}",
             )
 
     return rule

@@ -94,14 +94,14 @@ _parameter_layout = require(
 def _quant_type(site: Site) -> Iterator[Finding]:
     kind = site.attrs.get("quant_type")
     if not isinstance(kind, QuantType) or kind not in (QuantType.INT8_SYM, QuantType.INT8_ASYM):
-        found = kind.name if isinstance(kind, QuantType) else kind
-        yield None, f"quant_type is {found}; allowed: INT8_SYM, INT8_ASYM (tquant.mx makes the others)"
+        got = kind.name if isinstance(kind, QuantType) else kind
+        yield None, f"quant_type is {got}; allowed: INT8_SYM, INT8_ASYM (tquant.mx makes the others)"
         return
     asymmetric = kind == QuantType.INT8_ASYM
     if asymmetric != ("offset" in site.values):
         allowed = "one, with INT8_ASYM" if asymmetric else "none, with INT8_SYM"
-        found = "an" if "offset" in site.values else "no"
-        yield "offset" if not asymmetric else None, f"got {found} offset; allowed: {allowed}"
+        got = "an" if "offset" in site.values else "no"
+        yield "offset" if not asymmetric else None, f"got {got} offset; allowed: {allowed}"
 
 
 def _int8_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:

@@ -111,7 +111,7 @@ _BETWEEN_TILES: tuple[declare.Instruction, ...] = (
             ),
             declare.Decision(
                 "Is the exponent reordering with a scratch tile (A5, to ZZ) part of tmov?",
-                "It is spelled so in texts, and an instruction of its own: tmov.zz.",
+                "It is spelled so in texts, and a separate instruction: tmov.zz.",
                 f"page tmov; {changes.DIALECT}",
             ),
         ),
@@ -177,8 +177,8 @@ _dst_layout = require("layout-zz", "dst.layout == ZZ", _A5)
 def _static(site: declare.Site) -> Iterator[declare.Finding]:
     for name, t in site.named("src", "dst"):
         if None in t.valid:
-            found = f"{name} has valid region {constraints.size(t.v_row)}x{constraints.size(t.v_col)}"
-            yield name, f"{found}; allowed: sizes that its type states"
+            got = f"{name} has valid region {constraints.size(t.v_row)}x{constraints.size(t.v_col)}"
+            yield name, f"{got}; allowed: sizes that its type states"
 
 
 _equal_counts = require(
@@ -311,7 +311,7 @@ _MOVE = common.tile_instruction(
     decisions=(
         declare.Decision(
             "Hardware writes zeros into src behind its valid rows (axis1); does it change?",
-            "No: no instruction changes its sources; src has to have the room.",
+            "No: no instruction changes its sources; src has to be large enough.",
             f"{constraints.HEADERS}; {changes.DIALECT}",
         ),
         declare.Decision(

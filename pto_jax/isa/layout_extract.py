@@ -94,8 +94,8 @@ def _window_inside(site: Site) -> Iterator[Finding]:
         start, n, limit = site.constant(name), sizes[axis], t.shape[axis]
         unit = ("rows", "columns")[axis]
         if start is not None and (start < 0 or start + (n or 0) > limit):
-            found = f"the window takes {n} {unit} from {start} on, {large} has {limit}"
-            yield large, f"{found}; allowed: a window within {large}"
+            got = f"the window takes {n} {unit} from {start} on, {large} has {limit}"
+            yield large, f"{got}; allowed: a window within {large}"
 
 
 def window_inside(extracts: bool) -> Constraint:
@@ -224,7 +224,7 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
         Operand("indexRow", "in", "index", dtype=None, shown=(1,)),
         Operand("indexCol", "in", "index", dtype=None),
     )
-    made = tile_instruction(
+    instruction = tile_instruction(
         name,
         summary,
         semantics,
@@ -259,8 +259,8 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
         changes=(form(f"{name}_fp", "clauses fp %fp : type and pre_quant %word : i64 behind the sources"),),
     )
     # A parameter word has a type of its own.
-    constraints = tuple(c for c in made.constraints if c.rule != "scalar-type")
-    return replace(made, constraints=constraints, pipe_rule=moved if role == "out" else inserted)
+    constraints = tuple(c for c in instruction.constraints if c.rule != "scalar-type")
+    return replace(instruction, constraints=constraints, pipe_rule=moved if role == "out" else inserted)
 
 
 _CONVERSION = (

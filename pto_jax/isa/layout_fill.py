@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
+from ..errors import with_article
 from ..ir import BLayout, Loc, Pad, SLayout, TileType, dtype
 from ..profiles import Profile
 from . import changes, declare
@@ -45,9 +46,10 @@ def _place(moved: _Move) -> declare.Constraint:
             if not mat and not (t.loc == Loc.VEC and t.layout == "ND"):
                 layout = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}"
                 also = " (or mat in NZ order)" if site.instruction.name == "tfillpad" else ""
+                kind = with_article(t.loc.name.lower())
                 yield (
                     name,
-                    f"{name} is a {t.loc.name.lower()} tile, {layout}; allowed on {site.profile.name}: vec, "
+                    f"{name} is {kind} tile, {layout}; allowed on {site.profile.name}: vec, "
                     f"row_major with none_box{also}",
                 )
 
@@ -145,8 +147,8 @@ _SEMANTICS = (
     "and padded elements lie in it) is the whole physical dst on cpu_sim and for mat tiles, and the first "
     "rows of dst up to its valid rows, in all physical columns, elsewhere. The pad value follows from the "
     "pad of dst's type: zero bits for zero and null, the infinities for max and min of floats, the "
-    "limits of the type for max and min of integers; padValue gives its low bits instead. What src is "
-    "valid in beyond the physical dst is dropped."
+    "limits of the type for max and min of integers; padValue gives its low bits instead. Valid "
+    "lanes of src beyond the physical dst are dropped."
 )
 _DECISIONS = (
     formal(
@@ -204,9 +206,7 @@ def _fill(
         cls="layout",
         domain="custom",
         attributes=(
-            declare.Attribute(
-                "padValue", int, None, "bits of a pad value of one's own", ("padValue", "pad_value")
-            ),
+            declare.Attribute("padValue", int, None, "bits of a custom pad value", ("padValue", "pad_value")),
         ),
         placement=(
             _place(moved),

@@ -155,8 +155,8 @@ def weights(site: declare.Site) -> Iterator[declare.Finding]:
     for axis, name, box, limit in ((0, "indexRow", c0, rows), (1, "indexCol", 16, cols)):
         start, n = site.constant(name), site.valid["dst"][axis]
         if start is not None and (start < 0 or start // box - (-(n or 0) // box) > limit):
-            found = f"the window takes {n} from {start} on in boxes of {box}, src has {limit} boxes there"
-            yield name, f"{found}; allowed: a window within src"
+            got = f"the window takes {n} from {start} on in boxes of {box}, src has {limit} boxes there"
+            yield name, f"{got}; allowed: a window within src"
 
 
 def weight_windows(instruction: declare.Instruction, profile: profiles.Profile) -> Iterator[Sample]:
@@ -253,8 +253,8 @@ def _geometry(site: declare.Site) -> Iterator[declare.Finding]:
         (width, left + right, g.filter[1], g.dilation[1], "columns"),
     ):
         if n + pads < step * (f - 1) + 1:
-            found = f"the filter takes {step * (f - 1) + 1} {what} of an image of {n} with {pads} of padding"
-            yield "src", f"{found}; allowed: a filter no larger than the padded image"
+            got = f"the filter takes {step * (f - 1) + 1} {what} of an image of {n} with {pads} of padding"
+            yield "src", f"{got}; allowed: a filter no larger than the padded image"
 
 
 def _left(d: ir.DType, profile: profiles.Profile, v_row: int = 16, v_col: int = 32) -> ir.TileType:
@@ -335,7 +335,7 @@ TIMG2COL = declare.Instruction(
         ),
         declare.Decision(
             "What do repetitions (set_img2col_rpt) change?",
-            "Nothing in the valid region of dst: no page says where further repetitions write.",
+            "Nothing in the valid region of dst: no page states where further repetitions write.",
             "page set_img2col_rpt; headers pass the register on",
         ),
         declare.Decision(

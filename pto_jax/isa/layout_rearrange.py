@@ -40,8 +40,8 @@ _TURNED = (replace(UNARY[0], conv=True, extent=TRANSPOSED), replace(UNARY[1], co
 TTRANS = tile_instruction(
     "ttrans",
     "Transpose a tile, or convert the layout of a convolution tile.",
-    "dst(c, r) = src(r, c) for r, c in the valid region of src, through both physical layouts. What has no "
-    "place in the physical dst is dropped; all other elements of dst stay, whatever its valid region. "
+    "dst(c, r) = src(r, c) for r, c in the valid region of src, through both physical layouts. Elements "
+    "without a place in the physical dst are dropped; all others stay, whatever the valid region. "
     + layout_img2col.CONV_TRANSPOSITION,
     (*_TURNED, Operand("tmp", "tmp", dtype=None, optional=True, implied=declare.Implied(""))),
     table(_MOVED, _MOVED, (*_MOVED, *_BYTES)),
@@ -124,21 +124,21 @@ def _concatenated(instruction: Instruction, profile: Profile) -> Iterator[Sample
     for i, (name,) in enumerate(instruction.types[profile.name]):
         d = dtype(name)
         tile, dst = TileType(d, 8, row_cols(d)), TileType(d, 8, row_cols(d, 2))
-        given: Types = {"src0": tile, "src1": tile, "dst": dst}
-        yield sample(instruction, ("src0", "src1"), given)
+        types: Types = {"src0": tile, "src1": tile, "dst": dst}
+        yield sample(instruction, ("src0", "src1"), types)
         index = dtype(_INDEX_TYPES[i % len(_INDEX_TYPES)])
         counts = TileType(index, 8, row_cols(index), v_col=1)
-        given |= {"src0Idx": counts, "src1Idx": counts}
+        types |= {"src0Idx": counts, "src1Idx": counts}
         if i % 2:
-            given["dstIdx"] = counts
-        yield sample(instruction, ("src0", "src1", "src0Idx", "src1Idx"), given)
+            types["dstIdx"] = counts
+        yield sample(instruction, ("src0", "src1", "src0Idx", "src1Idx"), types)
 
 
 TCONCAT = tile_instruction(
     "tconcat",
     "Concatenate the rows of two tiles, optionally with a number of columns per row.",
     "For each valid row r of dst: dst(r, c) = src0(r, c) for c < n0 and dst(r, n0 + c) = src1(r, c) for "
-    "c < n1; other elements stay, and what lies beyond the columns of dst is dropped. n0 and n1 are the "
+    "c < n1; other elements stay, and elements beyond the columns of dst are dropped. n0 and n1 are the "
     "valid columns of src0 and src1. With counts, n0 = src0Idx(r, 0) / s and n1 = src1Idx(r, 0) / s, s the "
     "bytes of an element of the counts; a negative count is 0, a count beyond the physical columns of its "
     "source is those columns. On a2a3 and a5 the counts are further cut so that n0 and n0 + n1 are at most "
@@ -201,12 +201,12 @@ def _concatenated_by(instruction: Instruction, profile: Profile) -> Iterator[Sam
 def _counts(site: Site) -> Iterator[Finding]:
     rows = site.valid.get("dst", (None, None))[0]
     for name in ("src0", "src1", "src0Idx", "src1Idx"):
-        found = site.valid.get(name, (None, None))
-        if None not in (rows, found[0]) and found[0] != rows:
-            yield name, f"{name} has {found[0]} valid rows, dst has {rows}; allowed: equal ones"
+        region = site.valid.get(name, (None, None))
+        if None not in (rows, region[0]) and region[0] != rows:
+            yield name, f"{name} has {region[0]} valid rows, dst has {rows}; allowed: equal ones"
         if name.endswith("Idx"):
             t = site.tile(name)
-            if found[1] == 0:
+            if region[1] == 0:
                 yield name, f"{name} has no valid column; allowed: 1 or more"
             if t is not None and t.dtype.name not in ("i8", "i16", "i32"):
                 yield name, f"{name} has element type {t.dtype}; allowed: i8, i16, i32"
@@ -253,8 +253,8 @@ def _woven(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for i, (name,) in enumerate(instruction.types.get(profile.name, ())):
         d = dtype(name)
         tile, wide = TileType(d, 8, row_cols(d)), TileType(d, 8, row_cols(d, 2))
-        given: Types = dict.fromkeys(("src0", "src1", "dst0", "dst1"), tile)
-        yield sample(instruction, ("src0", "src1"), given)
+        types: Types = dict.fromkeys(("src0", "src1", "dst0", "dst1"), tile)
+        yield sample(instruction, ("src0", "src1"), types)
         if instruction.name == "tdeinterleave" and i % 3 == 0:
             yield sample(instruction, ("src0",), {"src0": wide, "dst0": tile, "dst1": tile})
 

@@ -1,6 +1,7 @@
 """Arrays and structures of scalars that a core keeps beside its tiles."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from ..ir import F32, I8, INDEX, LocalArrayType, ScalarType, StructType
@@ -55,8 +56,8 @@ def _indices(site: Site) -> Iterator[Finding]:
     if not isinstance(t, LocalArrayType):
         return
     if len(numbers) != len(t.dims):
-        found = f"{len(numbers)} indices of an array of rank {len(t.dims)}"
-        yield "indices", f"{found}; allowed: {len(t.dims)}"
+        got = f"{len(numbers)} indices of an array of rank {len(t.dims)}"
+        yield "indices", f"{got}; allowed: {len(t.dims)}"
         return
     for n, extent in zip(numbers, t.dims, strict=True):
         if n is not None and not 0 <= n < extent:
@@ -99,8 +100,8 @@ _FRESH = Decision(
     _DIALECT,
 )
 _PATH = Attribute("path", tuple, None, "numbers of the fields that lead to the scalar")
-_SCALAR = Operand("value", "in", "scalar")
-_RESULT = Operand("result", "out", "scalar")
+_SCALAR = Operand("value", "in", "scalar", type="array")
+_RESULT = Operand("result", "out", "scalar", type="array")
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _declared(
@@ -165,7 +166,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "struct_get",
         "Scalar of a structure.",
         "result = the scalar that path leads to, the value it has here.",
-        (Operand("struct", "in", "handle"), _RESULT),
+        (Operand("struct", "in", "handle"), replace(_RESULT, type=None)),
         (Shown({"struct": _STRUCT, "result": ScalarType(F32)}, attrs={"path": (1, 1)}),),
         (_PATH,),
         (_holds("struct", "result"),),
@@ -175,7 +176,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "struct_set",
         "Write a scalar of a structure.",
         "The scalar that path leads to = value.",
-        (Operand("struct", "in", "handle"), _SCALAR),
+        (Operand("struct", "in", "handle"), replace(_SCALAR, type=None)),
         (Shown({"struct": _STRUCT, "value": ScalarType(I8)}, attrs={"path": (1, 0)}),),
         (_PATH,),
         (_holds("struct", "value"),),

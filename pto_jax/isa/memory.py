@@ -40,7 +40,7 @@ LAYOUT_DECISIONS = (
         f"{SIMULATOR_VALUES}; {HEADERS}",
     ),
     Decision(
-        "Which layouts may meet in a tile of a single row or column?",
+        "Which layouts may a load combine in a tile of a single row or column?",
         "nd and dn both: the bytes are the same.",
         HEADERS,
     ),
@@ -87,7 +87,7 @@ TPREFETCH = Instruction(
     Pipe.MTE2,
     decisions=(
         Decision(
-            "The page says a full load on cpu_sim; its code copies linearly. What does the tile hold?",
+            "The page states a full load on cpu_sim; its code copies linearly. What does the tile hold?",
             "On cpu_sim what was recorded, the linear copy.",
             SIMULATOR_VALUES,
         ),
@@ -143,8 +143,8 @@ def _reinterprets(tile: str, view: str) -> Constraint:
             return
         if t.dtype.is_integer and d.is_integer:
             return
-        found = f"{view} has element type {d}, {tile} has {t.dtype}"
-        yield view, f"{found}; the bits are copied, no value is converted"
+        got = f"{view} has element type {d}, {tile} has {t.dtype}"
+        yield view, f"{got}; the bits are copied, no value is converted"
 
     return rule
 

@@ -1,14 +1,13 @@
 """Single elements of tiles and of global memory as scalars."""
 
-from collections.abc import Iterator
 from functools import partial
 
 from ..ir import F32, INDEX, U8, Loc, PtrType, ScalarType, TileType, Type, dtype
 from ..profiles import PROFILE_NAMES
-from .declare import Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import element_type, one_element, place
-from .rules.forbid import forbid, retile, retype, together
-from .rules.handles import Shown, custom
+from .declare import Constraint, Decision, Instruction, Operand
+from .rules.constraints import one_element, place
+from .rules.forbid import retile, retype, together
+from .rules.handles import Shown, custom, whole_numbers
 from .rules.require import require
 from .traits import Effect, Traits
 
@@ -35,6 +34,9 @@ _OUTSIDE = Decision(
 TGETVAL, TSETVAL = "tgetval", "tsetval"
 
 
+_OFFSET_TYPE = whole_numbers("offset")
+
+
 def _whole_words(memory: str, value: str) -> Constraint:
     return require(
         "element-size",
@@ -42,13 +44,6 @@ def _whole_words(memory: str, value: str) -> Constraint:
         source="a scalar of the text has a type of 8 bits and more",
         invalid_if=together(retype(memory, "i4"), retype(value, "i4")),
     )
-
-
-@forbid("offset-type", "an index", source=_DIALECT, invalid_if=retype("offset", "f32"))
-def _offset_type(site: Site) -> Iterator[Finding]:
-    d = element_type(site.types.get("offset"))
-    if d is not None and d != INDEX and (not d.is_integer or d.bits < 8):
-        yield "offset", f"offset has type {d}; allowed: index, or an integer"
 
 
 def _in_tile(tile: str) -> Constraint:
@@ -83,13 +78,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         TGETVAL,
         "Read one element of a tile as a scalar.",
         "result = element number offset of the tile's storage, as a bit copy.",
-        (Operand("src", "in"), _OFFSET, Operand("result", "out", "scalar")),
+        (Operand("src", "in"), _OFFSET, Operand("result", "out", "scalar", type="src")),
         tuple(_shown_tile("src", "result", ("src", "offset"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("src", "in"),), (Loc.VEC,), PROFILE_NAMES),
             one_element("src", "result", _DIALECT),
             _whole_words("src", "result"),
-            _offset_type,
+            _OFFSET_TYPE,
             _in_tile("src"),
         ),
         decisions=(_STORAGE, _OUTSIDE),
@@ -99,13 +94,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         TSETVAL,
         "Write a scalar to one element of a tile.",
         "Element number offset of the tile's storage = val, as a bit copy; every other element stays.",
-        (Operand("dst", "inout"), _OFFSET, Operand("val", "in", "scalar")),
+        (Operand("dst", "inout"), _OFFSET, Operand("val", "in", "scalar", type="dst")),
         tuple(_shown_tile("dst", "val", ("offset", "val"), t, o) for t, o in _TILES),
         constraints=(
             place((Operand("dst", "inout"),), (Loc.VEC,), PROFILE_NAMES),
             one_element("dst", "val", _DIALECT),
             _whole_words("dst", "val"),
-            _offset_type,
+            _OFFSET_TYPE,
             _in_tile("dst"),
         ),
         decisions=(_STORAGE, _OUTSIDE),
@@ -118,9 +113,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "load_scalar",
         "Read one element of global memory.",
         "result = ptr[offset], as a bit copy; offset counts elements.",
-        (_PTR, _OFFSET, Operand("result", "out", "scalar")),
+        (_PTR, _OFFSET, Operand("result", "out", "scalar", type="ptr")),
         tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
-        constraints=(one_element("ptr", "result", _DIALECT), _whole_words("ptr", "result"), _offset_type),
+        constraints=(one_element("ptr", "result", _DIALECT), _whole_words("ptr", "result"), _OFFSET_TYPE),
         decisions=(_OUTSIDE,),
         traits=Traits((Effect("read", "global", "ptr", indexed=True),)),
     ),
@@ -128,9 +123,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "store_scalar",
         "Write one element of global memory.",
         "ptr[offset] = value, as a bit copy; offset counts elements.",
-        (Operand("value", "in", "scalar"), _PTR, _OFFSET),
+        (Operand("value", "in", "scalar", type="ptr"), _PTR, _OFFSET),
         tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
-        constraints=(one_element("ptr", "value", _DIALECT), _whole_words("ptr", "value"), _offset_type),
+        constraints=(one_element("ptr", "value", _DIALECT), _whole_words("ptr", "value"), _OFFSET_TYPE),
         decisions=(_OUTSIDE,),
         traits=Traits((Effect("write", "global", "ptr", indexed=True),)),
     ),

@@ -19,8 +19,9 @@ text            meaning                                     types
 ``"mode"``      a string, kept as an attribute              ``-``: anything
 ``mask?``       an operand (or result) that may be absent   ``M``, ``MD``: a mask for lanes of T, of D
 ``-> result``   results                                     ``m``, ``m16``: a mask of any, of one width
-..              ..                                          ``sT``: a scalar of T's width; ``n``: an integer
-..              ..                                          ``a``: an align state; ``i32``: that scalar
+..              ..                                          ``sT``: a scalar for lanes of T; ``n``: an integer
+..              ..                                          ``x``: an index; ``i32``: that scalar
+..              ..                                          ``al``, ``as``: the state of loads, of stores
 ==============  ==========================================  =====================================
 """
 
@@ -149,6 +150,11 @@ class MicroOperation:
     orders: Mapping[str, tuple[frozenset[Access], frozenset[Access]]] = field(default_factory=dict)
     #: The mask whose active lanes the special register SQZN counts, in bytes of them.
     squeezes: str = ""
+    #: The operand that has to be a constant, and the least and greatest numbers of constants by operand.
+    immediate: str = ""
+    limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    #: Whether it stands in no vector scope.
+    between_scopes: bool = False
 
     @cached_property
     def words(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -226,6 +232,9 @@ def micro(
     known: Mapping[str, Span] | None = None,
     orders: Mapping[str, tuple[frozenset[Access], frozenset[Access]]] | None = None,
     squeezes: str = "",
+    immediate: str = "",
+    limits: Mapping[str, tuple[int, int]] | None = None,
+    between_scopes: bool = False,
     **elements: str,
 ) -> MicroOperation:
     """A declaration; ``elements`` by letter and ``choices`` by attribute are words with blanks between."""
@@ -252,6 +261,9 @@ def micro(
         known or {},
         orders or {},
         squeezes,
+        immediate,
+        limits or {},
+        between_scopes,
     )
 
 

@@ -92,9 +92,9 @@ def _slots(site: Site) -> Iterator[Finding]:
         yield "result", f"slots of {d}; allowed: element types of 8 bits and more that are no small floats"
     if t.slot.compact == Compact.ROW_PLUS_ONE:
         yield "result", "slots with compact row_plus_one; allowed: null, normal, row_aligned_padding"
-    for found in tile_legality.check_type(t.slot, site.profile):
-        if found.severity == "error":
-            yield "result", f"slots of {t.slot}: {found.message}"
+    for finding in tile_legality.check_type(t.slot, site.profile):
+        if finding.severity == "error":
+            yield "result", f"slots of {t.slot}: {finding.message}"
 
 
 @_forbid(
@@ -132,8 +132,8 @@ def _valid(site: Site) -> Iterator[Finding]:
         assert t is not None
         given, shown = operand in site.values, t.slot.valid[axis]
         if given == (shown is not None):
-            found = "is given" if given else "is not given"
-            yield operand, f"{operand} {found} and the slots have {key}={size(shown)}; allowed: with ?"
+            got = "is given" if given else "is not given"
+            yield operand, f"{operand} {got} and the slots have {key}={size(shown)}; allowed: with ?"
         number = site.constant(operand)
         if number is not None and not 0 <= number <= t.slot.shape[axis]:
             yield operand, f"{operand} = {number}; allowed: 0 to {t.slot.shape[axis]}"
@@ -161,10 +161,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     handles.custom(
         "alloc_multi_tile",
         "Declare a tile in several buffers.",
-        "A handle to count slots of one type, side by side from addr on or in storage of their own. Contents "
+        "A handle to count slots of one type, side by side from addr on or in separate storage. Contents "
         "are undefined until written, and stay from one trip of a loop to the next.",
         (
-            Operand("addr", "in", "scalar", optional=True, note="byte address of slot 0"),
+            Operand(
+                "addr", "in", "scalar", optional=True, note="byte address of slot 0", type=ScalarType(I64)
+            ),
             Operand("valid_row", "in", "scalar", optional=True, note="exactly with v_row=?"),
             Operand("valid_col", "in", "scalar", optional=True, note="exactly with v_col=?"),
             Operand("result", "out", "handle"),
@@ -223,8 +225,8 @@ _SUBVIEW_AXES = (("row", "valid_row", "v_row"), ("column", "valid_col", "v_col")
 
 
 def _sizes(site: Site) -> tuple[int, ...]:
-    given = site.attrs.get("sizes")
-    return tuple(n for n in given if isinstance(n, int)) if isinstance(given, tuple) else ()
+    sizes = site.attrs.get("sizes")
+    return tuple(n for n in sizes if isinstance(n, int)) if isinstance(sizes, tuple) else ()
 
 
 def _window(site: Site) -> Iterator[tuple[int | None, int, str]]:
@@ -317,7 +319,7 @@ def _subview_valid(site: Site) -> Iterator[Finding]:
 SUBVIEWS_INSTRUCTIONS: tuple[Instruction, ...] = (
     custom(
         SUBVIEW,
-        "Window of a tile, with a valid region of its own.",
+        "Window of a tile, with a separate valid region.",
         "result(r, c) is tile(offsets[0] + r, offsets[1] + c): the same element, in the order of tile, whose "
         "pitch it keeps. The valid region is valid_row x valid_col, else that of the written type, else the "
         "sizes; it does not depend on the valid region of tile.",

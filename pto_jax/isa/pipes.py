@@ -4,6 +4,7 @@ Rules that span functions (initialisation on both sides, equal splits) are in :m
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import TypedDict, Unpack
 
 from .. import ir, profiles
@@ -25,6 +26,10 @@ MAT = ir.TileType(ir.F32, 16, 16, loc=ir.Loc.MAT, blayout=ir.BLayout.COL_MAJOR, 
 SLOT = ir.TensorViewType((16, 16), ir.F32)
 
 
+_I32 = ir.ScalarType(ir.I32)
+_address = partial(Operand, role="in", kind="scalar", type=_I32)
+
+
 class _Where(TypedDict, total=False):
     profiles: tuple[ProfileName, ...]
 
@@ -34,13 +39,13 @@ def _initialize(core: str, kind: str) -> Instruction:
     types: dict[str, ir.Type] = {
         "gm_slot_buffer": ir.PtrType(ir.F32),
         "gm_slot_tensor": SLOT,
-        **dict.fromkeys(buffers, ir.ScalarType(ir.I32)),
+        **dict.fromkeys(buffers, _I32),
     }
     operands = (
         Operand("gm_slot_buffer", "in", "ptr", optional=True, note="slots in global memory"),
         Operand("gm_slot_tensor", "in", "gm", optional=True, note="the first slot in global memory"),
-        Operand(buffers[0], "in", "scalar", optional=True, note="address of the vector core's slots"),
-        Operand(buffers[1], "in", "scalar", optional=True, note="address of the cube core's slots"),
+        _address(buffers[0], optional=True, note="address of the vector core's slots"),
+        _address(buffers[1], optional=True, note="address of the cube core's slots"),
     )
     two: dict[str, ir.AttrValue] = {"dir_mask": 3, "slot_size": 1024}
     one: dict[str, ir.AttrValue] = {"dir_mask": 1, "slot_size": 1024, "slot_num": 2, "id": 3}
@@ -212,10 +217,10 @@ _BY_NUMBER: tuple[Instruction, ...] = (
         "reserve_buffer",
         "Reserve local memory for the slots of a pipe.",
         "The result is the byte address; the peer function imports the buffer by its name.",
-        (Operand("result", "out", "scalar"),),
+        (Operand("result", "out", "scalar", type=_I32),),
         (
-            Shown({"result": ir.ScalarType(ir.I32)}, (), _BUFFER),
-            Shown({"result": ir.ScalarType(ir.I32)}, (), {**_BUFFER, "auto": False, "base": 0}),
+            Shown({"result": _I32}, (), _BUFFER),
+            Shown({"result": _I32}, (), {**_BUFFER, "auto": False, "base": 0}),
         ),
         (
             Attribute("name", str, None, "name the peer imports"),
@@ -237,8 +242,8 @@ _BY_NUMBER: tuple[Instruction, ...] = (
         "import_reserved_buffer",
         "Address of a buffer that the peer function reserves.",
         "The result is the address of the buffer called name in peer_func.",
-        (Operand("result", "out", "scalar"),),
-        (Shown({"result": ir.ScalarType(ir.I32)}, (), {"name": "fifo", "peer_func": ir.Symbol("fragment")}),),
+        (Operand("result", "out", "scalar", type=_I32),),
+        (Shown({"result": _I32}, (), {"name": "fifo", "peer_func": ir.Symbol("fragment")}),),
         (
             Attribute("name", str, None, "name of the buffer"),
             Attribute("peer_func", ir.Symbol, None, "function that reserves it"),
@@ -270,11 +275,11 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
     local: tuple[str, ...] = ("local_addr", "peer_local_addr")
     forms: tuple[tuple[str, ...], ...] = (local[:1], local)
     operands = [
-        Operand("local_addr", "in", "scalar", note="address of the consumer's slots"),
-        Operand("peer_local_addr", "in", "scalar", optional=True, note="exactly with dir_mask = 3"),
-        handle_operand("result", out=True),
+        _address("local_addr", note="address of the consumer's slots"),
+        _address("peer_local_addr", optional=True, note="exactly with dir_mask = 3"),
+        handle_operand("result", result=PIPE),
     ]
-    types: dict[str, ir.Type] = {**dict.fromkeys(local, ir.ScalarType(ir.I32)), "result": PIPE}
+    types: dict[str, ir.Type] = {**dict.fromkeys(local, _I32), "result": PIPE}
     attributes = [pipes.DIR_MASK, pipes.SLOT_SIZE, pipes.SLOT_NUM, pipes.FLAG_BASE, pipes.NOSPLIT]
     rules = [*pipes.RING_NUMBERS, pipes.peer_address, handle("result", "pipe", pipes.DIALECT)]
     ring: dict[str, ir.AttrValue] = {"dir_mask": 3, "slot_size": 1024, "slot_num": 4, "flag_base": 0}

@@ -357,7 +357,7 @@ _EXPANSIONS = (
         ),
         _EMPTY_EXPANSION,
         Decision(
-            "The page wants a row_major source; headers and the assembler accept a column too.",
+            "The page requires a row_major source; headers and the assembler accept a column too.",
             "Both are legal.",
             f"{HEADERS}; PTOAS verifier",
         ),

@@ -96,8 +96,8 @@ _TWO_STEPS = Decision(
 )
 _ROW_ZERO = Decision(
     "Which source is the vector? The header also swaps them when src0's valid region is not dst's.",
-    "Always src1, of which row 0 is read, as pages say; on a2a3 and a5 src0 must have dst's valid region, so "
-    "that the swap cannot happen.",
+    "Always src1, of which row 0 is read, as the pages state; on a2a3 and a5 src0 must have dst's valid "
+    "region, so that the swap cannot happen.",
     f"instruction pages; {HEADERS}; {SIMULATOR_VALUES}",
 )
 
@@ -120,7 +120,7 @@ def _row(
 ) -> Instruction:
     name = f"trowexpand{operation}"
     facts |= _common(operation)
-    made = tile_instruction(
+    instruction = tile_instruction(
         name,
         f"{_TITLES[operation]} with one operand expanded along rows.",
         f"dst(r, c) = {formula} with a = src0(r, c mod validCol(src0)), b = src1(r, c mod validCol(src1)).",
@@ -137,7 +137,7 @@ def _row(
         sampler=row_broadcasts,
         **facts,
     )
-    return replace(made, hidden_scratch=uses_hidden_scratch)
+    return replace(instruction, hidden_scratch=uses_hidden_scratch)
 
 
 def _column(

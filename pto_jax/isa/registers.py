@@ -4,6 +4,7 @@ from functools import partial
 
 from .declare import Decision
 from .micro import MicroOperation, micro
+from .rules import micro_types
 
 _UNARY = "micro-isa chapter 06"
 _BINARY = "micro-isa chapter 07"
@@ -135,15 +136,17 @@ _ARITHMETIC: tuple[MicroOperation, ...] = (
          text="lhs rhs mask -> low high", T="i32 u32"),
 )  # fmt: skip
 
+_COUNTED = (micro_types.one_width, micro_types.signed_counts)
+
 _LOGIC: tuple[MicroOperation, ...] = (
     _two("vand", "Bitwise AND.", T=_BITS),
     _two("vor", "Bitwise OR; it joins the parts of a conversion.", T=_BITS),
     _two("vxor", "Bitwise XOR.", T=_BITS),
     _one("vnot", "Bitwise complement.", T=f"{INTEGERS} i64 u64"),
     _two("vshl", "Shift to the left by lanes.", types="T U M -> T", T=f"{INTEGERS} i64 u64",
-         U="i8 i16 i32 i64", decisions=(_SHIFT_COUNTS,)),
+         U="i8 i16 i32 i64", rules=_COUNTED, decisions=(_SHIFT_COUNTS,)),
     _two("vshr", "Shift to the right by lanes.", types="T U M -> T", T=f"{INTEGERS} i64 u64",
-         U="i8 i16 i32 i64", decisions=(_SHIFT_COUNTS, _SHIFT_RIGHT)),
+         U="i8 i16 i32 i64", rules=_COUNTED, decisions=(_SHIFT_COUNTS, _SHIFT_RIGHT)),
     _scaled("vshls", "Shift to the left by a scalar.", types="T i16 M -> T", T=INTEGERS,
             decisions=(_SHIFT_COUNTS,)),
     _scaled("vshrs", "Shift to the right by a scalar.", types="T i16 M -> T", T=INTEGERS,
@@ -165,7 +168,7 @@ _SELECTION: tuple[MicroOperation, ...] = (
           'src scalar seed "mode" -> result', "T sT M - -> M", T=f"{INTEGERS} i64 u64 {FLOATS}",
           choices=_MODES, decisions=(_SIGNS, _NAN), source=_COMPARE),
     micro("vsel", "Lanes of the first register where the mask is set, else of the second.",
-          "src0 src1 mask -> result", "T T M -> T", T=_BITS, source=_COMPARE),
+          "src0 src1 mask -> result", "T T M -> T", T=_ANY, source=_COMPARE),
 )  # fmt: skip
 
 OPERATIONS: tuple[MicroOperation, ...] = (*_ARITHMETIC, *_LOGIC, *_SELECTION)

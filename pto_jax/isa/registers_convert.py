@@ -83,11 +83,11 @@ def _fits(op: Op) -> Iterator[str]:
 
 
 def _attribute(op: Op, name: str, prefix: str, allowed: tuple[str, ...]) -> Iterator[str]:
-    given, words = op.attrs.get(name), ", ".join(allowed) or f"no {name}"
-    if given is None and allowed:
+    value, words = op.attrs.get(name), ", ".join(allowed) or f"no {name}"
+    if value is None and allowed:
         yield f'needs {name} between these element types; allowed: {words}; as in {name} = "{allowed[0]}"'
-    elif given is not None and str(given).removeprefix(prefix) not in allowed:
-        yield f'got {name} = "{given}"; allowed between these element types: {words}'
+    elif value is not None and str(value).removeprefix(prefix) not in allowed:
+        yield f'got {name} = "{value}"; allowed between these element types: {words}'
 
 
 _HALF = Decision(

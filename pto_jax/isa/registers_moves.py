@@ -4,6 +4,7 @@ from functools import partial
 
 from .declare import Decision
 from .micro import MicroOperation, micro
+from .rules import micro_types
 
 _REARRANGE = "micro-isa chapter 12"
 _MATERIAL = "micro-isa chapter 05"
@@ -50,25 +51,32 @@ _REGISTERS: tuple[MicroOperation, ...] = (
     _half("vintlvv2", "Half of the lanes of two registers by turns."),
     _half("vdintlvv2", "The even or the odd lanes of two registers."),
     micro("vselr", "Lanes at the positions that a register has.", "src idx -> result", "T U -> T", T=_ANY,
-          U="i8 u8 i16 u16 i32 u32", decisions=(_OUTSIDE,), source="micro-isa chapter 11"),
+          U="i8 u8 i16 u16 i32 u32", rules=(micro_types.one_width,), decisions=(_OUTSIDE,),
+          source="micro-isa chapter 11"),
     micro("vsqz", "The active lanes, moved to the front.", "src mask -> result", "T M -> T", T=_ANY,
           decisions=(_BYTES,), squeezes="mask", source=_REARRANGE),
     micro("vusqz", "How many active lanes there are below each lane.", "src mask -> result", "T M -> T",
           T="i8 i16 i32", decisions=(_COUNT, _BYTES), squeezes="mask", source=_REARRANGE),
     micro("vpack", "The low halves of lanes, in one half of the result.", 'src "part" -> result', "T - -> D",
-          T="i32 u32 i16 u16", D="u16 u8", choices=_HALF, source=_REARRANGE),
-    micro("vsunpack", "Half of the lanes, widened with their sign.", "src part -> result", "T n -> D",
-          T="i8 u8 i16 u16", D="i16 u16 i32 u32", written=_UNPACK, source=_REARRANGE),
-    micro("vzunpack", "Half of the lanes, widened with zeros.", "src part -> result", "T n -> D",
-          T="i8 u8 i16 u16", D="i16 u16 i32 u32", written=_UNPACK, source=_REARRANGE),
+          T="i32 u32 i16 u16", D="u16 u8", choices=_HALF, rules=(micro_types.half_as_wide,),
+          source=_REARRANGE),
+    micro("vsunpack", "Half of the lanes, widened with their sign.", "src part -> result", "T x -> D",
+          T="i8 u8 i16 u16", D="i16 u16 i32 u32", written=_UNPACK, rules=(micro_types.twice_as_wide,),
+          limits={"part": (0, 1)}, source=_REARRANGE),
+    micro("vzunpack", "Half of the lanes, widened with zeros.", "src part -> result", "T x -> D",
+          T="i8 u8 i16 u16", D="i16 u16 i32 u32", written=_UNPACK, rules=(micro_types.twice_as_wide,),
+          limits={"part": (0, 1)}, source=_REARRANGE),
     micro("vbitcast", "The bits of a register as other elements.", "input -> result", "T -> D",
           source="micro-isa chapter 09"),
     micro("vbr", "A scalar in every lane; of a wider one the low bits.", "value -> result", "- -> T",
-          source=_MATERIAL),
+          rules=(micro_types.no_register, micro_types.scalar_of_result(wider=True)), source=_MATERIAL),
     micro("vdup", "A scalar, or one lane of a register, in every active lane.", "input mask -> result",
-          "- m -> T", choices={"position": "LOWEST HIGHEST"}, decisions=(_LANE,), source=_MATERIAL),
+          "- m -> T", choices={"position": "LOWEST HIGHEST"}, decisions=(_LANE,),
+          rules=(micro_types.duplicated, micro_types.scalar_of_result()), source=_MATERIAL),
     micro("vci", "Numbers that count up or down from a scalar.", "index -> result", "- -> T",
-          T="i8 i16 i32 f16 f32", choices={"order": "ASC DESC"}, source="micro-isa chapters 09 and 13"),
+          T="i8 i16 i32 f16 f32", choices={"order": "ASC DESC"},
+          rules=(micro_types.no_register, micro_types.scalar_of_result()),
+          source="micro-isa chapters 09 and 13"),
 )  # fmt: skip
 
 _joined = partial(micro, text="src0 src1 mask -> result", types="m m m -> m", source=_MATERIAL)
@@ -82,8 +90,9 @@ _repacked = partial(
 )
 
 _MASKS: tuple[MicroOperation, ...] = (
-    _repacked("ppack", "Every other bit of a mask, in one half of the result."),
-    _repacked("punpack", "The bits of half a mask, with zeros between."),
+    _repacked("ppack", "Every other bit of a mask, in one half of the result.",
+              rules=(micro_types.repacked(2),)),
+    _repacked("punpack", "The bits of half a mask, with zeros between.", rules=(micro_types.repacked(1),)),
     micro("pbitcast", "The image of a mask for lanes of another width.", "input -> result", "m -> m",
           source="micro-isa chapter 09"),
     _joined("pand", "AND of masks; zero where the last one is not set."),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal
 
+from ..errors import with_article
 from ..ir import F16, F32, INDEX, AddressSpace, BLayout, Loc, MemRefType, ScalarType, SLayout, TileType, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from . import declare
@@ -41,9 +42,9 @@ def _pair(
         src = site.tile("tile" if "tile" in site.types else "src")
         seen = "result" if "result" in site.types else "dst"
         dst = site.tile(seen)
-        found = test(src, dst) if src is not None and dst is not None else None
-        if found is not None:
-            yield seen, found
+        message = test(src, dst) if src is not None and dst is not None else None
+        if message is not None:
+            yield seen, message
 
     return pair
 
@@ -52,7 +53,9 @@ def _one_place(a: TileType, b: TileType) -> str | None:
     if a.loc == b.loc:
         return None
     here, there = b.loc.name.lower(), a.loc.name.lower()
-    return f"the result is a {here} tile, its source a {there} tile; allowed: one place"
+    return (
+        f"the result is {with_article(here)} tile, its source {with_article(there)} tile; allowed: one place"
+    )
 
 
 def _equal_bytes(a: TileType, b: TileType) -> str | None:
@@ -133,8 +136,8 @@ def _window_boxes(site: declare.Site) -> Iterator[declare.Finding]:
             yield "tile", f"{n} {unit}s from {size(start)} on in boxes of {box}; allowed: whole boxes"
         full = (t.blayout == BLayout.ROW_MAJOR) == (axis == 1)
         if full and (n != t.shape[axis] or start != 0):
-            found = f"a part of the {unit}s of a {t.blayout.name.lower()} boxed tile"
-            yield "tile", f"{found}; allowed: all {t.shape[axis]} from a constant 0 on"
+            got = f"a part of the {unit}s of a {t.blayout.name.lower()} boxed tile"
+            yield "tile", f"{got}; allowed: all {t.shape[axis]} from a constant 0 on"
 
 
 @forbid("window", "the valid region of dst lies in src from the indices on", source=_PAGE)
@@ -145,8 +148,8 @@ def _subview_window(site: declare.Site) -> Iterator[declare.Finding]:
         limit = src.shape[axis] if src is not None else None
         if start is not None and limit is not None and (start < 0 or start + (n or 0) > limit):
             unit = ("rows", "columns")[axis]
-            found = f"the window takes {n} {unit} from {start} on of {limit}"
-            yield "src", f"{found}; allowed: a window of src"
+            got = f"the window takes {n} {unit} from {start} on of {limit}"
+            yield "src", f"{got}; allowed: a window of src"
 
 
 def _same_order(a: TileType, b: TileType) -> str | None:
@@ -201,7 +204,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         "treshape",
         "See the bytes of a tile through another shape, order or element type.",
         "Byte k of result is byte k of tile; nothing moves, and writes through either handle are seen "
-        "through the other. The valid region of result is that of its own type.",
+        "through the other. The valid region of result is that of its type.",
         (_tile("result", out=True), _tile("tile")),
         (
             _PLACE,
@@ -228,7 +231,7 @@ INSTRUCTIONS: tuple[declare.Instruction, ...] = (
         cls="layout",
         decisions=(
             declare.Decision(
-                "A page says that hardware keeps the valid region only; is the rest of the bytes seen?",
+                "A page states that hardware keeps the valid region only; is the rest of the bytes seen?",
                 "All bytes are seen.",
                 "pto-isa headers (the address is bound anew)",
             ),

@@ -269,8 +269,8 @@ class Formula:
                 return values[node.id]
             if isinstance(node, ast.Constant):
                 return node.value
-            made = functions[_operation(node)](*(value(a) for a in _arguments(node)))
-            return made if last or isinstance(node, ast.Compare | ast.IfExp) else rounded(made)
+            result = functions[_operation(node)](*(value(a) for a in _arguments(node)))
+            return result if last or isinstance(node, ast.Compare | ast.IfExp) else rounded(result)
 
         return value(self._tree, last=True)
 

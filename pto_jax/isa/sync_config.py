@@ -115,7 +115,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Operand("result", "out", optional=True, note="the rebound handle", conv=True),
             Operand("tile", "in", conv=True),
-            Operand("addr", "in", "scalar", note="bytes"),
+            Operand("addr", "in", "scalar", note="bytes", type=_I64),
         ),
         (Shown({"tile": TILE, "addr": _I64, "result": TILE}, constants={"addr": (0x1000,)}),),
         constraints=(*address_rules("tile"), _same_type, no_memref("tile", "a tile", _REMOVED)),

@@ -108,7 +108,7 @@ _EVENT_ARRAYS: tuple[Instruction, ...] = (
         "declare_eventid_array",
         "Declare an array of run-time event identifiers.",
         "Its elements are 0 until they are set.",
-        (handle_operand("result", out=True),),
+        (Operand("result", "out", "handle"),),
         (Shown({"result": _EVENTS}),),
         constraints=(handle("result", "eventid_array", _HEADERS), _array_size),
     ),
@@ -119,7 +119,7 @@ _EVENT_ARRAYS: tuple[Instruction, ...] = (
         (
             handle_operand("array"),
             Operand("index", "in", "scalar"),
-            Operand("result", "out", "scalar"),
+            Operand("result", "out", "scalar", type=ScalarType(INDEX)),
         ),
         (Shown({"array": _EVENTS, "index": _INDEX, "result": _INDEX}, constants={"index": (3,)}),),
         constraints=(handle("array", "eventid_array", _HEADERS), _event_index),
@@ -148,7 +148,7 @@ _EVENT_ARRAYS: tuple[Instruction, ...] = (
         "The context owns the workspace.",
         (
             Operand("workspace", "in", "ptr", note="bytes of global memory"),
-            handle_operand("context", out=True),
+            handle_operand("context", result=_CONTEXT),
         ),
         (Shown({"workspace": PtrType(I8), "context": _CONTEXT}),),
         constraints=(
@@ -161,7 +161,7 @@ _EVENT_ARRAYS: tuple[Instruction, ...] = (
         "get_prefetch_async_session",
         "The session of a prefetch context, in which its events are waited for.",
         "session belongs to context.",
-        (handle_operand("context"), handle_operand("session", out=True)),
+        (handle_operand("context"), handle_operand("session", result=_SESSION)),
         (Shown({"context": _CONTEXT, "session": _SESSION}),),
         constraints=(
             handle("context", _CONTEXT.name, _HEADERS),
@@ -176,7 +176,7 @@ _EVENT_ARRAYS: tuple[Instruction, ...] = (
         (
             Operand("src", "in", "gm", note="flat region"),
             handle_operand("context"),
-            handle_operand("event", out=True),
+            handle_operand("event", result=_EVENT),
         ),
         (
             Shown(
@@ -211,7 +211,7 @@ _PAIRS = Decision(
     "Which vector core does a flag of the cube core reach?",
     "Both; where a program uses numbers from 16 on (a5), numbers below 16 belong to the first one and those "
     "16 above to the second one.",
-    f"{DIALECT}; machine model pages",
+    f"{DIALECT}; pages of the execution model",
 )
 _EVENT_ID = Attribute("event", int, None, "number of the flag", ("event", "event_id"))
 _NUMBER = Operand("id", "in", "index", optional=True, note="run-time number")
@@ -319,7 +319,7 @@ _MEMORY_ORDER: tuple[Instruction, ...] = (
     sync_handles.config(
         "fence.barrier_all",
         "Complete earlier writes of the core.",
-        "Drains MTE2, MTE3 and FIX; what was written before is visible to all before what follows.",
+        "Drains MTE2, MTE3 and FIX; earlier writes are visible to all before later operations.",
         (),
         (Shown({}, (), {"scope": ir.FenceScope.GM}), Shown({}, (), {"scope": ir.FenceScope.ALL})),
         (Attribute("scope", ir.FenceScope, None, "memory whose writes are completed"),),

@@ -39,7 +39,7 @@ _CONFIGURED = Decision(
 )
 _REPEAT = Decision(
     "Which instruction reads the state?",
-    "None that is executed: no page says where the further repetitions of timg2col write.",
+    "None that is executed: no page states where the further repetitions of timg2col write.",
     "page set_img2col_rpt",
 )
 SET_QUANT_SCALAR, SET_QUANT_VECTOR = "set_quant_scalar", "set_quant_vector"
@@ -64,9 +64,9 @@ config = partial(custom, sources=_SOURCES, decisions=(NO_VALUE_EFFECT,))
 )
 def _config_text(site: Site) -> Iterator[Finding]:
     t = site.types.get("config")
-    found = ir.read_config(t.params) if isinstance(t, ir.OpaqueType) else ""
-    if isinstance(found, str) and found:
-        yield "config", found
+    message = ir.read_config(t.params) if isinstance(t, ir.OpaqueType) else ""
+    if isinstance(message, str) and message:
+        yield "config", message
 
 
 @forbid(
@@ -197,7 +197,15 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand(
                 "workspace", "in", "memory", dtype=None, optional=True, note="zeroed i32 counters, mode SOFT"
             ),
-            Operand("cores", "in", "scalar", dtype=None, optional=True, note="number of cores; 0: all"),
+            Operand(
+                "cores",
+                "in",
+                "scalar",
+                dtype=None,
+                optional=True,
+                note="number of cores; 0: all",
+                type=ir.ScalarType(ir.I32),
+            ),
         ),
         (
             Shown({}, (), {"mode": ir.SyncMode.HARD, "core": ir.CoreType.AIV_ONLY}),
@@ -269,7 +277,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         SET_QUANT_SCALAR,
         "Set the scale of quantising pushes.",
         "The scale and the signedness of 8-bit results are kept for later pushes.",
-        (Operand("scale", "in", "scalar", dtype=None),),
+        (Operand("scale", "in", "scalar", dtype=None, type=ir.ScalarType(ir.F32)),),
         (
             Shown({"scale": ir.ScalarType(ir.F32)}, ("scale",), {"out_type": "i8"}),
             Shown({"scale": ir.ScalarType(ir.F32)}, ("scale",), {"id": 1}),
@@ -316,7 +324,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Decision(
                 "Sources disagree on the shift from data to scale address (2 or 4), and the simulator gives "
                 "dst the bytes of the data tile. Where are the scales?",
-                "In storage of their own, which loads of dst fill.",
+                "In separate storage, which loads of dst fill.",
                 "pto_tile.hpp (separate scale buffer); the simulator's alias would overwrite the data",
             ),
         ),

@@ -219,8 +219,8 @@ def structural_traits(name: str) -> Traits | None:
     >>> structural_traits("arith.addi").pure, structural_traits("scf.yield").terminator
     (True, True)
     """
-    known = STRUCTURE.get(name)
-    if known is not None:
-        return known
+    traits = STRUCTURE.get(name)
+    if traits is not None:
+        return traits
     dialect, dot, _ = name.partition(".")
     return _DIALECTS.get(dialect) if dot else None

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from .declare import Decision
 from .micro import Access, Lanes, MicroCall, MicroOperation, Place, Rows, Span, micro
+from .rules import micro_types
 from .traits import Order, Traits
 
 _LOADS = "micro-isa chapter 03"
@@ -34,7 +35,7 @@ STORED = {
 }
 _CHANNELS = Decision(
     "Which elements do the channel distributions (SPLT, MRG) move?",
-    "No source says it: they are read and verified; execution ends with an error that names them.",
+    "No source states it: they are read and verified; execution ends with an error that names them.",
     f"{_LOADS}; the assembler accepts the names",
 )
 _BLOCKS = Decision(
@@ -74,7 +75,7 @@ _SCOPES = Decision(
 _FOLLOWS = Decision(
     "Does a store come behind the loads that its value is computed from?",
     "Yes: it cannot begin before its register has been computed.",
-    "no source says it; public cases change data in place without a barrier",
+    "no source states it; public cases change data in place without a barrier",
 )
 
 
@@ -173,7 +174,7 @@ _STORE = Place(
     aligned=lambda call: min(32, _stored(call, {}) or 32),
 )
 _DISTS = {"dist": " ".join(LOADED)}
-_PDISTS = {"dist": "NORM US DS PK"}
+_LOADED_MASKS, _STORED_MASKS = {"dist": "NORM US DS"}, {"dist": "NORM PK"}
 _ANY = "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f8e4m3 f8e5m2 hif8 f4e2m1_pair f4e1m2_pair"
 
 
@@ -182,7 +183,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "vlds",
         "Load of a register.",
         "base[offset] -> value base_out?",
-        "p* n -> T p*",
+        "p* x -> T p*",
         kind="memory",
         choices=_DISTS,
         refused="SPLT4CHN SPLT2CHN_B8 SPLT2CHN_B16",
@@ -194,7 +195,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "vldsx2",
         "Load of two registers whose elements, or blocks of 32 bytes, alternate in memory.",
         'base[offset:] "dist" -> low high base_out?',
-        "p* n - -> T T p*",
+        "p* x - -> T T p*",
         kind="memory",
         choices={"dist": "DINTLV_B8 DINTLV_B16 DINTLV_B32 BDINTLV"},
         places=(Place("base", "read", "offset", span=_exactly(512), aligned=_on(32)),),
@@ -214,7 +215,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "vldas",
         "Beginning of an unaligned stream of loads.",
         "base -> align",
-        "p* -> a",
+        "p* -> al",
         kind="memory",
         source=_LOADS,
     ),
@@ -222,8 +223,9 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "vldus",
         "Load of 256 bytes at any address.",
         "base align increment? -> value align_out base_out?",
-        "p* a n -> T a p*",
+        "p* al x -> T al p*",
         kind="memory",
+        rules=(micro_types.moves_by_increment,),
         places=(Place("base", "read", "increment", steady=True, span=_exactly(256)),),
         source=_LOADS,
     ),
@@ -234,10 +236,11 @@ OPERATIONS: tuple[MicroOperation, ...] = (
             "base offsets mask -> value",
             "p* D m -> T",
             kind="memory",
+            rules=(rule,),
             places=(Place("base", "read"),),
             source=_LOADS,
         )
-        for name in ("vgather2", "vgather2_bc")
+        for name, rule in (("vgather2", micro_types.gathered), ("vgather2_bc", micro_types.gathered_wide))
     ),
     micro(
         "vgatherb",
@@ -253,8 +256,9 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "vsts",
         "Store of a register; bytes of inactive lanes are not written.",
         "value base[offset] mask -> base_out?",
-        "T p* n m -> p*",
+        "T p* x m -> p*",
         kind="memory",
+        rules=(micro_types.packed_mask,),
         choices={"dist": " ".join(STORED)},
         refused="MRG4CHN_B8 MRG2CHN_B8 MRG2CHN_B16",
         places=(_STORE,),
@@ -265,7 +269,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "vstsx2",
         "Store of two registers so that their elements alternate in memory; the mask is ignored.",
         'low high base[offset:] "dist" mask',
-        "T T p* n - m",
+        "T T p* x - m",
         kind="memory",
         choices={"dist": "INTLV_B8 INTLV_B16 INTLV_B32"},
         places=(Place("base", "write", "offset", span=_exactly(512), aligned=_on(32)),),
@@ -298,6 +302,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "value base offsets mask",
         "T p* D m",
         kind="memory",
+        rules=(micro_types.scattered,),
         places=(Place("base", "write"),),
         decisions=(_DUPLICATES,),
         source=_LOADS,
@@ -306,7 +311,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "init_align",
         "Beginning of an unaligned stream of stores.",
         "-> align",
-        "-> a",
+        "-> as",
         kind="memory",
         source=_LOADS,
     ),
@@ -314,7 +319,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "vstus",
         "Store of the first elements of a register at any address.",
         "align count value base -> align_out base_out?",
-        "a i32 T p* -> a p*",
+        "as i32 T p* -> as p*",
         kind="memory",
         places=(Place("base", "write", "count", steady=True, span=_counted),),
         decisions=(_STREAM,),
@@ -324,7 +329,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "vstur",
         "Store of as many bytes of a register as the last squeeze gave, at the address register.",
         'align value base "mode" -> align_out',
-        "a T p* - -> a",
+        "as T p* - -> as",
         kind="memory",
         choices={"mode": "NO_POST_UPDATE POST_UPDATE"},
         places=(Place("base", "write"),),
@@ -335,7 +340,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "vstas",
         "End of an unaligned stream of stores.",
         "align base offset -> base_out?",
-        "a p* n -> p*",
+        "as p* i32 -> p*",
         kind="memory",
         places=(Place("base", "write", "offset", steady=True, span=_exactly(0)),),
         decisions=(_STREAM,),
@@ -345,7 +350,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "vstar",
         "End of an unaligned stream of stores at the address register.",
         "align base",
-        "a p*",
+        "as p*",
         kind="memory",
         places=(Place("base", "write", span=_exactly(0)),),
         source=_LOADS,
@@ -355,9 +360,10 @@ OPERATIONS: tuple[MicroOperation, ...] = (
             name,
             "Load of a mask.",
             'base[offset:] "dist" -> mask base_out?',
-            "p* n - -> m p*",
+            "p* x - -> m p*",
             kind="memory",
-            choices=_PDISTS,
+            choices=_LOADED_MASKS,
+            immediate="offset" if name == "pldi" else "",
             places=(Place("base", "read", "offset", unit, span=_predicate_bytes),),
             source=_PREDICATES,
         )
@@ -368,9 +374,10 @@ OPERATIONS: tuple[MicroOperation, ...] = (
             name,
             "Store of a mask.",
             'mask base[offset:] "dist" -> base_out?',
-            "m p* n - -> p*",
+            "m p* x - -> p*",
             kind="memory",
-            choices=_PDISTS,
+            choices=_STORED_MASKS,
+            immediate="offset" if name == "psti" else "",
             places=(Place("base", "write", "offset", unit, span=_predicate_bytes),),
             source=_PREDICATES,
         )
@@ -380,8 +387,9 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "pstu",
         "Store of one bit per lane of a mask in a stream.",
         "align mask base -> align_out base_out",
-        "a m p* -> a p*",
+        "as m p* -> as p*",
         kind="memory",
+        rules=(micro_types.stream_of_bits,),
         places=(Place("base", "write", "", _lane_bits, span=lambda call, numbers: _lane_bits(call)),),
         decisions=(_STREAM,),
         source=_PREDICATES,
@@ -392,8 +400,11 @@ OPERATIONS: tuple[MicroOperation, ...] = (
             name,
             "Store of a special register, 4 bytes.",
             '"spr" base[offset:] -> base_out?',
-            "- p* n -> p*",
+            "- p* i32 -> p*",
             kind="memory",
+            rules=(micro_types.words_of_32_bits,),
+            immediate="offset" if name == "sprsti" else "",
+            limits={"offset": (-128, 127)} if name == "sprsti" else None,
             choices={"spr": "AR"},
             places=(Place("base", "write", "offset", unit, span=_exactly(4), aligned=_on(4)),),
             source=_LOADS,

@@ -1,10 +1,11 @@
-"""Micro-operations that move bytes between global memory and the unified buffer, and what configures them."""
+"""Micro-operations between global memory and the unified buffer, their settings, and sorting in it."""
 
 from collections.abc import Mapping, Sequence
 
 from ..ir import Pipe
 from .declare import Decision
 from .micro import Lanes, MicroCall, MicroOperation, Place, Rows, RowsOf, Span, micro
+from .rules import micro_types
 from .traits import Effect, Traits
 
 _PAGE = "micro-isa chapter 02"
@@ -18,7 +19,7 @@ _PADS = Decision(
 )
 _REGISTERS = Decision(
     "Do the grouped forms obey the registers of loop sizes and strides?",
-    "No: they have loops of their own. The raw copies obey them.",
+    "No: they have separate loops. The raw copies obey them.",
     f"{_PAGE}; cases set such registers before grouped copies without an effect",
 )
 _ORDER = Decision(
@@ -57,18 +58,18 @@ def _padded(call: MicroCall, length: int, left: int | None, right: int | None) -
 
 
 def _made(width: int | None, steps: Sequence[tuple[int | None, int | None]]) -> Rows | None:
-    known = [(count, step) for count, step in steps if count is not None and step is not None]
-    return None if width is None or len(known) < len(steps) else Rows(width, tuple(known))
+    sizes = [(count, step) for count, step in steps if count is not None and step is not None]
+    return None if width is None or len(sizes) < len(steps) else Rows(width, tuple(sizes))
 
 
 def _reach(rows: RowsOf, blocks: int = 1) -> Span:
     """The bytes from the first to the last one of rows, in whole ``blocks``."""
 
     def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
-        found = rows(call, numbers)
-        if found is None or any(step < 0 for _, step in found.steps):
+        extent = rows(call, numbers)
+        if extent is None or any(step < 0 for _, step in extent.steps):
             return None
-        reach = found.width + sum(max(0, count - 1) * step for count, step in found.steps)
+        reach = extent.width + sum(max(0, count - 1) * step for count, step in extent.steps)
         return -(-reach // blocks) * blocks
 
     return span
@@ -126,21 +127,21 @@ def _blocks(stride: str) -> RowsOf:
 
 
 def _set(name: str, operands: str, summary: str) -> MicroOperation:
-    types = " ".join("n" for _ in operands.split())
+    types = " ".join("i64" for _ in operands.split())
     return micro(name, summary, operands, types, kind="scalar", traits=_MODE, source=_PAGE)
 
 
 _RAW_LOAD = "gm ub sid n len left right select l2 gm_stride ub_stride"
 _RAW_STORE = "ub gm sid n len l2 gm_stride ub_stride"
 
-OPERATIONS: tuple[MicroOperation, ...] = (
+_TRANSFERS: tuple[MicroOperation, ...] = (
     micro(
         "mte_gm_ub",
         "Bursts of bytes from global memory into the unified buffer.",
         " ".join(
             ("gm ub l2 len n s d", *(f"c{k}? s{k}? d{k}?" for k in range(1, LOOPS + 1)), "pad? left? right?")
         ),
-        " ".join(("g* p* n n n n n", *("n n n" for _ in range(LOOPS)), "- n n")),
+        " ".join(("g* p*", *["i64"] * (5 + 3 * LOOPS), "- i64 i64")),
         kind="memory",
         pipe=Pipe.MTE2,
         written=_LOAD_TEXT,
@@ -161,7 +162,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "mte_ub_gm",
         "Bursts of bytes from the unified buffer into global memory.",
         " ".join(("ub gm len n s d l2?", *(f"c{k}? s{k}? d{k}?" for k in range(1, LOOPS + 1)))),
-        " ".join(("p* g* n n n n n", *("n n n" for _ in range(LOOPS)))),
+        " ".join(("p* g*", *["i64"] * (5 + 3 * LOOPS))),
         kind="memory",
         pipe=Pipe.MTE3,
         written=_STORE_TEXT,
@@ -176,7 +177,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "mte_ub_ub",
         "Bursts of 32-byte blocks inside the unified buffer, with gaps after them.",
         "src dst len n s d",
-        "p* p* n n n n",
+        "p* p* i64 i64 i64 i64",
         kind="memory",
         written="$src , $dst , $len nburst ( $n , $s , $d ) {} : !src , !dst , !len , !n , !s , !d",
         places=(
@@ -189,7 +190,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "copy_gm_to_ubuf",
         "Bursts of bytes from global memory into the unified buffer, inside the loops that registers give.",
         _RAW_LOAD,
-        "g* p* n n n n n n n n n",
+        "g* p* i64 i64 i64 i64 i64 i1 i64 i64 i64",
         kind="memory",
         pipe=Pipe.MTE2,
         places=(
@@ -208,7 +209,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "copy_ubuf_to_gm",
         "Bursts of bytes from the unified buffer into global memory, inside the loops that registers give.",
         _RAW_STORE,
-        "p* g* n n n n n n",
+        "p* g* i64 i64 i64 i64 i64 i64",
         kind="memory",
         pipe=Pipe.MTE3,
         places=(
@@ -231,7 +232,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "ld_dev",
         "Load of a scalar from global memory, past the caches of the core.",
         "gm[offset] -> value",
-        "g* n -> -",
+        "g* x -> -",
         kind="scalar",
         places=(Place("gm", "read"),),
         source="micro-isa chapter 14",
@@ -240,7 +241,7 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         "st_dev",
         "Store of a scalar to global memory, past the caches of the core.",
         "value gm[offset]",
-        "- g* n",
+        "- g* x",
         kind="scalar",
         written="$value , $gm [ $offset ] {} : !gm , !value",
         places=(Place("gm", "write"),),
@@ -259,9 +260,88 @@ OPERATIONS: tuple[MicroOperation, ...] = (
         },
         source="micro-isa chapter 01",
     ),
-    _set("set_mov_pad_val", "value", "Value that the raw copies pad with."),
+    micro(
+        "set_mov_pad_val",
+        "Value that the raw copies pad with.",
+        "value",
+        "-",
+        kind="scalar",
+        traits=_MODE,
+        source=_PAGE,
+    ),
     *(
         _set(f"set_atomic_{what}", "", "Mode or type of atomic stores into global memory.")
         for what in ("add", "max", "min", "none", "f32", "f16", "bf16", "s32", "s16", "s8")
     ),
 )
+
+
+# -- sorting and merging of records ------------------------------------------------------------------
+
+_SORT_PAGE = "micro-isa chapter 13"
+_FIELDS = Decision(
+    "What are the fields of the count and of the configuration of a merge?",
+    "Four lengths of 16 bits; repeats in bits 0 to 7, a bit per list from bit 8 on, and in bit 12 whether "
+    "the merge ends with the first list that ends. One repeat is executed.",
+    f"pto-isa headers (TMrgSort.hpp) for the same hardware; {_SORT_PAGE} says nothing",
+)
+_TIES = Decision(
+    "Which record stands first where scores are equal?",
+    "The one that stands first in the input, that of the lowest list.",
+    _SORT_PAGE,
+)
+#: Lists that a merge takes.
+LISTS = 4
+#: Records that one repeat of a sort makes, and bytes of a record.
+GROUP, RECORD = 32, 8
+
+
+def _sorted(size: int) -> Span:
+    def span(call: MicroCall, numbers: Mapping[str, int | None]) -> int | None:
+        repeats = numbers["repeats"]
+        return None if repeats is None else GROUP * size * repeats
+
+    return span
+
+
+_SOURCES = " ".join(f"src{k}" for k in range(LISTS))
+
+_SORTS: tuple[MicroOperation, ...] = (
+    micro(
+        "vbitsort",
+        "Sort of groups of 32 scores, in descending order, into records of a score and an index.",
+        "dst src idx repeats",
+        "p* p* p* x",
+        kind="memory",
+        between_scopes=True,
+        places=(
+            Place("dst", "write", span=_sorted(RECORD)),
+            Place("src", "read", span=_sorted(4)),
+            Place("idx", "read", span=_sorted(4)),
+        ),
+        decisions=(_TIES,),
+        source=_SORT_PAGE,
+    ),
+    micro(
+        "vmrgsort4",
+        "Merge of up to four lists of records, in descending order.",
+        f"dst {_SOURCES} count config",
+        "p* p* p* p* p* i64 i64",
+        kind="memory",
+        between_scopes=True,
+        rules=(micro_types.records,),
+        places=(Place("dst", "write"), *(Place(name, "read") for name in _SOURCES.split())),
+        decisions=(_FIELDS, _TIES),
+        source=_SORT_PAGE,
+    ),
+    micro(
+        "get_vms4_sr",
+        "Records of each list that the last merge has taken.",
+        "-> list0 list1 list2 list3",
+        "-> i16 i16 i16 i16",
+        kind="memory",
+        source=_SORT_PAGE,
+    ),
+)
+
+OPERATIONS: tuple[MicroOperation, ...] = (*_TRANSFERS, *_SORTS)

@@ -48,11 +48,11 @@ def _valid_given(site: Site) -> Iterator[Finding]:
     for operand, field, extent in (("valid_row", "v_row", t.v_row), ("valid_col", "v_col", t.v_col)):
         given = operand in site.values
         if given and extent is not None:
-            found = f"{operand} is given and the type says {field}={extent}"
-            yield operand, f"{found}; allowed: only with {field}=?"
+            got = f"{operand} is given and the type says {field}={extent}"
+            yield operand, f"{got}; allowed: only with {field}=?"
         if not given and extent is None:
-            found = f"the type says {field}=? and {operand} is not given"
-            yield operand, f"{found}; allowed: {operand} = %value"
+            got = f"the type says {field}=? and {operand} is not given"
+            yield operand, f"{got}; allowed: {operand} = %value"
 
 
 def _valid_range(tile: str) -> Constraint:
@@ -118,8 +118,8 @@ def _window(site: Site) -> Iterator[Finding]:
         if offset is not None and offset < 0:
             yield "offsets", f"offsets[{i}] = {offset}; allowed: 0 or more"
         elif extent is not None and offset is not None and length is not None and offset + length > extent:
-            found = f"dimension {i}: window [{offset}, {offset + length}) of an extent of {extent}"
-            yield "offsets", f"{found}; allowed: a window inside the view"
+            got = f"dimension {i}: window [{offset}, {offset + length}) of an extent of {extent}"
+            yield "offsets", f"{got}; allowed: a window inside the view"
 
 
 @_forbid("view-layout", "strides that agree with an explicit layout", severity="warning", on_lanes=False)
@@ -131,9 +131,9 @@ def _layout_agrees(site: Site) -> Iterator[Finding]:
     unit = {GlobalLayout.ND: -1, GlobalLayout.DN: -2}.get(layout)
     if unit is None or strides[unit] in (None, 1) or shape[unit] in (None, 1):
         return
-    found = f"layout {layout.name.lower()} with strides {', '.join(size(s) for s in strides)}"
+    got = f"layout {layout.name.lower()} with strides {', '.join(size(s) for s in strides)}"
     where = "last" if unit == -1 else "second last"
-    yield "strides", f"{found}; the layout means a stride of 1 in the {where} dimension"
+    yield "strides", f"{got}; the layout means a stride of 1 in the {where} dimension"
 
 
 @_forbid("dimension", "a dimension of the view")
@@ -151,8 +151,8 @@ def dimension(site: Site) -> Iterator[Finding]:
 def _dynamic_tile(site: Site) -> Iterator[Finding]:
     t = site.tile("tile")
     if t is not None and (t.v_row is not None or t.v_col is not None):
-        found = f"the tile's type has valid region {size(t.v_row)}x{size(t.v_col)}"
-        yield "tile", f"{found}; allowed: v_row=? and v_col=?"
+        got = f"the tile's type has valid region {size(t.v_row)}x{size(t.v_col)}"
+        yield "tile", f"{got}; allowed: v_row=? and v_col=?"
 
 
 _ALLOC_PARTS = ("addr", "valid_row", "valid_col")
@@ -169,9 +169,16 @@ _OF_MEMORY: tuple[Instruction, ...] = (
     _view(
         ALLOC_TILE,
         "Declare a tile.",
-        "A handle to the bytes at addr, or to storage of its own. Contents are undefined until written.",
+        "A handle to the bytes at addr, or to separate storage. Contents are undefined until written.",
         (
-            _index("addr", optional=True, note="byte address in the tile's space"),
+            Operand(
+                "addr",
+                "in",
+                "scalar",
+                optional=True,
+                note="byte address in the tile's space",
+                type=ScalarType(I64),
+            ),
             _index("valid_row", optional=True, note="exactly when the type has v_row=?"),
             _index("valid_col", optional=True, note="exactly when the type has v_col=?"),
             Operand("result", "out", conv=True),
@@ -191,7 +198,12 @@ _OF_MEMORY: tuple[Instruction, ...] = (
             ),
         ),
         forms=_ALLOC_FORMS,
-        constraints=(_valid_given, _valid_range("result"), *handles.address_rules("result")),
+        constraints=(
+            handles.whole_numbers(*_ALLOC_PARTS),
+            _valid_given,
+            _valid_range("result"),
+            *handles.address_rules("result"),
+        ),
         decisions=(
             Decision(
                 "What does a fresh tile hold?",
@@ -227,6 +239,7 @@ _OF_MEMORY: tuple[Instruction, ...] = (
         (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
         (
             one_element("ptr", "result", _SOURCES[1]),
+            handles.whole_numbers("shape", "strides"),
             _ranks("result", "result", ("shape", "strides")),
             _extents("result", "shape"),
             _layout_agrees,
@@ -253,6 +266,7 @@ _OF_MEMORY: tuple[Instruction, ...] = (
         ),
         constraints=(
             one_element("view", "result", _SOURCES[1]),
+            handles.whole_numbers("offsets", "sizes"),
             _ranks("view", "result", ("offsets", "sizes")),
             _extents("result", "sizes"),
             _window,
@@ -266,8 +280,8 @@ _OF_MEMORY: tuple[Instruction, ...] = (
             ),
             Decision(
                 "May execution find a window behind the end of its view?",
-                "In the slowest dimension, where the buffer goes on: there it shares no element with another "
-                "row of the view.",
+                "In the slowest dimension, where the buffer continues: there it shares no element with "
+                "another row of the view.",
                 "PTOAS sample launches (Qwen3 decode: row 1 of 16 onwards, in buffers of 17 rows)",
             ),
             Decision(
@@ -286,10 +300,10 @@ _OF_MEMORY: tuple[Instruction, ...] = (
         (
             Operand("view", "in", "gm"),
             _index("idx"),
-            Operand("result", "out", "scalar"),
+            Operand("result", "out", "scalar", type=NUMBER),
         ),
         (handles.Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, constants={"idx": (0,)}),),
-        constraints=(dimension,),
+        constraints=(handles.whole_numbers("idx"), dimension),
     ),
     _view(
         "set_validshape",
@@ -302,7 +316,7 @@ _OF_MEMORY: tuple[Instruction, ...] = (
                 constants={"valid_row": (ROWS,), "valid_col": (1,)},
             ),
         ),
-        constraints=(_dynamic_tile, _valid_range("tile")),
+        constraints=(handles.whole_numbers("valid_row", "valid_col"), _dynamic_tile, _valid_range("tile")),
         traits=Traits(resizes="tile"),
     ),
     _view(
@@ -315,7 +329,7 @@ _OF_MEMORY: tuple[Instruction, ...] = (
             Operand("result", "out", "ptr"),
         ),
         (handles.Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, constants={"offset": (COLS,)}),),
-        constraints=(one_element("ptr", "result", _SOURCES[1]),),
+        constraints=(handles.whole_numbers("offset"), one_element("ptr", "result", _SOURCES[1])),
         traits=Traits(alias=Alias("result", "ptr", "global", "moved")),
     ),
 )
@@ -379,11 +393,11 @@ def _recast(site: declare.Site) -> Iterator[declare.Finding]:
         yield "offsets", f"{len(site.op.group('offsets'))} offsets; allowed: 1"
     strides = t.strides or (None,) * len(t.dims)
     for group, written in (("sizes", t.dims), ("strides", strides)):
-        given = site.numbers(group)
-        if len(given) != len(t.dims):
-            yield group, f"{len(given)} {group} for rank {len(t.dims)}; allowed: {len(t.dims)}"
+        numbers = site.numbers(group)
+        if len(numbers) != len(t.dims):
+            yield group, f"{len(numbers)} {group} for rank {len(t.dims)}; allowed: {len(t.dims)}"
             continue
-        for i, (n, w) in enumerate(zip(given, written, strict=True)):
+        for i, (n, w) in enumerate(zip(numbers, written, strict=True)):
             if n is not None and w is not None and n != w:
                 yield group, f"{group}[{i}] = {n}, the type says {w}; allowed: equal numbers"
 
@@ -405,8 +419,8 @@ def _fixed_window(site: declare.Site) -> Iterator[declare.Finding]:
         return
     if dims is not None and dims != sizes:
         shown = "x".join(constraints.size(d) for d in dims)
-        found = f"the sizes are {'x'.join(map(str, sizes))}, the type says {shown}"
-        yield "result", f"{found}; allowed: equal sizes"
+        got = f"the sizes are {'x'.join(map(str, sizes))}, the type says {shown}"
+        yield "result", f"{got}; allowed: equal sizes"
     offsets = site.numbers("offsets")
     source = site.shapes.get(view.name) or extents(site.types.get("view"), len(sizes)) or ()
     if len(offsets) != len(sizes) or (source and len(source) != len(sizes)):
@@ -417,8 +431,8 @@ def _fixed_window(site: declare.Site) -> Iterator[declare.Finding]:
         if start is None or not isinstance(n, int):
             continue
         if start < 0 or (extent is not None and start + n > extent):
-            found = f"dimension {i}: window [{start}, {start + n}) of an extent of {constraints.size(extent)}"
-            yield "offsets", f"{found}; allowed: a window inside the view"
+            got = f"dimension {i}: window [{start}, {start + n}) of an extent of {constraints.size(extent)}"
+            yield "offsets", f"{got}; allowed: a window inside the view"
 
 
 _declared = partial(handles.custom, sources=(_MLIR, _DIALECT))
@@ -437,7 +451,7 @@ _MEMREFS: tuple[declare.Instruction, ...] = (
     _declared(
         "memref.alloc",
         "Declare a local memref: a tile without a written layout.",
-        "A handle to storage of its own, row-major; leading dimensions are rows, the last one columns. "
+        "A handle to separate storage, row-major; leading dimensions are rows, the last one columns. "
         "Contents are undefined until written.",
         (declare.Operand("result", "out"),),
         (handles.Shown({"result": _VEC}),),

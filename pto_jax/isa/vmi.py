@@ -4,15 +4,16 @@ They compute what the operations of the same name on registers compute; how lane
 changes no value. An absent mask means all lanes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from ..ir import I1
+from ..ir import I1, Op, VRegType, dtype
 from . import registers, registers_reduce
 from .declare import Decision
 from .micro import Lanes, MicroCall, MicroOperation, Place, micro
 from .predicates import PATTERNS
+from .registers_convert import PAIRS
 
 _ELEMENTWISE = "vmi-isa chapter 03"
 _SFU = "vmi-isa chapter 07"
@@ -44,7 +45,7 @@ def _like(operation: MicroOperation) -> MicroOperation:
     """The logical form of an operation on registers whose last operand is a mask."""
     text = operation.text.replace(" mask ", " mask? ").replace(' "part"', "")
     words = [w for w in operation.types.split() if w != "-"]
-    made = micro(
+    logical = micro(
         f"vmi.{operation.name}",
         operation.summary,
         text,
@@ -53,13 +54,36 @@ def _like(operation: MicroOperation) -> MicroOperation:
         refused="merge",
         decisions=(*operation.decisions, _MERGE),
         source=_ELEMENTWISE,
+        ulp=operation.ulp,
     )
-    return replace(made, elements=operation.elements)
+    return replace(logical, elements=operation.elements)
+
+
+def _convertible(op: Op) -> Iterator[str]:
+    """Floats become integers, and integers floats, of the pairs that conversions of registers have."""
+    types = [v.type for v in (*op.ins[:1], *op.results[:1])]
+    found = [t.dtype for t in types if isinstance(t, VRegType)]
+    if len(found) < len(types) or len({d.is_float for d in found}) < len(found):
+        return
+    source, target = found
+    if (source.name, target.name) not in PAIRS:
+        allowed = ", ".join(t for s, t in PAIRS if s == source.name and dtype(t).is_float == target.is_float)
+        yield f"got {source} to {target}; allowed from {source}: {allowed or 'none of its kind'}"
+
+
+def _integers_by_sign(op: Op) -> Iterator[str]:
+    """Comparisons of integers name no order of floats."""
+    t, mode = op.ins[0].type if op.ins else None, str(op.attrs.get("cmp", "eq"))
+    if isinstance(t, VRegType) and t.dtype.is_integer and mode not in SIX:
+        yield f"got cmp = {mode} of {t.dtype}; allowed: {', '.join(SIX)}"
 
 
 _BITS = ("vand", "vor", "vxor", "vnot")
 _OTHER = ("vcmp", "vcmps", "vsel", *_BITS, "vabs")
 _LIKE = tuple(_like(o) for o in registers.OPERATIONS if o.name not in _OTHER)
+_NUMBERS = "i8 u8 i16 u16 i32 u32 f16 bf16 f32"
+#: The comparisons of integers.
+SIX = ("eq", "ne", "lt", "le", "gt", "ge")
 _COMPARISONS = "eq ne lt le gt ge oeq one olt ole ogt oge ueq une ult ule ugt uge ord uno"
 
 _LANES: tuple[MicroOperation, ...] = (
@@ -71,11 +95,11 @@ _LANES: tuple[MicroOperation, ...] = (
     _op("vmi.vnot", "Bitwise complement of a register or of a mask.", "input mask? -> result", "- - -> -",
         source=_ELEMENTWISE),
     micro("vmi.vcmp", "Mask of the lanes for which a comparison holds.", "lhs rhs seed -> result",
-          "T T M -> -", choices={"cmp": _COMPARISONS, **_MODES}, refused="merge",
-          decisions=(_SIGNLESS, _MERGE), source=_ELEMENTWISE),
+          "T T M -> -", T=_NUMBERS, choices={"cmp": _COMPARISONS, **_MODES}, refused="merge",
+          rules=(_integers_by_sign,), decisions=(_SIGNLESS, _MERGE), source=_ELEMENTWISE),
     micro("vmi.vcmps", "Mask of the lanes for which a comparison with a scalar holds.",
-          "src scalar seed -> result", "T sT M -> -", choices={"cmp": _COMPARISONS, **_MODES},
-          refused="merge", decisions=(_SIGNLESS, _MERGE), source=_ELEMENTWISE),
+          "src scalar seed -> result", "T sT M -> -", T=_NUMBERS, choices={"cmp": _COMPARISONS, **_MODES},
+          refused="merge", rules=(_integers_by_sign,), decisions=(_SIGNLESS, _MERGE), source=_ELEMENTWISE),
     micro("vmi.vsel", "Lanes of the first register where the mask is set, else of the second.",
           "mask true_val false_val -> result", "- T T -> T", choices=_MODES, source=_ELEMENTWISE),
     micro("vmi.vselr", "Lanes at the positions that a register has.", "source index -> result", "T U -> T",
@@ -84,11 +108,12 @@ _LANES: tuple[MicroOperation, ...] = (
       for n, s in (("vintlv", "Lanes of two registers by turns."),
                    ("vdintlv", "The even and the odd lanes of two registers."))),
     micro("vmi.vci", "Numbers that count up or down from a scalar, from anew in every group.",
-          "base -> result", "- -> T", choices={"order": "ASC DESC"}, source="vmi-isa chapter 02"),
+          "base -> result", "- -> T", T="i8 u8 i16 u16 i32 u32 f16 f32", choices={"order": "ASC DESC"},
+          source="vmi-isa chapter 02"),
     micro("vmi.vbrc", "A scalar, or the lane of each group, in all lanes.", "value -> result", "- -> T",
           source="vmi-isa chapter 04"),
     micro("vmi.vcvt", "Conversion to another element type; the lanes stay.", "src mask? -> result",
-          "T M -> D", choices={"rounding": "R A F C Z O H", "saturate": "NOSAT SAT"},
+          "T M -> D", choices={"rounding": "R A F C Z O H", "saturate": "NOSAT SAT"}, rules=(_convertible,),
           source="vmi-isa chapter 06"),
     micro("vmi.vinterpret_cast", "The bits of a register as other elements.", "src -> result", "T -> D",
           source="vmi-isa chapter 06"),
@@ -97,8 +122,8 @@ _LANES: tuple[MicroOperation, ...] = (
 _REDUCTIONS: tuple[MicroOperation, ...] = (
     *(
         micro(f"vmi.{o.name}", f"{o.summary.split(' of ')[0].split(' in ')[0]} of the lanes of each group.",
-              "src mask -> result", "T M -> D", choices=_MODES, refused="merge",
-              decisions=(_GROUPS, _MERGE), source="vmi-isa chapter 05")
+              "src mask -> result", "T M -> D", T=_NUMBERS, D=_NUMBERS, choices=_MODES,
+              refused="merge", decisions=(_GROUPS, _MERGE), source="vmi-isa chapter 05")
         for o in registers_reduce.OPERATIONS if o.name in ("vcadd", "vcmax", "vcmin")
     ),
     *(
@@ -195,9 +220,11 @@ _OLDER: tuple[MicroOperation, ...] = (
     micro("vmi.store", "Store of lanes.", "value dest[offset]", "T p* n", kind="memory", places=(_whole(1),),
           source=_OLD),
     *(micro(f"vmi.{n}", "Conversion to another element type; the lanes stay.", "src -> result", "T -> D",
-            choices={"rounding": "R A F C Z O H", "saturate": "NOSAT SAT"}, source=_OLD)
+            choices={"rounding": "R A F C Z O H", "saturate": "NOSAT SAT"}, rules=(_convertible,),
+            source=_OLD)
       for n in OLD_CONVERSIONS),
-    *(micro(f"vmi.{n}", "A number of the lanes of each group.", "src mask -> result", "T M -> D", source=_OLD)
+    *(micro(f"vmi.{n}", "A number of the lanes of each group.", "src mask -> result", "T M -> D", T=_NUMBERS,
+            D=_NUMBERS, source=_OLD)
       for n in OLD_REDUCTIONS),
     micro("vmi.group_broadcast", "The lane of each group, in all its lanes.", "value -> result", "T -> D",
           source=_OLD),

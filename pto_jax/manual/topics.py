@@ -190,7 +190,7 @@ TYPES_TOPIC = Topic(
             "Notes",
             [
                 "Which types an instruction takes stands on its page, per profile.",
-                "i32 of a scalar may stand for u32 where it meets a tile of u32; ui32 says which is meant.",
+                "i32 of a scalar may stand for u32 beside a tile of u32; ui32 states which is meant.",
                 "Types of 4 bits are two elements to a byte in global memory, the first in the low bits.",
             ],
         ),
@@ -364,7 +364,7 @@ TILE_TOPIC = Topic(
         Part(
             "Convolution tiles",
             [
-                "!pto.conv_tile<mat, 1x2x8x8x16xf16, layout=nc1hwc0>: a flat tile with a layout of its own: "
+                "!pto.conv_tile<mat, 1x2x8x8x16xf16, layout=nc1hwc0>: a flat tile with its layout: "
                 + ", ".join(layout.name.lower() for layout in CONV_RANKS),
                 "padding=LxRxTxB is left, right, top and bottom; filter, stride, dilation and fmap are "
                 "height and width, as in filter=3x2.",
@@ -428,7 +428,7 @@ def operation_page(operation: MicroOperation) -> Topic:
         Part("Operands and their types", [operation.text, operation.types]),
         Part("Element types", table(["letter", "types"], kinds) if kinds else [], "table"),
         Part("Attributes and strings", table(["name", "values"], words) if words else [], "table"),
-        Part("Not executed", [f"{word}: no source says what it does" for word in operation.refused]),
+        Part("Not executed", [f"{word}: no source states its result" for word in operation.refused]),
         Part("Accuracy", [f"within {operation.ulp} ULP"] if operation.ulp else []),
         Part("Decisions", [f"{d.question} {d.choice} ({d.source})" for d in operation.decisions]),
         Part("Source", [operation.source] if operation.source else []),
@@ -475,7 +475,7 @@ def _pipes() -> list[str]:
         if i.syntax == "tile":
             classes[i.pipe].add(i.cls)
     words = BY_CLASS[Pipe]
-    rows = [[words.word(p), ", ".join(sorted(classes[p])) or "none by itself"] for p in Pipe]
+    rows = [[words.word(p), ", ".join(sorted(classes[p])) or "none alone"] for p in Pipe]
     return table(["pipe", "classes of the tile instructions that it executes"], rows)
 
 
@@ -513,9 +513,9 @@ def events_topic() -> Topic:
                 "In short",
                 [
                     "The pipes of a core run side by side; each executes its own operations in the order of "
-                    "the program. What one pipe reads and another wrote is ordered by an event, a flag or a "
-                    "barrier. Programs that leave this to a tool (`pto-jax verify --auto-sync`, levels 1 "
-                    "and 2) have none.",
+                    "the program. Data that one pipe writes and another reads are ordered by an event, a "
+                    "flag or a barrier. Programs that leave this to a tool (`pto-jax verify --auto-sync`, "
+                    "levels 1 and 2) have none.",
                     "Results do not depend on them here: operations take effect in the order of the program. "
                     "`pto-jax verify` warns of uses of the same memory on two pipes that nothing orders, in "
                     "functions that hold a flag or an event (into others a tool inserts them), and "

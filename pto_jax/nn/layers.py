@@ -20,7 +20,8 @@ from jax.custom_derivatives import SymbolicZero
 from .. import ops, profiles
 from ..errors import ArgumentError, DifferentiationError, nearest
 from ..ir import F32
-from ..lowering.numerics import NativeFloat
+from ..lowering.bits import x64
+from ..lowering.numerics import Arithmetic, arithmetic
 from ..runtime.interchange import received
 from ..runtime.kernel import Kernel
 from ..runtime.tiles import Tile
@@ -48,51 +49,37 @@ _LEAST = {"int8": 127, "fp8": 127 - 18}
 SYMBOLIC_ROWS = 32
 
 
-def scaled(
-    how: quantisation.Settings, block: Block, total: Array, row: Array, column: Array, bias: Array | None
-) -> Array:
-    """``total * row * column + bias``, as instructions on tiles compute it, each rounded to float32.
+def scaled(how: Settings, total: Array, row: Array, column: Array, bias: Array | None) -> Array:
+    """``total * row * column + bias``, as instructions compute it, each rounded to float32.
 
     ``total`` is [M, N] in int32 (format int8) or float32 (fp8), the others float32: ``row`` [M, 1],
     ``column`` and ``bias`` [1, N].
     """
     operands = (total, row, column, *(() if bias is None else (bias,)))
-
-    def instructions(total: Array, row: Array, *lines: Array) -> Any:
-        # Rows and columns that only pad have no scale of their own.
-        tiles = cut(total, block.m, block.n), cut(row, block.m, 1), *(cut(a, 1, block.n) for a in lines)
-        return joined(each(partial(_tile, how), *tiles), *total.shape)
+    exact, native = (partial(_scaled_in, arithmetic(F32, native=n)) for n in (False, True))
 
     def attempted(*operands: Array) -> Any:
-        return lax.cond(_normal(how, *operands[1:]), _native, instructions, *operands)
+        return lax.cond(_normal(how, *operands[1:]), native, exact, *operands)
 
     if how.numerics == "fast":
-        return instructions(*operands)  # type: ignore[no-any-return]
-    result: Array = lax.platform_dependent(*operands, cpu=attempted, default=instructions)
+        return _scaled_in(arithmetic(F32, "fast"), *operands)
+    result: Array = lax.platform_dependent(*operands, cpu=attempted, cuda=native, default=exact)
     return result
 
 
-def _tile(
-    how: quantisation.Settings, total: Array, row: Array, column: Array, bias: Array | None = None
-) -> Array:
-    """One tile by instructions."""
-    if total.dtype == np.int32:
-        total = ops.tcvt(total, dst="f32", **how.options).array
-    result = ops.tcolexpandmul(ops.trowexpandmul(total, row, **how.options), column, **how.options)
-    if bias is not None:
-        result = ops.tcolexpandadd(result, bias, **how.options)
-    words: Array = result.array
-    return words
+def _scaled_in(a: Arithmetic, total: Array, row: Array, column: Array, bias: Array | None = None) -> Array:
+    """The same in an arithmetic: each operation is rounded by itself, NaN canonical."""
+    with x64():
+        # Sums of integers are rounded as tcvt rounds them.
+        singles = (lax.convert_element_type(v, np.float32) for v in (total, row, column))
+        x, y, z = (a.decode(lax.bitcast_convert_type(v, np.uint32)) for v in singles)
+        result = a.mul(a.mul(x, y), z)
+        if bias is not None:
+            result = a.add(result, a.decode(lax.bitcast_convert_type(bias, np.uint32)))
+        return lax.bitcast_convert_type(a.encode(result), np.float32)
 
 
-def _native(total: Array, row: Array, column: Array, bias: Array | None = None) -> Array:
-    """The same in float32, each operation rounded by itself, NaN canonical."""
-    a = NativeFloat(F32)
-    result = a.mul(a.mul(lax.convert_element_type(total, np.float32), row), column)
-    return result if bias is None else a.add(result, bias)
-
-
-def _normal(how: quantisation.Settings, row: Array, column: Array, bias: Array | None = None) -> Array:
+def _normal(how: Settings, row: Array, column: Array, bias: Array | None = None) -> Array:
     """Whether no operand, product or sum can be a float32 subnormal."""
     first, second = _field(row), _field(column)
     scaled = np.int32(_LEAST[how.format.name]) + first
@@ -406,7 +393,7 @@ def _forward(
     if how.format.largest is not None:
         row = jnp.broadcast_to(a.scale, (len(rows), 1))
         column = jnp.broadcast_to(b.scale, (1, w.shape[1]))
-        result = scaled(how, block, result, row, column, line)
+        result = scaled(how, result, row, column, line)
     elif line is not None:
         tiles = cut(result, block.m, block.n), cut(line, 1, block.n)
         sums = each(lambda t, b: ops.tcolexpandadd(t, b, **how.options).array, *tiles)

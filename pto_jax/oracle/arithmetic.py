@@ -23,11 +23,11 @@ def computed(formula: Formula) -> Lane:
     """
 
     def lane(d: DType, *words: Array) -> Array:
-        made = encode(formula(*(decode(w, d) for w in words)), d)
+        result = encode(formula(*(decode(w, d) for w in words)), d)
         return (
-            np.where(np.isnan(decode(made, d)), made.dtype.type(d.canonical_nan), made)
+            np.where(np.isnan(decode(result, d)), result.dtype.type(d.canonical_nan), result)
             if d == F8E4M3
-            else made
+            else result
         )
 
     return lane

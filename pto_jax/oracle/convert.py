@@ -13,14 +13,14 @@ from .step import Step
 def convert_tile(step: Step) -> None:
     """Convert over the source's valid region on the simulator, the destination's on hardware."""
     source, target = unpaired(step.dtype("src")), unpaired(step.dtype())
-    asked, given = step.attrs["rmode"], step.attrs.get("sat_mode")
+    asked, saturation = step.attrs["rmode"], step.attrs.get("sat_mode")
     assert isinstance(asked, RoundMode)
-    assert given is None or isinstance(given, SaturationMode)
+    assert saturation is None or isinstance(saturation, SaturationMode)
     try:
         row = conversion(step.policy.profile.name, source.name, target.name)
     except ArgumentError as error:
         raise ExecutionError(Diagnostic("error", str(error), step.op.span, step.op.name)) from None
-    saturate = row.saturation(given, tmp="tmp" in step.operands) == SaturationMode.ON
+    saturate = row.saturation(saturation, tmp="tmp" in step.operands) == SaturationMode.ON
     mode = row.rounding(asked)
     rows, cols = step.valid("src") if step.policy.simulator else step.region
     if step.policy.simulator:

@@ -155,8 +155,8 @@ def _by_index(step: Step) -> None:
     source = step.stored("src").reshape(-1)
     index = decode(step.raw("indices"), step.dtype("indices")).astype(np.int64)
     inside = (index >= 0) & (index < source.size)
-    found = source[np.where(inside, index, 0)]
-    step.put(np.where(inside, found, np.zeros_like(found)))
+    elements = source[np.where(inside, index, 0)]
+    step.put(np.where(inside, elements, np.zeros_like(elements)))
 
 
 def chosen(step: Step, count: int) -> Array:
@@ -186,8 +186,8 @@ def _matches(step: Step) -> None:
     assert isinstance(offset, int)
     values = step.values("src", step.valid("src"))
     hits = compare(mode, values, step.values("kValue"))
-    for row, found in enumerate(hits):
-        columns = np.flatnonzero(found)
+    for row, hits_of_row in enumerate(hits):
+        columns = np.flatnonzero(hits_of_row)
         if "cdst" in step.operands and row < step.type("cdst").elements:
             step.scatter(np.array([len(columns)], np.uint32), np.array([row]), "cdst")
         if row < t.rows:

@@ -52,18 +52,18 @@ def _tquant_mx(step: Step) -> None:
         raise not_executable(step.op, REORDERED)
     lines, groups = group_counts(step, down=down)
     pitch = lines if step.policy.simulator else step.type("src").cols
-    found = []
+    quantised = []
     for line in range(lines):
         for group in range(groups):
             inner = np.arange(group * GROUP, (group + 1) * GROUP)
             at = (inner, np.full(GROUP, line)) if down else (np.full(GROUP, line), inner)
             flat = group * pitch + line if down else line * groups + group
-            found.append(((line, group), flat, at, _quantise(step, alg, at)))
+            quantised.append(((line, group), flat, at, _quantise(step, alg, at)))
     # The source, which may be in the place of a result, has been read.
     if step.policy.simulator and alg in FP4_ALGS:
         everything = np.arange(step.type().elements)
         step.scatter(np.zeros(everything.shape, np.uint8), everything)
-    for place, flat, at, (exponent, largest, factor, codes) in found:
+    for place, flat, at, (exponent, largest, factor, codes) in quantised:
         put_codes(step, at, codes)
         for name, value in (("max", largest), ("scaling", factor)):
             put_flat(step, name, flat, encode(np.array([value]), step.dtype(name)))

@@ -146,10 +146,10 @@ def _tmov(step: Step) -> None:
     if parameters is not None:
         step.put(outgoing(step, words, step.dtype(), parameters))
         return
-    made = cast_words(words, step.dtype("src"), step.dtype())
+    result = cast_words(words, step.dtype("src"), step.dtype())
     if has_relu(step):
-        made = np.where(decode(made, step.dtype()) < 0, np.zeros_like(made), made)
-    step.put(made)
+        result = np.where(decode(result, step.dtype()) < 0, np.zeros_like(result), result)
+    step.put(result)
 
 
 @rule("tmov.zz")
@@ -158,16 +158,16 @@ def _into_boxes(step: Step) -> None:
     down = step.attrs["grpAxis"] == MxGroupAxis.AXIS0
     rows, cols = step.valid("src") if down else step.valid("dst")
     line, side = np.divmod(np.arange(32), 2)
-    found = []
+    parts = []
     if down:
         for column in range(cols // 16):
             for row in range(rows // 2):
-                found.append(_exponents(step, 2 * row + side, 16 * column + line, rows, cols))
+                parts.append(_exponents(step, 2 * row + side, 16 * column + line, rows, cols))
     else:
         for row in range(0, rows, 16):
             for column in range(cols // 2):
-                found.append(_exponents(step, row + line, 2 * column + side, rows, cols))
-    words = np.concatenate(found) if found else np.zeros(0, step.dtype().word)
+                parts.append(_exponents(step, row + line, 2 * column + side, rows, cols))
+    words = np.concatenate(parts) if parts else np.zeros(0, step.dtype().word)
     words = words[: step.type().elements]
     step.scatter(words, np.arange(len(words)))
 
@@ -252,9 +252,9 @@ def _fill_with(step: Step, value: float) -> None:
 
 def _pad(step: Step) -> np.generic | numbers.Array:
     dst = step.type()
-    given = step.attrs.get("padValue")
-    if isinstance(given, int):
-        return dst.dtype.word.type(given & ((1 << dst.dtype.bits) - 1))
+    value = step.attrs.get("padValue")
+    if isinstance(value, int):
+        return dst.dtype.word.type(value & ((1 << dst.dtype.bits) - 1))
     return memory.pad_word(dst, wide=False)
 
 

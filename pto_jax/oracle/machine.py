@@ -365,11 +365,11 @@ class ReferenceMachine:
             name: replace(ref, storage=self.receive(execution.op, name, ref.type, self.contents(ref)))
             for name, ref in windows.items()
         }
-        made = self.execute(replace(execution, operands={**execution.operands, **copies}))
+        results = self.execute(replace(execution, operands={**execution.operands, **copies}))
         for name, ref in windows.items():
             if execution.instruction.operand(name).role in ("out", "inout"):
                 self.overwrite(ref, self.contents(copies[name]))
-        return made
+        return results
 
 
 def _pitched(op: Op) -> NotExecutableError:

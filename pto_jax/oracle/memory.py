@@ -38,15 +38,15 @@ _Ints = tuple[int, int, int, int, int]
 
 def dims_of(view: View) -> _Ints:
     """Extents of a view as five dimensions, missing leading ones 1."""
-    given = [int(n) for n in view.shape]
-    a, b, c, d, e = [1] * (5 - len(given)) + given
+    extents = [int(n) for n in view.shape]
+    a, b, c, d, e = [1] * (5 - len(extents)) + extents
     return a, b, c, d, e
 
 
 def strides_of(view: View) -> _Ints:
     """Strides in elements brought to rank 5: 0 for the missing leading dimensions."""
-    given = [int(n) for n in view.strides]
-    a, b, c, d, e = [0] * (5 - len(given)) + given
+    steps = [int(n) for n in view.strides]
+    a, b, c, d, e = [0] * (5 - len(steps)) + steps
     return a, b, c, d, e
 
 
@@ -87,35 +87,35 @@ def _indices(view: View, r: Array, c: Array) -> tuple[tuple[Array, ...], Array]:
     zero, block = r * 0, block_channels(view.dtype)
     match view.layout:
         case None | _G.ND | _G.NHWC:
-            found = (r // (d1 * d2 * d3), r // (d2 * d3) % d1, r // d3 % d2, r % d3, c)
+            indices = (r // (d1 * d2 * d3), r // (d2 * d3) % d1, r // d3 % d2, r % d3, c)
         case _G.DN:
-            found = (c // (d1 * d2 * d4), c // (d2 * d4) % d1, c // d4 % d2, r, c % d4)
+            indices = (c // (d1 * d2 * d4), c // (d2 * d4) % d1, c // d4 % d2, r, c % d4)
         case _G.NZ:
-            found = (c // d4 // d1, c // d4 % d1, r // d3, r % d3, c % d4)
+            indices = (c // d4 // d1, c // d4 % d1, r // d3, r % d3, c % d4)
         case _G.MX_A_ZZ:
-            found = (zero, r // 16, c // 2, r % 16, c % 2)
+            indices = (zero, r // 16, c // 2, r % 16, c % 2)
         case _G.MX_A_ND:
-            found = (zero, zero, r, c // 2, c % 2)
+            indices = (zero, zero, r, c // 2, c % 2)
         case _G.MX_A_DN:
-            found = (zero, zero, c // 2, r, c % 2)
+            indices = (zero, zero, c // 2, r, c % 2)
         case _G.MX_B_NN:
-            found = (zero, c // 16, r // 2, c % 16, r % 2)
+            indices = (zero, c // 16, r // 2, c % 16, r % 2)
         case _G.MX_B_ND:
-            found = (zero, zero, r // 2, c, r % 2)
+            indices = (zero, zero, r // 2, c, r % 2)
         case _G.MX_B_DN:
-            found = (zero, zero, c, r // 2, r % 2)
+            indices = (zero, zero, c, r // 2, r % 2)
         case _G.NC1HWC0:
-            found = (r // (d2 * d3), c // d4, r // d3 % d2, r % d3, c % d4)
+            indices = (r // (d2 * d3), c // d4, r // d3 % d2, r % d3, c % d4)
         case _G.NDC1HWC0:
-            found = (r // (d3 * d4), c // (d2 * block), c // block % d2, r // d4 % d3, r % d4)
-            return found, c % block
+            indices = (r // (d3 * d4), c // (d2 * block), c // block % d2, r // d4 % d3, r % d4)
+            return indices, c % block
         case _G.NCHW:
-            found = (r // (d1 * d3 * d4), r // (d3 * d4) % d1, c, r // d4 % d3, r % d4)
+            indices = (r // (d1 * d3 * d4), r // (d3 * d4) % d1, c, r // d4 % d3, r % d4)
         case _G.NCDHW:
-            found = (r // (d2 * d3 * d4), c, r // (d3 * d4) % d2, r // d4 % d3, r % d4)
+            indices = (r // (d2 * d3 * d4), c, r // (d3 * d4) % d2, r // d4 % d3, r % d4)
         case other:
             raise KeyError(other)
-    return found, zero
+    return indices, zero
 
 
 def global_map(view: View, r: Array, c: Array) -> Array:
@@ -193,7 +193,7 @@ def image_positions(step: Step, conv: Conv, view: View) -> tuple[Array, Array, A
     everywhere = np.ones(conv.elements, bool)
     if layout != conv.layout:
         return _converted_positions(step, conv, view, layout)
-    _require_shape(step, conv, view, layout)
+    _require_shape(step, conv, view)
     further = 0
     if layout == _G.NDC1HWC0:
         *element, further = element  # type: ignore[assignment]
@@ -202,7 +202,7 @@ def image_positions(step: Step, conv: Conv, view: View) -> tuple[Array, Array, A
     return placed(view, element, strides_of(view)) + further, everywhere, ~everywhere
 
 
-def _require_shape(step: Step, conv: Conv, view: View, layout: GlobalLayout) -> None:
+def _require_shape(step: Step, conv: Conv, view: View) -> None:
     have = dims_of(view)
     fits = have == conv.shape[:5]
     if len(conv.shape) == 4:
@@ -232,7 +232,7 @@ def _converted_positions(
         blocks = -(-size["c"] // c0)
         outer = {"d": size["d"], "c1": blocks, "h": size["h"], "w": size["w"]}
         if prod(outer.values()) != conv.shape[0]:
-            _require_shape(step, conv, view, layout)
+            _require_shape(step, conv, view)
         d, c1, h, w = np.unravel_index(i[0], tuple(outer.values()))
         place = {"n": i[1] * conv.shape[2] + i[2], "c": c1 * c0 + i[3], "d": d, "h": h, "w": w}
     absent = place["n"] >= size["n"]
@@ -311,8 +311,8 @@ def _add(step: Step, memory: Array, positions: Array, words: Array, d: DType) ->
     for turn in range(int(turns.max(initial=-1)) + 1):
         at, given = flat[turns == turn], new[turns == turn]
         old = storage.read_words(memory, at, d)
-        made = add(d, flush(old, d), flush(given, d)) if flushes else add(d, old, given)
-        storage.write_words(memory, at, flush(made, d) if flushes else made, d)
+        total = add(d, flush(old, d), flush(given, d)) if flushes else add(d, old, given)
+        storage.write_words(memory, at, flush(total, d) if flushes else total, d)
 
 
 def _turns(positions: Array) -> Array:
@@ -331,9 +331,9 @@ def view_of(step: Step, name: str) -> View:
 
     On a5 a view without one has the fractals of a vec tile in NZ order.
     """
-    view, given = step.view(name), step.attrs.get("layout")
-    if isinstance(given, GlobalLayout):
-        return replace(view, layout=given)
+    view, layout = step.view(name), step.attrs.get("layout")
+    if isinstance(layout, GlobalLayout):
+        return replace(view, layout=layout)
     t = step.type("src" if name == "dst" else "dst")
     fractal = view.layout is None and t.loc == Loc.VEC and t.layout == "NZ"
     return replace(view, layout=GlobalLayout.NZ) if fractal and step.policy.profile.name == "a5" else view
@@ -457,8 +457,8 @@ def index_places(step: Step, count: int) -> tuple[Array, Array]:
     """Row and column of the first elements of the index tile's storage; beyond the tile where it is short."""
     t = step.type("indexes")
     places = {int(at): place for place, at in np.ndenumerate(storage.map_of(t))}
-    found = [places.get(i, (t.rows, t.cols)) for i in range(count)]
-    rows, cols = np.array(found, np.int64).reshape(-1, 2).T
+    places_of_indices = [places.get(i, (t.rows, t.cols)) for i in range(count)]
+    rows, cols = np.array(places_of_indices, np.int64).reshape(-1, 2).T
     return rows, cols
 
 
@@ -491,13 +491,13 @@ def is_by_row(step: Step, data: str) -> bool:
 def _mgather(step: Step) -> None:
     by_row, view = is_by_row(step, "dst"), step.view("src")
     table, elements = table_of(step, "src", by_row), _elements(step, view)
-    found = np.zeros(step.region, elements.dtype)
+    values = np.zeros(step.region, elements.dtype)
     for i, j, n in named_lanes(step, "dst", by_row):
         k = resolved(step, n, table.capacity)
         at = -1 if k is None else table.position(k, j)
         if 0 <= at < len(elements):
-            found[i, j] = elements[at]
-    step.put(found)
+            values[i, j] = elements[at]
+    step.put(values)
 
 
 def _elements(step: Step, view: View) -> Array:

@@ -118,9 +118,9 @@ def execute(
     given = {name: contents(operand, values[name]) for name, operand in operands.items()}
     with np.errstate(all="ignore"):
         if op.name in RULES:
-            found = RULES[op.name](call, *given.values())
+            results = RULES[op.name](call, *given.values())
         elif op.name in MEMORY_RULES:
-            found = MEMORY_RULES[op.name](call, machine.memory_of(op), **given)
+            results = MEMORY_RULES[op.name](call, machine.memory_of(op), **given)
         else:
             raise not_executable(op, "is not executed by the reference interpreter")
     declared = find_micro(op.name)
@@ -129,7 +129,7 @@ def execute(
         assert isinstance(lanes, Lanes)
         active = np.count_nonzero(given[declared.squeezes][:: 256 // lanes.lanes])
         machine.special["SQZN"] = active * lanes.dtype.word_bits // 8
-    return tuple(result(v, found_) for v, found_ in zip(op.results, found, strict=False))
+    return tuple(result(v, words) for v, words in zip(op.results, results, strict=False))
 
 
 def contents(operand: Operand, value: Value) -> Any:

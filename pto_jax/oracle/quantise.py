@@ -24,8 +24,8 @@ def outgoing(step: Step, words: Array, target: DType, parameters: Array | None =
         return cast_words(clamped(words, source) if has_relu(step) else words, source, target)
     saturate = bool(step.attrs.get("saturateInf", False))
     x = decode(step.flushed(words, "src"), source)
-    made = encode(_quantised(x, parameters, mode, target, saturate, has_relu(step)), target)
-    return flush(made, target) if step.policy.flush_subnormals else made
+    result = encode(_quantised(x, parameters, mode, target, saturate, has_relu(step)), target)
+    return flush(result, target) if step.policy.flush_subnormals else result
 
 
 def cast_words(words: Array, source: DType, target: DType) -> Array:
@@ -91,9 +91,9 @@ def _quantised(
     """Values before the cast to the destination's type."""
     if mode.rule == "shift":
         shift = _field(words, block_scales.SHIFT_BIT, block_scales.SHIFT_WIDTH) + 1
-        made = x.astype(np.int64) >> shift
-        made = (made if mode.simulated else np.clip(made, -32768, 32767)).astype(np.int16)
-        return np.where(made > 0, made, np.int16(0)) if relu else made
+        result = x.astype(np.int64) >> shift
+        result = (result if mode.simulated else np.clip(result, -32768, 32767)).astype(np.int16)
+        return np.where(result > 0, result, np.int16(0)) if relu else result
     with np.errstate(all="ignore"):
         y = x.astype(np.float32) * scale(words, short=mode.short)
         y = _byte(y, words, mode) if mode.rule == "byte" else _limited(y, mode, target, saturate)
@@ -106,11 +106,11 @@ def _byte(y: Array, words: Array, mode: block_scales.QuantMode) -> Array:
     signed = _field(words, block_scales.SIGNED_BIT, 1) == 1
     low, high = np.where(signed, -128, 0), np.where(signed, 127, 255)
     if mode.simulated:
-        made = np.rint(y + offset.astype(np.float32))
+        result = np.rint(y + offset.astype(np.float32))
     else:
         sign = 1 << (block_scales.OFFSET_WIDTH - 1)
-        made = np.rint(y).clip(-256, 255) + ((offset ^ sign) - sign)
-    return np.where(np.isnan(made), 0, made.clip(low, high)).astype(np.float32)
+        result = np.rint(y).clip(-256, 255) + ((offset ^ sign) - sign)
+    return np.where(np.isnan(result), 0, result.clip(low, high)).astype(np.float32)
 
 
 def _limited(y: Array, mode: block_scales.QuantMode, target: DType, saturate: bool) -> Array:

@@ -35,8 +35,8 @@ def lane_rule(*names: str) -> Callable[[Rule], Rule]:
 def on_images(function: Rule, call: MicroCall, *operands: Array) -> tuple[Array, ...]:
     """A rule on lanes applied to images of masks."""
     stride = REGISTER_BYTES // governed(call)
-    found = function(call, *(v[::stride] if v.dtype == np.bool_ else v for v in operands))
-    return tuple(image(v) if v.dtype == np.bool_ else v for v in found)
+    results = function(call, *(v[::stride] if v.dtype == np.bool_ else v for v in operands))
+    return tuple(image(v) if v.dtype == np.bool_ else v for v in results)
 
 
 def image(bits: Array) -> Array:
@@ -45,9 +45,9 @@ def image(bits: Array) -> Array:
     >>> image(np.ones(64, bool)).sum()
     np.int64(64)
     """
-    made = np.zeros(REGISTER_BYTES, np.bool_)
-    made[:: REGISTER_BYTES // len(bits)] = bits
-    return made
+    mask = np.zeros(REGISTER_BYTES, np.bool_)
+    mask[:: REGISTER_BYTES // len(bits)] = bits
+    return mask
 
 
 def zeroed(mask: Array, words: Array) -> Array:
@@ -385,8 +385,8 @@ def _by_lane(bits: Array, width: int) -> Array:
 
 def first_of(count: int, *words: Array) -> Array:
     """Lanes from the first one on, zeros after them."""
-    made = np.concatenate([w.reshape(-1) for w in words])
-    return np.concatenate([made, np.zeros(count - len(made), made.dtype)])
+    joined = np.concatenate([w.reshape(-1) for w in words])
+    return np.concatenate([joined, np.zeros(count - len(joined), joined.dtype)])
 
 
 def tree_sum(d: DType, words: Array) -> Array:
@@ -441,11 +441,11 @@ def neutral(d: DType, largest: bool) -> Array:
 def extreme(d: DType, words: Array, largest: bool) -> Array:
     """The extremes along the last axis, which stays."""
     better = larger if largest else smaller
-    found = words[..., :1]
+    best = words[..., :1]
     for k in range(1, words.shape[-1]):
-        found = better(d, found, words[..., k : k + 1])
+        best = better(d, best, words[..., k : k + 1])
     # Of a single word too a NaN is the canonical one.
-    return better(d, found, found)
+    return better(d, best, best)
 
 
 def _position(d: DType, words: Array, best: Array) -> int:
@@ -564,13 +564,13 @@ def _convert(call: MicroCall, words: Array, mask: Array) -> tuple[Array, ...]:
         step = target.word_bits // source.word_bits * source.numbers // target.numbers
         words, mask = words[at::step], mask[at::step]
     words, mask = numbers(words, source), np.repeat(mask, source.numbers)
-    made = zeroed(
+    result = zeroed(
         mask, converted(words, unpaired(source), unpaired(target), rounding(call), saturate=saturates(call))
     )
-    made = elements(made, target)
+    result = elements(result, target)
     if target.word_bits >= source.word_bits:
-        return (made,)
-    return (spread(made, source.word_bits // target.word_bits * target.numbers // source.numbers, at),)
+        return (result,)
+    return (spread(result, source.word_bits // target.word_bits * target.numbers // source.numbers, at),)
 
 
 def numbers(words: Array, d: DType) -> Array:
@@ -592,16 +592,16 @@ def elements(words: Array, d: DType) -> Array:
 
 def spread(words: Array, step: int, part: int) -> Array:
     """Every lane followed, and for later parts preceded, by zeros."""
-    made = np.zeros(len(words) * step, words.dtype)
-    made[part::step] = words
-    return made
+    result = np.zeros(len(words) * step, words.dtype)
+    result[part::step] = words
+    return result
 
 
 @lane_rule("vmulscvt")
 def _scale_and_convert(call: MicroCall, words: Array, scale: Array, mask: Array) -> tuple[Array, ...]:
     product = lane.multiply(F32, words, scale)
-    made = converted(product, F32, element(call.results[0]), rounding(call), saturate=False)
-    return (spread(zeroed(mask, made), 2, part(call)),)
+    result = converted(product, F32, element(call.results[0]), rounding(call), saturate=False)
+    return (spread(zeroed(mask, result), 2, part(call)),)
 
 
 @lane_rule("vtrc")

@@ -97,11 +97,11 @@ class Step:
         ref = self.tile(name)
         t, (v_row, v_col) = ref.type, self.valid(name)
         stored = (rows < t.rows) & (cols < t.cols)
-        known = (rows < v_row) & (cols < v_col) if self.policy.out_of_region == "ones" else stored
+        inside = (rows < v_row) & (cols < v_col) if self.policy.out_of_region == "ones" else stored
         positions = storage.map_of(t)[np.minimum(rows, t.rows - 1), np.minimum(cols, t.cols - 1)]
         words = storage.read_words(*self.cells(name, positions))
         ones = t.dtype.word.type((1 << t.dtype.word_bits) - 1)
-        return words if known.all() else np.where(known & stored, words, ones)
+        return words if inside.all() else np.where(inside & stored, words, ones)
 
     def stored(self, name: str) -> Array:
         """Words of the whole physical tile, whatever its valid region."""
@@ -153,14 +153,14 @@ def place_of(ref: TileRef) -> Place:
 
 def scalar_word(value: Any, d: DType) -> Array:
     """A number as a 1x1 array of one element's word; arrays of raw words keep their bits."""
-    given = np.asarray(value)
-    if d.numpy == d.word and d.is_float and given.dtype == d.word and not isinstance(value, int):
-        return given.reshape(1, 1)
+    array = np.asarray(value)
+    if d.numpy == d.word and d.is_float and array.dtype == d.word and not isinstance(value, int):
+        return array.reshape(1, 1)
     if d.is_integer:
         low = int(value) & ((1 << d.word_bits) - 1)
         return np.full((1, 1), low if d.bits >= 8 else low & 15, d.word)
-    if given.dtype == d.numpy:
-        return given.reshape(1, 1).view(d.word)
+    if array.dtype == d.numpy:
+        return array.reshape(1, 1).view(d.word)
     return encode(np.full((1, 1), float(value)), d)
 
 

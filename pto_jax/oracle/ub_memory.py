@@ -10,7 +10,7 @@ import numpy as np
 from ..interpreter import Pointer
 from ..ir import dtype
 from ..isa.micro import Lanes, MicroCall
-from ..isa.ub_sort import GROUP, LISTS, RECORD
+from ..isa.ub_transfers import GROUP, LISTS, RECORD
 from .arithmetic import computed, larger, smaller
 from .irregular_sort import Records, descending, merge, record_of
 from .micro import Memory, memory_rule, signed
@@ -253,8 +253,8 @@ def _sort(call: MicroCall, memory: Memory, dst: Any, src: Any, idx: Any, repeats
         scores = memory.read(src, _span(group, GROUP * d.word.itemsize)).view(d.word)
         indices = memory.read(idx, _span(group, GROUP * 4)).view(np.uint32)
         order = descending(scores, np.arange(GROUP), d)
-        made = [record_of(scores[k], indices[k], d) for k in order]
-        memory.write(dst, _span(group, GROUP * RECORD), np.concatenate(made).view(np.uint8))
+        records = [record_of(scores[k], indices[k], d) for k in order]
+        memory.write(dst, _span(group, GROUP * RECORD), np.concatenate(records).view(np.uint8))
     return ()
 
 
@@ -296,11 +296,11 @@ Loop = tuple[int, int, int]
 
 def _loops(n: Any, s: Any, d: Any, more: dict[str, Any]) -> list[Loop]:
     """The loops of a grouped transfer from the outer one to the bursts."""
-    found = [(signed(n), signed(s), signed(d))]
+    loops = [(signed(n), signed(s), signed(d))]
     for k in range(1, 5):
         if f"c{k}" in more:
-            found.insert(0, (signed(more[f"c{k}"]), signed(more[f"s{k}"]), signed(more[f"d{k}"])))
-    return found
+            loops.insert(0, (signed(more[f"c{k}"]), signed(more[f"s{k}"]), signed(more[f"d{k}"])))
+    return loops
 
 
 def _bursts(loops: list[Loop]) -> Iterator[tuple[int, int]]:

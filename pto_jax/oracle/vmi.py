@@ -26,11 +26,17 @@ def _with_mask(operands: tuple[Array, ...]) -> tuple[Array, ...]:
     return (*operands, np.ones(len(operands[0]), np.bool_))
 
 
+#: How many operands there are in front of the mask, of which a carry is the last one.
+_CARRY = {"vaddcs": 3, "vsubcs": 3}
+
+
 def _as_registers(name: str) -> None:
     @rule(f"vmi.{name}")
     def execute(call: MicroCall, *operands: Array) -> tuple[Array, ...]:
-        given = operands if name in _UNMASKED else _with_mask(operands)
-        return LANE_RULES[name](replace(call, name=name), *given)
+        if name in _CARRY and len(operands) == _CARRY[name]:
+            operands = (*operands, np.ones(len(operands[0]), np.bool_))
+        arguments = operands if name in _UNMASKED else _with_mask(operands)
+        return LANE_RULES[name](replace(call, name=name), *arguments)
 
 
 for _name in (
@@ -45,8 +51,8 @@ def _absolute(call: MicroCall, words: Array, mask: Array | None = None) -> tuple
     """Of bf16 the sign bit is cleared, for want of an operation on registers."""
     words, mask = _with_mask((words,) if mask is None else (words, mask))
     d = element(call.types[0])
-    made = words & d.word.type(0x7FFF) if d.name == "bf16" else lane.absolute(d, words)
-    return (zeroed(mask, made),)
+    result = words & d.word.type(0x7FFF) if d.name == "bf16" else lane.absolute(d, words)
+    return (zeroed(mask, result),)
 
 
 def _bitwise(name: str, operation: Any) -> None:
@@ -126,9 +132,9 @@ def _convert(call: MicroCall, words: Array, mask: Array | None = None) -> tuple[
     if target.name == "hif8" and letter == "R":
         letter = "A"
     saturate = call.attributes["saturate"] == "SAT"
-    made = converted(numbers(words, source), one, unpaired(target), letter, saturate=saturate)
-    made = elements(made, target)
-    return (made if mask is None else zeroed(mask, made),)
+    result = converted(numbers(words, source), one, unpaired(target), letter, saturate=saturate)
+    result = elements(result, target)
+    return (result if mask is None else zeroed(mask, result),)
 
 
 @rule("vmi.vinterpret_cast")
@@ -256,9 +262,9 @@ def _store_blocks(
 @memory_rule("vmi.vgather", "vmi.vgatherb")
 def _gather(call: MicroCall, memory: Memory, source: Any, offsets: Array, mask: Array) -> tuple[Array, ...]:
     size = 1 if call.name == "vmi.vgatherb" else source.dtype.storage_bits // 8
-    found = np.zeros(len(offsets), lanes(call.results[0]).dtype.word)
-    found[mask] = _loaded(call, memory, source, offsets[mask].astype(np.int64) * size)
-    return (found,)
+    words = np.zeros(len(offsets), lanes(call.results[0]).dtype.word)
+    words[mask] = _loaded(call, memory, source, offsets[mask].astype(np.int64) * size)
+    return (words,)
 
 
 @memory_rule("vmi.vscatter")

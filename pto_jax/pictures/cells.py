@@ -275,8 +275,11 @@ def _legend(canvas: Canvas, cells: Cells, y: float) -> float:
             fill, _ = colour(k, 0, parts - 1)
             canvas.rect(x + k * 128 / parts, y, 128 / parts + 0.2, 8, fill=fill)
         numbers = [(0, low, "start"), (64, low / 2 + high / 2, "middle"), (128, high, "end")]
-        for at, value, anchor in numbers if parts > 1 else numbers[:1]:
-            canvas.text(x + at, y + 19, short(value, 7), "soft small", anchor=anchor)
+        labels = [(at, short(value, 7), anchor) for at, value, anchor in numbers]
+        # Three long numbers are wider than the scale: the ends are enough.
+        step = 1 if sum(len(text) for _, text, _ in labels) <= 17 else 2
+        for at, text, anchor in labels[::step] if parts > 1 else labels[:1]:
+            canvas.text(x + at, y + 19, text, "soft small", anchor=anchor)
         x += 146
     elif all(cells.valid):
         entries.insert(0, ("", "no finite numbers in the valid region"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, with_article
 from ..ir import TileType, element_offset
 from ..isa.rules.tile_legality import TYPE_RULES
 from ..profiles import PROFILES
@@ -63,7 +63,7 @@ def layout(tile_type: TileType) -> Picture:
 def _checked(t: object) -> TileType:
     if not isinstance(t, TileType):
         raise ArgumentError(
-            f"layout: got a {type(t).__name__}", allowed="a tile type", fix="pto.tile_type(...)"
+            f"layout: got {with_article(type(t).__name__)}", allowed="a tile type", fix="pto.tile_type(...)"
         )
     if t.conv is not None:
         raise ArgumentError(f"layout: got the convolution tile {t}", allowed="tiles of rows and columns")

@@ -18,7 +18,7 @@ from typing import Any
 from ..analysis.lifetimes import Lifetimes, Tile, bits
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..api import resolve_profile, verify
-from ..errors import ArgumentError, VerifyError
+from ..errors import ArgumentError, VerifyError, with_article
 from ..ir import Function, Loc, Op, Program
 from ..isa.effects import traits_of
 from ..profiles import Profile
@@ -44,7 +44,7 @@ def subject(
         profile = kernel
     program = getattr(program, "program", program)
     if not isinstance(program, Program):
-        got = f"a {type(program).__name__}"
+        got = f"{with_article(type(program).__name__)}"
         raise ArgumentError(f"picture: got {got}", allowed="a program or a kernel", fix="pto.parse(text)")
     if not any(True for _ in program.walk()):
         raise ArgumentError(f"{program.source}: got a program without operations", allowed="one or more")

@@ -89,7 +89,7 @@ class _Reader:
         self.path = path
 
     def fail(self, place: str, found: object, allowed: str) -> NoReturn:
-        raise FileError(f"{self.path}: {place} is {found!r}", allowed=f"{allowed}")
+        raise FileError(f"{self.path}: {place}: got {found!r}", allowed=f"{allowed}")
 
     def step(self, found: Any) -> Step:
         given = self.object("the description", found, ("launches", "buffers", "profile"))
@@ -200,7 +200,7 @@ class _Plan:
         self.path = path
 
     def fail(self, place: str, found: object, allowed: str) -> NoReturn:
-        raise FileError(f"{self.path}: {place} is {found!r}", allowed=allowed)
+        raise FileError(f"{self.path}: {place}: got {found!r}", allowed=allowed)
 
     def object(self, place: str, found: Any, keys: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(found, dict):

@@ -112,7 +112,7 @@ def _converted(x: Any, dtype: DType, what: str, wanted: str = "") -> np.ndarray[
         lost = np.isfinite(numbers) & ~np.isfinite(array.astype(np.float32))
     if np.any(lost):
         value = numbers.reshape(-1)[np.argmax(lost)]
-        raise ArgumentError(f"{what}: got {value}, which {dtype.name} cannot hold")
+        raise ArgumentError(f"{what}: got {value}", allowed=f"numbers that {dtype.name} holds")
     return array
 
 

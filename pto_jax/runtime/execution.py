@@ -163,7 +163,7 @@ def _flat(value: Any, dtype: ir.DType) -> Array:
 
 
 def _bound(machine: JaxMachine, mode: Mode, kernel: Executable, argument: Argument, value: Any) -> Operand:
-    """What an argument is in the program; of a buffer that is written, no other argument is computed from it."""
+    """What an argument is in the program; no other one is computed from a buffer that is written."""
     name, constant = argument.name, argument.name not in kernel.outputs
     if constant or not mode.nested or value is None or not isinstance(argument.type, GlobalTypes):
         return _operand(machine, argument, value, constant)

@@ -27,7 +27,7 @@ REMEMBERED = 4096
 
 @dataclass(frozen=True)
 class Judged:
-    """A function of results, and two of some leaves of the arguments: whether rules are broken, the report."""
+    """A function of results, and two of some leaves of the arguments: what rules are broken, the report."""
 
     results: Callable[..., Results]
     flags: Callable[..., Any]

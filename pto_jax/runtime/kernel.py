@@ -6,7 +6,7 @@ A call with concrete arrays uses one compiled function, without work per call in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -431,7 +431,8 @@ class Kernel:
         """The kernel lowered ahead of time for shapes of its arguments; ``.compile()`` makes it callable.
 
         Shapes are as for :func:`jax.jit`: ``jax.ShapeDtypeStruct`` or arrays, by position or name; without
-        any, buffers have the elements that the program accesses at least.
+        any, buffers have the elements that the program accesses at least. With arguments of 64 bits, calls
+        of what it compiles are made inside ``with jax.enable_x64(True)``.
 
         >>> import jax, pto_jax as pto
         >>> kernel = pto.compile(pto.parse("%z = tadd %x, %y : !pto.tile<f32, 2, 8>"))
@@ -440,7 +441,8 @@ class Kernel:
         True
         """
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
-        return jax.jit(self).lower(*args, **kwargs)
+        with self._width():
+            return jax.jit(self).lower(*args, **kwargs)
 
     def export(
         self, /, *shapes: Any, platforms: Sequence[str] | None = None, **named: Any
@@ -466,7 +468,14 @@ class Kernel:
         args, kwargs = _shapes(self.entry, self.arguments, shapes, named)
         own = [jax.export.DisabledSafetyCheck.custom_call(primitives.TRITON)]
         export = jax.export.export(jax.jit(self), platforms=platforms, disabled_checks=own)
-        return export(*args, **kwargs)
+        with self._width():
+            return export(*args, **kwargs)
+
+    def _width(self) -> AbstractContextManager[None]:
+        """The 64-bit mode of JAX where an argument has 64 bits, which JAX would narrow."""
+        types = [getattr(a.type, "dtype", None) for a in self.arguments]
+        wide = any(d is not None and d.kind != "index" and d.bits == 64 for d in types)
+        return x64() if wide else nullcontext()
 
     def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
         """The results of one call by argument names, and the run-time rules it broke of those it follows."""

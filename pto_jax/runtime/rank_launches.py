@@ -72,7 +72,7 @@ def launches(
             kernel = compile_program(kernel, partial_launch=True)
         kernels.append(kernel)
         if isinstance(kernel, RankKernel):
-            found = list(kernel.calls)
+            launch = list(kernel.calls)
             if kernel.ranks != ranks:
                 raise ArgumentError(f"{place}: got a kernel of {kernel.ranks} ranks; allowed: {ranks}")
         else:
@@ -80,8 +80,8 @@ def launches(
                 n: names.get(w, w) if isinstance(names.get(w, w), str) else w
                 for n, w in (context or {}).items()
             }
-            found = [_bound(kernel, ranks, own, names)]
-        calls += [None if call is None else _renamed(place, call, names, ranks) for call in found]
+            launch = [_bound(kernel, ranks, own, names)]
+        calls += [None if call is None else _renamed(place, call, names, ranks) for call in launch]
     if not kernels:
         raise ArgumentError("launches: got no kernel; allowed: one or more")
     semantics = kernels[0].semantics
@@ -127,7 +127,7 @@ def _renamed(place: str, call: RankCall, names: Mapping[str, Any], ranks: int) -
     def buffer(name: str) -> str:
         given = names.get(name, name)
         if not isinstance(given, str):
-            raise ArgumentError(f"{place}: argument {name!r} is {given!r}; allowed: the name of a buffer")
+            raise ArgumentError(f"{place}: argument {name!r}: got {given!r}; allowed: the name of a buffer")
         return given
 
     bindings: dict[str, Binding] = {}

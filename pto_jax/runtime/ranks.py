@@ -131,10 +131,10 @@ class RankKernel:
     @cached_property
     def scalars(self) -> dict[str, DType]:
         """The scalars of a call, in order."""
-        found: dict[str, DType] = {}
+        dtypes: dict[str, DType] = {}
         for call in self.kernels:
-            found |= {n: d for n, d in call.numbers.items() if n not in found}
-        return found
+            dtypes |= {n: d for n, d in call.numbers.items() if n not in dtypes}
+        return dtypes
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
@@ -242,21 +242,21 @@ class RankKernel:
         """What a compiled function depends on: shapes, scalars, and signals; None where values are traced."""
         if len(args) + len(kwargs) != len(self._names):
             return None
-        found: list[Any] = []
+        parts: list[Any] = []
         for name, value in (*zip(self._names, args, strict=False), *kwargs.items()):
             kind = type(value)
             if kind in (int, bool, float) and name in self.scalars:
-                found.append((name, value))
+                parts.append((name, value))
             elif kind is list and name in self.scalars:
-                found.append((name, tuple(value)))
+                parts.append((name, tuple(value)))
             elif kind is np.ndarray or kind is conversion.device_array():
                 signal = name in self.signals or name in self.scalars
-                found.append(
+                parts.append(
                     (name, value.shape, value.dtype, np.asarray(value).tobytes() if signal else None)
                 )
             else:
                 return None
-        return tuple(found)
+        return tuple(parts)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -299,10 +299,10 @@ class RankKernel:
         else:
             allowed = f"one number, or {self.ranks} numbers"
             raise ArgumentError(f"{what}: got shape {np.shape(value)}", allowed=allowed)
-        found = [conversion.as_scalar(v, d, what) for v in values]
-        if d.is_float or any(isinstance(v, Tracer) for v in found):
-            return found
-        return [bool(v) if d.bits == 1 else int(np.asarray(v)) for v in found]
+        numbers = [conversion.as_scalar(v, d, what) for v in values]
+        if d.is_float or any(isinstance(v, Tracer) for v in numbers):
+            return numbers
+        return [bool(v) if d.bits == 1 else int(np.asarray(v)) for v in numbers]
 
     def _integers(self, what: str, value: Any, d: DType) -> list[int]:
         """One integer for each rank, which may come as an array of any integer type."""
@@ -386,13 +386,13 @@ class RankKernel:
     @cached_property
     def sizes(self) -> dict[str, int]:
         """The elements that buffers need, as far as the texts say it."""
-        found: dict[str, int] = {}
+        elements: dict[str, int] = {}
         for call in self.kernels:
             for a in entries.arguments(call.program, call.function):
                 binding = call.bindings.get(a.name)
                 if isinstance(binding, Part) and a.min_elements:
-                    found[binding.buffer] = max(found.get(binding.buffer, 0), a.min_elements)
-        return found
+                    elements[binding.buffer] = max(elements.get(binding.buffer, 0), a.min_elements)
+        return elements
 
     def _names_of(self, chosen: Callable[[Argument], bool]) -> Iterator[str]:
         for call in self.kernels:

@@ -279,9 +279,9 @@ def _outputs(kernel: Mapped, out: Any) -> dict[str, Any] | None:
     named = dict(out) if isinstance(out, Mapping) else dict(zip(kernel.outputs, (out,), strict=False))
     wrong = next((n for n in named if n not in kernel.outputs), None)
     if wrong is not None or len(named) < len(kernel.outputs):
-        found = f"{wrong!r}" if wrong is not None else ", ".join(named) or "nothing"
+        got = f"{wrong!r}" if wrong is not None else ", ".join(named) or "nothing"
         listed = ", ".join(kernel.outputs)
-        raise ArgumentError(f"out: got {found}", allowed=f"an array for each result: {listed}")
+        raise ArgumentError(f"out: got {got}", allowed=f"an array for each result: {listed}")
     return named
 
 
@@ -412,7 +412,7 @@ def _write(name: str, target: Any, start: int, count: int | None, result: Any) -
     size = len(target) if count is None else count
     if tuple(target.shape) != (size, *result.shape[1:]) or stop > size or target.dtype != result.dtype:
         need = f"{result.dtype}{[stop if count is None else size, *result.shape[1:]]}"
-        raise ArgumentError(f"out: {name!r} is {target.dtype}{list(target.shape)}", allowed=f"{need}")
+        raise ArgumentError(f"out: {name!r}: got {target.dtype}{list(target.shape)}", allowed=f"{need}")
     target[start:stop] = result
     release(target)
 

@@ -38,9 +38,9 @@ def _refusing(symbol: str, *, reflected: bool = False) -> Callable[..., Any]:
         shown, fix = f"tile {symbol} ..." if others else f"{symbol} of a tile", f"t.array {symbol} ..."
         if isinstance(other, int | float):
             shown = f"tile {symbol} {other}"
-        found = user_code.expression()
-        if found is not None:
-            shown, fix = found.text, _on_arrays(found.tree, other, reflected=reflected)
+        expression = user_code.expression()
+        if expression is not None:
+            shown, fix = expression.text, _on_arrays(expression.tree, other, reflected=reflected)
         allowed = "instructions on tiles (pto.ops.names() lists them), or JAX on arrays of all lanes"
         raise ArgumentError(f"{shown}: a Tile ({self.type}) is not an array", allowed=allowed, fix=fix)
 

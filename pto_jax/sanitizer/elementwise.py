@@ -81,12 +81,12 @@ def _convert(step: ShadowStep) -> None:
         cols -= cols % 2
     source, target = step.dtype("src"), step.dtype()
     numbers = cols * target.numbers
-    found = step.raw("src", (rows, -(-numbers // source.numbers)))
+    origins = step.raw("src", (rows, -(-numbers // source.numbers)))
     if source.pair_of:
-        found = np.repeat(found, 2, axis=1)[:, :numbers]
+        origins = np.repeat(origins, 2, axis=1)[:, :numbers]
     if target.pair_of:
-        found = shadow.first(found[:, 0::2], found[:, 1::2])
-    step.put(found, (rows, cols))
+        origins = shadow.first(origins[:, 0::2], origins[:, 1::2])
+    step.put(origins, (rows, cols))
 
 
 shadow_rule(*"tadds tsubs tmuls tmaxs tmins tlrelu taddsc tsubsc tpows taxpy".split())(

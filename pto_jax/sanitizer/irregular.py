@@ -43,11 +43,11 @@ def _histogram(step: ShadowStep) -> None:
 def _filters(step: ShadowStep, rows: int) -> Array:
     """One filter per row for 16-bit sources, one per higher byte for 32-bit ones."""
     bits, byte = step.dtype("src").bits, counted_byte(step.dtype("src").bits, step.attrs)
-    found = [np.zeros(rows, np.int32)]
+    origins = [np.zeros(rows, np.int32)]
     for above in range(byte + 1, bits // 8):
         at = np.arange(rows) if bits == 16 else np.full(rows, 3 - above)
-        found.append(step.gather("idx", at, np.zeros(rows, np.int64)))
-    return first(*found)
+        origins.append(step.gather("idx", at, np.zeros(rows, np.int64)))
+    return first(*origins)
 
 
 OUT_OF_TILE = "index beyond the tile"
@@ -72,8 +72,8 @@ def _by_index(step: ShadowStep) -> None:
     step.moved("src")
     bad = first(origin_ids, np.where(inside, 0, step.origin_of(OUT_OF_TILE)))
     if bad.any():
-        found = np.where(inside, source[np.where(inside, index, 0)], 0)
-        step.put(first(bad, found))
+        origins = np.where(inside, source[np.where(inside, index, 0)], 0)
+        step.put(first(bad, origins))
 
 
 def _matches(step: ShadowStep) -> None:
@@ -98,10 +98,10 @@ def _blocks(step: ShadowStep) -> None:
     per_block = BLOCK_BYTES // t.dtype.word.itemsize
     blocks = cols // per_block if step.policy.simulator else -(-cols // per_block)
     at = np.ogrid[:rows, :blocks]
-    given, size = step.real.gather("offset", *at).astype(np.int64), step.type("src").bytes
+    offsets, size = step.real.gather("offset", *at).astype(np.int64), step.type("src").bytes
     origin_ids = step.gather("offset", *at)
     step.sink("index", "offset", origin_ids)
-    bad = first(origin_ids, np.where(given + BLOCK_BYTES > size, step.origin_of(OUT_OF_TILE), 0))
+    bad = first(origin_ids, np.where(offsets + BLOCK_BYTES > size, step.origin_of(OUT_OF_TILE), 0))
     for row, block in np.argwhere(bad):
         places = map_of(t)[row, block * per_block : min((block + 1) * per_block, cols)]
         step.scatter(bad[row, block], places)
@@ -112,8 +112,8 @@ def _scatter(step: ShadowStep) -> None:
     if "indexes" in step.operands:
         region = step.valid("indexes")
         step.sink("index", "indexes", step.raw("indexes", region))
-        given = decode(step.real.raw("indexes", region), step.dtype("indexes")).astype(np.int64)
-        beyond = (given < 0) | (given >= step.type().elements)
+        indices = decode(step.real.raw("indexes", region), step.dtype("indexes")).astype(np.int64)
+        beyond = (indices < 0) | (indices >= step.type().elements)
         step.sink("index", "indexes", np.where(beyond, step.origin_of(OUT_OF_TILE), 0))
     step.moved("src")
 

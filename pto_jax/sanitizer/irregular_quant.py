@@ -65,13 +65,13 @@ def _put_codes(step: ShadowStep, codes: Array, *, down: bool) -> None:
     t = step.type()
     lines, groups = group_counts(step, down=down)
     rows, cols = (groups * GROUP, lines) if down else (lines, groups * GROUP)
-    found = codes[:rows, :cols]
+    origins = codes[:rows, :cols]
     if t.dtype.pair_of:
         # The last of an odd number of columns shares its pair with none.
-        found = np.pad(found, ((0, 0), (0, cols % 2)))
-        found = first(found[:, 0::2], found[:, 1::2])
-    found = found[: t.rows, : t.cols]
-    step.put(found, found.shape)
+        origins = np.pad(origins, ((0, 0), (0, cols % 2)))
+        origins = first(origins[:, 0::2], origins[:, 1::2])
+    origins = origins[: t.rows, : t.cols]
+    step.put(origins, origins.shape)
 
 
 def _words(step: ShadowStep, name: str, origin_id: Array, count: int) -> Array:

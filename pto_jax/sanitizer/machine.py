@@ -133,9 +133,9 @@ class ShadowMachine(ReferenceMachine):
 
     def receive(self, op: Op | None, name: str, type: TileType, contents: Any) -> Place:
         """New storage that holds contents; plain words are defined."""
-        given = contents if isinstance(contents, Contents) else _defined(contents)
-        place = super().receive(op, name, type, given.words)
-        self._write_shadow(TileRef(type, place, type.rows, type.cols), given)
+        value = contents if isinstance(contents, Contents) else _defined(contents)
+        place = super().receive(op, name, type, value.words)
+        self._write_shadow(TileRef(type, place, type.rows, type.cols), value)
         return place
 
     def _write_shadow(self, ref: TileRef, contents: Contents) -> None:
@@ -234,8 +234,8 @@ class ShadowMachine(ReferenceMachine):
     def _share(self, step: ShadowStep) -> None:
         """Destinations hold nothing that share bytes with an operand from which they must lie apart."""
         types = {name: step.type(name) for name in step.operands if step.is_tile(name)}
-        found = kept_apart(step.instruction, step.bound.form, types, self.policy.profile.name)
-        pairs = [(a, b) for a, b, _ in found if _overlap(step, a, b)]
+        pairs_apart = kept_apart(step.instruction, step.bound.form, types, self.policy.profile.name)
+        pairs = [(a, b) for a, b, _ in pairs_apart if _overlap(step, a, b)]
         for name in (operand.name for operand in step.instruction.destinations):
             other = next((b if a == name else a for a, b in pairs if name in (a, b)), None)
             if other is not None:

@@ -58,11 +58,11 @@ class ShadowMemory(Memory):
         _, address, end = self.bytes_at(pointer)
         at = self.within(offsets, address, end, pointer)
         shadow = self._shadow(pointer)
-        found = np.asarray(shadow.bits[at])
-        if found.any():
-            known = shadow.origins[at][found != 0]
-            self.origin_id = int(known[known != 0][0]) if (known != 0).any() else self.origin_id
-        return found
+        bits = np.asarray(shadow.bits[at])
+        if bits.any():
+            origins = shadow.origins[at][bits != 0]
+            self.origin_id = int(origins[origins != 0][0]) if (origins != 0).any() else self.origin_id
+        return bits
 
     def write(self, pointer: Operand, offsets: Array, data: Array) -> None:
         """Bytes get the undefined bits of what is written; those of global memory are findings."""
@@ -104,8 +104,8 @@ def shadows_before(
             memory.origin_id = shadows.origins.id_of("undefined lanes of a register", op)
         plain = replace(call, attributes={**call.attributes, "atomic": "", "pad_value": 0})
         given = {**real, **moved, **({"pad": np.zeros_like(real["pad"])} if "pad" in real else {})}
-        found = MEMORY_RULES[op.name](plain, memory, **given)
-    return None if op.name in SORTING else tuple(np.asarray(v) for v in found)
+        results = MEMORY_RULES[op.name](plain, memory, **given)
+    return None if op.name in SORTING else tuple(np.asarray(v) for v in results)
 
 
 def _undefined(operand: Operand, real: Any) -> Any:
@@ -121,8 +121,8 @@ def _of_registers(
         return shadow_of_results(call, tuple(real.values()), None)
     if op.name.removeprefix("vmi.") in MOVING:
         whole = [n for n in real if n in ("mask", "idx", "index")]
-        given = {n: real[n] if n in whole or not np.ndim(real[n]) else undefined[n] for n in real}
-        return tuple(np.asarray(v) for v in RULES[op.name](call, *given.values()))
+        operands = {n: real[n] if n in whole or not np.ndim(real[n]) else undefined[n] for n in real}
+        return tuple(np.asarray(v) for v in RULES[op.name](call, *operands.values()))
     return shadow_of_results(call, tuple(real.values()), tuple(undefined.values()))
 
 
@@ -131,13 +131,13 @@ def with_shadows(results: tuple[Operand, ...], undefined: tuple[Array, ...] | No
     if undefined is None:
         return results
     paired = zip(results, undefined, strict=False)
-    made = [
+    values = [
         ShadowRegister(r.contents, u)
         if isinstance(r, Register) and np.shape(u) == np.shape(r.contents)
         else r
         for r, u in paired
     ]
-    return (*made, *results[len(made) :])
+    return (*values, *results[len(values) :])
 
 
 # -- lanes of registers ------------------------------------------------------------------------------
@@ -158,17 +158,17 @@ def shadow_of_results(
 ) -> tuple[Array, ...] | None:
     """Undefined bits of the results of a computation; None where nothing is undefined."""
     name = call.name.removeprefix("vmi.")
-    made = _meaningless(call, name, real)
-    if undefined is None and made is None:
+    meaningless = _meaningless(call, name, real)
+    if undefined is None and meaningless is None:
         return None
-    found = None if undefined is None else _of_operands(call, undefined)
-    found = made if found is None else found if made is None else found | made
+    flags = None if undefined is None else _of_operands(call, undefined)
+    flags = meaningless if flags is None else flags if meaningless is None else flags | meaningless
     active = _active(call, real, undefined)
-    if found is not None and active is not None and len(active) == len(found):
-        found = found & active
-    if found is None or not found.any():
+    if flags is not None and active is not None and len(active) == len(flags):
+        flags = flags & active
+    if flags is None or not flags.any():
         return None
-    return tuple(_placed(name, t, found) for t in call.results)
+    return tuple(_placed(name, t, flags) for t in call.results)
 
 
 def _of_operands(call: MicroCall, undefined: Sequence[Any]) -> Array | None:
@@ -182,8 +182,8 @@ def _of_operands(call: MicroCall, undefined: Sequence[Any]) -> Array | None:
     if not flags:
         return None
     size = len(flags[0])
-    found = [f if len(f) == size else np.full(size, f.any()) for f in flags]
-    return np.asarray(np.stack(found).any(0))
+    images = [f if len(f) == size else np.full(size, f.any()) for f in flags]
+    return np.asarray(np.stack(images).any(0))
 
 
 def _has_registers(call: MicroCall) -> bool:
@@ -228,24 +228,24 @@ def _overflowing(call: MicroCall, words: Array) -> Array | None:
         return np.asarray(~((values > least - 1) & (values < 2.0**bits)))
 
 
-def _placed(name: str, t: Lanes | int | None, found: Array) -> Array:
+def _placed(name: str, t: Lanes | int | None, flags: Array) -> Array:
     """Undefined lanes of a result; other sizes than that of the operands are undefined where values stand."""
     if isinstance(t, int):
         image = np.zeros(256, np.bool_)
-        image[:: 256 // len(found)] = found
+        image[:: 256 // len(flags)] = flags
         return image
     assert isinstance(t, Lanes)
     if t.dtype.name == "i1":
-        return found
+        return flags
     lane: Array = np.zeros(t.lanes, np.bool_)
     if name in _BLOCKS:
-        lane[: 256 // BLOCK] = found.reshape(256 // BLOCK, -1).any(1)
+        lane[: 256 // BLOCK] = flags.reshape(256 // BLOCK, -1).any(1)
     elif name.startswith("vc") and name not in ("vcvt", "vci"):
         lane[: 2 if t.lanes > 2 else 1] = True
-    elif t.lanes == len(found):
-        lane = found
-    elif t.lanes > len(found):
-        lane = np.repeat(found, t.lanes // len(found))
+    elif t.lanes == len(flags):
+        lane = flags
+    elif t.lanes > len(flags):
+        lane = np.repeat(flags, t.lanes // len(flags))
     else:
-        lane = np.asarray(found.reshape(t.lanes, -1).any(1))
+        lane = np.asarray(flags.reshape(t.lanes, -1).any(1))
     return np.where(lane, t.dtype.word.type((1 << t.dtype.word_bits) - 1), t.dtype.word.type(0))

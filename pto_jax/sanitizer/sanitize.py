@@ -90,12 +90,12 @@ def sanitize(  # noqa: PLR0913 - keywords
 
 def shadowed(execute: Callable[[Any], dict[str, Any]], program: Program, *, strict: bool) -> Sanitized:
     """What an execution gives on a machine with shadows; ``execute`` takes what makes the machine."""
-    made: list[ShadowMachine] = []
+    machines: list[ShadowMachine] = []
 
     def machine(policy: Policy, memory: Mapping[str, Array], steps: int) -> ShadowMachine:
-        made.append(ShadowMachine(policy, memory, steps, strict))
-        return made[-1]
+        machines.append(ShadowMachine(policy, memory, steps, strict))
+        return machines[-1]
 
     outputs = execute(machine)
-    found = made[0].findings
-    return Sanitized(outputs, tuple(found), found.diagnostics(program), made[0])
+    findings = machines[0].findings
+    return Sanitized(outputs, tuple(findings), findings.diagnostics(program), machines[0])

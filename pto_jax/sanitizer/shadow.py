@@ -69,13 +69,13 @@ class Shadow:
     def origin_ids(self, positions: Array, d: DType, address: int = 0) -> Array:
         """Elements as origin ids: undefined where any bit is, with the origin of the first such byte."""
         words = self.words(positions, d, address)
-        found = np.zeros(words.shape, np.int32)
+        ids = np.zeros(words.shape, np.int32)
         if not words.any():
-            return found
+            return ids
         first = _first_byte(positions, d, address)
         for k in reversed(range(d.word.itemsize)):
-            found = np.where(self.bits[first + k] != 0, self.origins[first + k], found)
-        return np.where(words != 0, np.maximum(found, UNCLAIMED), 0)
+            ids = np.where(self.bits[first + k] != 0, self.origins[first + k], ids)
+        return np.where(words != 0, np.maximum(ids, UNCLAIMED), 0)
 
     def write(self, positions: Array, words: Array, origin_ids: Array, d: DType, address: int = 0) -> None:
         """Set the undefined bits of elements, and the origins of those that have any."""
@@ -123,10 +123,10 @@ def first(*origin_ids: Array) -> Array:
     >>> first(np.array([0, 0, 7]), np.array([0, 5, 6]))
     array([0, 5, 7])
     """
-    found = origin_ids[0]
+    origin = origin_ids[0]
     for more in origin_ids[1:]:
-        found = np.where(found != 0, found, more)
-    return np.asarray(found)
+        origin = np.where(origin != 0, origin, more)
+    return np.asarray(origin)
 
 
 def first_along(origin_ids: Array, axis: int) -> Array:

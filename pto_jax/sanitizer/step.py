@@ -94,8 +94,8 @@ class ShadowStep(Step):
         shadow, address = shadow_of(ref)
         positions = storage.map_of(t)[np.minimum(rows, t.rows - 1), np.minimum(cols, t.cols - 1)]
         origin_ids = shadow.origin_ids(positions, t.dtype, address)
-        known = self.known(name, rows, cols)
-        return origin_ids if known.all() else np.where(known, origin_ids, self.outside(name))
+        inside = self.known(name, rows, cols)
+        return origin_ids if inside.all() else np.where(inside, origin_ids, self.outside(name))
 
     def known(self, name: str, rows: Array, cols: Array) -> Array:
         """Which lanes of an operand are as defined as what is stored there."""
@@ -138,8 +138,8 @@ class ShadowStep(Step):
 
     def all_sources(self, region: tuple[int, int] | None = None) -> Array:
         """The sources over a region, combined lane by lane."""
-        found = [self.raw(name, region) for name in self.sources()]
-        return first(*found) if found else np.zeros((1, 1), np.int32)
+        origins = [self.raw(name, region) for name in self.sources()]
+        return first(*origins) if origins else np.zeros((1, 1), np.int32)
 
     def is_integer(self) -> bool:
         """Whether the destination has an integer element type."""
@@ -181,8 +181,8 @@ class ShadowStep(Step):
 
     def marked(self, origin_ids: Array) -> MarkedStep:
         """The step with the origin of the first of some origin ids."""
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return MarkedStep(**given, origin_id=int(first_along(origin_ids.reshape(-1), 0)))
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return MarkedStep(**values, origin_id=int(first_along(origin_ids.reshape(-1), 0)))
 
     def moved(self, *payload: str, **changes: Any) -> None:
         """Execute the interpreter's rule on the shadow of the operands it moves.
@@ -281,7 +281,7 @@ def _move(step: ShadowStep, payload: frozenset[str], changes: dict[str, Any]) ->
             return layer(step.machine.memory[name])
 
         # All-one bits outside the valid region are what an undefined lane is.
-        given = _MoveStep(
+        move = _MoveStep(
             step.policy if step.machine.keeps_backing else replace(step.policy, out_of_region="ones"),
             step.op,
             step.operands,
@@ -293,7 +293,7 @@ def _move(step: ShadowStep, payload: frozenset[str], changes: dict[str, Any]) ->
             machine=step.machine,
             writes=writes,
         )
-        RULES[step.instruction.name](replace(given, **changes))
+        RULES[step.instruction.name](replace(move, **changes))
         return writes
 
     bits = executed(lambda shadow: shadow.bits)
@@ -319,8 +319,8 @@ class _SmallIds:
         self._outside = step.outside(moved[0]) if moved else UNCLAIMED
 
     def layer(self, shadow: Shadow) -> Array:
-        found = self._layers.get(id(shadow))
-        if found is None:
+        origins = self._layers.get(id(shadow))
+        if origins is None:
             origin_ids = np.where(shadow.bits != 0, np.maximum(shadow.origins, 1), 0)
             small = {0: 0}
             for origin_id in np.unique(origin_ids).tolist():
@@ -328,15 +328,15 @@ class _SmallIds:
                     count = len(self._numbers) + 1
                     number = count if count < self._limit else 1
                     small[origin_id] = self._numbers.setdefault(origin_id, number)
-            known = np.array(sorted(small))
-            table = np.array([small[int(n)] for n in known], np.uint8)
-            found = table[np.searchsorted(known, origin_ids)]
+            ids = np.array(sorted(small))
+            table = np.array([small[int(n)] for n in ids], np.uint8)
+            origins = table[np.searchsorted(ids, origin_ids)]
             if self._limit == 15:
-                found = np.where(shadow.bits & 15 != 0, found, 0) | np.where(
-                    shadow.bits >> 4 != 0, found << 4, 0
+                origins = np.where(shadow.bits & 15 != 0, origins, 0) | np.where(
+                    shadow.bits >> 4 != 0, origins << 4, 0
                 )
-            self._layers[id(shadow)] = found = np.asarray(found, np.uint8)
-        return found
+            self._layers[id(shadow)] = origins = np.asarray(origins, np.uint8)
+        return origins
 
     def decoded(self, words: Array) -> Array:
         """Origins of moved elements: that of the first byte that has one."""

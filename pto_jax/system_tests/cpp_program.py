@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FileError
+from ..errors import FileError, with_article
 
 Bytes: TypeAlias = NDArray[np.uint8]
 POINTER_BYTES = 8
@@ -136,7 +136,7 @@ def load(place: Place) -> Any:
         return place.value
     scalar = place.type.scalar
     if scalar is None:
-        raise TypeError(f"a {place.type.name} is not read through a pointer")
+        raise TypeError(f"{with_article(place.type.name)} is not read through a pointer")
     return read(place, scalar.itemsize).view(scalar)[0].item()
 
 
@@ -147,7 +147,7 @@ def store(place: Place, value: Any) -> None:
         return
     scalar = place.type.scalar
     if scalar is None:
-        raise TypeError(f"a {place.type.name} is not written through a pointer")
+        raise TypeError(f"{with_article(place.type.name)} is not written through a pointer")
     write(place, np.array([place.type.converted(value)], scalar).view(np.uint8))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FileError
+from ..errors import FileError, with_article
 from ..files import read
 from ..ir import DType, Function, Program, PtrType
 from .cpp_program import Bytes, CType, Memory, Pointer
@@ -58,7 +58,9 @@ class RawCase:
         for name, expected in self.expected.items():
             kind, pointer = held[name]
             if not isinstance(pointer, Pointer) or not isinstance(kind, PtrType):
-                raise FileError(f"{self.folder / DESCRIPTION}: {name} is a {kind}, which holds no result")
+                raise FileError(
+                    f"{self.folder / DESCRIPTION}: {name} is {with_article(kind)}, which holds no result"
+                )
             wrong = _difference(self._file(expected.file), pointer.memory.bytes, kind.dtype, expected)
             if wrong:
                 return f"{name}: {wrong}"
@@ -70,7 +72,7 @@ class RawCase:
         place = self.folder / DESCRIPTION
         if function is None:
             known = ", ".join(f.name for f in program.functions)
-            raise FileError(f"{place}: entry is {self.entry}", allowed=f"one of {known}")
+            raise FileError(f"{place}: entry: got {self.entry}", allowed=f"one of {known}")
         arguments = [a.name for a in function.args]
         strange = [n for n in (*self.inputs, *self.expected) if n not in arguments]
         if strange:
@@ -121,7 +123,7 @@ def _case(file: Path, entry: Any, default: str) -> RawCase:
     inputs = entry.get("inputs", {})
     for name, value in inputs.items():
         if not isinstance(value, str | int | float):
-            raise FileError(f"{file}: input {name} is {value!r}", allowed="the name of a file, or a number")
+            raise FileError(f"{file}: input {name}: got {value!r}", allowed="the name of a file, or a number")
     expected = {n: _expected(file, n, v) for n, v in entry["expected"].items()}
     program = file.parent / entry["program"]
     return RawCase(file.parent, entry.get("name", default), program, entry.get("entry"), inputs, expected)
@@ -133,7 +135,7 @@ def _expected(file: Path, name: str, value: Any) -> Expected:
     known = isinstance(value, dict) and set(value) <= {"file", "rtol", "atol"}
     if not known or not isinstance(value.get("file"), str):
         raise FileError(
-            f"{file}: expected {name} is {value!r}", allowed="the name of a file, or file, rtol and atol"
+            f"{file}: expected {name}: got {value!r}", allowed="the name of a file, or file, rtol and atol"
         )
     try:
         return Expected(value["file"], float(value.get("rtol", 0)), float(value.get("atol", 0)))

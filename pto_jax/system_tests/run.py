@@ -21,7 +21,15 @@ from .. import api, isa, profiles
 from ..analysis.entries import arguments
 from ..analysis.provenance import called
 from ..devices.dut import execute
-from ..errors import ArgumentError, FileError, NotExecutableError, ParseError, PtoError, VerifyError
+from ..errors import (
+    ArgumentError,
+    FileError,
+    NotExecutableError,
+    ParseError,
+    PtoError,
+    VerifyError,
+    with_article,
+)
 from ..files import parse_json, read_text
 from ..files.terminal import table
 from ..ir import DType, Function, Program, PtrType, ScalarType, Value
@@ -364,7 +372,7 @@ def _argument(value: Value, given: Argument, program: Program) -> Any:
     if isinstance(t, ScalarType):
         return _scalar(t.dtype, given)
     if not isinstance(given, Pointer) or not isinstance(t, PtrType):
-        raise FileError(f"{program.source}: {value.name} is a {t}, the launch gives {given}")
+        raise FileError(f"{program.source}: {value.name} is {with_article(t)}, the launch gives {given}")
     contents, size = given.memory.bytes[given.offset :], np.dtype(t.dtype.numpy).itemsize
     return contents[: contents.size // size * size].view(t.dtype.numpy)
 

@@ -164,10 +164,10 @@ def read_for(reader: Reader, results: Results, start: int) -> Op:
     need(reader, results, len(types), "scf.for", start)
     args = [(variable, counter), *((m, t) for (m, _), t in zip(carried, types, strict=True))]
     groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(carried)))
-    body, found = reader.region(args), dict[str, AttrValue]()
+    body, entries = reader.region(args), dict[str, AttrValue]()
     if c.kind is Kind.L_BRACE:
-        reader.attributes.dictionary(found, {}, None)
-    attributes = tuple(sorted(found.items()))
+        reader.attributes.dictionary(entries, {}, None)
+    attributes = tuple(sorted(entries.items()))
     loop = Op("scf.for", ins=tuple(ins), regions=(body,), groups=groups, attributes=attributes)
     return complete(reader, loop, results, types, start)
 

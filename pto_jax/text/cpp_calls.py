@@ -73,10 +73,10 @@ class Calls(Expressions):
         words.expect("(")
         call = Intrinsic(name, at, template, tuple(words.listed(self._argument, ")")))
         words.expect(";")
-        found = next((m for i in candidates for m in _matches(i, call)), None)
-        if found is None:
+        match = next((m for i in candidates for m in _matches(i, call)), None)
+        if match is None:
             words.fail(f"got {_shown(call)}, which {_wanted(candidates)}", at)
-        self._instruction(found, at)
+        self._instruction(match, at)
 
     def template(self) -> tuple[Thing, ...]:
         """The arguments of a template that are no types."""
@@ -101,10 +101,10 @@ class Calls(Expressions):
             words.go(words.closing(words.index) + 1)
             return None
         kind, _, member = plain(name).rpartition("::")
-        found = members().get(f"{'Precision' if kind.endswith('Algorithm') else kind}::{member}")
-        if found is None and kind:
+        value = members().get(f"{'Precision' if kind.endswith('Algorithm') else kind}::{member}")
+        if value is None and kind:
             words.fail(f"got the unknown template argument '{name}'", at)
-        return found
+        return value
 
     def _argument(self) -> Argument:
         words = self.words
@@ -162,15 +162,15 @@ class Calls(Expressions):
 
 def _bound_types(match: Match) -> dict[str, ir.DType]:
     """The element type of each type variable, by the tiles and views of a call."""
-    found: dict[str, ir.DType] = {}
+    dtypes: dict[str, ir.DType] = {}
     for name, argument in match.values.items():
         thing = argument.thing
         if isinstance(thing, View | Named):
             d = getattr(thing.value.type, "dtype", None)
             variable = match.instruction.operand(name).dtype
             if isinstance(d, ir.DType) and variable:
-                found.setdefault(variable, d)
-    return found
+                dtypes.setdefault(variable, d)
+    return dtypes
 
 
 def _matches(instruction: Instruction, call: Intrinsic) -> Iterator[Match]:
@@ -193,13 +193,13 @@ def _matches(instruction: Instruction, call: Intrinsic) -> Iterator[Match]:
 
 def _switches(extra: Mapping[Attribute, Argument]) -> dict[str, ir.AttrValue] | None:
     """Attributes that are constants of type bool among the arguments, None where they are others."""
-    found: dict[str, ir.AttrValue] = {}
+    attributes: dict[str, ir.AttrValue] = {}
     for attribute, argument in extra.items():
         thing = argument.thing
         if not isinstance(thing, Number) or thing.type.dtype != ir.I1 or thing.number is None:
             return None
-        found[attribute.name] = bool(thing.number)
-    return found
+        attributes[attribute.name] = bool(thing.number)
+    return attributes
 
 
 def _overloads(instruction: Instruction) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -228,18 +228,20 @@ def _fits(operand: Operand, thing: Thing) -> bool:
 
 def _attributes(instruction: Instruction, call: Intrinsic) -> dict[str, ir.AttrValue] | None:
     """The attributes that the enumerations and numbers of a call are, None where one is none."""
-    found: dict[str, ir.AttrValue] = {}
+    attributes: dict[str, ir.AttrValue] = {}
     for choice in call.choices:
-        attribute = _free(instruction.attributes, found, type(choice))
+        attribute = _free(instruction.attributes, attributes, type(choice))
         if attribute is None:
             return None
-        found[attribute.name] = choice
+        attributes[attribute.name] = choice
     for number in call.literals:
-        attribute = _free(instruction.attributes, found, bool) or _free(instruction.attributes, found, int)
+        attribute = _free(instruction.attributes, attributes, bool) or _free(
+            instruction.attributes, attributes, int
+        )
         if attribute is None:
             return None
-        found[attribute.name] = bool(number) if attribute.type is bool else number
-    return found
+        attributes[attribute.name] = bool(number) if attribute.type is bool else number
+    return attributes
 
 
 def _free(declared: Sequence[Attribute], given: Mapping[str, ir.AttrValue], kind: type) -> Attribute | None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from .. import ir
+from ..errors import with_article
 from .cpp_names import members, plain
 from .cpp_tokens import MAX_DEPTH, Words
 from .cpp_values import (
@@ -73,11 +74,11 @@ class Body:
 
     def find(self, name: str, index: int) -> Thing:
         """What a C++ name stands for; ParseError where it stands for nothing."""
-        found = self.known.get(name)
-        if found is None:
+        value = self.known.get(name)
+        if value is None:
             state = "has no value on every way here" if name in self.known else "is not defined here"
             self.words.fail(f"got '{name}', which {state}", index)
-        return found
+        return value
 
     # -- operations ----------------------------------------------------------------------------------
 
@@ -159,7 +160,8 @@ class Body:
             assert number.number is not None
             return self.constant(number.number, number.type.dtype, at=at)
         if number.value.type != ir.ScalarType(number.type.dtype):
-            self.words.fail(f"got a {number.value.type} in an expression; no operation computes with it", at)
+            got = f"got {with_article(number.value.type)} in an expression"
+            self.words.fail(f"{got}; no operation computes with it", at)
         return number.value
 
     def index(self, thing: Thing, at: int) -> ir.Value:
@@ -274,11 +276,11 @@ class Expressions(Body):
         if self.words.depth > MAX_DEPTH:
             self.words.fail(f"got an expression nested more than {MAX_DEPTH} levels deep, the limit")
         at = self.words.index
-        found = self._binary(self._unary(), 0)
+        value = self._binary(self._unary(), 0)
         if self.words.text == "?":
-            found = self._chosen(found, at)
+            value = self._chosen(value, at)
         self.words.depth -= 1
-        return found
+        return value
 
     def scalar(self) -> Number:
         """An expression that is a scalar."""
@@ -406,8 +408,8 @@ class Expressions(Body):
             return Number(BOOL, number=int(name == "true"))
         if name == "static_cast" and words.text == "<":
             return self._static_cast(at)
-        found = members().get(plain(name))
-        return found if found is not None else self.find(name, at)
+        member = members().get(plain(name))
+        return member if member is not None else self.find(name, at)
 
     def _static_cast(self, at: int) -> Number:
         words = self.words

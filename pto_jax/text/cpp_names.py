@@ -124,8 +124,8 @@ def intrinsics() -> Mapping[str, tuple[Instruction, ...]]:
     >>> [i.name for i in intrinsics()["TSTORE"]], [i.name for i in intrinsics()["TPUT"]]
     (['tstore'], ['tput'])
     """
-    found: dict[str, list[Instruction]] = {}
+    by_name: dict[str, list[Instruction]] = {}
     for instruction in isa.instructions().values():
         if instruction.syntax == "tile" or instruction.cls == "communication":
-            found.setdefault(intrinsic(instruction), []).append(instruction)
-    return {name: tuple(listed) for name, listed in found.items()}
+            by_name.setdefault(intrinsic(instruction), []).append(instruction)
+    return {name: tuple(listed) for name, listed in by_name.items()}

@@ -143,11 +143,11 @@ def tile_type(words: Words, known: Types) -> ir.TileType:
     opened = words.index
     close = words.closing(opened)
     key = tuple(words.texts[opened + 1 : close])
-    found = known.get(key)
-    if found is None:
-        found = known[key] = _tile(words, opened)
+    t = known.get(key)
+    if t is None:
+        t = known[key] = _tile(words, opened)
     words.go(close + 1)
-    return found
+    return t
 
 
 def _tile(words: Words, opened: int) -> ir.TileType:
@@ -178,11 +178,11 @@ def _tile(words: Words, opened: int) -> ir.TileType:
 
 
 def _member(words: Words, kind: type[_T]) -> _T:
-    found = members().get(plain(words.text))
-    if not isinstance(found, kind):
+    member = members().get(plain(words.text))
+    if not isinstance(member, kind):
         words.unexpected(f"a member of {kind.__name__}")
     words.take()
-    return found
+    return member
 
 
 def whole(words: Words) -> int:
@@ -219,10 +219,10 @@ def extents(words: Words) -> tuple[int, ...]:
     words.take()
     if not words.accept("<"):
         words.unexpected("'<'")
-    found = tuple(words.listed(lambda: whole(words), ">"))
-    if len(found) > 5:
-        words.fail(f"got {len(found)} extents; allowed: 5", at)
-    return found + (-1,) * (5 - len(found))
+    numbers = tuple(words.listed(lambda: whole(words), ">"))
+    if len(numbers) > 5:
+        words.fail(f"got {len(numbers)} extents; allowed: 5", at)
+    return numbers + (-1,) * (5 - len(numbers))
 
 
 def pipe_settings(words: Words) -> dict[str, ir.AttrValue]:
@@ -242,11 +242,11 @@ def pipe_settings(words: Words) -> dict[str, ir.AttrValue]:
     if direction is None or not 2 <= len(rest) <= 4:
         words.fail("got settings of a pipe; allowed: number, direction, slot size, slots, local, nosplit", at)
     names = ("slot_size", "slot_num", "local_slot_num", "nosplit")
-    found: dict[str, ir.AttrValue] = {
+    settings: dict[str, ir.AttrValue] = {
         "id": number,
         "dir_mask": direction,
         **dict(zip(names, rest, strict=False)),
     }
-    if "nosplit" in found:
-        found["nosplit"] = bool(found["nosplit"])
-    return found
+    if "nosplit" in settings:
+        settings["nosplit"] = bool(settings["nosplit"])
+    return settings

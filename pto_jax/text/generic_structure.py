@@ -82,10 +82,10 @@ def _dictionary(reader: Reader, parts: Parts) -> None:
         parts.attributes.pop(name, None)
 
 
-def _count(reader: Reader, parts: Parts, what: str, wanted: int, found: list[Type]) -> None:
-    if len(found) != wanted:
+def _count(reader: Reader, parts: Parts, what: str, wanted: int, types: list[Type]) -> None:
+    if len(types) != wanted:
         reader.cursor.fail_since(
-            parts.start, f"got {len(found)} type(s) for {wanted} {what}(s) of {parts.name}"
+            parts.start, f"got {len(types)} type(s) for {wanted} {what}(s) of {parts.name}"
         )
 
 
@@ -459,16 +459,16 @@ class _Assignment:
 
     def refuse(self, fitting: list[list[str]]) -> NoReturn:
         """Report operands that several overloads have, or none."""
-        c, found = self.reader.cursor, f"got {len(self.operands)} operand(s) of {self.head.name}"
+        c, message = self.reader.cursor, f"got {len(self.operands)} operand(s) of {self.head.name}"
         lists = fitting or [n for n in self.overloads() if n]
         listed = " or ".join(dict.fromkeys(f"({', '.join(n)})" for n in lists))
         if fitting:
             sizes = " or ".join(dict.fromkeys(self.sizes(n) for n in fitting))
             wanted = ", ".join(part.name for part in self.parts)
-            found += f" that may be {listed}; allowed: {SEGMENTS} = {sizes}, the sizes of ({wanted})"
+            message += f" that may be {listed}; allowed: {SEGMENTS} = {sizes}, the sizes of ({wanted})"
         else:
-            found += f"; allowed in the generic form without {SEGMENTS}: {listed}"
-        c.fail_since(self.head.start, found)
+            message += f"; allowed in the generic form without {SEGMENTS}: {listed}"
+        c.fail_since(self.head.start, message)
 
     def sizes(self, names: list[str]) -> str:
         """The sizes of the segments that say which operands these are."""

@@ -243,12 +243,12 @@ class Cursor(Source):
     def advance(self) -> None:
         """Go to the next token."""
         self.last_end = self.end
-        found = _NEXT.match(self.source, self.end)
-        if found is not None:
-            group = found.lastindex or 0
+        match = _NEXT.match(self.source, self.end)
+        if match is not None:
+            group = match.lastindex or 0
             self.kind = _KINDS[group]
-            self.text = found[group]
-            self.start, self.end = found.span(group)
+            self.text = match[group]
+            self.start, self.end = match.span(group)
         else:
             self.kind, self.start, self.end = self._token(self.end)
             self.text = self.source[self.start : self.end]
@@ -395,28 +395,9 @@ class Cursor(Source):
 
     def string(self, role: str) -> str:
         """The contents of a string literal, escapes replaced; ParseError for another token."""
-        start, text = self.start, self.text
+        text = self.text
         self.expect(Kind.STRING_LIT, role)
-        if "\\" not in text:
-            return text[1:-1]
-        return self._unescape(text[1:-1], start)
-
-    def _unescape(self, body: str, start: int) -> str:
-        known = {"n": "\n", "t": "\t", "\\": "\\", '"': '"'}
-        out: list[str] = []
-        position = 0
-        while position < len(body):
-            character = body[position]
-            if character != "\\":
-                out.append(character)
-                position += 1
-            elif (escaped := known.get(body[position + 1 : position + 2])) is not None:
-                out.append(escaped)
-                position += 2
-            else:
-                out.append(chr(int(body[position + 1 : position + 3], 16)))
-                position += 3
-        return "".join(out)
+        return _unescaped(text[1:-1]) if "\\" in text else text[1:-1]
 
     # -- places and errors ---------------------------------------------------------------------------
 
@@ -432,8 +413,11 @@ class Cursor(Source):
 
     def unexpected(self, expected: str) -> NoReturn:
         """Raise a ParseError that names the current token and what was expected."""
-        named = expected.startswith("a value ") and self.text.isidentifier()
-        self.fail(f"got {self.found()}", allowed=expected, fix=f"%{self.text}" if named else "")
+        value = expected.startswith("a value ")
+        fix = f"%{self.text}" if value and self.text.isidentifier() else ""
+        if value and re.fullmatch(r"\d+(\.\d+)?", self.text):
+            fix = f"%c = arith.constant {self.text} : {'f32' if '.' in self.text else 'index'}"
+        self.fail(f"got {self.found()}", allowed=expected, fix=fix)
 
     def fail(
         self,
@@ -480,3 +464,22 @@ class Cursor(Source):
     def _limit(self, what: str, depth: int) -> None:
         if depth > MAX_DEPTH:
             self.fail(f"got {what} nested more than {MAX_DEPTH} levels deep, the limit")
+
+
+def _unescaped(body: str) -> str:
+    """The characters that a text stands for."""
+    escapes = {"n": "\n", "t": "\t", "\\": "\\", '"': '"'}
+    out: list[str] = []
+    position = 0
+    while position < len(body):
+        character = body[position]
+        if character != "\\":
+            out.append(character)
+            position += 1
+        elif (escaped := escapes.get(body[position + 1 : position + 2])) is not None:
+            out.append(escaped)
+            position += 2
+        else:
+            out.append(chr(int(body[position + 1 : position + 3], 16)))
+            position += 3
+    return "".join(out)

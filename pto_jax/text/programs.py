@@ -37,8 +37,8 @@ class ProgramReader(reader.Reader):
 
     def program(self) -> ir.Program:
         """The whole text."""
-        found, spelled = self._program(), self.types.spelled
-        return replace(found, tiles="tile_buf" if spelled == {"tile_buf"} else "tile") if spelled else found
+        whole, spelled = self._program(), self.types.spelled
+        return replace(whole, tiles="tile_buf" if spelled == {"tile_buf"} else "tile") if spelled else whole
 
     def _program(self) -> ir.Program:
         c = self.cursor
@@ -71,13 +71,13 @@ class ProgramReader(reader.Reader):
     def _module(self) -> ir.Program:
         c = self.cursor
         start = c.start
-        found, close = self._module_head()
-        attributes = dict(found)
+        head, close = self._module_head()
+        attributes = dict(head)
         self.named_language(attributes, start)
         if self._at("module"):
             program = self._children()
         # A fragment stands in a module where it needs attributes; without, what is here must be functions.
-        elif found and c.kind not in (Kind.R_BRACE, Kind.EOF) and not self._at("func.func"):
+        elif head and c.kind not in (Kind.R_BRACE, Kind.EOF) and not self._at("func.func"):
             program = self._fragment(Kind.R_BRACE)
         else:
             program = ir.Program(self._functions(Kind.R_BRACE), source=c.file, language=self.language)
@@ -147,10 +147,10 @@ class ProgramReader(reader.Reader):
         functions: list[ir.Function] = []
         children: list[ir.Attrs] = []
         while self._at("module"):
-            found, close = self._module_head()
+            head, close = self._module_head()
             functions += [replace(f, child=len(children)) for f in self._functions(Kind.R_BRACE)]
             close()
-            children.append(_sorted(found))
+            children.append(_sorted(head))
         if c.kind is not Kind.R_BRACE:
             c.unexpected("'module' or '}' (a module of modules has no functions of its own)")
         return ir.Program(tuple(functions), source=c.file, children=tuple(children), language=self.language)
@@ -357,11 +357,11 @@ class ProgramReader(reader.Reader):
             self.cursor.fail(formats.outside(spelled), start=start, end=end)
         known = [*instruction_names(), *format_names(), *CONTROL]
         names = [n for n in known if not n.startswith(_DIALECTS)]
-        self.cursor.fail(
-            f"unknown instruction '{spelled}'{suggestion(plain, names, spelled[: -len(plain)])}",
-            start=start,
-            end=end,
-        )
+        meant = suggestion(plain, names, spelled[: -len(plain)])
+        # MLIR's operations without the name of their dialect: func, for, addi.
+        whole = next((n for n in (*CONTROL, "func.func", *format_names()) if n.endswith(f".{spelled}")), "")
+        meant = f" (did you mean '{whole}'?)" if whole and not meant else meant
+        self.cursor.fail(f"unknown instruction '{spelled}'{meant}", start=start, end=end)
 
     def _bare_name(self, spelled: str, start: int, end: int) -> None:
         """Report the name of a value that is written without %."""
@@ -370,6 +370,10 @@ class ProgramReader(reader.Reader):
         before, rest = source[first:start], source[end:].partition("\n")[0]
         if not before.strip() and not re.match(r"\s*(,[\s\w,%]*)?=(?!=)", rest):
             return
+        if ":" in before and rest.lstrip().startswith("!"):
+            self.cursor.fail(
+                f"got '{spelled}' between two types", start=start, end=end, allowed="->", fix="->"
+            )
         names, equals, call = (before + spelled + rest).partition("=")
         operation, _, operands = (call if equals else names).strip().partition(" ")
         if before.strip() and (isa.find(operation.removeprefix("pto.")) is None or "(" in operands):
@@ -406,5 +410,5 @@ class ProgramReader(reader.Reader):
         return names
 
 
-def _sorted(found: dict[str, ir.AttrValue]) -> ir.Attrs:
-    return tuple(sorted(found.items()))
+def _sorted(attributes: dict[str, ir.AttrValue]) -> ir.Attrs:
+    return tuple(sorted(attributes.items()))

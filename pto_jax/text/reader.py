@@ -348,11 +348,11 @@ class Line(NamedTuple):
 
     def places(self, start: int) -> list[int]:
         """Where its names begin, if it begins at ``start``."""
-        found = []
+        starts = []
         for text, name in zip(self.texts, self.names, strict=False):
-            found.append(start + len(text))
+            starts.append(start + len(text))
             start += len(text) + len(name) + 1
-        return found
+        return starts
 
 
 class _Known(NamedTuple):

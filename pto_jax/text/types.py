@@ -495,15 +495,15 @@ class TypeReader(ShapeReader):
             return known
         start = c.start
         c.deeper("a type")
-        found = self._dispatch()
+        t = self._dispatch()
         c.shallower()
         text = c.source[start : c.last_end]
-        self._known[text] = found
+        self._known[text] = t
         if _EVERYWHERE.fullmatch(text):
             if len(_READ) >= _KEPT:
                 _READ.clear()
-            _READ[text] = found
-        return found
+            _READ[text] = t
+        return t
 
     def _seen(self, text: str) -> ir.Type | None:
         """The type of a text that was read before."""

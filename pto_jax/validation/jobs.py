@@ -67,7 +67,9 @@ def dumps(given: Sequence[Path]) -> list[Path]:
     if missing is not None:
         raise FileError(f"{missing}: no such file or folder")
     if len(listed) < 2:
-        raise ArgumentError("--series needs two dumps or more: files, folders, or one folder of them")
+        raise ArgumentError(
+            "--series: got fewer than two dumps", allowed="files, folders, or one folder of them"
+        )
     if len({p.is_dir() for p in listed}) > 1:
         raise ArgumentError("--series: files and folders", allowed="all of one kind")
     return listed

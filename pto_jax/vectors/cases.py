@@ -255,7 +255,7 @@ def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, ir.AttrVa
         member = _member(attribute.type, str(text).removeprefix("CAST_"))
         if member is None:
             names = ", ".join(attribute.type.__members__)
-            raise FileError(f"{case.file}: case {case.id}: {key} is {text!r}", allowed=f"{names}")
+            raise FileError(f"{case.file}: case {case.id}: {key}: got {text!r}", allowed=f"{names}")
         result[attribute.name] = member
     pads = (str(o.extra.get("pad")) for o in case.operands if isinstance(o, TileOperand))
     custom = next((p.removeprefix("custom:") for p in pads if p.startswith("custom:")), None)
@@ -271,7 +271,7 @@ def _pad_bits(case: Case, pad: str) -> int:
     member, dst = _member(ir.Pad, pad), case.operand("dst")
     if not isinstance(member, ir.Pad) or not isinstance(dst, TileOperand):
         names = ", ".join(ir.Pad.__members__)
-        raise FileError(f"{case.file}: case {case.id}: pad_val is {pad!r}", allowed=f"{names}")
+        raise FileError(f"{case.file}: case {case.id}: pad_val: got {pad!r}", allowed=f"{names}")
     return int(pad_word(replace(dst.type, pad=member), wide=False))
 
 

@@ -188,8 +188,8 @@ class _Reader:
         self.arrays = arrays
         self.place = file
 
-    def fail(self, message: str) -> errors.FileError:
-        return errors.FileError(f"{self.place}: {message}")
+    def fail(self, message: str, allowed: str = "") -> errors.FileError:
+        return errors.FileError(f"{self.place}: {message}", allowed=allowed)
 
     def manifest(self) -> list[dict[str, Any]]:
         if "manifest" not in self.arrays:
@@ -197,28 +197,28 @@ class _Reader:
             raise self.fail(f"no array called 'manifest', so this is no vector file (it holds {held})")
         array = self.arrays["manifest"]
         if array.shape != () or array.dtype.kind != "U":
-            raise self.fail(f"'manifest' is {array.dtype} of shape {array.shape}; a single text is needed")
+            raise self.fail(f"'manifest': got {array.dtype} of shape {array.shape}", "one text")
         try:
             text = str(array[()])
         except ValueError as error:
             raise self.fail(f"'manifest' is no text: {error}") from None
         entries = parse_json(text, f"{self.file}: 'manifest'")
         if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
-            raise self.fail("'manifest' must be a JSON list of objects, one per case")
+            raise self.fail("'manifest': got other JSON", "a list of objects, one per case")
         return cast(list[dict[str, Any]], entries)
 
     def get(self, entry: Mapping[str, Any], key: str, kind: type[E_], default: E_ | None = None) -> E_:
         value = entry.get(key, default)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            problem = "missing" if key not in entry else f"{value!r}"
-            raise self.fail(f"entry {key!r} is {problem}; {kind.__name__} is needed")
+            given = "nothing" if key not in entry else f"{value!r}"
+            raise self.fail(f"entry {key!r}: got {given}", kind.__name__)
         return value
 
     def choice(self, entry: Mapping[str, Any], key: str, known: Mapping[str, E_], default: str | None) -> E_:
         value = entry.get(key, default)
         member = known.get(value.lower()) if isinstance(value, str) else None
         if member is None:
-            raise self.fail(f"entry {key!r} is {value!r}; allowed: {', '.join(known)}")
+            raise self.fail(f"entry {key!r}: got {value!r}", ", ".join(known))
         return member
 
     def case(self, index: int, entry: dict[str, Any]) -> Case:
@@ -229,7 +229,7 @@ class _Reader:
         tags = self.get(entry, "tags", list, [])
         operands = self.get(entry, "operands", list)
         if not operands or not all(isinstance(o, dict) for o in operands):
-            raise self.fail("entry 'operands' must be a list of objects")
+            raise self.fail(f"entry 'operands': got {operands!r:.60}", "a list of objects")
         read = tuple(self.operand(name, o) for o in operands)
         if len({o.name for o in read}) != len(read):
             raise self.fail("two operands have the same name")
@@ -250,10 +250,10 @@ class _Reader:
         if compare is None:
             return Rule()
         if not isinstance(compare, dict) or compare.get("mode") not in ("bit-exact", "ulp"):
-            raise self.fail(f"entry 'compare' is {compare!r}; its mode is bit-exact or ulp")
+            raise self.fail(f"entry 'compare': got {compare!r}", "the modes bit-exact and ulp")
         ulp = self.get(compare, "ulp", int, 0) if compare["mode"] == "ulp" else 0
         if ulp < 0:
-            raise self.fail(f"entry 'compare' allows {ulp} ULP; 0 or more is needed")
+            raise self.fail(f"entry 'compare': got {ulp} ULP", "0 or more")
         return Rule(ulp, compare.get("nan") == "any-nan-equal")
 
     def operand(self, case: str, entry: dict[str, Any]) -> Operand:
@@ -277,7 +277,7 @@ class _Reader:
     def dtype(self, entry: Mapping[str, Any]) -> ir.DType:
         element = ir.find_dtype(self.get(entry, "dtype", str))
         if element is None:
-            raise self.fail(f"entry 'dtype' is {entry['dtype']!r}, which is no element type")
+            raise self.fail(f"entry 'dtype': got {entry['dtype']!r}", "an element type")
         return element
 
     def hexadecimal(self, entry: Mapping[str, Any], key: str, default: str | None = None) -> int:
@@ -285,13 +285,13 @@ class _Reader:
         try:
             return int(text, 16)
         except ValueError:
-            raise self.fail(f"entry {key!r} is {text!r}; a hexadecimal number is needed") from None
+            raise self.fail(f"entry {key!r}: got {text!r}", "a hexadecimal number") from None
 
     def scalar(self, name: str, entry: Mapping[str, Any]) -> ScalarOperand:
         d = self.dtype(entry)
         bits = self.hexadecimal(entry, "bits")
         if not 0 <= bits < 1 << d.word_bits:
-            raise self.fail(f"entry 'bits' is {entry['bits']}, which does not fit {d.word_bits} bits of {d}")
+            raise self.fail(f"entry 'bits': got {entry['bits']}", f"{d.word_bits} bits of {d}")
         return ScalarOperand(name, d, bits)
 
     def vector(self, name: str, key: str, role: Role, entry: Mapping[str, Any]) -> VectorOperand:
@@ -311,7 +311,7 @@ class _Reader:
     def conv_type(self, entry: Mapping[str, Any]) -> ir.TileType:
         shape = tuple(self.get(entry, "shape", list))
         if not shape or not all(type(n) is int and 0 < n <= MAX_ARRAYS for n in shape):
-            raise self.fail(f"entry 'shape' is {list(shape)}; positive sizes are needed")
+            raise self.fail(f"entry 'shape': got {list(shape)}", "positive sizes")
         fields: dict[str, Any] = {}
         for field, key, count in (
             ("filter", "filter", 2),
@@ -321,12 +321,12 @@ class _Reader:
         ):
             sizes = tuple(self.get(entry, key, list, []))
             if sizes and (len(sizes) != count or not all(type(n) is int and 0 <= n < 1 << 16 for n in sizes)):
-                raise self.fail(f"entry {key!r} is {list(sizes)}; {count} sizes are needed")
+                raise self.fail(f"entry {key!r}: got {list(sizes)}", f"{count} sizes")
             fields |= {field: sizes} if sizes else {}
         fields["pad_value"] = self.hexadecimal(entry, "pad_value_bits", "0x0")
         conv = ir.Conv(self.choice(entry, "layout", _LAYOUTS, None), shape, ir.Geometry(**fields))
         if conv.elements > MAX_ARRAYS:
-            raise self.fail(f"a tile of {conv.elements} elements; at most {MAX_ARRAYS} are allowed")
+            raise self.fail(f"got a tile of {conv.elements} elements", f"at most {MAX_ARRAYS}")
         return ir.conv_tile(self.dtype(entry), conv, self.choice(entry, "loc", _enum(ir.Loc), "mat"))
 
     def tile_type(self, entry: Mapping[str, Any]) -> ir.TileType:
@@ -335,9 +335,9 @@ class _Reader:
         rows, cols = self.get(entry, "rows", int), self.get(entry, "cols", int)
         v_row, v_col = self.get(entry, "v_row", int, rows), self.get(entry, "v_col", int, cols)
         if rows < 1 or cols < 1 or rows * cols > MAX_ARRAYS:
-            raise self.fail(f"a tile of {rows}x{cols}; between 1 and {MAX_ARRAYS} elements are allowed")
+            raise self.fail(f"got a tile of {rows}x{cols}", f"1 to {MAX_ARRAYS} elements")
         if not (0 <= v_row <= rows and 0 <= v_col <= cols):
-            raise self.fail(f"valid region {v_row}x{v_col} does not fit the tile of {rows}x{cols}")
+            raise self.fail(f"got a valid region of {v_row}x{v_col}", f"0x0 to {rows}x{cols}")
         # Pad values written out as bits belong to instructions that keep them in ``extra``.
         custom = isinstance(entry.get("pad"), str) and entry["pad"].startswith("custom:")
         pad = ir.Pad.NULL if custom else self.choice(entry, "pad", _enum(ir.Pad), "null")
@@ -358,10 +358,10 @@ class _Reader:
         d = self.dtype(entry)
         role = self.get(entry, "gm_role", str)
         if role not in _ROLES:
-            raise self.fail(f"entry 'gm_role' is {role!r}; allowed: {', '.join(_ROLES)}")
+            raise self.fail(f"entry 'gm_role': got {role!r}", ", ".join(_ROLES))
         shape, strides = (self.get(entry, k, list) for k in ("shape", "strides"))
         if not all(type(n) is int and n >= 0 for n in (*shape, *strides)) or len(shape) != len(strides):
-            raise self.fail(f"shape {shape} and strides {strides} must be equally many sizes")
+            raise self.fail(f"got shape {shape} and strides {strides}", "equally many sizes")
         elements = self.get(entry, "elements", int)
         before, after = self.recorded(key, role, elements * d.word_bits // 8)
         layout = self.choice(entry, "layout", _LAYOUTS, "nd")
@@ -384,16 +384,15 @@ class _Reader:
         if array is None:
             return None
         if array.dtype != np.uint8 or array.ndim != 1:
-            raise self.fail(
-                f"array '{key}/{part}' is {array.dtype} of shape {array.shape}; raw bytes (uint8) are needed"
-            )
+            got = f"array '{key}/{part}': got {array.dtype} of shape {array.shape}"
+            raise self.fail(got, "raw bytes (uint8)")
         array.flags.writeable = False
         return array
 
     def sized(self, key: str, part: str, size: int) -> Bytes | None:
         array = self.raw(key, part)
         if array is not None and array.size != size:
-            raise self.fail(f"array '{key}/{part}' has {array.size} bytes; its type needs {size}")
+            raise self.fail(f"array '{key}/{part}': got {array.size} bytes", f"{size}, as its type has")
         return array
 
 

@@ -1,6 +1,7 @@
 """Rules on micro-operations: types, patterns, scopes, and the use of align states."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from ..errors import Diagnostic
@@ -16,10 +17,13 @@ from ..ir import (
     ScalarType,
     TileType,
     Type,
+    Value,
     VRegType,
 )
+from ..isa import find_micro
 from ..isa.effects import aliased
 from ..isa.micro import MicroOperation, opens_scope
+from ..isa.rules.micro_types import fits_lanes, lane_scalar
 from ..profiles import Profile
 from .errors import error_of
 
@@ -47,6 +51,12 @@ def micro_findings(op: Op, declared: MicroOperation, profile: Profile) -> Iterat
         if allowed:
             message = f"{name} is {values[name].type}; allowed: {allowed}"
             yield error_of(op, "types", message, values[name])
+    if declared.updated(op) and declared.places:
+        pointer, moved = values[declared.places[0].pointer], op.results[-1]
+        if moved.type != pointer.type:
+            yield error_of(
+                op, "types", f"{moved} is {moved.type}; allowed: {pointer.type}, as {pointer}", moved
+            )
     yield from _choice_findings(op, declared)
     for rule in declared.rules:
         yield from (error_of(op, "rule", message) for message in rule(op))
@@ -75,8 +85,10 @@ def _objection(t: Type, word: str, declared: MicroOperation, bound: dict[str, VR
             return _pointer(t, word, bound)
         case "M" | "m":
             return _mask(t, word, bound)
-        case "a" if word == "a":
+        case "a":
             return "" if isinstance(t, AlignType) else "!pto.align"
+        case "x":
+            return "" if isinstance(t, ScalarType) and t.dtype.kind == "index" else "an index"
         case "n":
             integer = isinstance(t, ScalarType) and (t.dtype.is_integer or t.dtype.kind == "index")
             return "" if integer else "an integer or an index"
@@ -131,9 +143,7 @@ def _pointer(t: Type, word: str, bound: Mapping[str, VRegType]) -> str:
 def _scalar(t: Type, register: VRegType | None) -> str:
     if not isinstance(t, ScalarType):
         return "a scalar"
-    if register is None or t.dtype.word_bits == register.dtype.word_bits:
-        return ""
-    return f"a scalar of {register.dtype.word_bits} bits"
+    return "" if register is None or fits_lanes(t.dtype, register) else lane_scalar(register)
 
 
 # -- scopes ------------------------------------------------------------------------------------------------
@@ -146,6 +156,7 @@ def scope_findings(function: Function) -> Iterator[Diagnostic]:
         if op.name == "strict_vecscope":
             yield from _captures(op)
     yield from _align_findings(function)
+    yield from _immediate_findings(function)
 
 
 def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
@@ -160,6 +171,9 @@ def _scopes(region: Region, inside: bool) -> Iterator[Diagnostic]:
         tiles = any(isinstance(v.type, TileType) for v in (*op.ins, *op.outs, *op.results))
         if inside and tiles and aliased(op) is None:
             yield error_of(op, "scope", "a tile operation in a vector scope; allowed: before or behind it")
+        declared = find_micro(op.name)
+        if inside and declared is not None and declared.between_scopes:
+            yield error_of(op, "scope", "stands in a vector scope; allowed: before or behind it")
         for inner in op.regions:
             yield from _scopes(inner, inside or opens)
 
@@ -185,15 +199,112 @@ def _captures(scope: Op) -> Iterator[Diagnostic]:
                 yield error_of(inner, "scope", message, value)
 
 
-def _align_findings(function: Function) -> Iterator[Diagnostic]:
-    """An align state is handed on: nothing uses it twice."""
-    used: dict[str, Op] = {}
+def _immediate_findings(function: Function) -> Iterator[Diagnostic]:
+    """Operands that have to be numbers of the text, within their limits."""
+    constants = {
+        op.results[0].name: op.attrs.get("value") for op in function.walk() if op.name == "arith.constant"
+    }
     for op in function.walk():
+        declared = find_micro(op.name)
+        for name, value in declared.values(op).items() if declared else ():
+            assert declared is not None
+            number = constants.get(value.name)
+            if name == declared.immediate and number is None:
+                yield error_of(op, "types", f"{name} is {value}; allowed: an arith.constant", value)
+            low, high = declared.limits.get(name, (None, None))
+            if isinstance(number, int) and low is not None and high is not None and not low <= number <= high:
+                yield error_of(op, "types", f"{name} is {number}; allowed: {low} to {high}", value)
+
+
+# -- streams -----------------------------------------------------------------------------------------------
+
+#: What the state of a stream is called by the word of a signature, and what begins one.
+_STREAMS = {"al": ("loads", "pto.vldas"), "as": ("stores", "pto.init_align")}
+
+
+def _align_findings(function: Function) -> Iterator[Diagnostic]:
+    """An align state is handed on: nothing uses it twice, loops carry it, and streams are not mixed."""
+    yield from _Streams().walk(function.body)
+
+
+@dataclass
+class _Streams:
+    """The states of a function by name: of which stream each is, where it is used, and in which loop made."""
+
+    kinds: dict[str, str] = field(default_factory=dict)
+    used: dict[str, tuple[Op, tuple[Region, ...]]] = field(default_factory=dict)
+    made: dict[str, int] = field(default_factory=dict)
+    path: tuple[Region, ...] = ()
+    loops: int = 0
+
+    def walk(self, region: Region) -> Iterator[Diagnostic]:
+        """The operations of a region and of those inside it."""
+        outside, self.path = self.path, (*self.path, region)
+        for op in region.ops:
+            yield from self._uses(op)
+            loop = op.name == "scf.for"
+            inits = [v for n, v in _groups(op) if n == "inits"]
+            self.loops += loop
+            for inner in op.regions:
+                self._note(inner.args[1:] if loop else (), inits)
+                yield from self.walk(inner)
+            self.loops -= loop
+            self._note(op.results, inits if loop else _yielded(op))
+            declared = find_micro(op.name)
+            if declared is not None:
+                words = dict(zip(declared.results, declared.types.partition("->")[2].split(), strict=False))
+                for name, value in zip(declared.results, op.results, strict=False):
+                    self._add(value, words[name])
+        self.path = outside
+
+    def _note(self, values: Sequence[Value], of: Sequence[Value]) -> None:
+        """Values that go on with the streams of others."""
+        for value, before in zip(values, of, strict=False):
+            self._add(value, self.kinds.get(before.name, ""))
+
+    def _add(self, value: Value, kind: str) -> None:
+        if isinstance(value.type, AlignType):
+            self.kinds[value.name], self.made[value.name] = kind, self.loops
+
+    def _uses(self, op: Op) -> Iterator[Diagnostic]:
+        declared = find_micro(op.name)
+        words = dict(zip(declared.operands, declared.types.split(), strict=False)) if declared else {}
+        names = {v.name: n for n, v in declared.values(op).items()} if declared else {}
         for value in op.ins:
             if not isinstance(value.type, AlignType):
                 continue
-            first = used.setdefault(value.name, op)
-            if first is not op:
+            first, path = self.used.setdefault(value.name, (op, self.path))
+            if first is not op and not _apart(path, self.path):
                 line = first.span.line if first.span else 0
                 message = f"{value} is used a second time (first on line {line}); allowed: the state after it"
                 yield error_of(op, "align", message, value)
+            elif self.made.get(value.name, self.loops) < self.loops:
+                message = f"{value} comes from outside the loop; allowed: a state that the loop carries"
+                yield error_of(op, "align", f"{message} (iter_args)", value)
+            wanted = words.get(names.get(value.name, ""), "")
+            kind = self.kinds.get(value.name, "")
+            if kind and wanted in _STREAMS and kind != wanted:
+                (is_of, _), (needs, begin) = _STREAMS[kind], _STREAMS[wanted]
+                message = f"{value} is the state of {is_of}; allowed: that of {needs}, which {begin} begins"
+                yield error_of(op, "align", message, value)
+
+
+def _groups(op: Op) -> Iterator[tuple[str, Value]]:
+    """The operands of an operation with the names of their groups."""
+    for name, size in op.groups:
+        yield from ((name, v) for v in op.group(name)[:size])
+
+
+def _yielded(op: Op) -> tuple[Value, ...]:
+    """What the first region of an operation hands on."""
+    ops = op.regions[0].ops if op.regions else ()
+    return ops[-1].ins if ops and ops[-1].name == "scf.yield" else ()
+
+
+def _apart(first: Sequence[Region], second: Sequence[Region]) -> bool:
+    """Whether two places are in different arms of a branch: at most one of them is executed."""
+    depth = next((n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a is not b), None)
+    if not depth:
+        return False
+    branch = next((op for op in first[depth - 1].ops if any(r is first[depth] for r in op.regions)), None)
+    return branch is not None and branch.name == "scf.if" and any(r is second[depth] for r in branch.regions)

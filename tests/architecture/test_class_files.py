@@ -25,7 +25,7 @@ CONTROL_FLOW = ("control_flow",)
 FAMILY = {
     **dict.fromkeys(("sync_handles", "sync_events"), "sync_config"),
     **dict.fromkeys(("multi_tiles", "local_storage", "hash_table"), "views"),
-    **dict.fromkeys(("queries", "pointers", "memory_scalar"), "views"),
+    **dict.fromkeys(("queries", "memory_scalar"), "views"),
     "tile_scalar": "elementwise",
     "fixpipe": "matrix",
 }

@@ -78,7 +78,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "kind of own syntax": (lambda a: b.addptr(a.n, 4), "operand ptr: got n: index; allowed: a pointer"),
     "more of own syntax": (lambda a: b.addptr(a.p, 4, 5), "got 3 arguments by position; allowed: addptr"),
     "predicate": (lambda a: b.arith_cmpi("lt", a.n, 3), "predicate: got 'lt'; allowed: eq, ne, slt"),
-    "result type": (lambda a: b.treshape(a.t), "got no type for the result.*type= is needed"),
+    "result type": (lambda a: b.treshape(a.t), r"got no type for the result.*\(type=\)"),
     "type": (lambda a: b.declare_tile(type="tile<8>"), "type: got the type 'tile<8>'; allowed: a type"),
     "not a type": (lambda a: b.declare_tile(type=8), "type: got 8; allowed: a type"),
     "number": (lambda a: b.tassign(a.t, 1.5), "addr: got 1.5; allowed: an i64 value or a number that fits"),

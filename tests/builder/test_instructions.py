@@ -175,3 +175,39 @@ def test_parts_of_a_syntax_are_told_apart_by_kind_name_and_list() -> None:
     assert [op.attrs["op_type"] for op in ops[5:7]] == [Pipe.V, PipeEventType.TVEC]
     assert ops[7].attrs == {"mode": SyncMode.HARD, "core": CoreType.AIV_ONLY}
     assert pto.parse(str(builder)) == builder.program
+
+
+def types_of_results(write: Any) -> set[tuple[str, str]]:
+    """Operations that a function writes, beside an array and a tile of i32, with the types of results."""
+    builder = pto.Builder()
+    with builder.function("f", {"tile": pto.TileType(pto.dtype("i32"), 1, 8), "at": "index"}) as f:
+        array = b.declare_local_array(type="!pto.local_array<4xi32>")
+        write(array, *f.args)
+    return {(op.name, str(v.type)) for op in builder.program.walk() for v in op.results}
+
+
+def test_types_of_numbers_and_results_follow_from_declarations_and_operands() -> None:
+    def write(array: Any, tile: Any, at: Any) -> None:
+        b.local_array_set(array, [at], 3)
+        b.local_array_get(array, [at])
+        b.tgetval(tile, at)
+        b.tsetval(tile, at, 5)
+        b.get_block_idx()
+        b.tci(2, type=pto.TileType(pto.dtype("i32"), 1, 8))
+
+    assert types_of_results(write) == {
+        ("declare_local_array", "local_array<4xi32>"),
+        ("arith.constant", "i32"),
+        ("local_array_get", "i32"),
+        ("tgetval", "i32"),
+        ("get_block_idx", "i64"),
+        ("tci", "vec 1x8xi32"),
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["declare_struct", "declare_local_array", "declare_eventid_array", "alloc_multi_tile"]
+)
+def test_a_type_that_nothing_determines_is_asked_for(name: str) -> None:
+    with pytest.raises(pto.BuildError, match=r"got no type for the result"):
+        types_of_results(lambda array, tile, at: b.find(name)())

@@ -178,7 +178,7 @@ WRONG_USE: dict[str, tuple[tuple[str, ...], str]] = {
     "a file": (("--corpus", "before", "before/a.pto"), "before/a.pto: no folder"),
     "empty": (("--corpus", "empty", "after"), "empty: no .pto file in this folder"),
     "both": (("--corpus", "--series", "before", "after"), "allowed: one of them"),
-    "one dump": (("--series", "before/a.pto"), "--series needs two dumps or more"),
+    "one dump": (("--series", "before/a.pto"), "--series: got fewer than two dumps"),
     "mixed": (("--series", "before", "after/a.pto"), "files and folders"),
     "one program": (("before/a.pto",), "got one program, or more than two; allowed: two"),
     "json of two": (

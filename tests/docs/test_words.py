@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from pto_jax.cli.commands import parser
 from pto_jax.devices import contract
+from pto_jax.isa import instructions
+from pto_jax.manual import manual, topics
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ("instructions", "language", "tables", "commands", "gallery")
@@ -20,7 +23,7 @@ _SUBJECTS = "texts?|sources?|programs?|names?|pages?|headers?|execution|XLA"
 
 #: Where, what, and what to write instead.
 WORDS = (
-    ((PAGES, HELP, MESSAGES), r"\b(house|room|attic)s?\b", "package, architecture"),
+    ((PAGES, HELP, MESSAGES), r"\b(house|room|attic)s?\b(?! for)", "package, architecture"),
     ((PAGES, HELP, MESSAGES), r"\b[Mm]achines?\b(?! code| epsilon)", "executor, computer"),
     ((PAGES, HELP, MESSAGES), r"\b(meet|meets|meeting)\b", "synchronise, join, share"),
     ((PAGES, HELP, MESSAGES), r"\b(told|tells|nobody|handed (out|on|over)|at its word)\b", "who does what"),
@@ -79,6 +82,16 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(docs)]
 
 
+def notebooks() -> list[Path]:
+    return sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def cells(notebook: Path) -> str:
+    """The text between the code of a notebook."""
+    listed = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return "\n".join("".join(c["source"]) for c in listed if c["cell_type"] == "markdown")
+
+
 def helps(sub: argparse.ArgumentParser, name: str = "pto-jax") -> Iterator[tuple[str, str]]:
     """The descriptions and option texts of a parser and of its commands."""
     yield name, f"{sub.description or ''}\n{sub.epilog or ''}"
@@ -115,6 +128,20 @@ def _constants(argument: ast.expr) -> Iterator[str]:
 @pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_pages_use_the_words_of_the_glossary(page: Path) -> None:
     assert list(problems(PAGES, page.name, prose(page))) == []
+
+
+def test_pages_of_instructions_use_the_words_of_the_glossary() -> None:
+    for name in (*instructions(), *topics()):
+        # Names of rules are identifiers: mask-room.
+        text = re.sub(r"\w+-room\b", "rule", _CODE.sub("`code`", manual(name, "markdown")))
+        assert list(problems(PAGES, name, text)) == []
+
+
+@pytest.mark.parametrize("notebook", notebooks(), ids=lambda p: p.stem)
+def test_notebooks_use_the_words_of_the_glossary(notebook: Path) -> None:
+    text = _CODE.sub("`code`", cells(notebook))
+    assert len(text) > 1000
+    assert list(problems(PAGES, notebook.name, text)) == []
 
 
 def test_help_uses_the_words_of_the_glossary() -> None:

@@ -149,7 +149,7 @@ def test_settings_are_taken_from_the_client_and_wrong_ones_told(editor: Editor) 
     assert len(editor.write(wide + " ")) < len(before)
     configure({"pto": {"profile": "a9"}})
     editor.write(TEXT)
-    assert editor.shown == ["pto-jax: setting profile is 'a9'; allowed: null, cpu_sim, a2a3, a5"]
+    assert editor.shown == ["pto-jax: setting profile: got 'a9'; allowed: null, cpu_sim, a2a3, a5"]
     configure({"pto": {"profile": "a5", "portable": True}})
 
 

@@ -174,5 +174,5 @@ def test_folders_of_killed_processes_are_tidied_up(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert names(tmp_path) == ["folder"] and names(path) == [".folder.old"]
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="it is a file"), folder_replacing(tmp_path / "file"):
+    with pytest.raises(FileError, match="got a file; allowed: a folder"), folder_replacing(tmp_path / "file"):
         pass

@@ -227,5 +227,5 @@ def test_a_choice_over_a_whole_buffer_needs_no_copy_of_it(numerics: str, donated
 
     call = jax.jit(nested, donate_argnums=0 if donated else ())
     assert np.array_equal(call(jnp.asarray(y)), expected)
-    compiled = jax.jit(nested).lower(y).compile().as_text()
+    compiled: Any = jax.jit(nested).lower(y).compile().as_text()
     assert "dynamic-update-slice" not in compiled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import sys
 import textwrap
 import warnings
 from collections.abc import Callable
@@ -307,3 +308,19 @@ def test_a_focus_that_no_instruction_has_names_the_types(capsys: pytest.CaptureF
         "tadd has no f8e4m3 on a2a3; allowed: f32, f16, bf16, i16, i32; profiles that have it: cpu_sim, a5"
     )
     assert f"{message}; try: --profile cpu_sim" in capsys.readouterr().err
+
+
+def test_a_device_with_a_wrong_shape_names_both(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("add.pto").write_text("tadd %d, %a, %b : !pto.tile<16x64xi32>")
+    Path("short.py").write_text(
+        "import sys, numpy as np\n_, outputs = sys.argv[1:]\nnp.savez(outputs, d=np.zeros((3, 64), np.int32))"
+    )
+    Path("call.sh").write_text(f'"{sys.executable}" short.py "$2" "$3"\n')
+    asked = ["fuzz", "--programs", "add.pto", "--dut", "sh call.sh {program} {inputs} {outputs}"]
+    assert main([*asked, "--count", "1", "--workers", "1", "--shrink-calls", "0"]) != 0
+    said = capsys.readouterr().out
+    assert "crashed: DeviceError: output d: got the shape (N, N); allowed: (N, N)\n" in said
+    assert "first: DeviceError: output d: got the shape (3, 64); allowed: (16, 64)\n" in said

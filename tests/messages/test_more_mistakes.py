@@ -34,6 +34,11 @@ def kernel(*args: Any, **kwargs: Any) -> Any:
 def refused(call: Callable[[], Any]) -> pto.PtoError:
     with pytest.raises(pto.PtoError) as caught:
         call()
+    message = str(caught.value).splitlines()[0]
+    # The rules for words, on messages as they are shown.
+    assert not re.search(
+        r"\b([a-z]{2,}) \1\b|\ba (index|i8|i16|i32|i64|f\d+)\b|usual fix|\bfound\b(?! in)", message
+    )
     return caught.value
 
 
@@ -160,6 +165,10 @@ TEXTS = {
     "a memory": (
         "%z = tneg %x : !pto.tile_buf<vecc, 16x64xf32>", "got 'vecc'", "vecc"),
     "a type": ("%z = tneg %x : !pto.tile_bfu<vec, 16x64xf32>", "got the unknown type", "!pto.tile_bfu"),
+    "an operation without its dialect": (
+        "func @f() {\n  return\n}", "unknown instruction 'func'", "func"),
+    "a word between two types": (
+        "%z = tcvt %x : !pto.tile<f32, 16, 64> to !pto.tile<f16, 16, 64>", "got 'to' between two", "to"),
     "a key of a type": (
         "%z = tneg %x : !pto.tile_buf<loc=vec, dtyp=f32, rows=16, cols=64>",
         "got the unknown key 'dtyp'", "dtyp"),
@@ -173,7 +182,7 @@ def test_the_word_that_is_meant_can_be_pasted_into_the_text(text: str, got: str,
     assert diagnostic.span is not None
     start = diagnostic.span.col - 1
     assert text[start : start + len(word)] == word
-    assert len(pto.parse(text.replace(word, diagnostic.fix)).functions) == 1
+    assert len(pto.parse(text[:start] + diagnostic.fix + text[start + len(word) :]).functions) == 1
 
 
 FUNCTION = """\
@@ -211,6 +220,14 @@ def test_the_fix_of_a_line_of_text_works(line: str, wrong: str, message: str, fi
     (diagnostic,) = error.diagnostics
     text = FUNCTION.replace(line, fixed.replace("FIX", diagnostic.fix), 1)
     assert pto.verify(pto.parse(text), profile="a2a3", raise_on_error=True) == []
+
+
+def test_a_number_becomes_a_constant() -> None:
+    text = "%z = tadds %x, 2.5 : !pto.tile<f32, 16, 64>, f32"
+    (diagnostic,) = refused(lambda: pto.parse(text)).diagnostics
+    assert "got '2.5'; allowed: a value '%name'" in diagnostic.message
+    fixed = f"{diagnostic.fix}\n{text.replace('2.5', '%c')}"
+    assert pto.verify(pto.parse(fixed), profile="a2a3") == []
 
 
 def test_a_comma_that_is_missing_is_named() -> None:

@@ -241,6 +241,7 @@ def test_words_that_become_wider_and_then_narrower_keep_their_bytes(
 
 
 def test_special_registers_are_zero_before_the_first_operation() -> None:
-    body = 'scf.for %k = %c0 to %c2 step %c1 {\n  pto.sprsts "AR", %x_ub[%c0] : !pto.ptr<i32, ub>, index\n}\n'
+    store = 'pto.sprsts "AR", %x_ub[%none] : !pto.ptr<i32, ub>, i32'
+    body = f"%none = arith.constant 0 : i32\nscf.for %k = %c0 to %c2 step %c1 {{\n  {store}\n}}\n"
     found = executed(kernel(body, {"x": "i32"}), {"x": np.full(1024, 7, np.int32)})
     assert found["x"][:2].tolist() == [0, 7]

@@ -88,6 +88,7 @@ def test_atomic_stores_combine_with_global_memory() -> None:
         assert (found[:16] == want).all() and (found[16:] == 100).all()
 
 
+@pytest.mark.instructions("castptr")
 def test_blocks_move_inside_the_unified_buffer_with_gaps() -> None:
     types = ": !pto.ptr<i16, ub>, !pto.ptr<i16, ub>, i64, i64, i64, i64"
     text = program(

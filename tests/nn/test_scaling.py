@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,8 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import pto_jax as pto
+from pto_jax.ir import F32
+from pto_jax.lowering.numerics import arithmetic
 from pto_jax.nn import layers
-from pto_jax.nn.quantisation import Block, Settings, settings
+from pto_jax.nn.quantisation import Settings, settings
 from pto_jax.nn.tiling import cut, each, joined
 
 DRAW = np.random.default_rng(0)
@@ -33,9 +37,16 @@ def operands(format: str, power: int, bias_power: int) -> list[Any]:
 
 
 def by_instructions(how: Settings, total: Any, row: Any, *lines: Any) -> Any:
-    tiles = each(
-        lambda *t: layers._tile(how, *t), cut(total, M, N), cut(row, M, 1), *(x[None, None] for x in lines)
-    )
+    """Tile by tile."""
+
+    def tile(total: Any, row: Any, column: Any, *bias: Any) -> Any:
+        if total.dtype == np.int32:
+            total = pto.ops.tcvt(total, dst="f32", **how.options).array
+        result = pto.ops.trowexpandmul(total, row, **how.options)
+        result = pto.ops.tcolexpandmul(result, column, **how.options)
+        return (pto.ops.tcolexpandadd(result, *bias, **how.options) if bias else result).array
+
+    tiles = each(tile, cut(total, M, N), cut(row, M, 1), *(x[None, None] for x in lines))
     return np.asarray(joined(tiles, *total.shape))
 
 
@@ -52,8 +63,7 @@ def test_bits_are_those_of_the_instructions(
     total, row, column, bias = operands(format, power, bias_power)
     line = bias if biased else None
     given = (row, column, bias) if biased else (row, column)
-    block = Block(M, 1, N)
-    found = np.asarray(jax.jit(lambda *a: layers.scaled(how, block, *a))(total, row, column, line))
+    found = np.asarray(jax.jit(lambda *a: layers.scaled(how, *a))(total, row, column, line))
     wanted = by_instructions(how, total, *given)
     np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
     if biased:
@@ -63,6 +73,7 @@ def test_bits_are_those_of_the_instructions(
 def test_float32_alone_loses_subnormals() -> None:
     how = settings("test", "int8", None, "exact")
     given = operands("int8", -72, -140)
-    lost = np.asarray(jax.jit(layers._native)(*given))
+    native = partial(layers._scaled_in, arithmetic(F32, native=True))
+    lost = np.asarray(jax.jit(native)(*given))
     wanted = by_instructions(how, *given)
     assert (lost.view(np.uint32) != wanted.view(np.uint32)).any()

@@ -161,3 +161,15 @@ def test_the_readmes_picture_is_what_the_product_draws() -> None:
     drawn = readme.picture().svg
     assert readme.PICTURE.read_text(encoding="utf-8") == drawn, "to be written by tools.pictures --update"
     assert drawn.count("at the limit of f16") == 5 and drawn.count("NaN") == 4
+
+
+def test_the_tutorials_pictures_are_those_of_its_kernel() -> None:
+    for path, picture in readme.of_the_tutorial().items():
+        assert path.read_text(encoding="utf-8") == picture.svg, "to be written by tools.pictures --update"
+        assert f"({path.relative_to(readme.DOCS)})" in readme.TUTORIAL.read_text().replace("../", "")
+
+
+def test_long_numbers_of_a_scale_do_not_meet() -> None:
+    svg = tile(np.float32([[0.123456, 0.654321]])).svg
+    assert "0.12346" in svg and "0.65432" in svg and "0.38889" not in svg
+    assert all(f">{n}<" in tile(np.float32([[0, 100]])).svg for n in (0, 50, 100))

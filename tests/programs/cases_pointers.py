@@ -53,19 +53,30 @@ def looked_up(args: Arguments) -> Arrays:
     return {"out": out}
 
 
+#: A key that no search reaches, and one whose search ends at the first of its two slots.
+UNREACHED, TWICE = 1000, 2
+
+
 def table(keys: Array) -> Array:
-    """A hash table of 128 slots with 41 keys, small and large ones of both signs."""
+    """A hash table of 128 slots with 41 keys, small and large ones of both signs.
+
+    A further one stands behind the empty slot at which its search ends, and one stands there twice.
+    """
     slots = np.full(128, -(2**31), np.int32)
     for key in [*range(-7, 20), *(k * 77777777 for k in range(-7, 7))]:
         at = hashed(key % (1 << 32))
         while slots[at % 128] not in (-(2**31), key):
             at += 1
         slots[at % 128] = key
+    for key in (UNREACHED, TWICE):
+        at = hashed(key) % 128 + 1
+        assert slots[at] == -(2**31) and slots[at - 1] in (-(2**31), TWICE)
+        slots[at] = key
     return slots.reshape(keys.shape)
 
 
 def queries(given: Array) -> Array:
-    wanted = [*range(-9, 22), *(k * 77777777 for k in range(-7, 7)), -(2**31)]
+    wanted = [UNREACHED, TWICE, *range(-7, 22), *(k * 77777777 for k in range(-7, 7)), -(2**31)]
     return np.resize(np.array(wanted, np.int32), given.shape)
 
 

@@ -158,7 +158,7 @@ def test_a_program_that_only_one_order_saves_is_different(file: Path, tmp_path: 
         (["run", "FILE", *RANKS, "--sanitize", "--trace"], "got --trace or --break with --sanitize"),
         (["run", "FILE", *RANKS, "--numerics", "fast"], "--numerics fast: not on several ranks"),
         (["run", "FILE", *RANKS, "--break", "900"], "no operation begins on line 900"),
-        (["run", "FILE", *RANKS, "--seed", "-1"], "--seed is -1; 0 or more is needed"),
+        (["run", "FILE", *RANKS, "--seed", "-1"], "--seed: got -1; allowed: 0 or more"),
     ],
 )
 def test_what_is_not_for_ranks_is_one_line(

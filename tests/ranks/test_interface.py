@@ -74,9 +74,12 @@ def test_a_peer_is_the_part_of_one_rank_or_of_one_for_each() -> None:
         ({"ranks": 2, "engine": "gpu"}, "engine: got 'gpu'; allowed: compiled, interpreter"),
         ({"ranks": 2, "moves": "x"}, "moves: got 'x'; allowed: issue, wait"),
         ({"ranks": 2, "schedule": "x"}, "schedule: got 'x'; allowed: a seed"),
-        ({"ranks": 2, "peers": {"a": ("x", 2)}}, r"peers: 'a' is .*; allowed: .* with 2 ranks of 0 to 1"),
+        ({"ranks": 2, "peers": {"a": ("x", 2)}}, r"peers: 'a': got .*; allowed: .* with 2 ranks of 0 to 1"),
         ({"ranks": 2, "peers": {"q": ("x", 1)}}, "peers: got 'q'; allowed: pointer arguments of k: a, b"),
-        ({"ranks": 2, "context": {"a": "b"}}, "context: argument 'a' is ptr<f32>; allowed: a pointer to i64"),
+        (
+            {"ranks": 2, "context": {"a": "b"}},
+            "argument .a.: got ptr<f32>; allowed: a pointer to i64",
+        ),
         ({"shared": ("a",)}, "got no ranks; allowed: with ranks=N"),
     ],
 )
@@ -251,7 +254,7 @@ def test_a_plan_names_kernels_buffers_and_meetings(
     assert "first (1 block) -> host barrier -> second (1 block) on 2 ranks" in capsys.readouterr().out
     plan.write_text(json.dumps({"ranks": 2, "launches": [{"kernel": 3}]}))
     assert main(["run", str(plan)]) == 2
-    assert "launches[0].kernel is 3; allowed: the name of a file" in capsys.readouterr().err
+    assert "launches[0].kernel: got 3; allowed: the name of a file" in capsys.readouterr().err
 
 
 def test_a_private_buffer_is_read_where_a_condition_says_so() -> None:

@@ -124,12 +124,13 @@ def program(tiles: Mapping[str, Tile], sources: int, body: str) -> str:
     )
 
 
-def scope(tiles: Mapping[str, Tile], write: Callable[[Micro], None]) -> str:
-    """A vector scope with pointers to all tiles."""
+def scope(tiles: Mapping[str, Tile], write: Callable[[Micro], None], *, opens: bool = True) -> str:
+    """A vector scope with pointers to all tiles, or the lines alone, for what stands in none."""
     micro = Micro(tiles)
     write(micro)
     pointers = [f"%{n}_p = pto.tile_buf_addr %{n} : {t} -> !pto.ptr<{t.t}, ub>" for n, t in tiles.items()]
-    return "\n".join(["pto.vecscope {", *pointers, *micro.lines, "}"])
+    lines = [*pointers, *micro.lines]
+    return "\n".join(["pto.vecscope {", *lines, "}"] if opens else lines)
 
 
 def results(text: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

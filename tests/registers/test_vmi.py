@@ -112,6 +112,9 @@ def test_shifts_and_carries_are_those_of_registers(t: str) -> None:
     total, carry = check(MicroCall("vmi.vaddcs", (r, r, m, m), (r, m)), a, b, flags(5), flags(4))
     exact = exact + flags(5).astype(int)
     np.testing.assert_array_equal(total, active(flags(4), (exact % 2**32).astype(np.uint32)))
+    total, carry = check(MicroCall("vmi.vaddcs", (r, r, m), (r, m)), a, b, flags(5))
+    np.testing.assert_array_equal(total, (exact % 2**32).astype(np.uint32), "the last mask is the carry")
+    np.testing.assert_array_equal(carry, (exact >= 2**32).astype(bool))
     for name, given in (("vsubc", ()), ("vsubcs", (flags(5),))):
         less = 1 - given[0].astype(int) if given else 0
         exact = a.astype(object) - b.astype(object) - less

@@ -156,15 +156,15 @@ def test_arrays_of_other_libraries_are_taken_by_their_protocols(folder: Path, ki
 
 #: A change of the description, and what the error says.
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"launches": []}, "launches is []; allowed: a list of one launch or more"),
-    ({"steps": 3}, "a key of the description is 'steps'; allowed: launches, buffers, profile"),
-    ({"profile": "a7"}, "profile is 'a7'; allowed: cpu_sim, a2a3, a5"),
-    ({"buffers": {"h": {"shape": [0]}}}, "buffers.h.shape is [0]; allowed: a list of extents"),
+    ({"launches": []}, "launches: got []; allowed: a list of one launch or more"),
+    ({"steps": 3}, "a key of the description: got 'steps'; allowed: launches, buffers, profile"),
+    ({"profile": "a7"}, "profile: got 'a7'; allowed: cpu_sim, a2a3, a5"),
+    ({"buffers": {"h": {"shape": [0]}}}, "buffers.h.shape: got [0]; allowed: a list of extents"),
     ({"buffers": {"h": {"shape": [4], "type": "f99"}}}, "buffers.h.type: "),
-    ({"launches": [{"kernel": 3}]}, "launches[0].kernel is 3; allowed: the name of a file"),
+    ({"launches": [{"kernel": 3}]}, "launches[0].kernel: got 3; allowed: the name of a file"),
     (
         {"launches": [{"kernel": "added.pto", "blocks": 0, "arguments": []}]},
-        "launches[0].blocks is 0; allowed: a number of 1 or more",
+        "launches[0].blocks: got 0; allowed: a number of 1 or more",
     ),
     ({"launches": [{"kernel": "none.pto", "arguments": []}]}, "none.pto: no such file"),
     (

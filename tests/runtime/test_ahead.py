@@ -106,3 +106,17 @@ def test_a_buffer_of_symbolic_size_is_one_clear_error() -> None:
         pto.ArgumentError, match=r"argument 'x': got the shape \(b\); allowed: sizes that are"
     ):
         kernel.export(shape, shape, shape)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("i64", np.int64), ("u64", np.uint64)])
+def test_arguments_of_64_bits_are_lowered_and_exported_outside_of_the_64_bit_mode(
+    name: str, dtype: Any
+) -> None:
+    text = f"%z = tadds %x, %n : (!pto.tile<{name}, 4, 8>, {name}) -> !pto.tile<{name}, 4, 8>"
+    kernel = pto.compile(pto.parse(text), "cpu_sim")
+    x = np.arange(32, dtype=dtype).reshape(4, 8)
+    exported = kernel.export()
+    assert [a.dtype for a in exported.in_avals] == [x.dtype, x.dtype]
+    with jax.enable_x64(True):
+        for call in (kernel.lower().compile(), exported.call):
+            np.testing.assert_array_equal(call(x, x.dtype.type(1 << 40))["z"].array, x + (1 << 40))

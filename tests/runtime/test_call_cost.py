@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax.examples import EXAMPLES
 from pto_jax.runtime import kernel as kernels
 
 X = jnp.ones((8, 8), jnp.float32)
@@ -53,7 +54,7 @@ def test_numbers_may_change_without_a_trace() -> None:
 def test_numbers_that_the_type_cannot_hold_are_still_refused() -> None:
     x = jnp.ones((1, 16), jnp.int16)
     pto.ops.tadds(x, 5)
-    with pytest.raises(pto.ArgumentError, match="got 70000, which i16 cannot hold"):
+    with pytest.raises(pto.ArgumentError, match="got 70000; allowed: numbers that i16 holds"):
         pto.ops.tadds(x, 70000)
 
 
@@ -67,3 +68,14 @@ def test_errors_have_no_frames_of_a_trace() -> None:
 def test_results_of_a_fragment_keep_their_order() -> None:
     kernel = pto.compile(pto.parse("%z = tneg %a : !pto.tile<8x8xf32>\n%b = tabs %a : !pto.tile<8x8xf32>"))
     assert list(kernel(X)) == list(kernel(np.asarray(X).tolist())) == ["z", "b"]
+
+
+@pytest.mark.parametrize(("name", "most"), {"softmax": 1400, "rmsnorm": 1150, "swiglu_ffn": 1200}.items())
+def test_programs_have_no_more_operations_of_xla_than_they_had(name: str, most: int) -> None:
+    """Each takes time to compile, and all of them are compiled before the first result."""
+    example = EXAMPLES[name]
+    kernel = pto.compile(pto.parse(example.path.read_text()), grid=example.grid, warn=False)
+    arguments = example.arguments()
+    values = [arguments[a.name] for a in kernel.arguments]
+    code: Any = jax.jit(lambda *values: kernel(*values)).lower(*values).compiler_ir("hlo")
+    assert code.as_hlo_text().count(" = ") <= most

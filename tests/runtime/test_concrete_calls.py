@@ -241,6 +241,21 @@ def test_accesses_that_numbers_tell_are_not_waited_for(form: str) -> None:
     assert len(judged.inside) == 1 and list(judged.results(x, y, n)) == ["y"]
 
 
+def test_what_a_message_shows_is_compiled_where_a_rule_is_broken() -> None:
+    case = FORMS["store below"]("f32")
+    kernel = pto.compile(case.source.program, warn=False)
+    x, y = map(jax.numpy.asarray, arrays("f32"))
+    kernel._calls.made.clear()  # Equal programs are one kernel.
+    kernel(x, y, jax.numpy.int32(case.good))
+    (judged,) = kernel._calls.made.values()
+    assert judged is not None
+    report: Any = judged.report
+    assert report._cache_size() == 0
+    with pytest.raises(pto.ExecutionError):
+        kernel(x, y, jax.numpy.int32(case.bad))
+    assert report._cache_size() == 1
+
+
 def test_every_way_to_call_with_arrays_that_are_there_checks() -> None:
     case = FORMS["store below"]("f32")
     kernel, (x, y) = pto.compile(case.source.program), arrays("f32")

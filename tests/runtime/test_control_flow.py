@@ -276,9 +276,12 @@ def test_a_carried_tile_is_not_also_written_in_place() -> None:
 
 def test_loops_are_traced_once_whatever_their_length() -> None:
     """A loop of known length is a loop of the traced program, unless it is very short."""
-    text = kernel_text(CASES["accumulates"].replace("%n", "%c1000")).replace(
-        "%c32 =", "%c1000 = arith.constant 1000 : index\n%c32 ="
-    )
     x, y = data()
-    kernel = pto.compile(pto.parse(text))
-    assert "length=1000" in str(jax.make_jaxpr(lambda *a: kernel(*a))(x, y, 0, 0))
+    traces = []
+    for trips in (1000, 2000):
+        text = kernel_text(CASES["accumulates"].replace("%n", "%trips")).replace(
+            "%c32 =", f"%trips = arith.constant {trips} : index\n%c32 ="
+        )
+        kernel = pto.compile(pto.parse(text))
+        traces.append(str(jax.make_jaxpr(lambda *a, kernel=kernel: kernel(*a))(x, y, 0, 0)))
+    assert "2000:i64[]" in traces[1] and len(traces[0]) == len(traces[1])

@@ -141,7 +141,7 @@ def test_a_broken_rule_names_the_index_in_the_whole_batch() -> None:
         (lambda: NEGATED.map(X[:0]), "batch: got no entries"),
         (lambda: NEGATED.map(iter(())), "batch: got no entries"),
         (lambda: NEGATED.map(3), "batch: got int; allowed: a dictionary"),
-        (lambda: NEGATED.map(X, out=np.zeros(3)), r"out: 'd' is float64\[3\]; allowed: float32\[23, 4, 8\]"),
+        (lambda: NEGATED.map(X, out=np.zeros(3)), r"out: 'd': got float64\[3\]; allowed: float32"),
         (lambda: NEGATED.map(X, out={"e": X}), "out: got 'e'; allowed: an array for each result: d"),
         (lambda: NEGATED.map([X[0], X[1, :2]]), r"item 1: a is float32\[2, 8\], that of item 0 .*\[4, 8\]"),
         (lambda: NEGATED.map([X[0], {"b": X[1]}]), "item 1: no argument is called 'b'; allowed: a"),

@@ -228,7 +228,11 @@ def test_tiles_are_pytrees() -> None:
         (lambda: ops.tadds(ONES, True), pto.ArgumentError, "source 1: got the bool True; allowed: f32"),
         (lambda: ops.tadds(ONES, np.float64(1)), pto.ArgumentError, "a scalar of float64; allowed: "),
         (lambda: ops.tadds(INTS, 1.5), pto.ArgumentError, "got the float 1.5; allowed: i32"),
-        (lambda: ops.tadds(INTS, 2**31), pto.ArgumentError, "got 2147483648, which i32 cannot hold"),
+        (
+            lambda: ops.tadds(INTS, 2**31),
+            pto.ArgumentError,
+            "got 2147483648; allowed: numbers that i32 h",
+        ),
         (lambda: ops.tadds(INTS, np.int16(3)), pto.VerifyError, "tadds"),
         (lambda: ops.tadd(ONES), pto.ArgumentError, "got 1 source operand"),
         (lambda: ops.tadd(ONES, ONES, ONES), pto.ArgumentError, "got 3 source operand"),

@@ -13,6 +13,7 @@ from jax.sharding import PartitionSpec
 from numpy.typing import NDArray
 
 import pto_jax as pto
+from pto_jax.examples import EXAMPLES
 
 Source = Callable[..., Any]
 RNG = np.random.default_rng(7)
@@ -235,3 +236,16 @@ def test_kernels_are_valid_static_arguments(k: pto.Kernel) -> None:
         return kernel(x, x, x, 1.0, 8, 8)["z"]
 
     same(call(k, X[0]), k(X[0], X[0], X[0], 1.0, 8, 8)["z"])
+
+
+def test_a_batch_of_nothing_has_results_of_its_shape(source: Source) -> None:
+    kernel = pto.compile(fused(source))
+    batch = np.zeros((0, 64), np.float32)
+    mapped = jax.vmap(lambda x, y, z: kernel(x, y, z, 2.0, 8, 8)["z"])
+    assert mapped(batch, batch, batch).shape == (0, 64)
+    topk = EXAMPLES["topk"]
+    arguments = topk.inputs(np.random.default_rng(0))
+    empty = {name: np.zeros((0, *np.shape(a)), np.asarray(a).dtype) for name, a in arguments.items()}
+    kernel = pto.compile(pto.load(topk.path), grid=topk.grid)
+    for name, result in jax.vmap(lambda a: kernel(**a))(empty).items():
+        assert result.shape == (0, *np.shape(arguments[name]))

@@ -82,5 +82,5 @@ def test_a_condition_is_a_bool_or_a_one_bit_integer(c: int) -> None:
 
 @pytest.mark.parametrize("c", [2, -1])
 def test_other_integers_are_no_conditions(c: int) -> None:
-    with pytest.raises(pto.ArgumentError, match=f"argument 'c': got {c}, which i1 cannot hold"):
+    with pytest.raises(pto.ArgumentError, match=f"argument 'c': got {c}; allowed: numbers that i1 holds"):
         pto.compile(pto.parse(BRANCH))(X[:16], X[:16], c)

@@ -427,7 +427,7 @@ def test_reading_is_chosen_by_the_name_or_by_the_language(tmp_path: Any) -> None
     assert pto.parse(text, language="c++") == pto.load(path)
     with pytest.raises(ParseError):
         pto.parse(text)
-    with pytest.raises(pto.ArgumentError, match="language 'c'; allowed: 2026-04, 2026-08, c\\+\\+"):
+    with pytest.raises(pto.ArgumentError, match="language: got 'c'; allowed: 2026-04, 2026-08, c\\+\\+"):
         pto.parse(text, language="c")  # type: ignore[arg-type]
 
 

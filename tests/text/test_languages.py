@@ -101,7 +101,7 @@ def test_messages_name_the_version(text: str, message: str) -> None:
 
 
 def test_an_unknown_version_is_refused() -> None:
-    with pytest.raises(pto.ArgumentError, match="language '2025-12'; allowed: 2026-04, 2026-08"):
+    with pytest.raises(pto.ArgumentError, match="language: got '2025-12'; allowed: 2026-04, 2026-08"):
         pto.parse(CONVERT, language="2025-12")  # type: ignore[arg-type]
 
 

@@ -103,21 +103,21 @@ MALFORMED: dict[str, tuple[Callable[[Path], Path], str]] = {
     "truncated": (lambda d: _truncated(d), r"x\.npz: "),
     "pickled": (lambda d: _savez(d, manifest=np.array([{}], object)), "holds Python objects"),
     "no manifest": (lambda d: _savez(d, other=np.zeros(3)), "no array called 'manifest'.*other"),
-    "manifest of numbers": (lambda d: _savez(d, manifest=np.zeros(3)), "'manifest' is float64"),
+    "manifest of numbers": (lambda d: _savez(d, manifest=np.zeros(3)), "'manifest': got float64"),
     "bad json": (lambda d: write(d / "x.npz", "[{"), "'manifest': not JSON: "),
     "deep json": (lambda d: write(d / "x.npz", "[" * 100_000), "nested more than 64 levels"),
     "json object": (lambda d: write(d / "x.npz", {"id": 1}), "list of objects"),
-    "no id": (lambda d: write(d / "x.npz", [{}]), "case 0: entry 'id' is missing"),
-    "id is a number": (lambda d: write(d / "x.npz", [case_entry(id=3)]), "entry 'id' is 3; str is needed"),
+    "no id": (lambda d: write(d / "x.npz", [{}]), "case 0: entry 'id': got nothing; allowed: str"),
+    "id is a number": (lambda d: write(d / "x.npz", [case_entry(id=3)]), "entry 'id': got 3; allowed: str"),
     "no operands": (lambda d: write(d / "x.npz", [case_entry(operands=[])]), "list of objects"),
     "operands are text": (lambda d: write(d / "x.npz", [case_entry(operands=["a"])]), "list of objects"),
-    "unknown type": (lambda d: _tile(d, dtype="f31"), "operand dst: entry 'dtype' is 'f31'"),
-    "unknown layout": (lambda d: _tile(d, blayout="diagonal"), "entry 'blayout' is 'diagonal'"),
+    "unknown type": (lambda d: _tile(d, dtype="f31"), "operand dst: entry 'dtype': got 'f31'"),
+    "unknown layout": (lambda d: _tile(d, blayout="diagonal"), "entry 'blayout': got 'diagonal'"),
     "no columns": (lambda d: _tile(d, cols=0), "a tile of 2x0"),
-    "huge tile": (lambda d: _tile(d, rows=10**9, cols=10**9), "elements are allowed"),
-    "rows are text": (lambda d: _tile(d, rows="two"), "entry 'rows' is 'two'; int is needed"),
-    "region too large": (lambda d: _tile(d, v_row=3), "valid region 3x8 does not fit"),
-    "wrong size": (lambda d: _tile(d, cols=16), "has 64 bytes; its type needs 128"),
+    "huge tile": (lambda d: _tile(d, rows=10**9, cols=10**9), "allowed: 1 to 1073741824 elements"),
+    "rows are text": (lambda d: _tile(d, rows="two"), "entry 'rows': got 'two'; allowed: int"),
+    "region too large": (lambda d: _tile(d, v_row=3), "got a valid region of 3x8; allowed: 0x0 to 2x8"),
+    "wrong size": (lambda d: _tile(d, cols=16), "got 64 bytes; allowed: 128"),
     "no before": (
         lambda d: write(d / "x.npz", [case_entry()], **{"t0/src/before": None}),
         "array 't0/src/before' is missing",
@@ -128,7 +128,7 @@ MALFORMED: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "floats for bytes": (
         lambda d: write(d / "x.npz", [case_entry()], **{"t0/src/before": np.zeros(16, np.float32)}),
-        "raw bytes .uint8. are needed",
+        "allowed: raw bytes .uint8.",
     ),
     "same name twice": (
         lambda d: write(d / "x.npz", [case_entry(operands=[{**TILE, "name": "src"}] * 2)]),
@@ -140,15 +140,15 @@ MALFORMED: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "unknown mode": (
         lambda d: write(d / "x.npz", [case_entry(compare={"mode": "about"})]),
-        "its mode is bit-exact or ulp",
+        "allowed: the modes bit-exact and ulp",
     ),
     "negative ulp": (
         lambda d: write(d / "x.npz", [case_entry(compare={"mode": "ulp", "ulp": -1})]),
         "0 or more",
     ),
-    "scalar without bits": (lambda d: _scalar(d), "entry 'bits' is missing"),
+    "scalar without bits": (lambda d: _scalar(d), "entry 'bits': got nothing"),
     "scalar bits": (lambda d: _scalar(d, bits="zz"), "hexadecimal"),
-    "scalar too wide": (lambda d: _scalar(d, bits="0x100000000"), "does not fit 32 bits"),
+    "scalar too wide": (lambda d: _scalar(d, bits="0x100000000"), "allowed: 32 bits of f32"),
 }
 
 

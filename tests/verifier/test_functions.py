@@ -100,7 +100,7 @@ def test_the_tiles_of_a_fragment_are_the_callers_at_every_level() -> None:
 
 
 def test_there_are_three_levels() -> None:
-    with pytest.raises(ArgumentError, match="level 4; allowed: 1, 2, 3"):
+    with pytest.raises(ArgumentError, match="level: got 4; allowed: 1, 2, 3"):
         verify(parse(module(entry(FREE))), level=4)
 
 

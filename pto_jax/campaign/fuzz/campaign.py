@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import signal
 import threading
 import time
@@ -179,10 +180,10 @@ def _executed(setup: Setup, store: Store, progress: Progress, todo: Iterator[Blo
                 if reason := INTERRUPTED if interrupt.seen else _enough(setup, progress, new):
                     return reason
                 if changed and time.monotonic() - saved >= SAVED:
-                    _save(store, setup, pool, changed)
+                    _save(store, pool, changed)
                     saved = time.monotonic()
         finally:
-            _save(store, setup, pool, changed)
+            _save(store, pool, changed)
     return FINISHED
 
 
@@ -270,7 +271,7 @@ def _discard(store: Store, kept: bool) -> None:
         store.path.unlink(missing_ok=True)
 
 
-def _save(store: Store, setup: Setup, pool: Pool | Cluster, changed: dict[int, Block]) -> None:
+def _save(store: Store, pool: Pool | Cluster, changed: dict[int, Block]) -> None:
     """Keep what is done of the blocks that changed; they are unchanged then."""
     if not changed:
         return
@@ -347,18 +348,26 @@ def refusal_lines(refusals: Mapping[str, int], limit: int) -> Iterator[str]:
         yield f"         and {len(ranked) - limit} more"
 
 
+#: An error in a message, behind the executor that raised it.
+_RAISED = re.compile(r"(?:^|: )(\w+(?:Error|Exception): .*)")
+
+
 def _causes(store: Store, known: frozenset[str]) -> Iterator[str]:
-    query = """SELECT cause, count(*), min(case_index), case_id, folder FROM failure
+    query = """SELECT cause, count(*), min(case_index), case_id, folder, message FROM failure
                GROUP BY cause ORDER BY count(*) DESC, min(case_index)"""
     grouped = list(store.rows(query))
     types = _types(store)
     if grouped:
         yield f"failure groups ({len(grouped)}):"
-    for cause, count, index, case, folder in grouped[:CAUSES]:
+    for cause, count, index, case, folder, message in grouped[:CAUSES]:
         first = (cause or "unknown").splitlines()[0]
         shown = first if len(first) <= WIDTH else first[: WIDTH - 3] + "..."
         yield f"{count:>7}  {shown}{'  (known)' if named(cause or '') in known else ''}"
         on = f"on {', '.join(sorted(types[cause]))}; " if types[cause] else ""
+        # The name of a group of crashes has no numbers: the first message has.
+        raised = _RAISED.search(next(iter((message or "").splitlines()), ""))
+        if raised is not None and first.startswith("crash") and raised[1] not in shown:
+            yield f"         first: {raised[1]}"
         yield f"         {on}case {case}, index {index}{f', {folder}' if folder else ''}"
     if len(grouped) > CAUSES:
         yield f"         and {len(grouped) - CAUSES} more"

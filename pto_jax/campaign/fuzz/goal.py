@@ -323,7 +323,7 @@ class _Source:
         value = table.get("at_least", usual)
         if type(value) is not int or not 1 <= value < 1 << 31:
             self.fail(
-                entry, "at_least", f"at_least is {value!r:.40}; allowed: a number of operations from 1 on"
+                entry, "at_least", f"at_least: got {value!r:.40}; allowed: a number of operations from 1 on"
             )
         return value
 
@@ -334,7 +334,7 @@ class _Source:
             return None
         listed = [value] if isinstance(value, str) else value
         if not isinstance(listed, list) or not listed or not all(isinstance(v, str) for v in listed):
-            self.fail(entry, key, f"{key} is {value!r:.40}; allowed: a string, or a list of strings")
+            self.fail(entry, key, f"{key}: got {value!r:.40}; allowed: a string, or a list of strings")
         return tuple(dict.fromkeys(listed))
 
 

@@ -131,8 +131,8 @@ def reordered(site: Site) -> Iterator[Finding]:
     """A destination of reordered exponents, and what says their order."""
     given, mode = "exp_zz" in site.types, site.op.attrs.get("storeMode") is not None
     if given != mode:
-        found = "exp_zz without storeMode" if given else "storeMode without exp_zz"
-        yield None, f"{found}; allowed: both or none"
+        got = "exp_zz without storeMode" if given else "storeMode without exp_zz"
+        yield None, f"{got}; allowed: both or none"
     elif given and (grouped_down(site) or algorithm(site.attrs) not in OCP_ALGS):
         yield "exp_zz", "exp_zz with groups along rows, or quantScaleAlg nv; allowed: tmov reorders exponents"
 
@@ -179,8 +179,8 @@ def assembled_shapes(site: Site) -> Iterator[Finding]:
 def _static(site: Site) -> Iterator[Finding]:
     for name, t in site.tiles():
         if None in t.valid:
-            found = f"{name} has valid region {size(t.v_row)}x{size(t.v_col)}"
-            yield name, f"{found}; allowed: sizes that its type states"
+            got = f"{name} has valid region {size(t.v_row)}x{size(t.v_col)}"
+            yield name, f"{got}; allowed: sizes that its type states"
 
 
 def _one_per_group(site: Site, down: bool) -> Iterator[Finding]:
@@ -191,8 +191,8 @@ def _one_per_group(site: Site, down: bool) -> Iterator[Finding]:
             continue
         wanted = (rows // GROUP, cols)
         if down and have != wanted:
-            found = f"{name} has valid region {have[0]}x{have[1]}"
-            yield name, f"{found}; allowed: {wanted[0]}x{wanted[1]}, one per group"
+            got = f"{name} has valid region {have[0]}x{have[1]}"
+            yield name, f"{got}; allowed: {wanted[0]}x{wanted[1]}, one per group"
         elif not down and have[0] != 1 and have[1] != t.cols:
             yield name, f"{name} has {t.cols} columns, {have[1]} of them valid; allowed: all, or one row"
 
@@ -204,8 +204,8 @@ def _exponents_down(site: Site, src: TileType, exp: TileType) -> Iterator[Findin
         return
     pairs = (src.rows // 64, -(-2 * src.cols // 32) * 32)
     if exp.shape != pairs:
-        found = f"exp is {exp.rows}x{exp.cols}, src {src.rows}x{src.cols}"
-        yield "exp", f"{found}; allowed with interleave: {pairs[0]}x{pairs[1]}, two columns for each"
+        got = f"exp is {exp.rows}x{exp.cols}, src {src.rows}x{src.cols}"
+        yield "exp", f"{got}; allowed with interleave: {pairs[0]}x{pairs[1]}, two columns for each"
     if src.dtype == F32:
         yield "src", "src has element type f32 with interleave; allowed: f16, bf16"
 
@@ -224,15 +224,15 @@ def _pairs_down(site: Site, src: TileType) -> Iterator[Finding]:
 def _in_one_row(site: Site, src: TileType) -> Iterator[Finding]:
     cols, scaling = site.region("src")[1], site.tile("scaling")
     if cols is not None and cols != src.cols:
-        found = f"src has {src.cols} columns, {cols} of them valid, exp is one row"
-        yield "src", f"{found}; allowed: all columns valid, or a row of exponents each"
+        got = f"src has {src.cols} columns, {cols} of them valid, exp is one row"
+        yield "src", f"{got}; allowed: all columns valid, or a row of exponents each"
     if src.dtype != F32 and site.attrs.get("quantScaleAlg") == QuantScaleAlg.NV:
-        found = f"exponents of {src.dtype} in one row with quantScaleAlg nv"
-        yield "exp", f"{found}; allowed: ocp, or a row each"
+        got = f"exponents of {src.dtype} in one row with quantScaleAlg nv"
+        yield "exp", f"{got}; allowed: ocp, or a row each"
     least = _factors(site, src)
     if scaling is not None and scaling.elements < least:
-        found = f"scaling has {scaling.elements} elements"
-        yield "scaling", f"{found}; allowed: at least {least}, with padding"
+        got = f"scaling has {scaling.elements} elements"
+        yield "scaling", f"{got}; allowed: at least {least}, with padding"
 
 
 def _row_by_row(src: TileType) -> Iterator[Finding]:
@@ -255,8 +255,8 @@ def _padding(site: Site, src: TileType) -> Iterator[Finding]:
     if src.dtype == F32 or rows is None or cols is None or cols >= src.cols or _VECTOR % src.cols:
         return
     if rows * src.cols % _VECTOR:
-        found = f"src has {rows} rows of {src.cols} elements, {cols} of them valid"
-        yield "src", f"{found}; allowed: rows that are whole vectors of {_VECTOR} elements, or all valid"
+        got = f"src has {rows} rows of {src.cols} elements, {cols} of them valid"
+        yield "src", f"{got}; allowed: rows that are whole vectors of {_VECTOR} elements, or all valid"
 
 
 _SCALED = {"a_scale": "a", "b_scale": "b"}
@@ -277,7 +277,7 @@ def printed_scales(site: Site) -> tuple[str, ...]:
     They have the shape of the scales, one for 32 elements, or (before August 2026) that of the operand they
     scale. Such a tile stands for the scales without saying how they are stored.
     """
-    found = []
+    scales = []
     for scale, data in _SCALED.items():
         s, d = site.tile(scale), site.tile(data)
         if (
@@ -286,8 +286,8 @@ def printed_scales(site: Site) -> tuple[str, ...]:
             and s.loc == Loc.SCALING
             and s.shape in (d.shape, _one_for_32(scale, d))
         ):
-            found.append(scale)
-    return tuple(found)
+            scales.append(scale)
+    return tuple(scales)
 
 
 def _one_for_32(scale: str, d: TileType) -> tuple[int, int]:
@@ -354,15 +354,15 @@ def _scale_extents(site: Site) -> Iterator[Finding]:
     for name in printed_scales(site):
         scale, data = site.tile(name), site.tile(_SCALED[name])
         if scale is not None and data is not None and scale.shape != (wanted := _one_for_32(name, data)):
-            found = f"{name} is {scale.rows}x{scale.cols}, as large as {_SCALED[name]}"
-            yield name, f"{found}; allowed: a scale for 32 elements, {wanted[0]}x{wanted[1]}"
+            got = f"{name} is {scale.rows}x{scale.cols}, as large as {_SCALED[name]}"
+            yield name, f"{got}; allowed: a scale for 32 elements, {wanted[0]}x{wanted[1]}"
 
 
 def with_printed_scales(instruction: Instruction) -> Instruction:
     """The declaration that also accepts scale tiles as compilers print them, with a warning."""
     rules = ("location", "layout", "a_scale-type", "b_scale-type", "k-multiple", "scales-cover", "regions")
-    made = [_tolerant(c) if c.rule in rules else c for c in instruction.constraints]
-    return replace(instruction, constraints=(*made, _scale_form, _scale_extents))
+    constraints = [_tolerant(c) if c.rule in rules else c for c in instruction.constraints]
+    return replace(instruction, constraints=(*constraints, _scale_form, _scale_extents))
 
 
 SHORT_SCALE_BIT = 13

@@ -29,7 +29,6 @@ def comm(
     *,
     effects: tuple[traits.Effect, ...] = (),
     order: traits.Order | None = None,
-    executable: bool = True,
     **parts: Unpack[handles.CustomParts],
 ) -> declare.Instruction:
     """Declare an instruction of communication.
@@ -53,11 +52,10 @@ def comm(
         shown,
         attributes,
         constraints,
-        decisions if executable else (*decisions, handles.NOT_EXECUTED),
+        decisions,
         traits.Traits((*derived, *effects), order=order),
         sources=SOURCES,
         cls="communication",
-        executable=executable,
         **parts,
     )
 
@@ -80,9 +78,9 @@ def equal_elements(*names: str) -> declare.Constraint:
 
     @forbid("types-equal", f"{', '.join(names)} have one element type", source=PAGE, invalid_if=breaks)
     def rule(site: declare.Site) -> Iterator[declare.Finding]:
-        found = {n: typesets.element_type(site.types.get(n)) for n in names}
-        first = next((d for d in found.values() if d is not None), None)
-        for name, d in found.items():
+        dtypes = {n: typesets.element_type(site.types.get(n)) for n in names}
+        first = next((d for d in dtypes.values() if d is not None), None)
+        for name, d in dtypes.items():
             if d is not None and first is not None and d != first:
                 yield name, f"{name} has element type {d}, {names[0]} has {first}; allowed: one element type"
 

@@ -202,10 +202,10 @@ def conversion(profile_name: str, src: str, dst: str) -> Conversion:
     'TRUNC'
     """
     table = conversions(profile_name)
-    found = table.get((dtype(src).name, dtype(dst).name))
-    if found is None:
-        known = ", ".join(sorted({d for s, d in table if s == dtype(src).name})) or "nothing"
+    row = table.get((dtype(src).name, dtype(dst).name))
+    if row is None:
+        targets = ", ".join(sorted({d for s, d in table if s == dtype(src).name})) or "nothing"
         raise ArgumentError(
-            f"got a conversion of {src} to {dst}", allowed=f"on {profile_name} from {src}: {known}"
+            f"got a conversion of {src} to {dst}", allowed=f"on {profile_name} from {src}: {targets}"
         )
-    return found
+    return row

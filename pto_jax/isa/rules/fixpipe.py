@@ -40,6 +40,7 @@ WORD = Operand(
     optional=True,
     note="64-bit parameter word",
     holds="parameters",
+    type=ScalarType(dtype("u64")),
 )
 
 
@@ -161,10 +162,10 @@ def paths(table: Paths) -> Constraint:
 
     @forbid("path", "places with a data path", HARDWARE, source=_SOURCE, invalid_if=edit("dst", elsewhere))
     def rule(site: Site) -> Iterator[Finding]:
-        found, known = ends(site), table.get(site.profile.name)
-        if found is None or known is None or (found[0].loc, found[1].loc) in known:
+        found, pairs = ends(site), table.get(site.profile.name)
+        if found is None or pairs is None or (found[0].loc, found[1].loc) in pairs:
             return
-        listed = ", ".join(f"{a.name.lower()} to {b.name.lower()}" for a, b in known)
+        listed = ", ".join(f"{a.name.lower()} to {b.name.lower()}" for a, b in pairs)
         where = f"src is a {found[0].loc.name.lower()} tile, dst a {found[1].loc.name.lower()} tile"
         yield "src", f"{where}; allowed on {site.profile.name}: {listed}"
 
@@ -266,8 +267,8 @@ def _from_accumulator_to_vec(types: Types, attrs: AttrMap, profile: Profile) -> 
 )
 def unlisted_path(site: Site) -> Iterator[Finding]:
     """A2/A3 has no header for a move from acc to vec; assemblers accept it."""
-    found = ends(site)
-    if found is not None and (found[0].loc, found[1].loc) == (Loc.ACC, Loc.VEC):
+    both = ends(site)
+    if both is not None and (both[0].loc, both[1].loc) == (Loc.ACC, Loc.VEC):
         yield "src", "src is an acc tile, dst a vec tile; allowed, but the A2/A3 headers have no such move"
 
 
@@ -298,8 +299,8 @@ def accumulator_only(site: Site) -> Iterator[Finding]:
             yield "src", f"a {place} tile with reluPreMode normal_relu; allowed: an acc tile"
     routed = site.attrs.get("accToVecMode") is not None
     if routed and dst is not None and (t.loc, dst.loc) != (Loc.ACC, Loc.VEC):
-        found = f"{place} to {dst.loc.name.lower()}"
-        yield "src", f"accToVecMode is given for a move {found}; allowed: acc to vec"
+        got = f"{place} to {dst.loc.name.lower()}"
+        yield "src", f"accToVecMode is given for a move {got}; allowed: acc to vec"
 
 
 def _quantised_to_both(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -323,16 +324,16 @@ def dual_mode(profiles: tuple[ProfileName, ...] = HARDWARE) -> Constraint:
         mode, dst = site.attrs.get("accToVecMode"), site.tile("dst")
         if mode not in DUAL or dst is None:
             return
-        found = f"accToVecMode {str(getattr(mode, 'name', mode)).lower()}"
+        got = f"accToVecMode {str(getattr(mode, 'name', mode)).lower()}"
         if quantised(site):
-            yield None, f"{found} with quantisation; allowed: single_mode_vec0 or single_mode_vec1"
+            yield None, f"{got} with quantisation; allowed: single_mode_vec0 or single_mode_vec1"
         shown = written(site, "dst")
         if shown is not None and shown.layout == "DN":
-            yield "dst", f"{found} into layout DN; allowed: ND or NZ"
+            yield "dst", f"{got} into layout DN; allowed: ND or NZ"
         cols = site.region("src")[1]
         split_n = mode == AccToVecMode.DUAL_MODE_SPLIT_N
         if split_n and dst.dtype.bits == 32 and cols is not None and cols % 32:
-            what = f"src has {cols} valid columns with {found}"
+            what = f"src has {cols} valid columns with {got}"
             yield "src", f"{what}; allowed with elements of 4 bytes: a multiple of 32"
 
     return rule
@@ -356,8 +357,8 @@ def same_layouts(site: Site) -> Iterator[Finding]:
     if src is None or dst is None or (src.loc, dst.loc) != (Loc.VEC, Loc.VEC):
         return
     if src.layout != dst.layout or src.layout not in ("ND", "NZ"):
-        found = f"src has layout {src.layout}, dst has {dst.layout}"
-        yield "src", f"{found}; allowed between vec tiles on {site.profile.name}: both ND or both NZ"
+        got = f"src has layout {src.layout}, dst has {dst.layout}"
+        yield "src", f"{got}; allowed between vec tiles on {site.profile.name}: both ND or both NZ"
 
 
 def accumulator(d: str, rows: int = 16, cols: int = 32) -> TileType:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Literal, TypedDict, Unpack
 
 from ...ir import (
+    INDEX,
     AddressSpace,
     AttrValue,
     Loc,
@@ -28,6 +29,7 @@ from ..changes import Change
 from ..declare import AttrMap, Constraint, Finding, Site
 from ..samples.operations import Sample
 from ..traits import PLAIN, Traits
+from .elements import element_type
 from .forbid import Types, forbid, give, retype
 from .require import require
 from .typesets import TypeTable
@@ -71,9 +73,10 @@ def only_on(profiles: tuple[ProfileName, ...], source: str) -> declare.Constrain
     return rule
 
 
-def handle_operand(name: str, *, out: bool = False, note: str = "") -> declare.Operand:
-    """An operand that is a handle, read or written (``out``)."""
-    return declare.Operand(name, "out" if out else "in", "handle", dtype=None, note=note)
+def handle_operand(name: str, *, note: str = "", result: Type | None = None) -> declare.Operand:
+    """An operand that is a handle, read, or the ``result`` of a type."""
+    role: declare.Role = "in" if result is None else "out"
+    return declare.Operand(name, role, "handle", dtype=None, note=note, type=result)
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,24 @@ def _moved(source: Loc | None, target: Loc | None, other: Pipe) -> Pipe | None:
 
 
 ALIGNMENT = 32
+_DIALECT = "PTOAS dialect definition and verifier"
+_BYTE = 8
 _SOURCE = "pto-isa tassign_check.hpp (static address checks); buffer capacities per profile"
+
+
+def whole_numbers(*names: str) -> Constraint:
+    """Operands, or groups of them, are indices or integers."""
+
+    @forbid("offset-type", "an index", source=_DIALECT, invalid_if=retype(names[0], "f32"))
+    def rule(site: Site) -> Iterator[Finding]:
+        grouped = dict(site.op.groups)
+        for name in names:
+            types = [v.type for v in site.op.group(name)] if name in grouped else [site.types.get(name)]
+            for d in map(element_type, types):
+                if d is not None and d != INDEX and (not d.is_integer or d.bits < _BYTE):
+                    yield name, f"{name} has type {d}; allowed: index, or an integer"
+
+    return rule
 
 
 def address_rules(tile: str) -> tuple[Constraint, Constraint]:
@@ -294,8 +314,8 @@ def no_memref(name: str, allowed: str, t: MemRefType) -> Constraint:
     def rule(site: Site) -> Iterator[Finding]:
         value = site.values.get(name)
         if value is not None and isinstance(value.type, MemRefType):
-            found = f"{name} is a memref, which the language of 2026-08 removed"
-            yield name, f"{found}; allowed: {allowed}"
+            got = f"{name} is a memref, which the language of 2026-08 removed"
+            yield name, f"{got}; allowed: {allowed}"
 
     return rule
 

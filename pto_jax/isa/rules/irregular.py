@@ -94,11 +94,11 @@ def sample(
     constants: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Sample:
     """A sample operation; constant operands get scalar types where none is given."""
-    given = dict(types)
+    operands = dict(types)
     for name in constants or {}:
         declared: Operand = instruction.operand(name)
-        given.setdefault(name, ScalarType(dtype(declared.dtype or "i32")))
-    return Sample(instruction, given, form, dict(attrs or {}), dict(constants or {}))  # type: ignore[arg-type]
+        operands.setdefault(name, ScalarType(dtype(declared.dtype or "i32")))
+    return Sample(instruction, operands, form, dict(attrs or {}), dict(constants or {}))  # type: ignore[arg-type]
 
 
 def first_of(rows: tuple[typesets.Row, ...], sizes: tuple[int, ...]) -> tuple[typesets.Row, ...]:

@@ -95,10 +95,10 @@ def _both_into_scaling(change: Callable[[ir.TileType], ir.TileType]) -> Breaker:
 )
 def place_types(site: Site) -> Iterator[Finding]:
     """Element types that the buffers next to the cube take."""
-    found = ends(site)
-    if found is None:
+    both = ends(site)
+    if both is None:
         return
-    src, dst = found
+    src, dst = both
     pair, legal = (dst.dtype.name, src.dtype.name), _into((src.loc, dst.loc), site.profile)
     # Differing types are reported once, by the rule on equal types.
     if legal is None or pair in legal or (pair[0] != pair[1] and dst.loc != ir.Loc.BIAS):
@@ -119,10 +119,10 @@ def place_types(site: Site) -> Iterator[Finding]:
 )
 def equal_shapes(site: Site) -> Iterator[Finding]:
     """The tiles have equal physical rows and columns; on a5 only from mat."""
-    found = ends(site)
-    if found is None or found[0].shape == found[1].shape:
+    both = ends(site)
+    if both is None or both[0].shape == both[1].shape:
         return
-    src, dst = found
+    src, dst = both
     if site.profile.name == "a5" and src.loc != _MAT:
         return
     rows, cols = site.valid["dst"]
@@ -163,10 +163,10 @@ def cube_layouts(site: Site) -> Iterator[Finding]:
 )
 def small_buffers(site: Site) -> Iterator[Finding]:
     """The bias and scaling buffers take one row of whole units."""
-    found = ends(site)
-    if found is None or found[1].loc not in _UNITS:
+    both = ends(site)
+    if both is None or both[1].loc not in _UNITS:
         return
-    src, dst = found
+    src, dst = both
     if dst.dtype == ir.F8E8M0:
         return  # scales of products, which lie in boxes
     place, unit = dst.loc.name.lower(), _UNITS[dst.loc]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...errors import with_article
 from ...ir import BLayout, Loc, MemRefType, SLayout, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
@@ -71,7 +72,7 @@ def _placed(site: Site) -> Iterator[Finding]:
     for name, t in site.tiles():
         wanted = ROLES[name].loc
         if t.loc != wanted:
-            yield name, f"{name} is a {t.loc.name.lower()} tile; allowed: {wanted.name.lower()}"
+            yield name, f"{name} is {with_article(t.loc.name.lower())} tile; allowed: {wanted.name.lower()}"
 
 
 def _written_order(site: Site) -> Iterator[tuple[str, TileType]]:
@@ -171,10 +172,10 @@ def _regions(site: Site) -> Iterator[Finding]:
     for name, need in wanted.items():
         have = site.region(name)
         if any(h is not None and w is not None and h < w for h, w in zip(have, need, strict=True)):
-            found = f"{size(have[0])}x{size(have[1])}"
+            got = f"{size(have[0])}x{size(have[1])}"
             yield (
                 name,
-                f"{name} has valid region {found} in a multiplication with M, K, N = {size(m)}, "
+                f"{name} has valid region {got} in a multiplication with M, K, N = {size(m)}, "
                 f"{size(k)}, {size(n)}; allowed, lanes outside it have no reliable value",
             )
     v_row, v_col = site.region("dst")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import ir
+from ...errors import with_article
 from ...profiles import Profile, ProfileName
 from ..changes import DIALECT
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
@@ -27,9 +28,9 @@ def coalescing(
     >>> coalescing({}, "a5", ir.TileType(ir.I32, 1, 8), ir.TileType(ir.F32, 8, 16)).name
     'ROW'
     """
-    given = attrs.get("coalesce")
-    if isinstance(given, ir.Coalesce):
-        return given
+    mode = attrs.get("coalesce")
+    if isinstance(mode, ir.Coalesce):
+        return mode
     if profile == "cpu_sim" or (index is not None and 1 not in index.shape):
         return ir.Coalesce.ELEM
     if index is None or data is None or data.cols == 1 or index.shape != data.shape:
@@ -97,9 +98,9 @@ def index_layout(data: str) -> Constraint:
             return
         row_major = t.blayout == ir.BLayout.ROW_MAJOR or profile != "a2a3"
         if t.boxed or not row_major:
-            found = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}"
+            got = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}"
             wanted = "row_major with none_box" if profile == "a2a3" else "none_box"
-            yield "indexes", f"indexes are {found}; allowed on {profile}: {wanted}"
+            yield "indexes", f"indexes are {got}; allowed on {profile}: {wanted}"
 
     return rule
 
@@ -122,9 +123,9 @@ def data_layout(data: str) -> Constraint:
             t.layout == "ND" or (t.layout == "NZ" and t.fractal == 512) if profile == "a2a3" else not t.boxed
         )
         if not fits:
-            found = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}, fractal {t.fractal}"
+            got = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}, fractal {t.fractal}"
             wanted = "ND, or NZ with fractal 512" if profile == "a2a3" else "none_box"
-            yield data, f"{data} is {found}; allowed on {profile}: {wanted}"
+            yield data, f"{data} is {got}; allowed on {profile}: {wanted}"
 
     return rule
 
@@ -143,7 +144,10 @@ def loaded_place(data: str, view: str) -> Constraint:
             return
         if to_mat or t.loc != ir.Loc.VEC:
             allowed = "mat in NZ order with fractal 512" if to_mat else "vec"
-            yield data, f"{data} is a {t.loc.name.lower()} tile in {t.layout} order; allowed: {allowed}"
+            yield (
+                data,
+                f"{data} is {with_article(t.loc.name.lower())} tile in {t.layout} order; allowed: {allowed}",
+            )
 
     return rule
 
@@ -161,8 +165,8 @@ def loaded_indexes(view: str, workspace: str) -> Constraint:
         if not isinstance(pick, ir.Coalesce):
             yield None, "coalesce is missing; allowed: coalesce = #pto<coalesce row> or elem"
         elif (workspace in site.values) != (pick == ir.Coalesce.ELEM):
-            found = f"{'a' if workspace in site.values else 'no'} {workspace}"
-            yield None, f"{found} with coalesce {pick.name.lower()}; allowed: one with elem, none with row"
+            got = f"{'a' if workspace in site.values else 'no'} {workspace}"
+            yield None, f"{got} with coalesce {pick.name.lower()}; allowed: one with elem, none with row"
 
     return rule
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Unpack
 
+from ...errors import with_article
 from ...ir import AccPushEpilogue, AttrValue, Loc, Pipe, PushQuant, TensorViewType, TileType, Type, dtype
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..changes import DIALECT as ISA_DIALECT
@@ -142,7 +143,10 @@ def half_given(tile: str) -> Constraint:
         if not isinstance(t, TileType):
             yield "aiv_subblockid", f"aiv_subblockid with the view {tile}; allowed: with a tile"
         elif t.loc != Loc.VEC:
-            yield "aiv_subblockid", f"aiv_subblockid with a {t.loc.name.lower()} tile; allowed: vec"
+            yield (
+                "aiv_subblockid",
+                f"aiv_subblockid with {with_article(t.loc.name.lower())} tile; allowed: vec",
+            )
 
     return rule
 
@@ -154,10 +158,10 @@ def half_given(tile: str) -> Constraint:
 )
 def dynamic_result(site: Site) -> Iterator[Finding]:
     """Run-time valid sizes need a type that leaves both open, and the other way round."""
-    t, given = site.tile("result"), [n for n in ("valid_row", "valid_col") if n in site.values]
-    if len(given) == 1:
-        yield given[0], f"{given[0]} is given alone; allowed: both valid sizes or none"
-    if given and t is not None and t.valid != (None, None):
+    t, sizes = site.tile("result"), [n for n in ("valid_row", "valid_col") if n in site.values]
+    if len(sizes) == 1:
+        yield sizes[0], f"{sizes[0]} is given alone; allowed: both valid sizes or none"
+    if sizes and t is not None and t.valid != (None, None):
         yield "result", "valid sizes are given for a type with static ones; allowed: v_row=? and v_col=?"
 
 
@@ -265,13 +269,13 @@ def default_slots(dir_mask: object) -> int:
 )
 def _slot_memory(site: Site) -> Iterator[Finding]:
     """Which operands say where slots lie: local buffers by direction, or slots in global memory alone."""
-    mask, given = site.attrs.get("dir_mask"), site.values
+    mask, operands = site.attrs.get("dir_mask"), site.values
     if not isinstance(mask, int) or mask not in (1, 2, 3):
         return
     wanted = [name for bit, name in BUFFERS.items() if mask & bit]
-    local = [name for name in BUFFERS.values() if name in given]
-    if "gm_slot_tensor" in given:
-        if "gm_slot_buffer" in given:
+    local = [name for name in BUFFERS.values() if name in operands]
+    if "gm_slot_tensor" in operands:
+        if "gm_slot_buffer" in operands:
             yield "gm_slot_buffer", "gm_slot_buffer beside gm_slot_tensor; allowed: one of them"
         if local and (mask != TO_VECTOR or local != [BUFFERS[TO_VECTOR]]):
             yield (
@@ -280,7 +284,7 @@ def _slot_memory(site: Site) -> Iterator[Finding]:
                 "dir_mask = 1 and c2v_consumer_buf",
             )
         return
-    missing = [name for name in wanted if name not in given]
+    missing = [name for name in wanted if name not in operands]
     if missing:
         fix = "; try: the address of a reserved buffer, or gm_slot_tensor for slots as views"
         yield None, f"dir_mask is {mask} and {', '.join(missing)} is missing; allowed: both given{fix}"
@@ -309,8 +313,8 @@ def _slot_tensor(site: Site) -> Iterator[Finding]:
     extents = [n for n in t.dims if n is not None]
     count = math.prod(extents) * t.dtype.bits // 8
     if len(extents) == len(t.dims) and size not in (count, 2 * count):
-        found = f"gm_slot_tensor has {count} bytes, slot_size is {size}"
-        yield "gm_slot_tensor", f"{found}; allowed: {count} or {2 * count}"
+        got = f"gm_slot_tensor has {count} bytes, slot_size is {size}"
+        yield "gm_slot_tensor", f"{got}; allowed: {count} or {2 * count}"
 
 
 @_forbid(

@@ -189,8 +189,8 @@ def first_line_covers(
             return
         lines = have[1 - at]
         if (have[at] is not None and (have[at] or 0) < want) or (lines == 0 and want > 0):
-            found = f"{source_name} has the valid region {size(have[0])}x{size(have[1])}"
-            yield source_name, f"{found}; allowed: an element for each of the {want} valid {axis} of dst"
+            got = f"{source_name} has the valid region {size(have[0])}x{size(have[1])}"
+            yield source_name, f"{got}; allowed: an element for each of the {want} valid {axis} of dst"
 
     return rule
 

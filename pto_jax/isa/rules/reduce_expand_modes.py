@@ -82,11 +82,11 @@ def _same(a: tuple[Any, Any], b: tuple[Any, Any]) -> Any:
 
 def _per_role(sizes: Sizes, bad: Mapping[tuple[str, str], Any]) -> Any:
     """``bad[full, expanded]`` for the roles that the sizes give the sources."""
-    found: Any = False
+    result: Any = False
     for (full, expanded), broken in bad.items():
         assigned = _same(sizes[full], sizes["dst"]) & _differ(sizes[expanded], sizes["dst"])
-        found = found | (assigned & broken)
-    return found
+        result = result | (assigned & broken)
+    return result
 
 
 _ROLES = (("src0", "src1"), ("src1", "src0"))

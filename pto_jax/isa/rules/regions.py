@@ -131,8 +131,8 @@ def equal_shape(
         if s is None or t is None or (s.rows, s.cols * s.dtype.numbers) == (t.rows, t.cols * t.dtype.numbers):
             return
         pairs = ", two to an element of a pair" if s.dtype.numbers != t.dtype.numbers else ""
-        found = f"{b} is {t.rows}x{t.cols}, {a} is {s.rows}x{s.cols}"
-        yield b, f"{found}; allowed: equal rows and columns{pairs}"
+        got = f"{b} is {t.rows}x{t.cols}, {a} is {s.rows}x{s.cols}"
+        yield b, f"{got}; allowed: equal rows and columns{pairs}"
 
     return equal
 

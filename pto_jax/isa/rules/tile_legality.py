@@ -210,10 +210,10 @@ def check_element_type(d: ir.DType, profile: Profile) -> Iterator[TypeFinding]:
 def check_type(t: ir.Type, profile: Profile) -> tuple[TypeFinding, ...]:
     """Everything that is wrong with a type on a profile."""
     d = constraints.element_type(t)
-    found = list(check_element_type(d, profile)) if d is not None else []
+    findings = list(check_element_type(d, profile)) if d is not None else []
     if isinstance(t, ir.TileType):
-        found += [finding for r in TYPE_RULES for finding in r.findings(t, profile)]
-    return tuple(found)
+        findings += [finding for r in TYPE_RULES for finding in r.findings(t, profile)]
+    return tuple(findings)
 
 
 _LOCS = {

@@ -70,9 +70,9 @@ STORED = Connected(
 
 def view_layout(site: Site, view: str) -> ir.GlobalLayout | None:
     """The layout that the operation or the view's definition gives, None where neither does."""
-    given, value = site.attrs.get("layout"), site.values.get(view)
-    if isinstance(given, ir.GlobalLayout):
-        return given
+    layout, value = site.attrs.get("layout"), site.values.get(view)
+    if isinstance(layout, ir.GlobalLayout):
+        return layout
     return None if value is None else site.layouts.get(value.name)
 
 
@@ -130,13 +130,13 @@ def layout_pair(tile: str, view: str, connected: Connected) -> Constraint:
     return rule
 
 
-def _conv_pair(tile: str, conv: ir.Conv, layout: ir.GlobalLayout, known: _ConvPairs, profile: str) -> str:
+def _conv_pair(tile: str, conv: ir.Conv, layout: ir.GlobalLayout, pairs: _ConvPairs, profile: str) -> str:
     """What is wrong with the layouts of a window and a convolution tile."""
-    if (layout, conv.layout) in known:
+    if (layout, conv.layout) in pairs:
         return ""
-    words = ", ".join(f"{g.name.lower()} and {c.name.lower()}" for g, c in known) or "none"
-    found = f"{tile} is a convolution tile of layout {conv.layout.name.lower()}"
-    return f", {found}; allowed on {profile} (window and tile): {words}"
+    words = ", ".join(f"{g.name.lower()} and {c.name.lower()}" for g, c in pairs) or "none"
+    got = f"{tile} is a convolution tile of layout {conv.layout.name.lower()}"
+    return f", {got}; allowed on {profile} (window and tile): {words}"
 
 
 def _tile_pair(tile: str, t: ir.TileType, layout: ir.GlobalLayout, connected: Connected, profile: str) -> str:
@@ -150,8 +150,8 @@ def _tile_pair(tile: str, t: ir.TileType, layout: ir.GlobalLayout, connected: Co
     if profile in connected.boxed_rows and t.loc == ir.Loc.VEC and t.rows == 1 and layout == _G.ND:
         return ""
     words = ", ".join(f"{g.name.lower()} and {n}" for g, n in pairs) or "none"
-    found = f"{tile} has {t.layout} in {t.loc.name.lower()}"
-    return f", {found}; allowed on {profile} (window and tile): {words}"
+    got = f"{tile} has {t.layout} in {t.loc.name.lower()}"
+    return f", {got}; allowed on {profile} (window and tile): {words}"
 
 
 def _one_line(t: ir.TileType, layout: ir.GlobalLayout) -> bool:

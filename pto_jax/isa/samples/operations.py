@@ -175,8 +175,8 @@ def transfers(instruction: Instruction, profile: profiles.Profile) -> Iterator[S
         d = ir.dtype(name)
         cols = 2 * 256 // d.word_bits
         yield _memory_sample(instruction, (ir.TileType(d, 8, cols), (8, cols), None))
-    found = _loaded(profile) if _loads(instruction) else _stored(profile)
-    for transfer in found:
+    samples = _loaded(profile) if _loads(instruction) else _stored(profile)
+    for transfer in samples:
         yield _memory_sample(instruction, transfer)
 
 
@@ -351,8 +351,8 @@ def expansions(instruction: Instruction, profile: Profile, *, rowwise: bool) -> 
             yield Sample(instruction, {"dst": TileType(target, width, width), "src": vector}, form)
         if i == 0 and profile.name == "cpu_sim":
             for t in _relaid(TileType(target, 16, width)):
-                given = column(source, 16) if rowwise else TileType(source, 1, width)
-                yield Sample(instruction, {"dst": t, "src": given}, form)
+                src = column(source, 16) if rowwise else TileType(source, 1, width)
+                yield Sample(instruction, {"dst": t, "src": src}, form)
 
 
 def positions(instruction: Instruction, profile: Profile, *, rowwise: bool) -> Iterator[Sample]:
@@ -362,11 +362,11 @@ def positions(instruction: Instruction, profile: Profile, *, rowwise: bool) -> I
     for i, names in enumerate(instruction.types[profile.name]):
         index, source = map(dtype, names)
         for valued in _forms_of(profile, index, source, i, rowwise=rowwise):
-            made = _reduced(index, source, i) if rowwise else _stacked(index, source)
-            src = made["src"]
-            types: dict[str, Type] = {**made, "tmp": TileType(source, src.rows, 3 * max(32, src.cols))}
+            reduced = _reduced(index, source, i) if rowwise else _stacked(index, source)
+            src = reduced["src"]
+            types: dict[str, Type] = {**reduced, "tmp": TileType(source, src.rows, 3 * max(32, src.cols))}
             if valued:
-                types["dstVal"] = replace(made["dst"], dtype=source)
+                types["dstVal"] = replace(reduced["dst"], dtype=source)
             yield Sample(instruction, types, form)
             if valued not in without:
                 without.add(valued)

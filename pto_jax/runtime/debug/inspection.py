@@ -349,11 +349,11 @@ def buffers_of(
     kernel: Ranked, words: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> dict[str, np.ndarray[Any, Any]]:
     """Buffers [ranks, ...] of the raw words of their parts, in the shape and type of ``arrays``."""
-    found = {}
+    buffers = {}
     with x64():
         for name, d in kernel.buffers.items():
             array = np.asarray(arrays[name])
             packed = d is not None and d.packed
             parts = [contents(words[part(name, r)], array[r], packed=packed) for r in range(kernel.ranks)]
-            found[name] = np.stack(parts)
-    return found
+            buffers[name] = np.stack(parts)
+    return buffers

@@ -94,7 +94,7 @@ WRONG: tuple[tuple[list[Any], str], ...] = (
         "--failures: got elsewhere for the campaign in s.db; allowed: failures",
     ),
     ([*machines("right", "wrong"), "--count", 5, "--seed", 3], "s.db: got another campaign: seed: 0, not 3"),
-    (["--minutes", 0], "--minutes is 0; allowed: more than 0"),
+    (["--minutes", 0], "--minutes: got 0; allowed: more than 0"),
     ([*NAMED, "--known", "none.txt"], "none.txt: no such file"),
 )
 

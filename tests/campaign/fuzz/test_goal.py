@@ -131,9 +131,9 @@ WRONG = {
     '[[bins]]\ninstruction = "tadd"\nregions = "odd"': (
         "g.toml:3: no key regions (did you mean 'region'?); allowed: instruction type"
     ),
-    '[[bins]]\ninstruction = 3': "g.toml:2: instruction is 3; allowed: a string, or a list of strings",
-    'at_least = 0\n[[bins]]\ninstruction = "tadd"': "g.toml:1: at_least is 0; allowed: a number",
-    '[[bins]]\ninstruction = "tadd"\nat_least = true': "g.toml:3: at_least is True; allowed",
+    '[[bins]]\ninstruction = 3': "g.toml:2: instruction: got 3; allowed: a string, or a list of strings",
+    'at_least = 0\n[[bins]]\ninstruction = "tadd"': "g.toml:1: at_least: got 0; allowed: a number",
+    '[[bins]]\ninstruction = "tadd"\nat_least = true': "g.toml:3: at_least: got True; allowed",
 }  # fmt: skip
 
 

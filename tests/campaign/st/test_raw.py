@@ -80,8 +80,8 @@ def test_the_first_difference_is_told_and_tolerances_count(folder: Path) -> None
     [
         ({"inputs": {"x": "y.bin", "f": 1}}, "case.json: y.bin: no such file beside it"),
         ({"inputs": {"z": "x.bin"}}, "case.json: got z; allowed: the arguments of scale: x, out, f"),
-        ({"entry": "other"}, "case.json: entry is other; allowed: one of scale"),
-        ({"expected": {"f": "x.bin"}}, "f is a f32, which holds no result"),
+        ({"entry": "other"}, "case.json: entry: got other; allowed: one of scale"),
+        ({"expected": {"f": "x.bin"}}, "f is an f32, which holds no result"),
         ({"program": "gone.pto"}, "gone.pto"),
     ],
 )
@@ -97,7 +97,7 @@ def test_what_a_case_lacks_is_its_outcome(folder: Path, change: dict[str, object
         ([3], "got 3; allowed: an object, or a list of them"),
         (CASE | {"grid": 2}, "got grid = 2; allowed: name \\(str\\), program \\(str\\)"),
         ({"program": "k.pto"}, "got a case without program or expected"),
-        (CASE | {"inputs": {"x": None}}, "input x is None; allowed: the name of a file, or a number"),
+        (CASE | {"inputs": {"x": None}}, "input x: got None; allowed: the name of a file, or a number"),
         (CASE | {"expected": {"out": {"ulp": 1}}}, "allowed: the name of a file, or file, rtol and atol"),
         (CASE | {"expected": {"out": {"file": "a", "rtol": "b"}}}, "got the tolerances"),
     ],
