@@ -31,7 +31,7 @@ LONG = {
         "runtime.rank_launches.launches"
     ),
     "functions that JAX traces, and what they close over": (
-        "lowering.machine.control_flow._looped lowering.machine.control_flow.branch lowering.products._native"
+        "lowering.machine.control_flow._looped lowering.machine.control_flow.branch"
     ),
     "one step of a command or a search after the other": (
         "cases.comparison._alone cli.fuzz._fuzz cli.run.run "

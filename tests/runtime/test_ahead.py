@@ -118,5 +118,6 @@ def test_arguments_of_64_bits_are_lowered_and_exported_outside_of_the_64_bit_mod
     exported = kernel.export()
     assert [a.dtype for a in exported.in_avals] == [x.dtype, x.dtype]
     with jax.enable_x64(True):
-        for call in (kernel.lower().compile(), exported.call):
+        calls: list[Any] = [kernel.lower().compile(), exported.call]
+        for call in calls:
             np.testing.assert_array_equal(call(x, x.dtype.type(1 << 40))["z"].array, x + (1 << 40))

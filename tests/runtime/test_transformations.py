@@ -241,11 +241,12 @@ def test_kernels_are_valid_static_arguments(k: pto.Kernel) -> None:
 def test_a_batch_of_nothing_has_results_of_its_shape(source: Source) -> None:
     kernel = pto.compile(fused(source))
     batch = np.zeros((0, 64), np.float32)
-    mapped = jax.vmap(lambda x, y, z: kernel(x, y, z, 2.0, 8, 8)["z"])
+    mapped: Any = jax.vmap(lambda x, y, z: kernel(x, y, z, 2.0, 8, 8)["z"])
     assert mapped(batch, batch, batch).shape == (0, 64)
     topk = EXAMPLES["topk"]
     arguments = topk.inputs(np.random.default_rng(0))
     empty = {name: np.zeros((0, *np.shape(a)), np.asarray(a).dtype) for name, a in arguments.items()}
     kernel = pto.compile(pto.load(topk.path), grid=topk.grid)
-    for name, result in jax.vmap(lambda a: kernel(**a))(empty).items():
+    results: Any = jax.vmap(lambda a: kernel(**a))
+    for name, result in results(empty).items():
         assert result.shape == (0, *np.shape(arguments[name]))
