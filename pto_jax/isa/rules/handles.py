@@ -29,10 +29,9 @@ from ..changes import Change
 from ..declare import AttrMap, Constraint, Finding, Site
 from ..samples.operations import Sample
 from ..traits import PLAIN, Traits
-from .typesets import element_type
 from .forbid import Types, forbid, give, retype
 from .require import require
-from .typesets import TypeTable
+from .typesets import TypeTable, element_type
 
 #: Why an instruction has no execution.
 NOT_EXECUTED = declare.Decision(
